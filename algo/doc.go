@@ -1,0 +1,2 @@
+// Package algo holds the update rules: advantages, losses, PPO and its family, optimisers.
+package algo

@@ -1,0 +1,93 @@
+package env
+
+import "github.com/rlinf/rlinf/tensor"
+
+// A Vec is N environments that step together, into buffers of the caller. Not for concurrent use.
+type Vec interface {
+	// Spec describes one environment; it does not change.
+	Spec() Spec
+	// Len returns N.
+	Len() int
+	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes Obs there; all else in out keeps
+	// its values. seeds holds one seed per environment (those outside mask are ignored): equal seeds give equal states.
+	Reset(mask []bool, seeds []uint64, out *Step) error
+	// Step applies action, "action" [N,K,A], and fills out; K > 1 is a chunk: the environment takes the K actions in turn, and
+	// stops at the first end of an episode (later Reward are 0, later flags 0). With seeds, an environment whose episode ended
+	// resets itself with its seed: FinalObs has what was observed at the end, Obs the first of the new episode. With nil
+	// seeds it stays done: until Reset, its further steps keep Obs, give Reward 0 and repeat its flags.
+	Step(action tensor.Dict, seeds []uint64, out *Step) error
+	Close() error
+}
+
+// A Step is what N environments return from one Step or Reset; the caller owns it and may use it again and again.
+type Step struct {
+	Obs        tensor.Dict   // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
+	FinalObs   tensor.Dict   // the same; rows are valid only where the step ended an episode and the environment reset itself
+	Reward     tensor.Tensor // F32 [N,K]
+	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
+	Truncated  tensor.Tensor // U8 [N,K]: cut off from outside, by a time limit say; may be true together with Terminated
+	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said
+}
+
+// A Spec describes one environment of a Vec.
+type Spec struct {
+	Name     string   // the registry's name, as CartPole-v1
+	Obs      []Field  // named observations
+	Action   Space    // what Step takes
+	MaxSteps int      // steps after which an episode is truncated; 0: never
+	Info     []string // names of per-step figures
+}
+
+// A Field is one named observation.
+type Field struct {
+	Name string // "state", "image"; travels as observation.<Name>
+	Space
+}
+
+// A Kind says how the numbers of a Space are meant.
+type Kind uint8
+
+const (
+	Box           Kind = 1 + iota // real numbers within Low and High
+	Discrete                      // one of N choices
+	MultiDiscrete                 // len(Nvec) independent choices
+)
+
+// A Space is the set of values of an observation or an action.
+type Space struct {
+	Kind  Kind
+	DType tensor.DType
+	Shape []int     // Box: of one value; Discrete: [1]; MultiDiscrete: [len(Nvec)]
+	Low   []float32 // Box: bounds per element, ±Inf where there is none
+	High  []float32
+	Nvec  []int // Discrete: [n]; MultiDiscrete: choices of each
+}
+
+// Dim returns the number of elements of one value.
+func (s Space) Dim() int {
+	n := 1
+	for _, d := range s.Shape {
+		n *= d
+	}
+	return n
+}
+
+// A Saver is a Vec whose state can be taken and put back, so that a resumed run goes on where it was.
+type Saver interface {
+	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's.
+	Save() (tensor.Dict, error)
+	// Load puts back what Save returned, perhaps from another number of environments: rows belong to this Vec's environments in order.
+	Load(tensor.Dict) error
+}
+
+// A Renderer is a Vec that can draw an environment.
+type Renderer interface {
+	// Render draws environment n into rgb, [H,W,3].
+	Render(n int, rgb tensor.Tensor) error
+}
+
+// A Masker is a Vec some of whose actions are not allowed at times.
+type Masker interface {
+	// ActionMask fills mask, U8 [N, ΣNvec]: 1 where the choice is allowed now.
+	ActionMask(mask tensor.Tensor) error
+}

@@ -1,0 +1,13 @@
+module github.com/rlinf/rlinf
+
+go 1.26
+
+require (
+	github.com/sbromberger/gompi v0.2.0
+	github.com/urfave/cli/v2 v2.27.7
+	golang.org/x/sys v0.41.0
+	gonum.org/v1/gonum v0.16.0
+	gonum.org/v1/netlib v0.0.0-20230729102104-8b8060e7531f
+	gopkg.in/yaml.v3 v3.0.1
+	gorgonia.org/cu v0.9.6
+)

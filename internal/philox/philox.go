@@ -1,0 +1,88 @@
+// Package philox is a counter-based random number generator: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3", SC'11. A stream is named, not advanced: the same (seed, purpose, key, counter) gives the same
+// numbers on any rank, in any order, after any resume.
+package philox
+
+import (
+	"math"
+	"math/bits"
+)
+
+// A Purpose keeps the streams of different uses apart.
+type Purpose uint32
+
+const (
+	Action      Purpose = 1 + iota // exploration noise: key = global env index, counter = step of that env
+	Reset                          // initial states: key = env / group_size, counter = episode
+	Permutation                    // minibatches: key = actor, counter = iteration and epoch
+	Init                           // initial parameters: key = parameter tensor
+	EvalReset                      // initial states of evaluation episodes
+	Exploration                    // noise matrices of state-dependent exploration
+)
+
+// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream counts with
+// c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
+func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
+	k0, k1 := uint32(seed), uint32(seed>>32)
+	for range 10 {
+		h0, l0 := bits.Mul32(0xD2511F53, c0)
+		h1, l1 := bits.Mul32(0xCD9E8D57, c2)
+		c0, c1, c2, c3 = h1^c1^k0, l1, h0^c3^k1, l0
+		k0 += 0x9E3779B9
+		k1 += 0xBB67AE85
+	}
+	return c0, c1, c2, c3
+}
+
+// A Stream yields the numbers of one (seed, purpose, key, counter), block after block. It is a value: copy it to branch.
+type Stream struct {
+	seed      uint64
+	lo, hi, k uint32
+	tag       uint32
+	buf       [4]uint32
+	have      int
+}
+
+// New returns the stream named by its arguments. key is below 2^32.
+func New(seed uint64, p Purpose, key, counter uint64) Stream {
+	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
+}
+
+// Uint32 returns the next 32 random bits.
+func (s *Stream) Uint32() uint32 {
+	if s.have == 0 {
+		s.buf[0], s.buf[1], s.buf[2], s.buf[3] = block(s.seed, s.lo, s.hi, s.k, s.tag)
+		s.tag++ // 2^24 blocks before the purpose would change
+		s.have = 4
+	}
+	s.have--
+	return s.buf[3-s.have]
+}
+
+// Uint64 returns the next 64 random bits.
+func (s *Stream) Uint64() uint64 { return uint64(s.Uint32())<<32 | uint64(s.Uint32()) }
+
+// Float64 returns a number in [0, 1), with 53 random bits.
+func (s *Stream) Float64() float64 { return float64(s.Uint64()>>11) * 0x1p-53 }
+
+// Uniform returns a number in [lo, hi).
+func (s *Stream) Uniform(lo, hi float64) float64 { return lo + (hi-lo)*s.Float64() }
+
+// Normal returns two independent standard normal numbers (Box and Muller 1958).
+func (s *Stream) Normal() (float64, float64) {
+	u := 1 - s.Float64() // (0, 1]
+	r, a := math.Sqrt(-2*math.Log(u)), 2*math.Pi*s.Float64()
+	sin, cos := math.Sincos(a)
+	return r * cos, r * sin
+}
+
+// IntN returns a number in [0, n), unbiased (Lemire 2019). n must be positive and below 2^32.
+func (s *Stream) IntN(n int) int {
+	m := uint64(s.Uint32()) * uint64(n)
+	if uint32(m) < uint32(n) {
+		for least := -uint32(n) % uint32(n); uint32(m) < least; {
+			m = uint64(s.Uint32()) * uint64(n)
+		}
+	}
+	return int(m >> 32)
+}

@@ -1,0 +1,2 @@
+// Package nn holds what policies are built of: layers with hand-written backward passes, kernels, initialisation, parameters.
+package nn

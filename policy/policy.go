@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Policy maps observations to actions and, where it has a critic, to values. Its parameters are shared by any number of
+// users; each user brings a Work of its own, so Forward may run beside Forward, and beside nothing that writes parameters.
+// Observations are Dicts as env.Step.Obs has them: one [N, shape...] per named observation.
+type Policy interface {
+	Spaces() (obs []env.Field, action env.Space)
+	NewWork(maxRows int) Work
+	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
+	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
+	// Evaluate computes what the current parameters say of actions taken earlier, and keeps what Backward needs.
+	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
+	// Value returns the values [N,V] alone.
+	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
+	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what the last Evaluate on w returned.
+	// ready, when not nil, is called as soon as a range [lo,hi) of the flat gradient is final; ranges do not overlap, cover
+	// everything that is trained, and come in the same order on every call.
+	Backward(w Work, g Grad, ready func(lo, hi int)) error
+	Params() *nn.Params[float32]
+}
+
+// A Work holds one user's activations; only the Policy that made it can read it.
+type Work interface{}
+
+// A Mode says how Forward chooses.
+type Mode uint8
+
+const (
+	Sample        Mode = iota // draw from the distribution, for training
+	Deterministic             // its mode, for evaluation
+)
+
+// Noise names the random numbers of one Forward: row n draws from the stream (Seed, Purpose, Env[n], Step[n]) and from
+// nothing else, so an environment sees the same noise in whatever batch, worker or rank it stands.
+type Noise struct {
+	Seed uint64
+	Env  []uint64 // global index of each row's environment
+	Step []uint64 // steps each environment has taken before this one
+}
+
+// Act is what Forward chose. L is 1 unless log-probs are kept per action dimension, then A.
+type Act struct {
+	Action  tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
+	LogProb tensor.Tensor // F32 [N,L]
+	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
+}
+
+// Eval is what Evaluate computed.
+type Eval struct {
+	LogProb tensor.Tensor // F32 [N,L]
+	Entropy tensor.Tensor // F32 [N,L]
+	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
+}
+
+// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is no dependence.
+type Grad struct{ LogProb, Entropy, Value tensor.Tensor }

@@ -1,0 +1,33 @@
+package spmd
+
+// A Transport is what carries a world: spmd/mpi's processes or spmd/local's goroutines. One value is one rank's end of it.
+// Collective means: called by all the ranks concerned, in the same order.
+type Transport interface {
+	Rank() int
+	Size() int
+	// Nodes gives, for each rank, the number of its node; nodes are numbered from 0 in the order of their lowest ranks. Ranks of
+	// one node share memory.
+	Nodes() []int
+	// Describe says what runs underneath, for provenance and doctor.
+	Describe() Description
+	// NewComm makes a communicator of ranks, in that order; a rank may stand several times, each time a member of its own (workers
+	// that share a process). It is collective over the ranks concerned alone, and returns the ends of the members that are here, in
+	// order. label names it in messages about stalls and leaks, and pairs the calls.
+	NewComm(ranks []int, label string) ([]Comm, error)
+	// Alloc returns zeroed memory, on 64 bytes, that communication uses without copying. It lives as long as the transport.
+	Alloc(n int) ([]byte, error)
+	// Abort ends the whole world at once with an exit code; it does not return where ranks are processes.
+	Abort(code int)
+	// Close leaves the world in order; collective. No communication after it.
+	Close() error
+}
+
+// A Description says what a world runs on.
+type Description struct {
+	Transport string // "mpi", "local"
+	Library   string // the MPI library's own version string; "" for local
+	Launcher  string // "mpirun", "srun", "mpiexec"; "" when there is none
+	Host      string
+	PID       int
+	Threads   string // thread level granted
+}

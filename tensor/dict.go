@@ -1,0 +1,96 @@
+package tensor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") gives observation.* without the
+// prefix. The zero Dict is empty and ready to use. Set belongs to whoever made the Dict: copies share its entries and only read.
+type Dict struct {
+	names   []string
+	tensors []Tensor
+}
+
+// Set adds t under name, or replaces what stood there.
+func (d *Dict) Set(name string, t Tensor) {
+	if i := d.index(name); i >= 0 {
+		d.tensors[i] = t
+		return
+	}
+	d.names = append(d.names, name)
+	d.tensors = append(d.tensors, t)
+}
+
+// Get returns the tensor under name; the zero Tensor and false when there is none.
+func (d Dict) Get(name string) (Tensor, bool) {
+	if i := d.index(name); i >= 0 {
+		return d.tensors[i], true
+	}
+	return Tensor{}, false
+}
+
+// Must returns the tensor under name and panics when there is none.
+func (d Dict) Must(name string) Tensor {
+	i := d.index(name)
+	if i < 0 {
+		panic(fmt.Sprintf("tensor: no %q among %v", name, d.names))
+	}
+	return d.tensors[i]
+}
+
+// Len returns the number of tensors.
+func (d Dict) Len() int { return len(d.names) }
+
+// Entry returns name and tensor i, in the order in which they were set.
+func (d Dict) Entry(i int) (string, Tensor) { return d.names[i], d.tensors[i] }
+
+// Sub returns the tensors below prefix, under their names without it.
+func (d Dict) Sub(prefix string) Dict {
+	var s Dict
+	for i, name := range d.names {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && strings.HasPrefix(rest, ".") {
+			s.Set(rest[1:], d.tensors[i])
+		}
+	}
+	return s
+}
+
+// Slice returns views [lo:hi] of the first dimension of every tensor.
+func (d Dict) Slice(lo, hi int) Dict {
+	var s Dict
+	for i, name := range d.names {
+		s.Set(name, d.tensors[i].Slice(lo, hi))
+	}
+	return s
+}
+
+// CopyFrom copies the elements of the tensors of the same names from src.
+func (d Dict) CopyFrom(src Dict) {
+	for i, name := range d.names {
+		d.tensors[i].CopyFrom(src.Must(name))
+	}
+}
+
+// String lists names, types and shapes.
+func (d Dict) String() string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, name := range d.names {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s: %v", name, d.tensors[i])
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+func (d Dict) index(name string) int {
+	for i := range d.names {
+		if d.names[i] == name {
+			return i
+		}
+	}
+	return -1
+}

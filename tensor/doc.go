@@ -1,0 +1,18 @@
+// Package tensor holds the data that travels through rlinf: dense row-major tensors, and Dicts of named tensors.
+//
+// A Tensor is a small value: element type, shape, and a pointer to memory it does not own. Views (At, Slice, Reshape)
+// share that memory and cost nothing. A Layout describes a set of named tensors that lie in one piece of memory, a slab;
+// Bind lays it over bytes and gives a Dict. An Arena hands out 64-byte aligned memory outside the Go heap:
+//
+//	layout := tensor.NewLayout(
+//		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{16, 4}},
+//		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{16}},
+//	)
+//	d := layout.Bind(arena.Alloc(layout.Size()))
+//	reward := d.Must("reward").F32()
+//
+// Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward, done, value, sample_log_prob,
+// advantage, return, terminated, truncated, final_observation, mask, version. Leading dimensions are [T, N]: time, environment.
+//
+// Shape and type mismatches between callers of this package are broken promises and panic; foreign bytes (Decode, safetensors) give errors.
+package tensor

@@ -1,0 +1,51 @@
+package tensor
+
+import "fmt"
+
+// A Field is one tensor of a Layout.
+type Field struct {
+	Name  string
+	DType DType
+	Shape []int
+}
+
+// A Layout places named tensors in one piece of memory, each on Align bytes. It is immutable.
+type Layout struct {
+	fields []Field
+	offs   []int
+	size   int
+}
+
+// NewLayout places fields in the order given. A name that stands twice panics.
+func NewLayout(fields ...Field) *Layout {
+	l := &Layout{fields: fields}
+	seen := make(map[string]bool, len(fields))
+	for _, f := range fields {
+		if seen[f.Name] {
+			panic(fmt.Sprintf("tensor: layout with two %q", f.Name))
+		}
+		seen[f.Name] = true
+		l.offs = append(l.offs, l.size)
+		l.size += aligned(count(f.Shape) * f.DType.Size())
+	}
+	return l
+}
+
+// Fields returns the fields in order; the caller must not change them.
+func (l *Layout) Fields() []Field { return l.fields }
+
+// Size returns the bytes that Bind needs, a multiple of Align.
+func (l *Layout) Size() int { return l.size }
+
+// Bind lays the fields over mem, which holds at least Size bytes and starts on Align bytes.
+func (l *Layout) Bind(mem []byte) Dict {
+	d := Dict{names: make([]string, 0, len(l.fields)), tensors: make([]Tensor, 0, len(l.fields))}
+	for i, f := range l.fields {
+		n := count(f.Shape) * f.DType.Size()
+		d.names = append(d.names, f.Name)
+		d.tensors = append(d.tensors, Of(mem[l.offs[i]:l.offs[i]+n:l.offs[i]+n], f.DType, f.Shape...))
+	}
+	return d
+}
+
+func aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }

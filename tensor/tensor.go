@@ -1,0 +1,253 @@
+package tensor
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// A DType is the type of a tensor's elements. The zero DType is no type: that of the zero Tensor.
+type DType uint8
+
+const (
+	F32  DType = 1 + iota // IEEE float32, what networks compute in
+	F64                   // IEEE float64, for statistics
+	I32                   // int32, discrete actions and tokens
+	I64                   // int64, counters
+	U8                    // byte, images and flags
+	BF16                  // the upper half of a float32, for the wire and for storage
+)
+
+// Size returns the bytes of one element.
+func (d DType) Size() int {
+	switch d {
+	case F32, I32:
+		return 4
+	case F64, I64:
+		return 8
+	case U8:
+		return 1
+	case BF16:
+		return 2
+	}
+	panic(fmt.Sprintf("tensor: no such dtype %d", d))
+}
+
+// String returns the name that safetensors uses: F32, F64, I32, I64, U8, BF16.
+func (d DType) String() string {
+	switch d {
+	case F32:
+		return "F32"
+	case F64:
+		return "F64"
+	case I32:
+		return "I32"
+	case I64:
+		return "I64"
+	case U8:
+		return "U8"
+	case BF16:
+		return "BF16"
+	}
+	return fmt.Sprintf("DType(%d)", uint8(d))
+}
+
+// MaxRank is the largest number of dimensions of a Tensor.
+const MaxRank = 6
+
+// Align is the alignment, in bytes, of every tensor that a Layout or an Arena places.
+const Align = 64
+
+// A Tensor is a dense row-major array over memory that somebody else owns. The zero Tensor has no elements and no type.
+// Copying a Tensor copies the view, not the elements.
+type Tensor struct {
+	ptr   unsafe.Pointer
+	shape [MaxRank]int
+	rank  int8
+	dtype DType
+}
+
+// New returns a zeroed tensor on the Go heap, aligned to Align bytes.
+func New(dtype DType, shape ...int) Tensor {
+	n := count(shape) * dtype.Size()
+	buf := make([]byte, n+Align)
+	off := -int(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & (Align - 1)
+	return Of(buf[off:off+n], dtype, shape...)
+}
+
+// Of returns a tensor over b, which must hold exactly the elements and be aligned to their size.
+func Of(b []byte, dtype DType, shape ...int) Tensor {
+	if len(shape) > MaxRank {
+		panic(fmt.Sprintf("tensor: %d dimensions, at most %d", len(shape), MaxRank))
+	}
+	if want := count(shape) * dtype.Size(); want != len(b) {
+		panic(fmt.Sprintf("tensor: %d bytes for %v%v, want %d", len(b), dtype, shape, want))
+	}
+	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), rank: int8(len(shape)), dtype: dtype}
+	if uintptr(t.ptr)%uintptr(dtype.Size()) != 0 && len(b) > 0 {
+		panic(fmt.Sprintf("tensor: %v memory is not aligned", dtype))
+	}
+	copy(t.shape[:], shape)
+	return t
+}
+
+// FromF32 returns a tensor over x.
+func FromF32(x []float32, shape ...int) Tensor { return Of(bytesOf(x), F32, shape...) }
+
+// FromF64 returns a tensor over x.
+func FromF64(x []float64, shape ...int) Tensor { return Of(bytesOf(x), F64, shape...) }
+
+// FromI32 returns a tensor over x.
+func FromI32(x []int32, shape ...int) Tensor { return Of(bytesOf(x), I32, shape...) }
+
+// FromI64 returns a tensor over x.
+func FromI64(x []int64, shape ...int) Tensor { return Of(bytesOf(x), I64, shape...) }
+
+// FromU8 returns a tensor over x.
+func FromU8(x []byte, shape ...int) Tensor { return Of(x, U8, shape...) }
+
+// DType returns the element type.
+func (t Tensor) DType() DType { return t.dtype }
+
+// Rank returns the number of dimensions.
+func (t Tensor) Rank() int { return int(t.rank) }
+
+// Dim returns the size of dimension i.
+func (t Tensor) Dim(i int) int {
+	if i >= int(t.rank) {
+		panic(fmt.Sprintf("tensor: dimension %d of %v", i, t))
+	}
+	return t.shape[i]
+}
+
+// Shape returns a copy of the shape.
+func (t Tensor) Shape() []int { return append([]int(nil), t.shape[:t.rank]...) }
+
+// SameShape reports whether t and u have the same type and shape.
+func (t Tensor) SameShape(u Tensor) bool {
+	return t.dtype == u.dtype && t.rank == u.rank && t.shape == u.shape
+}
+
+// Len returns the number of elements.
+func (t Tensor) Len() int {
+	if t.dtype == 0 {
+		return 0
+	}
+	return count(t.shape[:t.rank])
+}
+
+// IsZero reports whether t is the zero Tensor.
+func (t Tensor) IsZero() bool { return t.dtype == 0 }
+
+// String gives type and shape, as F32[16 4].
+func (t Tensor) String() string {
+	if t.IsZero() {
+		return "Tensor{}"
+	}
+	return fmt.Sprintf("%v%v", t.dtype, t.shape[:t.rank])
+}
+
+// Bytes returns the memory of t.
+func (t Tensor) Bytes() []byte {
+	if t.IsZero() {
+		return nil
+	}
+	return unsafe.Slice((*byte)(t.ptr), t.Len()*t.dtype.Size())
+}
+
+// F32 returns the elements of a float32 tensor, as a view.
+func (t Tensor) F32() []float32 { return data[float32](t, F32) }
+
+// F64 returns the elements of a float64 tensor, as a view.
+func (t Tensor) F64() []float64 { return data[float64](t, F64) }
+
+// I32 returns the elements of an int32 tensor, as a view.
+func (t Tensor) I32() []int32 { return data[int32](t, I32) }
+
+// I64 returns the elements of an int64 tensor, as a view.
+func (t Tensor) I64() []int64 { return data[int64](t, I64) }
+
+// U8 returns the elements of a byte tensor, as a view.
+func (t Tensor) U8() []byte { return data[byte](t, U8) }
+
+// BF16 returns the elements of a bfloat16 tensor as their bits, as a view.
+func (t Tensor) BF16() []uint16 { return data[uint16](t, BF16) }
+
+// At returns the view t[i], with one dimension less.
+func (t Tensor) At(i int) Tensor {
+	v := t.Slice(i, i+1)
+	v.rank--
+	copy(v.shape[:], v.shape[1:])
+	v.shape[MaxRank-1] = 0
+	return v
+}
+
+// Slice returns the view t[lo:hi] of the first dimension.
+func (t Tensor) Slice(lo, hi int) Tensor {
+	if t.rank == 0 || lo < 0 || hi < lo || hi > t.shape[0] {
+		panic(fmt.Sprintf("tensor: [%d:%d] of %v", lo, hi, t))
+	}
+	row := count(t.shape[1:t.rank]) * t.dtype.Size()
+	v := t
+	v.shape[0] = hi - lo
+	if row*(hi-lo) > 0 { // an empty view keeps the base: it may not point past the memory
+		v.ptr = unsafe.Add(t.ptr, lo*row)
+	}
+	return v
+}
+
+// Reshape returns a view with another shape of the same number of elements.
+func (t Tensor) Reshape(shape ...int) Tensor {
+	if count(shape) != t.Len() || len(shape) > MaxRank {
+		panic(fmt.Sprintf("tensor: %v as %v", t, shape))
+	}
+	v := Tensor{ptr: t.ptr, dtype: t.dtype, rank: int8(len(shape))}
+	copy(v.shape[:], shape)
+	return v
+}
+
+// CopyFrom copies the elements of src, which has the same type and number of elements.
+func (t Tensor) CopyFrom(src Tensor) {
+	if t.dtype != src.dtype || t.Len() != src.Len() {
+		panic(fmt.Sprintf("tensor: copy %v from %v", t, src))
+	}
+	copy(t.Bytes(), src.Bytes())
+}
+
+// Zero sets every element to 0.
+func (t Tensor) Zero() { clear(t.Bytes()) }
+
+// Clone returns a copy of t on the Go heap.
+func (t Tensor) Clone() Tensor {
+	if t.IsZero() {
+		return t
+	}
+	c := New(t.dtype, t.shape[:t.rank]...)
+	copy(c.Bytes(), t.Bytes())
+	return c
+}
+
+func data[T any](t Tensor, want DType) []T {
+	if t.dtype != want {
+		if t.IsZero() {
+			return nil
+		}
+		panic(fmt.Sprintf("tensor: %v read as %v", t, want))
+	}
+	return unsafe.Slice((*T)(t.ptr), t.Len())
+}
+
+func bytesOf[T any](x []T) []byte {
+	var e T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
+}
+
+func count(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		if d < 0 {
+			panic(fmt.Sprintf("tensor: shape %v", shape))
+		}
+		n *= d
+	}
+	return n
+}
