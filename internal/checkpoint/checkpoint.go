@@ -1,0 +1,71 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+)
+
+// A Checkpoint is one that was read and found whole.
+type Checkpoint struct {
+	Dir   string // its folder, without symbolic links
+	Step  int64
+	Ranks int // ranks of the job that wrote it
+
+	manifest manifest
+}
+
+// Load opens the checkpoint in the folder dir after reading all of it: a missing, cut or damaged file, another format, or a folder that
+// was renamed give an error that names the file and what was expected.
+func Load(dir string) (*Checkpoint, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	m, err := readManifest(real)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+	}
+	if step, ok := stepOf(filepath.Base(real)); ok && step != m.Step {
+		return nil, fmt.Errorf("checkpoint %s: %s: step %d, want %d as the folder says", dir, manifestFile, m.Step, step)
+	}
+	for _, e := range m.Files {
+		if err := e.verify(real, io.Discard); err != nil {
+			return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
+		}
+	}
+	return &Checkpoint{Dir: real, Step: m.Step, Ranks: m.Ranks, manifest: m}, nil
+}
+
+// Files returns the names of the files, in the order in which they were saved.
+func (c *Checkpoint) Files() []string {
+	names := make([]string, len(c.manifest.Files))
+	for i, e := range c.manifest.Files {
+		names[i] = e.Name
+	}
+	return names
+}
+
+// Read returns the content of a file.
+func (c *Checkpoint) Read(name string) ([]byte, error) {
+	i := slices.IndexFunc(c.manifest.Files, func(e entry) bool { return e.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("checkpoint %s: no file %s, it has %v", c.Dir, name, c.Files())
+	}
+	e := c.manifest.Files[i]
+	buf := bytes.NewBuffer(make([]byte, 0, e.Size+bytes.MinRead))
+	if err := e.verify(c.Dir, buf); err != nil {
+		return nil, fmt.Errorf("checkpoint %s: %w", c.Dir, err)
+	}
+	return buf.Bytes(), nil
+}
+
+// BytesFile is a File with content data.
+func BytesFile(name string, data []byte) File {
+	return File{Name: name, Write: func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}}
+}

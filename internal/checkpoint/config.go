@@ -1,0 +1,128 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A ConfigError says that a job's configuration is not that of the checkpoint it wants to go on from.
+type ConfigError struct {
+	Dir         string
+	Differences []Difference
+}
+
+// A Difference is one key on which two configurations disagree; Then and Now are its values, "(not set)" where it has none.
+type Difference struct{ Key, Then, Now string }
+
+func (e *ConfigError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "checkpoint %s: was written with another configuration:", e.Dir)
+	for _, d := range e.Differences {
+		fmt.Fprintf(&b, "\n  %s: %s then, %s now", d.Key, d.Then, d.Now)
+	}
+	return b.String()
+}
+
+// CheckConfig compares the resolved YAML of this job with that of the checkpoint, key by key; a key in mayChange, or below one, may
+// differ. It returns a *ConfigError when others do.
+func (c *Checkpoint) CheckConfig(current []byte, mayChange ...string) error {
+	if hash(current) == c.manifest.Config {
+		return nil
+	}
+	stored, err := c.Read(configFile)
+	if err != nil {
+		return err
+	}
+	then, err := flatten(stored)
+	if err != nil {
+		return fmt.Errorf("checkpoint %s: %s: %w", c.Dir, configFile, err)
+	}
+	now, err := flatten(current)
+	if err != nil {
+		return fmt.Errorf("configuration of this job: %w", err)
+	}
+	if diff := differences(then, now, mayChange); len(diff) > 0 {
+		return &ConfigError{c.Dir, diff}
+	}
+	return nil
+}
+
+func differences(then, now map[string]string, mayChange []string) []Difference {
+	keys := maps.Clone(then)
+	maps.Copy(keys, now)
+	var diff []Difference
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if then[key] == now[key] || slices.ContainsFunc(mayChange, func(k string) bool { return key == k || strings.HasPrefix(key, k+".") }) {
+			continue
+		}
+		diff = append(diff, Difference{key, orUnset(then, key), orUnset(now, key)})
+	}
+	return diff
+}
+
+func orUnset(values map[string]string, key string) string {
+	if v, ok := values[key]; ok {
+		return v
+	}
+	return "(not set)"
+}
+
+// flatten gives every scalar of a YAML document under its dotted key; the elements of a list have their index as a key. Numbers that
+// are equal look equal. An empty map or list counts as not set.
+func flatten(doc []byte) (map[string]string, error) {
+	var root any
+	if err := yaml.Unmarshal(doc, &root); err != nil {
+		return nil, err
+	}
+	flat := map[string]string{}
+	var walk func(key string, v any)
+	walk = func(key string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, e := range v {
+				walk(join(key, k), e)
+			}
+		case map[any]any:
+			for k, e := range v {
+				walk(join(key, fmt.Sprint(k)), e)
+			}
+		case []any:
+			for i, e := range v {
+				walk(join(key, strconv.Itoa(i)), e)
+			}
+		case nil:
+			flat[key] = "null"
+		case string:
+			flat[key] = strconv.Quote(v)
+		case float64:
+			if flat[key] = fmt.Sprint(v); v == math.Trunc(v) && math.Abs(v) < 1<<53 {
+				flat[key] = strconv.FormatInt(int64(v), 10)
+			}
+		default:
+			flat[key] = fmt.Sprint(v)
+		}
+	}
+	walk("", root)
+	return flat, nil
+}
+
+func join(key, sub string) string {
+	if key == "" {
+		return sub
+	}
+	return key + "." + sub
+}
+
+func hash(config []byte) string {
+	sum := sha256.Sum256(bytes.TrimSpace(config))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,123 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// format is the version of the folder's layout; another one is not read.
+const format = 1
+
+const manifestFile = "manifest.json"
+
+// A manifest is written last: where it stands and agrees with the files beside it, the checkpoint is complete.
+type manifest struct {
+	Format  int       `json:"format"`
+	Step    int64     `json:"step"`
+	Ranks   int       `json:"ranks"`
+	Config  string    `json:"config"` // hash of the resolved configuration
+	Created time.Time `json:"created"`
+	Files   []entry   `json:"files"`
+	Sum     string    `json:"sum"` // checksum of this manifest with an empty sum
+}
+
+type entry struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+	Sum  string `json:"sum"`
+}
+
+// A digest counts and sums (CRC-32C, as safe against damage as a file system's own) what passes through it.
+type digest struct {
+	size int64
+	crc  uint32
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (d *digest) Write(p []byte) (int, error) {
+	d.size += int64(len(p))
+	d.crc = crc32.Update(d.crc, castagnoli, p)
+	return len(p), nil
+}
+
+func (d *digest) entry(name string) entry { return entry{Name: name, Size: d.size, Sum: d.sum()} }
+
+func (d *digest) sum() string { return fmt.Sprintf("crc32c:%08x", d.crc) }
+
+// encode returns the manifest as JSON with its sum in place.
+func (m manifest) encode() ([]byte, error) {
+	m.Sum = ""
+	plain, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var d digest
+	d.Write(plain)
+	m.Sum = d.sum()
+	return json.MarshalIndent(m, "", "  ")
+}
+
+// readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was expected of it.
+func readManifest(dir string) (manifest, error) {
+	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	if os.IsNotExist(err) {
+		return manifest{}, fmt.Errorf("%s: missing, want one: the checkpoint is incomplete", manifestFile)
+	} else if err != nil {
+		return manifest{}, err
+	}
+	var version struct{ Format int }
+	if err := json.Unmarshal(data, &version); err != nil {
+		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
+	}
+	if version.Format != format {
+		return manifest{}, fmt.Errorf("%s: format %d, want %d", manifestFile, version.Format, format)
+	}
+	var m manifest
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
+	}
+	again, err := m.encode()
+	if err != nil {
+		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
+	}
+	if !bytes.Equal(again, data) {
+		return manifest{}, fmt.Errorf("%s: not as it was written, its sum %s does not fit", manifestFile, m.Sum)
+	}
+	for _, e := range m.Files {
+		if e.Name != filepath.Base(e.Name) || !filepath.IsLocal(e.Name) {
+			return manifest{}, fmt.Errorf("%s: file %q, want a name without a folder", manifestFile, e.Name)
+		}
+	}
+	return m, nil
+}
+
+// verify reads the file of e in dir from end to end, into keep too, and says what differs from e.
+func (e entry) verify(dir string, keep io.Writer) error {
+	f, err := os.Open(filepath.Join(dir, e.Name))
+	if os.IsNotExist(err) {
+		return fmt.Errorf("%s: missing, want %d bytes", e.Name, e.Size)
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	var d digest
+	if _, err := io.Copy(io.MultiWriter(&d, keep), f); err != nil {
+		return fmt.Errorf("%s: %w", e.Name, err)
+	}
+	if d.size != e.Size {
+		return fmt.Errorf("%s: %d bytes, want %d", e.Name, d.size, e.Size)
+	}
+	if d.sum() != e.Sum {
+		return fmt.Errorf("%s: checksum %s, want %s", e.Name, d.sum(), e.Sum)
+	}
+	return nil
+}

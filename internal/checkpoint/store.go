@@ -1,0 +1,254 @@
+package checkpoint
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+const (
+	prefix     = "global_step_"
+	writing    = ".writing-"   // being written
+	removing   = ".removing-"  // being removed
+	superseded = "superseded_" // of a future that a resumed run does not share
+	latest     = "latest"      // symbolic link to the last one saved
+	configFile = "config.yaml"
+)
+
+// A Store is a folder of checkpoints, with one process that writes it.
+type Store struct {
+	dir  string
+	keep int
+}
+
+// Open opens the store in dir, which is made when it is missing, and removes what an interrupted write or removal left there. Save keeps
+// the newest keep checkpoints; all of them when keep is below 1.
+func Open(dir string, keep int) (*Store, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("checkpoints: %w", err)
+	}
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoints: %w", err)
+	}
+	for _, n := range names {
+		if strings.HasPrefix(n.Name(), writing) || strings.HasPrefix(n.Name(), removing) {
+			if err := os.RemoveAll(filepath.Join(dir, n.Name())); err != nil {
+				return nil, fmt.Errorf("checkpoints: remove what an interrupted write left: %w", err)
+			}
+		}
+	}
+	return &Store{dir: dir, keep: keep}, nil
+}
+
+// Info is what a checkpoint says of itself.
+type Info struct {
+	Step   int64
+	Ranks  int    // ranks of the job that wrote it
+	Config []byte // the resolved YAML of the job, stored with it
+}
+
+// A File is one file of a checkpoint. Name is a name without a folder; Write writes its content, through a buffer.
+type File struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// Save writes a checkpoint of files and returns its folder. A step of which there is one already, whole, is left as it is. After an
+// error the checkpoints that were there are still there.
+func (s *Store) Save(info Info, files ...File) (string, error) {
+	dir := s.path(info.Step)
+	if _, err := Load(dir); err == nil {
+		return dir, s.point(info.Step)
+	}
+	temp := filepath.Join(s.dir, writing+name(info.Step))
+	err := s.write(temp, info, files)
+	if err == nil {
+		err = s.publish(temp, info.Step)
+	}
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("save checkpoint %s: %w", dir, err), os.RemoveAll(temp))
+	}
+	if err := s.prune(); err != nil {
+		return dir, fmt.Errorf("remove old checkpoints: %w", err)
+	}
+	return dir, nil
+}
+
+// write leaves a complete checkpoint in the folder temp, on disk down to the last byte.
+func (s *Store) write(temp string, info Info, files []File) error {
+	if err := os.RemoveAll(temp); err != nil {
+		return err
+	}
+	if err := os.Mkdir(temp, 0o777); err != nil {
+		return err
+	}
+	m := manifest{Format: format, Step: info.Step, Ranks: info.Ranks, Config: hash(info.Config), Created: time.Now().UTC().Round(time.Second)}
+	for _, f := range append([]File{BytesFile(configFile, info.Config)}, files...) {
+		if f.Name != filepath.Base(f.Name) || f.Name == manifestFile || slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
+			panic(fmt.Sprintf("checkpoint: file name %q", f.Name))
+		}
+		var d digest
+		err := durable.Create(filepath.Join(temp, f.Name), func(w io.Writer) error {
+			buf := bufio.NewWriterSize(io.MultiWriter(w, &d), 1<<20)
+			if err := f.Write(buf); err != nil {
+				return err
+			}
+			return buf.Flush()
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		m.Files = append(m.Files, d.entry(f.Name))
+	}
+	data, err := m.encode()
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(filepath.Join(temp, manifestFile), data); err != nil {
+		return err
+	}
+	return durable.SyncDir(temp)
+}
+
+// publish gives the complete checkpoint temp its name and points latest at it. A damaged one under that name goes aside first.
+func (s *Store) publish(temp string, step int64) error {
+	if err := s.supersede(step); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, s.path(step)); err != nil {
+		return err
+	}
+	if err := durable.SyncDir(s.dir); err != nil {
+		return err
+	}
+	return s.point(step)
+}
+
+// point makes latest name the checkpoint of step.
+func (s *Store) point(step int64) error {
+	link := filepath.Join(s.dir, writing+latest)
+	if err := os.RemoveAll(link); err != nil {
+		return err
+	}
+	if err := os.Symlink(name(step), link); err != nil {
+		return err
+	}
+	if err := os.Rename(link, filepath.Join(s.dir, latest)); err != nil {
+		return err
+	}
+	return durable.SyncDir(s.dir)
+}
+
+// prune removes all but the newest keep checkpoints, never the one that latest names. Each leaves under another name first, so that no
+// half-removed one is taken for a checkpoint.
+func (s *Store) prune() error {
+	steps, err := s.steps()
+	if err != nil || s.keep < 1 || len(steps) <= s.keep {
+		return err
+	}
+	current, err := os.Readlink(filepath.Join(s.dir, latest))
+	if err != nil {
+		return err
+	}
+	for _, step := range steps[s.keep:] {
+		if name(step) == current {
+			continue
+		}
+		gone := filepath.Join(s.dir, removing+name(step))
+		if err := os.Rename(s.path(step), gone); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rewind makes step the newest: later checkpoints, which a run resumed from step does not share, are renamed to superseded_global_step_N
+// and no longer looked at. It returns their steps.
+func (s *Store) Rewind(step int64) ([]int64, error) {
+	steps, err := s.steps()
+	if err != nil {
+		return nil, fmt.Errorf("rewind checkpoints: %w", err)
+	}
+	if slices.Contains(steps, step) {
+		if err := s.point(step); err != nil {
+			return nil, fmt.Errorf("rewind checkpoints: %w", err)
+		}
+	}
+	later := slices.DeleteFunc(steps, func(n int64) bool { return n <= step })
+	for _, n := range later {
+		if err := s.supersede(n); err != nil {
+			return nil, fmt.Errorf("rewind checkpoints: %w", err)
+		}
+	}
+	return later, nil
+}
+
+// supersede takes the checkpoint of step, if there is one, out of sight.
+func (s *Store) supersede(step int64) error {
+	from, to := s.path(step), filepath.Join(s.dir, superseded+name(step))
+	if _, err := os.Lstat(from); os.IsNotExist(err) {
+		return nil
+	}
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// Newest returns the newest checkpoint that verifies, nil when there is none, and for each newer one an error that says what is wrong
+// with it.
+func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
+	steps, err := s.steps()
+	if err != nil {
+		return nil, nil, fmt.Errorf("find a checkpoint: %w", err)
+	}
+	for _, step := range steps {
+		c, err := Load(s.path(step))
+		if err == nil {
+			return c, rejected, nil
+		}
+		rejected = append(rejected, err)
+	}
+	return nil, rejected, nil
+}
+
+// steps returns the steps of the checkpoints in the store, newest first.
+func (s *Store) steps() ([]int64, error) {
+	names, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	var steps []int64
+	for _, n := range names {
+		if step, ok := stepOf(n.Name()); ok {
+			steps = append(steps, step)
+		}
+	}
+	slices.SortFunc(steps, func(a, b int64) int { return cmp.Compare(b, a) })
+	return steps, nil
+}
+
+func (s *Store) path(step int64) string { return filepath.Join(s.dir, name(step)) }
+
+func name(step int64) string { return prefix + strconv.FormatInt(step, 10) }
+
+// stepOf returns the step in the name of a checkpoint's folder.
+func stepOf(base string) (int64, bool) {
+	digits, ok := strings.CutPrefix(base, prefix)
+	step, err := strconv.ParseInt(digits, 10, 64)
+	return step, ok && err == nil && name(step) == base
+}

@@ -1,0 +1,298 @@
+package checkpoint_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+)
+
+var config = []byte("algorithm:\n  gamma: 0.99\n")
+
+func TestSaveThenLoad(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	want := map[string][]byte{"actor": pattern(3<<20, 1), "empty": nil, "counters": []byte("7")}
+	dir, err := s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
+		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil), checkpoint.BytesFile("counters", want["counters"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []string{dir, filepath.Join(filepath.Dir(dir), "latest")} {
+		c, err := checkpoint.Load(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Step != 40 || c.Ranks != 8 || !slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
+			t.Errorf("step %d, %d ranks, files %v", c.Step, c.Ranks, c.Files())
+		}
+		for name, content := range want {
+			if got, err := c.Read(name); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("%s: %d bytes, %v, want the %d that were saved", name, len(got), err, len(content))
+			}
+		}
+		if _, err := c.Read("critic"); err == nil || !strings.Contains(err.Error(), "no file critic") {
+			t.Errorf("a file that is not there: %v", err)
+		}
+	}
+}
+
+func TestStoreKeepsTheNewest(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 3)
+	for step := int64(5); step <= 40; step += 5 {
+		save(t, s, step)
+	}
+	want(t, dir, "global_step_30", "global_step_35", "global_step_40", "latest")
+	if got, _ := os.Readlink(filepath.Join(dir, "latest")); got != "global_step_40" {
+		t.Errorf("latest names %s, want global_step_40", got)
+	}
+}
+
+func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1)
+	save(t, s, 5)
+	before, err := os.Stat(filepath.Join(dir, "global_step_5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(t, s, 5)
+	if after, err := os.Stat(filepath.Join(dir, "global_step_5")); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the folder was written again (%v)", err)
+	}
+}
+
+func TestNewestSkipsWhatIsDamaged(t *testing.T) {
+	damages := []struct {
+		name   string
+		damage func(dir string) error
+		want   string // in the reason
+	}{
+		{"bit flipped", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { b[100] ^= 1; return b }) }, "actor: checksum crc32c:"},
+		{"truncated", func(dir string) error { return os.Truncate(filepath.Join(dir, "actor"), 999) }, "actor: 999 bytes, want 1000"},
+		{"grown", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { return append(b, 0) }) }, "actor: 1001 bytes, want 1000"},
+		{"file missing", func(dir string) error { return os.Remove(filepath.Join(dir, "actor")) }, "actor: missing, want 1000 bytes"},
+		{"file a folder", func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "actor")), os.Mkdir(filepath.Join(dir, "actor"), 0o777))
+		}, "actor: "},
+		{"no manifest", func(dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) }, "manifest.json: missing"},
+		{"manifest empty", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 0) }, "manifest.json: "},
+		{"manifest cut", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 200) }, "manifest.json: "},
+		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: not as it was written"},
+		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, want 1"},
+		{"folder renamed", func(dir string) error {
+			return errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(dir), "global_step_10"))))
+		}, "manifest.json: step 10, want 20"},
+		{"folder empty", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)) }, "manifest.json: missing"},
+	}
+	for _, c := range damages {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(t, dir, 0)
+			save(t, s, 10)
+			damaged := save(t, s, 20)
+			if err := c.damage(damaged); err != nil {
+				t.Fatal(err)
+			}
+			got, rejected, err := s.Newest()
+			if err != nil || got == nil || got.Step != 10 {
+				t.Fatalf("got %+v, %v, want the checkpoint of step 10", got, err)
+			}
+			if len(rejected) != 1 || !strings.Contains(rejected[0].Error(), damaged) || !strings.Contains(rejected[0].Error(), c.want) {
+				t.Errorf("rejected %v, want %s with %q", rejected, damaged, c.want)
+			}
+			if save(t, s, 20); errors.Join(load(damaged)) != nil {
+				t.Errorf("the damaged checkpoint was not replaced by the next of its step: %v", load(damaged))
+			}
+		})
+	}
+}
+
+func TestNewestOfNothing(t *testing.T) {
+	if c, rejected, err := open(t, filepath.Join(t.TempDir(), "new", "folder"), 2).Newest(); c != nil || rejected != nil || err != nil {
+		t.Errorf("got %v, %v, %v", c, rejected, err)
+	}
+}
+
+func TestOpenRemovesWhatAnInterruptionLeft(t *testing.T) {
+	dir := t.TempDir()
+	save(t, open(t, dir, 0), 10)
+	for _, left := range []string{".writing-global_step_20", ".removing-global_step_5"} {
+		if err := os.CopyFS(filepath.Join(dir, left), os.DirFS(filepath.Join(dir, "global_step_10"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, dir, 0)
+	want(t, dir, "global_step_10", "latest")
+}
+
+func TestRewind(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 0)
+	for step := int64(10); step <= 40; step += 10 {
+		save(t, s, step)
+	}
+	later, err := s.Rewind(20)
+	if err != nil || !slices.Equal(later, []int64{40, 30}) {
+		t.Errorf("got %v, %v, want 40 and 30", later, err)
+	}
+	want(t, dir, "global_step_10", "global_step_20", "latest", "superseded_global_step_30", "superseded_global_step_40")
+	if c, err := checkpoint.Load(filepath.Join(dir, "latest")); err != nil || c.Step != 20 {
+		t.Errorf("latest: %+v, %v, want step 20", c, err)
+	}
+	if c, _, err := s.Newest(); err != nil || c.Step != 20 {
+		t.Errorf("newest: %+v, %v, want step 20", c, err)
+	}
+}
+
+// A write that fails half-way, whatever the reason, costs nothing that was there.
+func TestFailedSave(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1)
+	save(t, s, 10)
+	full := checkpoint.File{Name: "actor", Write: func(w io.Writer) error {
+		if _, err := w.Write(pattern(1<<20, 2)); err != nil {
+			return err
+		}
+		return syscall.ENOSPC
+	}}
+	_, err := s.Save(checkpoint.Info{Step: 20, Config: config}, checkpoint.BytesFile("counters", nil), full)
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "global_step_20: actor: no space left") {
+		t.Errorf("got %v", err)
+	}
+	want(t, dir, "global_step_10", "latest")
+}
+
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mounting a small tmpfs needs root: %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	s := open(t, dir, 1)
+	if _, err := s.Save(checkpoint.Info{Step: 10, Config: config}, checkpoint.BytesFile("actor", pattern(400_000, 1))); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Save(checkpoint.Info{Step: 20, Config: config}, checkpoint.BytesFile("actor", pattern(800_000, 2)))
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want %v", err, syscall.ENOSPC)
+	}
+	want(t, dir, "global_step_10", "latest")
+	if c, rejected, err := s.Newest(); err != nil || c == nil || c.Step != 10 || rejected != nil {
+		t.Errorf("got %+v, %v, %v, want step 10", c, rejected, err)
+	}
+}
+
+func TestUnusableStore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checkpoint.Open(file, 1); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("got %v, want an error that names %s", err, file)
+	}
+	if _, err := checkpoint.Load(filepath.Join(file+"s", "global_step_3")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+func FuzzLoadManifest(f *testing.F) {
+	dir := f.TempDir()
+	s, err := checkpoint.Open(dir, 0)
+	if err != nil {
+		f.Fatal(err)
+	}
+	saved, err := s.Save(checkpoint.Info{Step: 1, Config: config}, checkpoint.BytesFile("actor", []byte("x")))
+	if err != nil {
+		f.Fatal(err)
+	}
+	path := filepath.Join(saved, "manifest.json")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"format":1,"files":[{"name":"../x","size":-1}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkpoint.Load(saved); err == nil && !bytes.Equal(data, good) {
+			t.Errorf("accepted %q", data)
+		}
+	})
+}
+
+func open(t *testing.T, dir string, keep int) *checkpoint.Store {
+	t.Helper()
+	s, err := checkpoint.Open(dir, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func save(t *testing.T, s *checkpoint.Store, step int64) string {
+	t.Helper()
+	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config}, checkpoint.BytesFile("actor", pattern(1000, step)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func load(dir string) error {
+	_, err := checkpoint.Load(dir)
+	return err
+}
+
+// want checks the names in dir.
+func want(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("%s holds %v, want %v", dir, got, names)
+	}
+}
+
+func rewrite(dir, name string, change func([]byte) []byte) error {
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, change(b), 0o666)
+}
+
+func replace(from, to string) func(dir string) error {
+	return func(dir string) error {
+		return rewrite(dir, "manifest.json", func(b []byte) []byte { return bytes.Replace(b, []byte(from), []byte(to), 1) })
+	}
+}
+
+// pattern returns n bytes that only seed gives.
+func pattern(n int, seed int64) []byte {
+	b := make([]byte, n)
+	x := uint64(seed)*0x9E3779B97F4A7C15 + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b[i] = byte(x)
+	}
+	return b
+}

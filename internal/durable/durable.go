@@ -1,0 +1,64 @@
+// Package durable writes files that a crash cannot leave half-written: whoever reads them sees the old content or the new, whole.
+package durable
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteFile puts data into the file path, as Write does.
+func WriteFile(path string, data []byte) error {
+	return Write(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Write replaces the file path by what fill writes: into a temporary file beside it, which is synced and then renamed. When it
+// returns an error the old file is untouched. Two writers of one path at the same time are the callers' mistake.
+func Write(path string, fill func(io.Writer) error) error {
+	temp := filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path))
+	if err := Create(temp, fill); err != nil {
+		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Create makes the file path, replacing what was there, lets fill write it, and returns when its bytes are on disk. The name is safe
+// only after SyncDir. On an error there is no such file.
+func Create(path string, fill func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	err = fill(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// SyncDir returns when the names in dir are on disk. A file system that cannot sync folders is taken at its word.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package durable_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+func TestWriteReplacesWholly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status")
+	for _, want := range []string{"a longer first content", "short", ""} {
+		if err := durable.WriteFile(path, []byte(want)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	only(t, path)
+}
+
+func TestFailedWriteKeepsTheOldFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "status")
+	if err := durable.WriteFile(path, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("no more")
+	err := durable.Write(path, func(w io.Writer) error {
+		if _, err := io.WriteString(w, "half of the n"); err != nil {
+			return err
+		}
+		return cause
+	})
+	if !errors.Is(err, cause) {
+		t.Errorf("got %v, want %v", err, cause)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("the file holds %q, want what it held before", got)
+	}
+	only(t, path)
+}
+
+func only(t *testing.T, path string) {
+	t.Helper()
+	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("%v beside the file, want nothing left over", left)
+	}
+}
