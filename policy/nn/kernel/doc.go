@@ -1,0 +1,25 @@
+// Package kernel is the arithmetic of policy/nn: matrix products, activations and the optimiser's step over plain slices.
+//
+// Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch panics. Destinations overlap
+// no input unless the function says so. Nothing here allocates, starts a goroutine or keeps state, so everything may be called
+// from anywhere at once. A layer with weights w [in,out] on a batch x [rows,in] is
+//
+//	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
+//	kernel.Tanh(y, y)
+//
+// and its backward pass, with dy the derivative by y,
+//
+//	kernel.TanhGrad(dy, dy, y)
+//	kernel.GemmTA(dw, x, dy, in, out, rows, true)       // dw += xᵀ·dy
+//	kernel.ColSum(dbias, dy, rows, out, true)
+//	kernel.Transpose(wt, w, in, out)
+//	kernel.Gemm(dx, dy, wt, rows, in, out, false)       // dx = dy·wᵀ
+//
+// # The same bits
+//
+// Every element of a product is one chain of fused multiply-adds over k in order, beginning with its initial value; every element
+// of an activation depends on its input alone. So a row has the same bits in whatever batch it stands, wherever its memory
+// starts, on AVX2 and on AVX-512, which are chosen once by what the CPU offers. On other machines the portable loops take their
+// place: their products and transcendental functions may differ from the vector ones in the last bits (the compiler decides what
+// it fuses), all else is equal. Nothing is skipped: 0·NaN is NaN.
+package kernel
