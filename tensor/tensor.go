@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"slices"
 	"unsafe"
 )
 
@@ -198,7 +199,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 // Reshape returns a view with another shape of the same number of elements.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
-		panic(fmt.Sprintf("tensor: %v as %v", t, shape))
+		panic(fmt.Sprintf("tensor: %v as %v", t, slices.Clone(shape)))
 	}
 	v := Tensor{ptr: t.ptr, dtype: t.dtype, rank: int8(len(shape))}
 	copy(v.shape[:], shape)
@@ -245,7 +246,7 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			panic(fmt.Sprintf("tensor: shape %v", shape))
+			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape))) // a clone: else every shape that comes here goes to the heap
 		}
 		n *= d
 	}
