@@ -1,2 +1,21 @@
-// Package env is the contract of vectorised environments, with wrappers and episode metrics.
+// Package env is the vector-environment contract, and what every environment shares: episodes, wrappers, seeds, metrics, a registry.
+//
+// A Vec is N environments that step together, into buffers of the caller. One is made by name, with the wrappers its Config asks for:
+//
+//	vec, err := registry.New(cfg, n)                // env/all has the registry of everything in this module
+//	step := vec.Spec().NewStep(n, 1)                // the buffers; a worker may lay them over its own memory instead
+//	seeds := env.NewSeeder(cfg, env.Train, first, n) // first: global index of the first environment
+//	episodes := env.NewEpisodes(vec.Spec(), first, n, true)
+//	err = vec.Reset(nil, seeds.Next(), step)
+//	seeds.Started(nil)
+//	for … {
+//		err = vec.Step(action, seeds.Next(), step)  // environments whose episode ends reset themselves
+//		episodes.Observe(step)
+//		seeds.Observe(step)
+//	}
+//
+// A new environment is a Simulator: dynamics, and nothing else. NewEpisodic makes a Vec of it by adding chunks of actions, time
+// limits, resets at the end of an episode, and saving. Package envtest checks any Vec against the contract.
+//
+// The package knows nothing of policies, algorithms and ranks: environments are numbered globally by whoever makes the Vec.
 package env

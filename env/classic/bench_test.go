@@ -1,0 +1,47 @@
+package classic
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// BenchmarkStep steps 64 environments with resets; "step" counts one environment.
+func BenchmarkStep(b *testing.B) {
+	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous, NewAcrobot} {
+		const n = 64
+		vec, err := make(env.DefaultConfig(), n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(vec.Spec().Name, func(b *testing.B) {
+			out := vec.Spec().NewStep(n, 1)
+			seeds := env.NewSeeder(env.DefaultConfig(), env.Train, 0, n)
+			if err := vec.Reset(nil, seeds.Next(), out); err != nil {
+				b.Fatal(err)
+			}
+			var acts [16]tensor.Dict // actions that differ by environment and by time
+			for i := range acts {
+				a := tensor.New(vec.Spec().Action.DType, n, 1, 1)
+				for j := range n {
+					if bit := (i ^ j ^ i*j>>2) & 1; a.DType() == tensor.I32 {
+						a.I32()[j] = int32(bit)
+					} else {
+						a.F32()[j] = float32(2*bit - 1)
+					}
+				}
+				acts[i].Set("action", a)
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				if err := vec.Step(acts[i%len(acts)], seeds.Next(), out); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/step")
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package classic
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// NewMountainCar makes n of MountainCar-v0: a car too weak for the hill in front of it gathers speed by swinging in the valley. Push
+// left (0), not (1) or right (2). Reward -1 for every step; it ends at the top, at 0.5, which is success, and after 200 steps.
+//
+// Moore, "Efficient memory-based learning for robot control", 1990.
+func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
+	return newVec(task[car, int32]{
+		spec: env.Spec{
+			Name:     "MountainCar-v0",
+			Obs:      []env.Field{{Name: "state", Space: carSpace()}},
+			Action:   choice(3),
+			MaxSteps: 200,
+			Info:     []string{"success"},
+		},
+		reset: resetCar, step: stepMountainCar, observe: observeCar, actions: tensor.Tensor.I32, success: arrived,
+	}, cfg, n)
+}
+
+// NewMountainCarContinuous makes n of MountainCarContinuous-v0: the same valley, a push of any strength up to 1 in either direction,
+// the top at 0.45. Reward -0.1 a² for every step, the action a not being clipped there, and 100 at the top; 999 steps at most.
+func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
+	return newVec(task[car, float32]{
+		spec: env.Spec{
+			Name:     "MountainCarContinuous-v0",
+			Obs:      []env.Field{{Name: "state", Space: carSpace()}},
+			Action:   within(1),
+			MaxSteps: 999,
+			Info:     []string{"success"},
+		},
+		reset: resetCar, step: stepMountainCarContinuous, observe: observeCar, actions: tensor.Tensor.F32, success: arrived,
+	}, cfg, n)
+}
+
+// car is the position and the velocity of a car in the valley sin(3x).
+type car [2]float64
+
+const (
+	minPos, maxPos = -1.2, 0.6
+	maxSpeed       = 0.07
+)
+
+func carSpace() env.Space { return box([]float32{minPos, -maxSpeed}, []float32{maxPos, maxSpeed}) }
+
+func arrived(terminated, _ bool) bool { return terminated }
+
+func resetCar(r *philox.Stream) car { return car{r.Uniform(-0.6, -0.4), 0} }
+
+// drive moves the car by v += push - 0.0025 cos 3p, p += v; the wall on the left stops it.
+func (s *car) drive(push float64) {
+	p, v := s[0], s[1]
+	v = clip(v+(push-0.0025*math.Cos(3*p)), -maxSpeed, maxSpeed)
+	p = clip(p+v, minPos, maxPos)
+	if p == minPos && v < 0 {
+		v = 0
+	}
+	*s = car{p, v}
+}
+
+func stepMountainCar(s *car, action int32) (float64, bool) {
+	s.drive(float64(action-1) * 0.001)
+	return -1, s[0] >= 0.5 && s[1] >= 0
+}
+
+// stepMountainCarContinuous keeps its state as float32 after each step, as Gymnasium does; whether the top is reached is decided before.
+func stepMountainCarContinuous(s *car, action float32) (float64, bool) {
+	a := float64(action)
+	s.drive(clip(a, -1, 1) * 0.0015)
+	top := s[0] >= 0.45 && s[1] >= 0
+	*s = car{float64(float32(s[0])), float64(float32(s[1]))}
+	reward := -0.1 * (a * a)
+	if top {
+		reward += 100
+	}
+	return reward, top
+}
+
+func observeCar(s *car, obs []float32) {
+	_ = obs[1]
+	obs[0], obs[1] = float32(s[0]), float32(s[1])
+}

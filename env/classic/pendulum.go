@@ -1,0 +1,64 @@
+package classic
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// NewPendulum makes n of Pendulum-v1: a pendulum is swung up and kept up by a torque too weak to lift it at once. The action is the
+// torque, clipped to ±2; the reward is minus the distance from upright and at rest; it ends after 200 steps only.
+func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
+	return newVec(task[pendulum, float32]{
+		spec: env.Spec{
+			Name:     "Pendulum-v1",
+			Obs:      []env.Field{{Name: "state", Space: within(1, 1, maxSpin)}},
+			Action:   within(maxTorque),
+			MaxSteps: 200,
+		},
+		reset: resetPendulum, step: stepPendulum, observe: observePendulum, actions: tensor.Tensor.F32,
+	}, cfg, n)
+}
+
+// pendulum is the angle θ from upright [rad], not wrapped, and its velocity.
+type pendulum [2]float64
+
+const (
+	maxTorque = 2.0
+	maxSpin   = 8.0
+	swingTime = 0.05 // seconds per step
+)
+
+func resetPendulum(r *philox.Stream) pendulum {
+	return pendulum{r.Uniform(-math.Pi, math.Pi), r.Uniform(-1, 1)}
+}
+
+// stepPendulum costs norm(θ)² + 0.1 ω² + 0.001 u², before it moves; then, with g = 10 and m = l = 1,
+//
+//	ω += (3g/2l sin θ + 3/(m l²) u) dt,    θ += ω dt
+func stepPendulum(s *pendulum, action float32) (float64, bool) {
+	theta, omega := s[0], s[1]
+	u := clip(float64(action), -maxTorque, maxTorque)
+	norm := wrapAngle(theta)
+	cost := norm*norm + 0.1*(omega*omega) + 0.001*(u*u)
+	omega = clip(omega+(15*math.Sin(theta)+3*u)*swingTime, -maxSpin, maxSpin)
+	*s = pendulum{theta + omega*swingTime, omega}
+	return -cost, false
+}
+
+// wrapAngle returns x in [-π, π): ((x+π) mod 2π) - π, the remainder having the divisor's sign.
+func wrapAngle(x float64) float64 {
+	m := math.Mod(x+math.Pi, 2*math.Pi)
+	if m < 0 {
+		m += 2 * math.Pi
+	}
+	return m - math.Pi
+}
+
+func observePendulum(s *pendulum, obs []float32) {
+	sin, cos := math.Sincos(s[0])
+	_ = obs[2]
+	obs[0], obs[1], obs[2] = float32(cos), float32(sin), float32(s[1])
+}

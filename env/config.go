@@ -1,0 +1,83 @@
+package env
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Config is what YAML says under env.train or env.eval. Start from DefaultConfig: not every default is zero.
+type Config struct {
+	// EnvType is the environment's name in the registry, as CartPole-v1, unless InitParams has one. Where both are given, it is RLinf's
+	// name of the family and says nothing here.
+	EnvType string `yaml:"env_type"`
+	// InitParams is what the environment is made from.
+	InitParams InitParams `yaml:"init_params"`
+	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
+	TotalNumEnvs int `yaml:"total_num_envs"`
+	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one update. Default 1.
+	RolloutEpoch int `yaml:"rollout_epoch"`
+	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be positive; no default.
+	MaxStepsPerRolloutEpoch int `yaml:"max_steps_per_rollout_epoch"`
+	// AutoReset lets an environment start a new episode in the step that ended the last one. Without, it idles until the next rollout
+	// begins, and all start afresh there. Default true.
+	AutoReset bool `yaml:"auto_reset"`
+	// IgnoreTerminations drops the task's own ends, so that every episode goes on to the time limit. Default false.
+	IgnoreTerminations bool `yaml:"ignore_terminations"`
+	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default, is the task's own limit.
+	MaxEpisodeSteps int `yaml:"max_episode_steps"`
+	// GroupSize consecutive environments share their initial states, as GRPO needs it. Default 1.
+	GroupSize int `yaml:"group_size"`
+	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default false.
+	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
+	// Seed names the initial states. Default 0.
+	Seed uint64 `yaml:"seed"`
+	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be 0; default 1.
+	RewardCoef float32 `yaml:"reward_coef"`
+	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no clipping.
+	RewardClip float32 `yaml:"reward_clip"`
+	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the rewards. Default 1.
+	ActionRepeat int `yaml:"action_repeat"`
+	// FrameStack shows the last so many observations, oldest first, in a new leading dimension. Default 1: the last one alone, no new dimension.
+	FrameStack int `yaml:"frame_stack"`
+	// StepDelay makes each step of the batch last at least that long, to stand for a slow simulator. Default 0.
+	StepDelay time.Duration `yaml:"step_delay"`
+}
+
+// InitParams is what an environment is made from.
+type InitParams struct {
+	// ID is the environment's name in the registry. Default: Config.EnvType.
+	ID string `yaml:"id"`
+}
+
+// DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's name have none.
+func DefaultConfig() Config {
+	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1}
+}
+
+// ID returns the environment's name in the registry.
+func (c Config) ID() string {
+	if c.InitParams.ID != "" {
+		return c.InitParams.ID
+	}
+	return c.EnvType
+}
+
+// Check calls want for every rule, with the key below env.train or env.eval, its value, and what would be valid.
+func (c Config) Check(want func(ok bool, key string, value any, want string)) {
+	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
+	want(c.TotalNumEnvs > 0, "total_num_envs", c.TotalNumEnvs, "a positive number")
+	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
+	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")
+	want(c.MaxEpisodeSteps >= 0 && c.MaxEpisodeSteps < 1<<31, "max_episode_steps", c.MaxEpisodeSteps, "a number of steps, or 0 for the task's own limit")
+	want(c.GroupSize > 0, "group_size", c.GroupSize, "a positive number")
+	if c.GroupSize > 0 {
+		want(c.TotalNumEnvs%c.GroupSize == 0, "total_num_envs", c.TotalNumEnvs, fmt.Sprintf("a multiple of group_size %d", c.GroupSize))
+	}
+	want(finite(c.RewardCoef) && c.RewardCoef != 0, "reward_coef", c.RewardCoef, "a number other than 0")
+	want(finite(c.RewardClip) && c.RewardClip >= 0, "reward_clip", c.RewardClip, "a positive number, or 0 for none")
+	want(c.ActionRepeat > 0, "action_repeat", c.ActionRepeat, "a positive number")
+	want(c.FrameStack > 0, "frame_stack", c.FrameStack, "a positive number")
+	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
+}
+
+func finite(x float32) bool { return x-x == 0 }

@@ -1,0 +1,259 @@
+package env
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Episodic is a Vec made of a Simulator: it adds what makes episodes of dynamics, the same way for every environment.
+type Episodic struct {
+	sim    Simulator
+	spec   Spec
+	n      int
+	ignore bool // terminations end nothing
+
+	elapsed tensor.Tensor // I32 [N]: steps of the running episode
+	over    tensor.Tensor // U8 [N]: a set of flags, 0 while the episode runs
+	info    tensor.Tensor // F32 [N,I]: what each environment's last step said
+
+	// Scratch of one step.
+	wasOver    []bool
+	ended      []bool
+	turn       []Turn
+	reward     []float32
+	terminated []byte
+	column     tensor.Tensor // [N,A]: one action of each chunk
+}
+
+var (
+	_ Vec   = (*Episodic)(nil)
+	_ Saver = (*Episodic)(nil)
+)
+
+// The flags of over.
+const (
+	terminated = 1 << iota
+	truncated
+	unborn // never reset
+)
+
+// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps and IgnoreTerminations of cfg. sim belongs to it from now on.
+func NewEpisodic(sim Simulator, cfg Config) *Episodic {
+	n, spec := sim.Len(), sim.Spec()
+	if cfg.MaxEpisodeSteps > 0 {
+		spec.MaxSteps = cfg.MaxEpisodeSteps
+	}
+	e := &Episodic{
+		sim: sim, spec: spec, n: n, ignore: cfg.IgnoreTerminations,
+		elapsed: tensor.New(tensor.I32, n),
+		over:    tensor.New(tensor.U8, n),
+		info:    tensor.New(tensor.F32, n, len(spec.Info)),
+		wasOver: make([]bool, n), ended: make([]bool, n), turn: make([]Turn, n),
+		reward: make([]float32, n), terminated: make([]byte, n),
+		column: tensor.New(spec.Action.DType, n, spec.Action.Dim()),
+	}
+	for i := range e.over.U8() {
+		e.over.U8()[i] = unborn
+	}
+	return e
+}
+
+// Spec describes one environment.
+func (e *Episodic) Spec() Spec { return e.spec }
+
+// Len returns the number of environments.
+func (e *Episodic) Len() int { return e.n }
+
+// Reset starts new episodes; see Vec.
+func (e *Episodic) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := checkReset(e.spec, e.n, mask, seeds, out); err != nil {
+		return err
+	}
+	for n := range e.n {
+		if mask == nil || mask[n] {
+			if err := e.begin(n, seeds[n]); err != nil {
+				return err
+			}
+		}
+	}
+	e.sim.Observe(mask, out.Obs)
+	return nil
+}
+
+func (e *Episodic) begin(n int, seed uint64) error {
+	if err := e.sim.Reset(n, seed); err != nil {
+		return fmt.Errorf("%s: reset environment %d with seed %d: %w", e.spec.Name, n, seed, err)
+	}
+	e.elapsed.I32()[n], e.over.U8()[n] = 0, 0
+	return nil
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	a, err := checkStep(e.spec, e.n, action, seeds, out)
+	if err != nil {
+		return err
+	}
+	chunk := a.Dim(1)
+	out.Reward.Zero()
+	out.Terminated.Zero()
+	out.Truncated.Zero()
+	over := e.over.U8()
+	for n, f := range over {
+		if f&unborn != 0 {
+			return fmt.Errorf("%s: step of environment %d before its first reset", e.spec.Name, n)
+		}
+		e.wasOver[n] = f != 0
+		if f != 0 { // still done
+			out.Terminated.U8()[n*chunk] = f & terminated
+			out.Truncated.U8()[n*chunk] = f & truncated / truncated
+		}
+	}
+	for k := 0; k < chunk && e.takeTurns(); k++ {
+		if err := e.sim.Step(e.actions(a, k), e.turn, e.reward, e.terminated, e.info.F32()); err != nil {
+			return fmt.Errorf("%s: step: %w", e.spec.Name, err)
+		}
+		e.judge(out, k, chunk)
+	}
+	e.sim.Observe(nil, out.Obs)
+	if !out.Info.IsZero() {
+		out.Info.CopyFrom(e.info)
+	}
+	if seeds == nil {
+		return nil
+	}
+	return e.renew(seeds, out)
+}
+
+// takeTurns counts the coming step of every environment that is not done, and reports whether there is one.
+func (e *Episodic) takeTurns() bool {
+	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
+	alive := false
+	for n := range e.turn {
+		if over[n] != 0 {
+			e.turn[n] = Idle
+			continue
+		}
+		elapsed[n]++
+		e.turn[n] = Live
+		if elapsed[n] == limit {
+			e.turn[n] = Last
+		}
+		alive = true
+	}
+	return alive
+}
+
+// actions returns action k of each chunk, as contiguous rows.
+func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
+	chunk := a.Dim(1)
+	if chunk == 1 {
+		return a
+	}
+	dst, src := e.column.Bytes(), a.Bytes()
+	row := len(dst) / e.n
+	for n := range e.n {
+		from := (n*chunk + k) * row
+		copy(dst[n*row:(n+1)*row], src[from:from+row])
+	}
+	return e.column
+}
+
+// judge writes column k of what the step gave, and decides which episodes are over.
+func (e *Episodic) judge(out *Step, k, chunk int) {
+	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
+	for n, turn := range e.turn {
+		if turn == Idle {
+			continue
+		}
+		i := n*chunk + k
+		reward[i] = e.reward[n]
+		if e.terminated[n] != 0 && !e.ignore {
+			term[i] = 1
+			over[n] |= terminated
+		}
+		if turn == Last {
+			trunc[i] = 1
+			over[n] |= truncated
+		}
+	}
+}
+
+// renew starts a new episode wherever this step ended one.
+func (e *Episodic) renew(seeds []uint64, out *Step) error {
+	over, some := e.over.U8(), false
+	for n := range e.ended {
+		e.ended[n] = over[n] != 0 && !e.wasOver[n]
+		some = some || e.ended[n]
+	}
+	if !some {
+		return nil
+	}
+	copyRows(out.FinalObs, out.Obs, e.ended)
+	for n, ended := range e.ended {
+		if ended {
+			if err := e.begin(n, seeds[n]); err != nil {
+				return err
+			}
+		}
+	}
+	e.sim.Observe(e.ended, out.Obs)
+	return nil
+}
+
+// Close closes the Simulator.
+func (e *Episodic) Close() error { return e.sim.Close() }
+
+// Save returns the Simulator's state, elapsed and over.
+func (e *Episodic) Save() (tensor.Dict, error) {
+	state, err := Save(e.sim)
+	if err != nil {
+		return state, err
+	}
+	state.Set("episode.elapsed", e.elapsed.Clone())
+	state.Set("episode.over", e.over.Clone())
+	if len(e.spec.Info) > 0 {
+		state.Set("episode.info", e.info.Clone())
+	}
+	return state, nil
+}
+
+// Load puts back what Save returned.
+func (e *Episodic) Load(state tensor.Dict) error {
+	elapsed, err := saved(state, "episode.elapsed", e.elapsed)
+	if err != nil {
+		return err
+	}
+	over, err := saved(state, "episode.over", e.over)
+	if err != nil {
+		return err
+	}
+	info := e.info
+	if len(e.spec.Info) > 0 {
+		if info, err = saved(state, "episode.info", e.info); err != nil {
+			return err
+		}
+	}
+	if err := Load(e.sim, state); err != nil {
+		return err
+	}
+	e.elapsed.CopyFrom(elapsed)
+	e.over.CopyFrom(over)
+	e.info.CopyFrom(info)
+	return nil
+}
+
+// copyRows copies the rows of src where mask is true into dst, which has the same names.
+func copyRows(dst, src tensor.Dict, mask []bool) {
+	for i := range src.Len() {
+		name, t := src.Entry(i)
+		to, from := dst.Must(name).Bytes(), t.Bytes()
+		row := len(from) / len(mask)
+		for n, take := range mask {
+			if take {
+				copy(to[n*row:(n+1)*row], from[n*row:(n+1)*row])
+			}
+		}
+	}
+}

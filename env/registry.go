@@ -1,0 +1,125 @@
+package env
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps and IgnoreTerminations, which NewEpisodic does for it, and
+// what is its own; the rest is the wrappers' and the workers'.
+type Constructor func(cfg Config, n int) (Vec, error)
+
+// A Registry maps names to environments: a value that its maker fills, env/all for one. Reading it is safe for concurrent use.
+type Registry struct {
+	names []string
+	make  map[string]Constructor
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry { return &Registry{make: map[string]Constructor{}} }
+
+// Add adds an environment under name. A name that is there already panics.
+func (r *Registry) Add(name string, c Constructor) {
+	if r.make[name] != nil {
+		panic(fmt.Sprintf("env: two environments %q in a registry", name))
+	}
+	r.names = append(r.names, name)
+	r.make[name] = c
+}
+
+// Names returns the names in the order in which they were added.
+func (r *Registry) Names() []string { return slices.Clone(r.names) }
+
+// Find returns nil if name is there, else an UnknownError.
+func (r *Registry) Find(name string) error {
+	if r.make[name] != nil {
+		return nil
+	}
+	return UnknownError{Name: name, Known: r.Names()}
+}
+
+// New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated, rewards scaled and clipped,
+// frames stacked, steps delayed.
+func (r *Registry) New(cfg Config, n int) (Vec, error) {
+	if err := r.Find(cfg.ID()); err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("%s: %d environments, want at least 1", cfg.ID(), n)
+	}
+	vec, err := r.make[cfg.ID()](cfg, n)
+	if err != nil {
+		return nil, err
+	}
+	if limit := vec.Spec().MaxSteps; cfg.MaxEpisodeSteps > 0 && limit != cfg.MaxEpisodeSteps {
+		err := fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", cfg.ID(), cfg.MaxEpisodeSteps, limit)
+		return nil, errors.Join(err, vec.Close())
+	}
+	return Wrap(vec, cfg), nil
+}
+
+// Wrap puts the wrappers that cfg asks for around vec.
+func Wrap(vec Vec, cfg Config) Vec {
+	if cfg.ActionRepeat > 1 {
+		vec = NewActionRepeat(vec, cfg.ActionRepeat)
+	}
+	if cfg.RewardCoef != 1 || cfg.RewardClip != 0 {
+		vec = NewRewardScale(vec, cfg.RewardCoef, cfg.RewardClip)
+	}
+	if cfg.FrameStack > 1 {
+		vec = NewFrameStack(vec, cfg.FrameStack)
+	}
+	if cfg.StepDelay > 0 {
+		vec = NewDelay(vec, cfg.StepDelay)
+	}
+	return vec
+}
+
+// An UnknownError says that no environment has the name.
+type UnknownError struct {
+	Name  string
+	Known []string
+}
+
+// Error names the nearest known name, where one is near, and all of them.
+func (e UnknownError) Error() string {
+	msg := fmt.Sprintf("unknown environment %q", e.Name)
+	if near := e.nearest(); near != "" {
+		msg += fmt.Sprintf(", did you mean %s?", near)
+	}
+	return msg + " Known: " + strings.Join(e.Known, ", ")
+}
+
+// nearest returns the known name with the fewest edits to the wanted one, ignoring case; "" where even that needs too many.
+func (e UnknownError) nearest() string {
+	best, least := "", len(e.Name)/2+1
+	for _, name := range e.Known {
+		if d := edits(strings.ToLower(name), strings.ToLower(e.Name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// edits returns the least number of insertions, deletions and replacements of bytes that make b of a (Levenshtein 1966).
+func edits(a, b string) int {
+	row := make([]int, len(b)+1) // row[j]: edits from a[:i] to b[:j]
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

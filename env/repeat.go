@@ -1,0 +1,77 @@
+package env
+
+import "github.com/rlinf/rlinf/tensor"
+
+// ActionRepeat takes every action several times and adds up the rewards; the end of an episode cuts the repetition short. To the
+// Vec inside, a repeated action is a chunk of equal ones, so nothing of the contract is lost.
+type ActionRepeat struct {
+	wrapper
+	times  int
+	action tensor.Dict // [N,K·times,A]
+	inner  Step        // with Reward, Terminated, Truncated [N,K·times]; the rest is the caller's
+}
+
+var (
+	_ Vec   = (*ActionRepeat)(nil)
+	_ Saver = (*ActionRepeat)(nil)
+)
+
+// NewActionRepeat wraps v.
+func NewActionRepeat(v Vec, times int) *ActionRepeat {
+	w := &ActionRepeat{wrapper: wrapper{v}, times: times}
+	w.size(1)
+	return w
+}
+
+// Spec is the Spec of the Vec inside, MaxSteps counting what is one step here.
+func (w *ActionRepeat) Spec() Spec {
+	s := w.Vec.Spec()
+	s.MaxSteps = (s.MaxSteps + w.times - 1) / w.times
+	return s
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	a, err := checkStep(w.Vec.Spec(), w.Len(), action, seeds, out)
+	if err != nil {
+		return err
+	}
+	if a.Dim(1)*w.times != w.inner.Reward.Dim(1) {
+		w.size(a.Dim(1))
+	}
+	repeatRows(w.action.Must("action").Bytes(), a.Bytes(), a.Dim(2)*a.DType().Size(), w.times)
+	w.inner.Obs, w.inner.FinalObs, w.inner.Info = out.Obs, out.FinalObs, out.Info
+	if err := w.Vec.Step(w.action, seeds, &w.inner); err != nil {
+		return err
+	}
+	reward, terminated, truncated := w.inner.Reward.F32(), w.inner.Terminated.U8(), w.inner.Truncated.U8()
+	for i := range out.Reward.F32() {
+		sum, term, trunc := 0.0, byte(0), byte(0)
+		for j := i * w.times; j < (i+1)*w.times; j++ {
+			sum += float64(reward[j])
+			term |= terminated[j]
+			trunc |= truncated[j]
+		}
+		out.Reward.F32()[i], out.Terminated.U8()[i], out.Truncated.U8()[i] = float32(sum), term, trunc
+	}
+	return nil
+}
+
+// size makes room for chunks of k actions.
+func (w *ActionRepeat) size(k int) {
+	space, n := w.Vec.Spec().Action, w.Len()
+	w.action.Set("action", tensor.New(space.DType, n, k*w.times, space.Dim()))
+	w.inner.Reward = tensor.New(tensor.F32, n, k*w.times)
+	w.inner.Terminated = tensor.New(tensor.U8, n, k*w.times)
+	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
+}
+
+// repeatRows writes every row of src, of that many bytes, times times into dst.
+func repeatRows(dst, src []byte, row, times int) {
+	for at := 0; at < len(src); at += row {
+		for range times {
+			copy(dst, src[at:at+row])
+			dst = dst[row:]
+		}
+	}
+}

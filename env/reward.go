@@ -1,0 +1,71 @@
+package env
+
+import "github.com/rlinf/rlinf/tensor"
+
+// TaskReward is the Info that a Vec gives when its Reward is not the task's own: the sum over the chunk of what it would have been.
+const TaskReward = "task_reward"
+
+// RewardScale multiplies rewards by a factor and clips them. It adds TaskReward to the Info, so that returns are still the task's.
+type RewardScale struct {
+	wrapper
+	coef, clip float32
+	spec       Spec
+	info       tensor.Tensor // F32 [N,I] for the Vec inside
+}
+
+var (
+	_ Vec   = (*RewardScale)(nil)
+	_ Saver = (*RewardScale)(nil)
+)
+
+// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0.
+func NewRewardScale(v Vec, coef, clip float32) *RewardScale {
+	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
+	if inside := len(w.spec.Info); inside > 0 {
+		w.info = tensor.New(tensor.F32, v.Len(), inside)
+	}
+	w.spec.Info = append(append([]string(nil), w.spec.Info...), TaskReward)
+	return w
+}
+
+// Spec is the Spec of the Vec inside with TaskReward as the last Info.
+func (w *RewardScale) Spec() Spec { return w.spec }
+
+// Step takes the actions of one chunk; see Vec.
+func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+		return err
+	}
+	info := out.Info
+	out.Info = w.info
+	err := w.Vec.Step(action, seeds, out)
+	out.Info = info
+	if err != nil {
+		return err
+	}
+	if !info.IsZero() {
+		w.inform(info.F32(), out.Reward)
+	}
+	for i, r := range out.Reward.F32() {
+		r *= w.coef
+		if w.clip != 0 {
+			r = min(max(r, -w.clip), w.clip)
+		}
+		out.Reward.F32()[i] = r
+	}
+	return nil
+}
+
+// inform writes the rows of info: what the Vec inside said, then the sum of its rewards.
+func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
+	inside, chunk := len(w.spec.Info)-1, reward.Dim(1)
+	for n := range w.Len() {
+		row := info[n*(inside+1) : (n+1)*(inside+1)]
+		copy(row, w.info.F32()[n*inside:(n+1)*inside])
+		sum := 0.0
+		for _, r := range reward.F32()[n*chunk : (n+1)*chunk] {
+			sum += float64(r)
+		}
+		row[inside] = float32(sum)
+	}
+}

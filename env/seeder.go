@@ -1,0 +1,105 @@
+package env
+
+import (
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Use keeps the initial states of training and of evaluation apart.
+type Use uint8
+
+const (
+	Train Use = iota
+	Eval
+)
+
+// A Seeder names the initial states of environments [first, first+n): the seed of an episode follows from the job's seed, the
+// environment's group and the episode's number alone, so it is the same wherever the environment is placed.
+type Seeder struct {
+	seed    uint64
+	purpose philox.Purpose
+	group   int
+	fixed   bool
+	first   int
+	episode tensor.Tensor // I64 [n]: number of each environment's next episode
+	next    []uint64
+}
+
+// NewSeeder returns the Seeder of cfg's Seed, GroupSize and UseFixedResetStateIDs; first is the global index of environment 0.
+func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
+	s := &Seeder{
+		seed: cfg.Seed, purpose: philox.Reset, group: max(cfg.GroupSize, 1), fixed: cfg.UseFixedResetStateIDs, first: first,
+		episode: tensor.New(tensor.I64, n), next: make([]uint64, n),
+	}
+	if use == Eval {
+		s.purpose = philox.EvalReset
+	}
+	s.nameAll()
+	return s
+}
+
+// Next returns the seed of each environment's next episode. The slice is the Seeder's and changes with it.
+func (s *Seeder) Next() []uint64 { return s.next }
+
+// Started says that a Reset with mask began episodes with the seeds of Next.
+func (s *Seeder) Started(mask []bool) {
+	for n := range s.next {
+		if mask == nil || mask[n] {
+			s.advance(n)
+		}
+	}
+}
+
+// Observe says that a Step was given the seeds of Next; where it ended an episode, that began a new one.
+func (s *Seeder) Observe(step *Step) {
+	for n := range s.next {
+		if _, ended := step.Took(n); ended {
+			s.advance(n)
+		}
+	}
+}
+
+// Rewind goes back to the first episode everywhere, so that every evaluation has the same.
+func (s *Seeder) Rewind() {
+	s.episode.Zero()
+	s.nameAll()
+}
+
+// Save returns a copy of the episodes' numbers, [n].
+func (s *Seeder) Save() (tensor.Dict, error) {
+	var d tensor.Dict
+	d.Set("seeder.episode", s.episode.Clone())
+	return d, nil
+}
+
+// Load puts back what Save returned.
+func (s *Seeder) Load(state tensor.Dict) error {
+	episode, err := saved(state, "seeder.episode", s.episode)
+	if err != nil {
+		return err
+	}
+	s.episode.CopyFrom(episode)
+	s.nameAll()
+	return nil
+}
+
+func (s *Seeder) advance(n int) {
+	s.episode.I64()[n]++
+	s.name(n)
+}
+
+func (s *Seeder) nameAll() {
+	for n := range s.next {
+		s.name(n)
+	}
+}
+
+// name draws the seed of environment n's next episode.
+func (s *Seeder) name(n int) {
+	episode := uint64(s.episode.I64()[n])
+	if s.fixed {
+		episode = 0
+	}
+	r := philox.New(s.seed, s.purpose, uint64((s.first+n)/s.group), episode)
+	s.next[n] = r.Uint64()
+}

@@ -1,0 +1,147 @@
+package env
+
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// FrameStack shows the last observations together, oldest first, each observation [shape...] becoming [frames, shape...]. A new
+// episode begins with its first observation in every place. A chunk of actions gives one frame: what is observed at its end.
+type FrameStack struct {
+	wrapper
+	frames int
+	spec   Spec
+	inner  Step          // Obs and FinalObs are single frames; the rest is the caller's
+	stack  tensor.Dict   // what each environment's last frames are
+	over   tensor.Tensor // U8 [N]: 1 where the episode is done and nothing moves
+}
+
+var (
+	_ Vec   = (*FrameStack)(nil)
+	_ Saver = (*FrameStack)(nil)
+)
+
+// NewFrameStack wraps v.
+func NewFrameStack(v Vec, frames int) *FrameStack {
+	w := &FrameStack{wrapper: wrapper{v}, frames: frames, spec: v.Spec(), over: tensor.New(tensor.U8, v.Len())}
+	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
+	w.spec.Obs = slices.Clone(w.spec.Obs)
+	for i := range w.spec.Obs {
+		f := &w.spec.Obs[i]
+		f.Shape = append([]int{frames}, f.Shape...)
+		f.Low, f.High = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames)
+	}
+	w.stack = w.spec.newObs(v.Len())
+	return w
+}
+
+// Spec is the Spec of the Vec inside with stacked observations.
+func (w *FrameStack) Spec() Spec { return w.spec }
+
+// Reset starts new episodes; see Vec.
+func (w *FrameStack) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+		return err
+	}
+	if err := w.Vec.Reset(mask, seeds, &w.inner); err != nil {
+		return err
+	}
+	for i := range w.stack.Len() {
+		name, _ := w.stack.Entry(i)
+		for n := range w.Len() {
+			if mask == nil || mask[n] {
+				stack := w.row(w.stack, name, n)
+				fill(stack, w.row(w.inner.Obs, name, n))
+				copy(w.row(out.Obs, name, n), stack)
+				w.over.U8()[n] = 0
+			}
+		}
+	}
+	return nil
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+		return err
+	}
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated, out.Info
+	if err := w.Vec.Step(action, seeds, &w.inner); err != nil {
+		return err
+	}
+	for n, over := range w.over.U8() {
+		if over == 0 {
+			_, ended := out.Took(n)
+			w.push(n, ended && seeds != nil, out)
+			if ended && seeds == nil {
+				w.over.U8()[n] = 1
+			}
+		}
+	}
+	out.Obs.CopyFrom(w.stack)
+	return nil
+}
+
+// push appends environment n's new frame. Where the episode ended and the environment reset itself, the final stack goes to
+// FinalObs and a new one begins.
+func (w *FrameStack) push(n int, anew bool, out *Step) {
+	for i := range w.stack.Len() {
+		name, _ := w.stack.Entry(i)
+		stack, frame := w.row(w.stack, name, n), w.row(w.inner.Obs, name, n)
+		copy(stack, stack[len(frame):])
+		if !anew {
+			copy(stack[len(stack)-len(frame):], frame)
+			continue
+		}
+		copy(stack[len(stack)-len(frame):], w.row(w.inner.FinalObs, name, n))
+		copy(w.row(out.FinalObs, name, n), stack)
+		fill(stack, frame)
+	}
+}
+
+// row returns the bytes of environment n under name.
+func (w *FrameStack) row(d tensor.Dict, name string, n int) []byte {
+	b := d.Must(name).Bytes()
+	size := len(b) / w.Len()
+	return b[n*size : (n+1)*size]
+}
+
+// fill repeats frame over stack.
+func fill(stack, frame []byte) {
+	for at := 0; at < len(stack); at += len(frame) {
+		copy(stack[at:], frame)
+	}
+}
+
+// Save returns the state of the Vec inside, and the frames.
+func (w *FrameStack) Save() (tensor.Dict, error) {
+	state, err := w.wrapper.Save()
+	if err != nil {
+		return state, err
+	}
+	for i := range w.stack.Len() {
+		name, t := w.stack.Entry(i)
+		state.Set("frames."+name, t.Clone())
+	}
+	state.Set("frames_over", w.over.Clone())
+	return state, nil
+}
+
+// Load puts back what Save returned.
+func (w *FrameStack) Load(state tensor.Dict) error {
+	over, err := saved(state, "frames_over", w.over)
+	if err != nil {
+		return err
+	}
+	for i := range w.stack.Len() {
+		name, t := w.stack.Entry(i)
+		frames, err := saved(state, "frames."+name, t)
+		if err != nil {
+			return err
+		}
+		t.CopyFrom(frames)
+	}
+	w.over.CopyFrom(over)
+	return w.wrapper.Load(state)
+}

@@ -1,0 +1,150 @@
+package env
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// NewStep returns buffers on the Go heap for n environments and chunks of k actions.
+func (s Spec) NewStep(n, k int) *Step {
+	out := &Step{
+		Obs: s.newObs(n), FinalObs: s.newObs(n),
+		Reward:     tensor.New(tensor.F32, n, k),
+		Terminated: tensor.New(tensor.U8, n, k),
+		Truncated:  tensor.New(tensor.U8, n, k),
+	}
+	if len(s.Info) > 0 {
+		out.Info = tensor.New(tensor.F32, n, len(s.Info))
+	}
+	return out
+}
+
+// Took returns how many steps of its chunk environment n took, and whether the last of them ended its episode.
+func (s *Step) Took(n int) (steps int, ended bool) {
+	chunk := s.Reward.Dim(1)
+	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
+	for k := range chunk {
+		if terminated[k]|truncated[k] != 0 {
+			return k + 1, true
+		}
+	}
+	return chunk, false
+}
+
+// InfoIndex returns the column of the figure called name, -1 when there is none.
+func (s Spec) InfoIndex(name string) int {
+	for i, have := range s.Info {
+		if have == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// checkReset checks the arguments of a Reset of n environments.
+func checkReset(s Spec, n int, mask []bool, seeds []uint64, out *Step) error {
+	if mask != nil && len(mask) != n || len(seeds) != n {
+		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, want %d of each, or no mask", s.Name, len(seeds), len(mask), n)
+	}
+	return s.checkObs("Obs", out.Obs, n)
+}
+
+// checkStep checks the arguments of a Step of n environments, and returns the tensor of the actions, [n,K,Dim].
+func checkStep(s Spec, n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
+	a, err := s.action(action, n)
+	if err != nil {
+		return a, err
+	}
+	if seeds != nil && len(seeds) != n {
+		return a, fmt.Errorf("%s: step with %d seeds, want %d or none", s.Name, len(seeds), n)
+	}
+	return a, s.checkOut(out, n, a.Dim(1), seeds != nil)
+}
+
+func (s Spec) newObs(n int) tensor.Dict {
+	var d tensor.Dict
+	for _, f := range s.Obs {
+		d.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
+	}
+	return d
+}
+
+// checkObs checks that d has a tensor for n environments under every observation's name.
+func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
+	for i := range s.Obs {
+		f := &s.Obs[i]
+		t, ok := d.Get(f.Name)
+		if !ok || t.DType() != f.DType || t.Rank() == 0 || t.Dim(0) != n || t.Len() != n*f.Dim() {
+			return fmt.Errorf("%s: buffer of %s.%s: %v, want %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n, f.Shape)
+		}
+	}
+	return nil
+}
+
+// checkOut checks the buffers of a step of n environments with k actions each; final: FinalObs may be written too.
+func (s Spec) checkOut(out *Step, n, k int, final bool) error {
+	if err := s.checkObs("Obs", out.Obs, n); err != nil {
+		return err
+	}
+	if final {
+		if err := s.checkObs("FinalObs", out.FinalObs, n); err != nil {
+			return err
+		}
+	}
+	if !matrix(out.Reward, tensor.F32, n, k) || !matrix(out.Terminated, tensor.U8, n, k) || !matrix(out.Truncated, tensor.U8, n, k) {
+		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, want F32, U8, U8 [%d %d]",
+			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
+	}
+	if !out.Info.IsZero() && !matrix(out.Info, tensor.F32, n, len(s.Info)) {
+		return fmt.Errorf("%s: buffer of Info: %v, want F32[%d %d]", s.Name, out.Info, n, len(s.Info))
+	}
+	return nil
+}
+
+func matrix(t tensor.Tensor, dtype tensor.DType, rows, cols int) bool {
+	return t.DType() == dtype && t.Rank() == 2 && t.Dim(0) == rows && t.Dim(1) == cols
+}
+
+// action returns the tensor of action for n environments, [n,K,Dim], all of whose values the space has.
+func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
+	a, ok := action.Get("action")
+	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 || a.Dim(2) != s.Action.Dim() {
+		return a, fmt.Errorf("%s: action: %v, want %v[%d K %d]", s.Name, a, s.Action.DType, n, s.Action.Dim())
+	}
+	var bad, choices int
+	switch s.Action.Kind {
+	case Discrete, MultiDiscrete:
+		if bad = badChoice(a.I32(), s.Action.Nvec); bad >= 0 {
+			choices = s.Action.Nvec[bad%len(s.Action.Nvec)]
+			return a, fmt.Errorf("%s: action of environment %d: %d, want 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)), a.I32()[bad], choices-1)
+		}
+	case Box:
+		if bad = badNumber(a.F32()); bad >= 0 {
+			return a, fmt.Errorf("%s: action of environment %d: %v, want a finite number", s.Name, bad/(a.Dim(1)*a.Dim(2)), a.F32()[bad])
+		}
+	}
+	return a, nil
+}
+
+// badChoice returns the index of the first of x, rows of len(nvec), that is not a choice; -1 when all are.
+func badChoice(x []int32, nvec []int) int {
+	for i := 0; i < len(x); i += len(nvec) {
+		for j, n := range nvec {
+			if uint32(x[i+j]) >= uint32(n) {
+				return i + j
+			}
+		}
+	}
+	return -1
+}
+
+// badNumber returns the index of the first of x that is NaN or infinite; -1 when there is none.
+func badNumber(x []float32) int {
+	for i, v := range x {
+		if v-v != 0 {
+			return i
+		}
+	}
+	return -1
+}

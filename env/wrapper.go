@@ -1,0 +1,13 @@
+package env
+
+import "github.com/rlinf/rlinf/tensor"
+
+// A wrapper is a Vec over a Vec that changes nothing; the wrappers embed it and change something. One without state of its own saves
+// what is inside.
+type wrapper struct{ Vec }
+
+// Save returns the state of the Vec inside.
+func (w wrapper) Save() (tensor.Dict, error) { return Save(w.Vec) }
+
+// Load puts back what Save returned.
+func (w wrapper) Load(state tensor.Dict) error { return Load(w.Vec, state) }
