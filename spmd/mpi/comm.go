@@ -1,0 +1,306 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+
+#cgo noescape rl_isend
+#cgo nocallback rl_isend
+#cgo noescape rl_irecv
+#cgo nocallback rl_irecv
+#cgo noescape rl_wait
+#cgo nocallback rl_wait
+#cgo noescape rl_test
+#cgo nocallback rl_test
+#cgo noescape rl_cancel
+#cgo nocallback rl_cancel
+#cgo noescape rl_is_open
+#cgo nocallback rl_is_open
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// maxBytes is the most that one message carries: MPI counts in C ints.
+const maxBytes = 1 << 30
+
+// A Request is handed to C as it is; if the two ever differ, one of these does not compile.
+const (
+	_ = uint(unsafe.Sizeof(spmd.Request{}) - C.sizeof_rl_request)
+	_ = uint(C.sizeof_rl_request - unsafe.Sizeof(spmd.Request{}))
+)
+
+// A comm is one member's end of a communicator. The members of one process share an MPI rank: who sends to whom there is part of the tag.
+type comm struct {
+	t     *transport
+	end   *C.rl_end
+	label string
+	me    int
+	seats []seat // of all members
+	width int    // the most members of one process
+
+	pinned []pinned // requests under way whose memory is Go's
+	spare  []*runtime.Pinner
+}
+
+var _ spmd.Comm = (*comm)(nil)
+
+type pinned struct {
+	handle uint64
+	pin    *runtime.Pinner
+}
+
+func (c *comm) Rank() int { return c.me }
+func (c *comm) Size() int { return len(c.seats) }
+
+func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) { return c.post(true, b, to, tag) }
+
+func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
+	return c.post(false, b, from, tag)
+}
+
+func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error) {
+	if c.end == nil || peer < 0 || peer >= len(c.seats) || tag < 0 || tag >= spmd.MaxTag || len(b) > maxBytes {
+		return spmd.Request{}, c.refuse(sending, b, peer, tag)
+	}
+	pin := c.pin(b)
+	p := C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	you, wire := c.seats[peer], 0
+	var handle uint64
+	if sending {
+		wire = c.wireTag(c.seats[c.me].local, you.local, tag)
+		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.rank), C.int(wire)))
+	} else {
+		wire = c.wireTag(you.local, c.seats[c.me].local, tag)
+		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.rank), C.int(wire)))
+	}
+	if handle&C.RL_BAD != 0 {
+		c.unpin(pin)
+		cause := errors.New("too many requests under way, or out of memory")
+		if code := C.int(uint32(handle)); code != 0 {
+			cause = errors.New(errorText(code))
+		}
+		return spmd.Request{}, c.errorf(sending, len(b), peer, tag, cause)
+	}
+	if pin != nil {
+		if handle == 0 {
+			c.unpin(pin)
+		} else {
+			c.pinned = append(c.pinned, pinned{handle, pin})
+		}
+	}
+	return spmd.Request{Handle: handle}, nil
+}
+
+// wireTag tells apart the members of a process: tag is below spmd.MaxTag, above it stand sender and receiver.
+func (c *comm) wireTag(from, to, tag int) int { return (from*c.width+to)*spmd.MaxTag + tag }
+
+// refuse says what is wrong with a post.
+func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
+	var cause error
+	switch {
+	case c.end == nil:
+		cause = errors.New("the communicator is closed")
+	case peer < 0 || peer >= len(c.seats):
+		cause = fmt.Errorf("want a member from 0 to %d", len(c.seats)-1)
+	case tag < 0 || tag >= spmd.MaxTag:
+		cause = fmt.Errorf("want a tag from 0 to %d", spmd.MaxTag-1)
+	default:
+		cause = fmt.Errorf("want at most %d bytes in one message", maxBytes)
+	}
+	return c.errorf(sending, len(b), peer, tag, cause)
+}
+
+func (c *comm) errorf(sending bool, n, peer, tag int, cause error) error {
+	op, side := "receive", "from"
+	if sending {
+		op, side = "send", "to"
+	}
+	return fmt.Errorf("communicator %q: member %d: %s %d bytes %s member %d, tag %d: %w", c.label, c.me, op, n, side, peer, tag, cause)
+}
+
+// pin holds b in place until unpin: nil where it needs no holding.
+func (c *comm) pin(b []byte) *runtime.Pinner {
+	if len(b) == 0 || c.t.arena.holds(b) {
+		return nil
+	}
+	var p *runtime.Pinner
+	if n := len(c.spare); n > 0 {
+		p, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		p = new(runtime.Pinner)
+	}
+	p.Pin(unsafe.SliceData(b))
+	return p
+}
+
+func (c *comm) unpin(p *runtime.Pinner) {
+	if p != nil {
+		p.Unpin()
+		c.spare = append(c.spare, p)
+	}
+}
+
+// release unpins the memory of requests that are done.
+func (c *comm) release() {
+	for i := 0; i < len(c.pinned); i++ {
+		if C.rl_is_open(c.end, C.uint64_t(c.pinned[i].handle)) != 0 {
+			continue
+		}
+		c.unpin(c.pinned[i].pin)
+		last := len(c.pinned) - 1
+		c.pinned[i], c.pinned[last] = c.pinned[last], pinned{}
+		c.pinned = c.pinned[:last]
+		i--
+	}
+}
+
+func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
+	for _, r := range reqs {
+		if r.Handle != 0 {
+			_, err := c.wait(ctx, reqs, 0)
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
+	if len(reqs) == 0 {
+		return -1, nil
+	}
+	return c.wait(ctx, reqs, 1)
+}
+
+func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, error) {
+	if c.end == nil {
+		return -1, c.closed()
+	}
+	var fault C.rl_fault
+	report := c.t.stall
+	for slices := C.int(0); ; slices++ {
+		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slices, &fault)
+		if len(c.pinned) > 0 {
+			c.release()
+		}
+		switch {
+		case r >= C.RL_ALL_ZERO:
+			return int(r), nil
+		case r != C.RL_PENDING:
+			return -1, c.failed(r, &fault)
+		case ctx.Err() != nil:
+			return -1, context.Cause(ctx)
+		}
+		if waited := time.Duration(slices+1) * C.RL_SLICE_NS; report > 0 && waited > report {
+			c.reportWait(reqs, waited)
+			report *= 4
+		}
+	}
+}
+
+// reportWait says that a wait takes long: the peer lives, or its silence would have ended the job, but it may compute for ever.
+func (c *comm) reportWait(reqs []spmd.Request, waited time.Duration) {
+	var first C.rl_fault
+	C.rl_end_next(c.end, 0, &first)
+	fmt.Fprintf(c.t.log, "rank %d: %v, waiting for %v so far; the job goes on\n", c.t.rank, c.describe(&first, errors.New("not done")), waited.Round(time.Second))
+}
+
+func (c *comm) Test(r *spmd.Request) (bool, error) {
+	if r.Handle == 0 {
+		return true, nil
+	}
+	if c.end == nil {
+		return false, c.closed()
+	}
+	var fault C.rl_fault
+	got := C.rl_test(c.end, (*C.rl_request)(unsafe.Pointer(r)), &fault)
+	if len(c.pinned) > 0 {
+		c.release()
+	}
+	switch got {
+	case 0:
+		return true, nil
+	case C.RL_PENDING:
+		return false, nil
+	}
+	return false, c.failed(got, &fault)
+}
+
+func (c *comm) Cancel(r *spmd.Request) error {
+	if r.Handle == 0 {
+		return nil
+	}
+	if c.end == nil {
+		return c.closed()
+	}
+	var fault C.rl_fault
+	got := C.rl_cancel(c.end, (*C.rl_request)(unsafe.Pointer(r)), &fault)
+	if len(c.pinned) > 0 {
+		c.release()
+	}
+	switch got {
+	case 0:
+		return nil
+	case C.RL_PENDING:
+		return fmt.Errorf("communicator %q: member %d: cancel: a message has matched the receive", c.label, c.me)
+	}
+	return c.failed(got, &fault)
+}
+
+func (c *comm) closed() error {
+	return fmt.Errorf("communicator %q: member %d: the communicator is closed", c.label, c.me)
+}
+
+// failed turns what the shim said into an error.
+func (c *comm) failed(r C.int, f *C.rl_fault) error {
+	if r == C.RL_UNKNOWN {
+		return fmt.Errorf("communicator %q: member %d: a request of another communicator, or one that was waited for before", c.label, c.me)
+	}
+	return c.describe(f, errors.New(errorText(f.code)))
+}
+
+// describe names the request in f.
+func (c *comm) describe(f *C.rl_fault, cause error) error {
+	sending := f.sending != 0
+	locals, tag := int(f.tag)/spmd.MaxTag, int(f.tag)%spmd.MaxTag
+	local := locals / c.width
+	if sending {
+		local = locals % c.width
+	}
+	peer := -1
+	for m, s := range c.seats {
+		if s == (seat{int(f.peer), local}) {
+			peer = m
+		}
+	}
+	return c.errorf(sending, int(f.bytes), peer, tag, cause)
+}
+
+// Close frees the end. Requests that nobody waited for are given up, and named in the error.
+func (c *comm) Close() error {
+	if c.end == nil {
+		return nil
+	}
+	var errs []error
+	var open C.rl_fault
+	for i := C.rl_end_next(c.end, 0, &open); i >= 0; i = C.rl_end_next(c.end, i, &open) {
+		errs = append(errs, c.describe(&open, errors.New("closed, but nobody waited for it")))
+	}
+	C.rl_end_close(c.end)
+	c.end = nil
+	c.t.mu.Lock()
+	c.t.lost = append(c.t.lost, c.pinned...)
+	delete(c.t.open, c)
+	c.t.mu.Unlock()
+	return errors.Join(errs...)
+}

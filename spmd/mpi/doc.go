@@ -1,0 +1,39 @@
+// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or srun. It is the only package that sees MPI, and it
+// does so only in builds with the tag mpi; scripts/build finds the MPI of the machine and sets the tag.
+//
+//	n, launcher := mpi.Launched()                    // 1, "" without a launcher
+//	t, err := mpi.Open(mpi.Options{})                // once per process; t is an spmd.Transport
+//	...
+//	err = t.Close()                                  // or t.Abort(code) after a failure
+//
+// gompi starts and stops MPI, gives the rank and size in MPI_COMM_WORLD, and aborts. Everything else is in a thin shim in C, the same for Open MPI and
+// MPICH:
+//
+//   - request.c posts sends and receives without blocking and waits for them in one function, which spins, then yields, then sleeps, and comes back to
+//     Go every few milliseconds to look at the context. No lock is held across a wait.
+//   - progress.c is a thread that moves messages while all workers of the process compute, and exchanges heartbeats with the neighbouring ranks.
+//   - world.c finds the processes that run this program, their nodes, and makes communicators of some of them.
+//
+// In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program form the world. Splitting it off is one
+// MPI_Comm_split of MPI_COMM_WORLD, in which a foreign program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
+//
+// A rank that stops (SIGSTOP, a node that hangs) is found by its heartbeat: each rank listens to the one before it. Whoever has heard nothing for
+// Options.StallTimeout names it, dumps its own goroutines and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress thread, so a rank that
+// computes for hours is alive. A process that was stopped itself starts its clock anew.
+package mpi
+
+import (
+	"io"
+	"time"
+)
+
+// ExitStalled is the exit code of a job that ended because a rank fell silent.
+const ExitStalled = 76
+
+// Options say how to open the transport. The zero value is ready to use.
+type Options struct {
+	// StallTimeout is how long a rank may be silent before the job is ended: at least 100 ms; 0 is one minute, negative is for ever.
+	StallTimeout time.Duration
+	// Log gets what must be said without an error to return: a rank that fell silent, a wait that takes longer than StallTimeout. Nil is os.Stderr.
+	Log io.Writer
+}

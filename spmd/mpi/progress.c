@@ -1,0 +1,144 @@
+//go:build mpi
+
+// The progress thread. Nobody moves MPI's messages while all workers of a process compute, so this thread does: it tests what is under way every
+// 100 us while a send of ours is among it, every 1 ms while there are receives only, and dozes when there is nothing. While some thread sits in rl_wait,
+// which moves everything as well, it leaves MPI alone. It also tells the next rank once per beat that this process lives, and listens to the one before.
+
+#include "inner.h"
+
+#include <errno.h>
+#include <signal.h>
+
+enum { BEAT_TAG = 0 };
+enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000 };
+
+enum { ALIVE = 1, GOODBYE = 2 };
+
+typedef struct {
+	int before, after;     // the neighbours in the ring of ranks
+	int64_t heard, due;    // when the one before was last heard, when our next beat is due
+	int64_t word;          // what is being sent
+	MPI_Request req;       // the beat under way
+	int left, said;        // the one before said goodbye; so did we
+} pulse;
+
+// poke lets MPI move everything that it has under way, and takes in a beat.
+static void poke(rl_world *w, pulse *p, int64_t now) {
+	int there = 0;
+	if (MPI_Iprobe(p->before, BEAT_TAG, w->beats, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) return;
+	int64_t word = 0;
+	MPI_Recv(&word, 1, MPI_INT64_T, p->before, BEAT_TAG, w->beats, MPI_STATUS_IGNORE); // it is there: this does not wait
+	p->heard = now;
+	p->left |= word == GOODBYE;
+}
+
+// beat sends what the next rank should hear; one at a time, so that a stopped neighbour costs no memory.
+static void beat(rl_world *w, pulse *p, int64_t now, int leaving) {
+	int done = 0;
+	if (MPI_Test(&p->req, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done || p->said) return;
+	if (now < p->due && !leaving) return;
+	p->word = leaving ? GOODBYE : ALIVE;
+	p->said = leaving;
+	p->due = now + w->beat_ns;
+	MPI_Isend(&p->word, 1, MPI_INT64_T, p->after, BEAT_TAG, w->beats, &p->req);
+}
+
+static void test_sends(rl_world *w) {
+	pthread_mutex_lock(&w->lock);
+	for (rl_end *e = w->ends; e; e = e->next) {
+		if (!atomic_load_explicit(&e->sends, memory_order_relaxed)) continue;
+		int k = atomic_load_explicit(&e->chunks, memory_order_acquire);
+		for (int i = 0; i < k; i++)
+			for (int j = 0; j < CHUNK; j++) {
+				rl_slot *s = &e->chunk[i][j];
+				if (atomic_load_explicit(&s->state, memory_order_acquire) == UNDERWAY && s->sending) rl_slot_test(e, s);
+			}
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+// doze sleeps until a kick or for ns.
+static void doze(rl_world *w, int64_t ns, uint32_t posts) {
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ns / 1000000000;
+	if ((until.tv_nsec += ns % 1000000000) >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+	pthread_mutex_lock(&w->lock);
+	atomic_store(&w->dozing, 1);
+	while (atomic_load(&w->posts) == posts && !atomic_load(&w->leaving))
+		if (pthread_cond_timedwait(&w->kick, &w->lock, &until) == ETIMEDOUT) break;
+	atomic_store(&w->dozing, 0);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void rl_kick(rl_world *w) {
+	atomic_fetch_add(&w->posts, 1);
+	if (!atomic_load(&w->dozing)) return;
+	pthread_mutex_lock(&w->lock);
+	pthread_cond_signal(&w->kick);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void *progress(void *arg) {
+	rl_world *w = arg;
+	int64_t now = rl_now(), last = now, active = now;
+	uint32_t seen = 0;
+	pulse p = {.before = (w->rank + w->size - 1) % w->size, .after = (w->rank + 1) % w->size, .heard = now, .req = MPI_REQUEST_NULL};
+	for (;; last = now) {
+		now = rl_now();
+		// A round lasts one beat at most. If it took much longer, this process was stopped itself, and knows nothing about its neighbour.
+		if (now - last > 3 * w->beat_ns) p.heard = now;
+
+		int leaving = atomic_load(&w->leaving), waited = atomic_load(&w->waiters) > 0;
+		int sends = atomic_load(&w->sends), receives = atomic_load(&w->receives);
+		uint32_t posts = atomic_load(&w->posts);
+		if (sends && !waited) test_sends(w);
+		if (!waited || leaving || now >= p.due) poke(w, &p, now);
+		if (w->size > 1) beat(w, &p, now, leaving);
+
+		int done = 0;
+		if (leaving && (w->size == 1 || (p.said && p.left && MPI_Test(&p.req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done))) return NULL;
+		if (w->stall_ns > 0 && w->size > 1 && !p.left && now - p.heard > w->stall_ns) {
+			w->silent_ns = now - p.heard;
+			return NULL;
+		}
+
+		if (sends || receives || waited || leaving || posts != seen) active = now;
+		seen = posts;
+		if (sends && !waited) {
+			rl_sleep(SEND_NS);
+		} else if (active == now || now - active < 8 * RECEIVE_NS) {
+			rl_sleep(RECEIVE_NS);
+		} else {
+			// Nothing is under way, though the library may hold copies of messages that have not left: ever more seldom.
+			int64_t ns = (now - active) / 8;
+			doze(w, ns < w->beat_ns ? ns : w->beat_ns, posts);
+		}
+	}
+}
+
+int rl_progress_start(rl_world *w) {
+	pthread_condattr_t attr;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->kick, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&w->lock, NULL);
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); // signals are Go's: the thread inherits that it gets none
+	int rc = pthread_create(&w->thread, NULL, progress, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+int rl_world_watch(rl_world *w, int64_t *silent_ns) {
+	pthread_join(w->thread, NULL);
+	*silent_ns = w->silent_ns;
+	return w->silent_ns > 0;
+}
+
+void rl_world_leave(rl_world *w) {
+	atomic_store(&w->leaving, 1);
+	rl_kick(w);
+}

@@ -1,0 +1,87 @@
+// What spmd/mpi asks of MPI beyond gompi. Every function may be called from any thread; none calls back into Go. Buffers stay where they are
+// until their request is done. MPI's own return codes come back (0 = ok), with the failing call in an rl_fault.
+#ifndef RLINF_MPI_SHIM_H
+#define RLINF_MPI_SHIM_H
+
+#include <stdint.h>
+
+typedef struct rl_world rl_world; // this process's place among the processes of the program, and its progress thread
+typedef struct rl_group rl_group; // a communicator
+typedef struct rl_end rl_end;     // one member's end of a communicator, with the requests it has under way
+
+typedef struct { // spmd.Request, field by field
+	uint64_t handle;
+	int64_t n;
+} rl_request;
+
+typedef struct {
+	const char *call; // the MPI function that failed; NULL for a request that ended in an error
+	int code;         // MPI's error code
+	int sending;      // 1: a send, 0: a receive
+	int peer;         // rank in the communicator
+	int tag;          // as MPI saw it
+	int64_t bytes;
+} rl_fault;
+
+typedef struct {
+	int rank, size;
+	int granted;           // thread level
+	int max_tag;           // MPI_TAG_UB
+	char before[320];      // "rank R (host H, pid P)" of the rank whose heartbeat this one hears
+	const char *level;     // granted, in words
+} rl_place;
+
+enum {
+	RL_ALL_ZERO = -1, // nothing to wait for
+	RL_PENDING = -2,  // not yet
+	RL_FAULT = -3,    // a request failed: see rl_fault
+	RL_UNKNOWN = -4,  // a handle that this end did not give out, or has taken back
+};
+
+enum { RL_SLICE_NS = 5 * 1000 * 1000 }; // how long rl_wait waits before it lets Go look around
+
+// Go's signal handlers, around MPI_Init: save before, restore after. Restore returns how many had been replaced.
+void *rl_signals_save(void);
+int rl_signals_restore(void *saved);
+
+// rl_world_open finds this process's place after MPI_Init and starts the progress thread; collective over the program's processes. node[r] gets the
+// lowest rank on r's node: *node is allocated here and freed by the caller.
+int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault);
+// rl_world_watch returns when the progress thread ends: 0 after rl_world_leave, 1 when the rank before this one fell silent for *silent_ns.
+int rl_world_watch(rl_world *w, int64_t *silent_ns);
+// rl_world_meet waits, asleep, until every process has called it.
+int rl_world_meet(rl_world *w, rl_fault *fault);
+// rl_world_leave tells the progress thread to say goodbye to the neighbours and end; rl_world_free may follow once rl_world_watch has returned.
+void rl_world_leave(rl_world *w);
+void rl_world_free(rl_world *w);
+
+// A group of world ranks; collective over them alone. tag tells apart groups made at the same time. w's own communicator for ranks == NULL.
+int rl_group_open(rl_world *w, const int *ranks, int n, int tag, rl_group **out, rl_fault *fault);
+void rl_group_close(rl_group *g);
+
+// An end serves one thread at a time. rl_end_close gives up what is still under way.
+rl_end *rl_end_open(rl_group *g);
+void rl_end_close(rl_end *e);
+// rl_end_next describes the first request at or after slot `from` that nobody has waited for, and returns the slot after it; -1: there is none.
+int rl_end_next(rl_end *e, int from, rl_fault *out);
+
+// A handle, 0 for a send that is done already, or RL_BAD | MPI error code (RL_BAD alone: too many requests, or out of memory).
+#define RL_BAD (1ull << 63)
+uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag);
+uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag);
+// rl_wait waits for all of reqs (returns 0), or for any (returns its index), at most about RL_SLICE_NS: then RL_PENDING. Requests that are done are
+// zeroed on the way. resumed: an earlier call returned RL_PENDING for the same wait.
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int resumed, rl_fault *fault);
+// rl_test looks once.
+int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
+// rl_cancel takes a receive back: 0, or RL_PENDING when a message has matched it, and it must be waited for as before.
+int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
+
+// 1 while the handle's request has not been waited for.
+int rl_is_open(rl_end *e, uint64_t handle);
+
+// MPI's words for an error code, and the library's for itself; at most size bytes with the terminating zero.
+void rl_error_text(int code, char *text, int size);
+void rl_library_text(char *text, int size);
+
+#endif

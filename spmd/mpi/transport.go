@@ -1,0 +1,352 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	gompi "github.com/sbromberger/gompi"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Compiled reports whether MPI is in this build.
+const Compiled = true
+
+type transport struct {
+	world    *C.rl_world
+	rank     int
+	size     int
+	maxTag   int
+	nodes    []int
+	about    spmd.Description
+	stall    time.Duration
+	log      io.Writer
+	arena    arena
+	watched  chan struct{} // closed when the progress thread has ended
+	abort    sync.Once
+	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
+	control  *comm      // of all ranks, for what NewComm agrees on
+	greeting []byte
+	mu       sync.Mutex // open, lost
+	open     map[*comm]struct{}
+	lost     []pinned // memory of requests that were given up: MPI may still touch it
+}
+
+var _ spmd.Transport = (*transport)(nil)
+
+// Open starts MPI and joins the world; collective over the processes of the program. It can be done once per process.
+func Open(opts Options) (spmd.Transport, error) {
+	if opts.StallTimeout == 0 {
+		opts.StallTimeout = time.Minute
+	}
+	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
+		return nil, fmt.Errorf("open mpi: stall timeout %v: want at least 100ms, or a negative one for none", opts.StallTimeout)
+	}
+	if opts.Log == nil {
+		opts.Log = os.Stderr
+	}
+	if gompi.IsOn() {
+		return nil, errors.New("open mpi: MPI was started in this process before, and it starts once")
+	}
+	if err := start(); err != nil {
+		return nil, fmt.Errorf("open mpi: %w", err)
+	}
+	launched, launcher := Launched()
+	if launched > 1 && gompi.WorldSize() == 1 {
+		gompi.Stop()
+		return nil, fmt.Errorf("open mpi: %s started %d processes, but each sees a world of one: this binary is built for %s, so "+
+			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi mpich)", launcher, launched, library())
+	}
+	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}), open: make(map[*comm]struct{})}
+
+	// Five beats per timeout, so that one late beat is not taken for silence.
+	beat := time.Second
+	if opts.StallTimeout > 0 {
+		beat = min(beat, opts.StallTimeout/5)
+	}
+	var fault C.rl_fault
+	var place C.rl_place
+	var lowest *C.int
+	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest, &fault); rc != 0 {
+		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
+	}
+	t.rank, t.size, t.maxTag = int(place.rank), int(place.size), int(place.max_tag)
+	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
+	C.free(unsafe.Pointer(lowest))
+	host, _ := os.Hostname()
+	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(), Threads: C.GoString(place.level)}
+
+	go t.watch(C.GoString(&place.before[0]))
+	var group *C.rl_group
+	if rc := C.rl_group_open(t.world, nil, 0, 0, &group, &fault); rc != 0 {
+		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
+	}
+	everyone := make([]seat, t.size)
+	for r := range everyone {
+		everyone[r].rank = r
+	}
+	var err error
+	if t.control, err = t.newEnd(group, everyone, 1, t.rank, "control"); err != nil {
+		return nil, fmt.Errorf("open mpi: %w", err)
+	}
+	t.greeting, err = t.Alloc(16)
+	return t, err
+}
+
+// start starts MPI by gompi, which ends the process through log.Fatalf when it gets fewer threads than it asked for; here that becomes an error.
+func start() (err error) {
+	was := log.Writer()
+	defer func() {
+		log.SetOutput(was)
+		if r := recover(); r != nil {
+			refused, ok := r.(refusal)
+			if !ok {
+				panic(r)
+			}
+			err = fmt.Errorf("rlinf calls MPI from several threads at once and needs MPI_THREAD_MULTIPLE, which this MPI does not give (%s): "+
+				"use an MPI that is built with it", string(refused))
+		}
+	}()
+	log.SetOutput(refuse{})
+	saved := C.rl_signals_save() // MPICH takes USR1, UCX the signals of nil pointers: neither as Go needs them taken
+	gompi.Start(true)
+	C.rl_signals_restore(saved)
+	return nil
+}
+
+type refusal string
+
+// refuse is a log output that panics with what is logged.
+type refuse struct{}
+
+func (refuse) Write(p []byte) (int, error) { panic(refusal(strings.TrimSpace(string(p)))) }
+
+func library() string {
+	text := (*C.char)(C.calloc(1, 256))
+	defer C.free(unsafe.Pointer(text))
+	C.rl_library_text(text, 256)
+	line, _, _ := strings.Cut(C.GoString(text), "\n")
+	name, _, _ := strings.Cut(line, ",") // "Open MPI v4.1.4, package: …", "MPICH Version:	4.0.2"
+	return strings.Join(strings.Fields(name), " ")
+}
+
+// numberNodes turns the lowest rank of each rank's node into node numbers.
+func numberNodes(lowest []C.int) []int {
+	nodes, number := make([]int, len(lowest)), map[C.int]int{}
+	for r, l := range lowest {
+		n, ok := number[l]
+		if !ok {
+			n = len(number)
+			number[l] = n
+		}
+		nodes[r] = n
+	}
+	return nodes
+}
+
+// watch ends the job when the rank before this one falls silent.
+func (t *transport) watch(before string) {
+	var silent C.int64_t
+	stalled := C.rl_world_watch(t.world, &silent)
+	close(t.watched)
+	if stalled == 0 {
+		return
+	}
+	stacks := make([]byte, 1<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on %s ends the job with exit code %d\n\n%s\n",
+		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled, stacks)
+	t.Abort(ExitStalled)
+}
+
+func (t *transport) Rank() int                  { return t.rank }
+func (t *transport) Size() int                  { return t.size }
+func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
+func (t *transport) Describe() spmd.Description { return t.about }
+
+func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
+
+// NewComm makes a communicator; see spmd.Transport.
+func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
+	ends, err := t.newComm(ranks, label)
+	if err != nil {
+		return nil, fmt.Errorf("new communicator %q: %w", label, err)
+	}
+	return ends, nil
+}
+
+func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
+	t.making.Lock()
+	defer t.making.Unlock()
+	seats, processes, width, err := seatAll(ranks, t.size)
+	if err != nil {
+		return nil, err
+	}
+	if most := t.maxTag / spmd.MaxTag; width*width > most {
+		return nil, fmt.Errorf("%d members on one rank: this MPI has room for %d different tags, too few to tell them apart", width, t.maxTag)
+	}
+	here := slices.Index(processes, t.rank)
+	if here < 0 {
+		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, processes)
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, label, ranks)
+	if err := t.meet(processes, here, h.Sum64()); err != nil {
+		return nil, err
+	}
+	list := make([]C.int, len(processes))
+	for i, r := range processes {
+		list[i] = C.int(r)
+	}
+	var group *C.rl_group
+	var fault C.rl_fault
+	if rc := C.rl_group_open(t.world, &list[0], C.int(len(list)), C.int(h.Sum64()%(1<<15)), &group, &fault); rc != 0 {
+		return nil, callError(&fault)
+	}
+	var ends []spmd.Comm
+	for m, s := range seats {
+		if s.rank != here {
+			continue
+		}
+		end, err := t.newEnd(group, seats, width, m, label)
+		if err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		t.open[end] = struct{}{}
+		t.mu.Unlock()
+		ends = append(ends, end)
+	}
+	return ends, nil
+}
+
+// A seat is where a member sits: its rank in the MPI communicator, and which of the members of that process it is.
+type seat struct{ rank, local int }
+
+// seatAll seats members on world ranks, and lists the processes concerned; width is the most members on one of them.
+func seatAll(ranks []int, size int) (seats []seat, processes []int, width int, err error) {
+	if len(ranks) == 0 {
+		return nil, nil, 0, errors.New("no members")
+	}
+	at := make(map[int]int)
+	var count []int
+	for m, r := range ranks {
+		if r < 0 || r >= size {
+			return nil, nil, 0, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
+		}
+		i, ok := at[r]
+		if !ok {
+			i = len(processes)
+			at[r] = i
+			processes = append(processes, r)
+			count = append(count, 0)
+		}
+		seats = append(seats, seat{i, count[i]})
+		count[i]++
+		width = max(width, count[i])
+	}
+	return seats, processes, width, nil
+}
+
+// meet waits, asleep, until all processes have come to the same call, and finds out if one makes another: making the communicator blocks inside MPI, and
+// should do so briefly. A dissemination barrier: in round k process i hears from i-2^k.
+func (t *transport) meet(processes []int, here int, what uint64) error {
+	mine, theirs := t.greeting[:8], t.greeting[8:16]
+	binary.NativeEndian.PutUint64(mine, what)
+	n := len(processes)
+	for d := 1; d < n; d *= 2 {
+		from := processes[(here-d+n)%n]
+		in, err := t.control.Irecv(theirs, from, 0)
+		if err != nil {
+			return err
+		}
+		out, err := t.control.Isend(mine, processes[(here+d)%n], 0)
+		if err != nil {
+			return err
+		}
+		if err := t.control.Wait(context.Background(), []spmd.Request{in, out}); err != nil {
+			return err
+		}
+		if binary.NativeEndian.Uint64(theirs) != what {
+			return fmt.Errorf("rank %d makes another communicator at this point (another label or other members)", from)
+		}
+	}
+	return nil
+}
+
+// newEnd opens member me's end of a group.
+func (t *transport) newEnd(group *C.rl_group, seats []seat, width, me int, label string) (*comm, error) {
+	end := C.rl_end_open(group)
+	if end == nil {
+		return nil, errors.New("out of memory")
+	}
+	return &comm{t: t, end: end, seats: seats, width: width, me: me, label: label}, nil
+}
+
+// Abort ends the job with an exit code. It does not return.
+func (t *transport) Abort(code int) {
+	t.abort.Do(func() {
+		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // where even MPI_Abort hangs
+		gompi.NewCommunicator(nil).Abort(code)
+		os.Exit(code)
+	})
+	select {}
+}
+
+// Close leaves the world in order: it waits for all ranks, then stops MPI. Communicators that are still open are closed, and what they say is returned.
+func (t *transport) Close() error {
+	t.mu.Lock()
+	left := make([]*comm, 0, len(t.open))
+	for c := range t.open {
+		left = append(left, c)
+	}
+	t.mu.Unlock()
+	slices.SortFunc(left, func(a, b *comm) int { return strings.Compare(a.label, b.label) })
+	var errs []error
+	for _, c := range left {
+		errs = append(errs, c.Close())
+	}
+	var fault C.rl_fault
+	if rc := C.rl_world_meet(t.world, &fault); rc != 0 {
+		errs = append(errs, fmt.Errorf("close mpi: %w", callError(&fault)))
+	}
+	C.rl_world_leave(t.world)
+	<-t.watched
+	C.rl_end_close(t.control.end)
+	C.rl_world_free(t.world)
+	gompi.Stop()
+	t.arena.free()
+	return errors.Join(errs...)
+}
+
+// callError is what an MPI call said.
+func callError(f *C.rl_fault) error {
+	return fmt.Errorf("%s: %s", C.GoString(f.call), errorText(f.code))
+}
+
+func errorText(code C.int) string {
+	text := (*C.char)(C.calloc(1, 512))
+	defer C.free(unsafe.Pointer(text))
+	C.rl_error_text(code, text, 512)
+	return C.GoString(text)
+}

@@ -1,0 +1,146 @@
+//go:build mpi
+
+// Who is here: the world, its nodes, its groups.
+
+#include "inner.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Processes of this program find each other by this colour, whatever app context they were started in. A foreign program in the same job joins the split
+// with a colour of its own, as coupled programs do (its MPI_APPNUM, as a rule).
+enum { COLOUR = 0x726c6e66 };
+
+// TRY runs an MPI call and leaves the function with its name and code when it fails.
+#define TRY(expr)                                    \
+	do {                                             \
+		int rc_ = (expr);                            \
+		if (rc_ != MPI_SUCCESS) {                    \
+			fault->call = #expr, fault->code = rc_;  \
+			return rc_;                              \
+		}                                            \
+	} while (0)
+
+void *rl_signals_save(void) {
+	struct sigaction *old = calloc(NSIG, sizeof *old);
+	for (int s = 1; old && s < NSIG; s++) sigaction(s, NULL, &old[s]);
+	return old;
+}
+
+int rl_signals_restore(void *saved) {
+	struct sigaction *old = saved, now;
+	int n = 0;
+	for (int s = 1; old && s < NSIG; s++)
+		if (sigaction(s, NULL, &now) == 0 && (now.sa_handler != old[s].sa_handler || now.sa_flags != old[s].sa_flags))
+			n += sigaction(s, &old[s], NULL) == 0;
+	free(old);
+	return n;
+}
+
+static const char *level_text(int level) {
+	switch (level) {
+	case MPI_THREAD_SINGLE: return "single";
+	case MPI_THREAD_FUNNELED: return "funneled";
+	case MPI_THREAD_SERIALIZED: return "serialized";
+	case MPI_THREAD_MULTIPLE: return "multiple";
+	default: return "unknown";
+	}
+}
+
+int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault) {
+	TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+	TRY(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+	TRY(MPI_Query_thread(&place->granted));
+	place->level = level_text(place->granted);
+	int found = 0, *ub = NULL, me;
+	TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &ub, &found));
+	place->max_tag = found ? *ub : 32767; // what the standard promises
+	TRY(MPI_Comm_rank(MPI_COMM_WORLD, &me));
+
+	rl_world *w = calloc(1, sizeof *w);
+	if (!w) return fault->call = "calloc", MPI_ERR_NO_MEM;
+	w->beat_ns = beat_ns;
+	w->stall_ns = stall_ns;
+	TRY(MPI_Comm_split(MPI_COMM_WORLD, COLOUR, me, &w->world));
+	TRY(MPI_Comm_dup(w->world, &w->beats));
+	TRY(MPI_Comm_rank(w->world, &w->rank));
+	TRY(MPI_Comm_size(w->world, &w->size));
+
+	MPI_Comm shared;
+	int lowest = w->rank, before = (w->rank + w->size - 1) % w->size, after = (w->rank + 1) % w->size;
+	TRY(MPI_Comm_split_type(w->world, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &shared));
+	TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, shared));
+	TRY(MPI_Comm_free(&shared));
+	*node = calloc((size_t)w->size, sizeof **node);
+	if (!*node) return fault->call = "calloc", MPI_ERR_NO_MEM;
+	TRY(MPI_Allgather(&lowest, 1, MPI_INT, *node, 1, MPI_INT, w->world));
+
+	char host[256] = "?", self[sizeof place->before];
+	gethostname(host, sizeof host - 1);
+	snprintf(self, sizeof self, "rank %d (host %s, pid %d)", w->rank, host, (int)getpid());
+	TRY(MPI_Sendrecv(self, sizeof self, MPI_CHAR, after, 0, place->before, sizeof self, MPI_CHAR, before, 0, w->world, MPI_STATUS_IGNORE));
+	place->rank = w->rank;
+	place->size = w->size;
+
+	if (rl_progress_start(w) != 0) return fault->call = "pthread_create", MPI_ERR_OTHER;
+	*out = w;
+	return MPI_SUCCESS;
+}
+
+int rl_world_meet(rl_world *w, rl_fault *fault) {
+	MPI_Request req;
+	TRY(MPI_Ibarrier(w->world, &req));
+	for (int done = 0;;) {
+		TRY(MPI_Test(&req, &done, MPI_STATUS_IGNORE));
+		if (done) return MPI_SUCCESS;
+		rl_sleep(100 * 1000);
+	}
+}
+
+void rl_world_free(rl_world *w) {
+	MPI_Comm_free(&w->beats);
+	MPI_Comm_free(&w->world);
+	pthread_cond_destroy(&w->kick);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+int rl_group_open(rl_world *w, const int *ranks, int n, int tag, rl_group **out, rl_fault *fault) {
+	rl_group *g = calloc(1, sizeof *g);
+	if (!g) return fault->call = "calloc", MPI_ERR_NO_MEM;
+	g->w = w;
+	g->comm = w->world;
+	if (ranks) {
+		MPI_Group all, some;
+		TRY(MPI_Comm_group(w->world, &all));
+		TRY(MPI_Group_incl(all, n, ranks, &some));
+		TRY(MPI_Comm_create_group(w->world, some, tag, &g->comm));
+		MPI_Group_free(&some);
+		MPI_Group_free(&all);
+		g->owned = 1;
+	}
+	*out = g;
+	return MPI_SUCCESS;
+}
+
+void rl_group_close(rl_group *g) {
+	if (g->owned) MPI_Comm_free(&g->comm);
+	free(g);
+}
+
+void rl_error_text(int code, char *text, int size) {
+	char full[MPI_MAX_ERROR_STRING];
+	int n = 0;
+	if (MPI_Error_string(code, full, &n) != MPI_SUCCESS) n = snprintf(full, sizeof full, "MPI error %d", code);
+	snprintf(text, (size_t)size, "%.*s", n, full);
+}
+
+void rl_library_text(char *text, int size) {
+	char full[MPI_MAX_LIBRARY_VERSION_STRING];
+	int n = 0;
+	MPI_Get_library_version(full, &n);
+	snprintf(text, (size_t)size, "%.*s", n, full);
+}
