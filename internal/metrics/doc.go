@@ -1,0 +1,17 @@
+// Package metrics brings the figures of a run to those who read them: programs, TensorBoard, and whoever watches.
+//
+// A Log is metrics.jsonl, the record of the run; Events is TensorBoard's format of the same figures. Both take the names and values of
+// a step, and a resumed run goes on in them from its checkpoint's step:
+//
+//	removed, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
+//	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
+//	events, err := metrics.CreateEvents(folder+"/tensorboard", host, time.Now(), resumedAt+1)
+//	...
+//	err = log.Write(step, time.Now(), names, values)
+//	err = events.Write(step, time.Now(), names, values)
+//
+// Progress shows where the run stands, as one live line on a terminal and as a line now and then in a log; Table shows all figures of
+// a step. Timers measure the phases of a step for time/*.
+//
+// Nothing here is for concurrent use, but for Timers.
+package metrics

@@ -1,0 +1,119 @@
+package metrics
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Events writes one TensorBoard event file: TFRecord frames around protocol buffers, of which rlinf needs a dozen fields and writes
+// them by hand.
+//
+// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these 8 bytes, the data, and its
+// masked CRC-32C, all little-endian. The data is an Event (tensorflow/core/util/event.proto):
+//
+//	Event:         1 wall_time double, 2 step int64, 3 file_version string | 5 summary Summary | 7 session_log SessionLog
+//	Summary:       1 value Value, repeated;   Value: 1 tag string, 2 simple_value float
+//	SessionLog:    1 status enum, START = 1
+type Events struct {
+	f                         *os.File
+	frame, event, body, value []byte // reused from write to write
+}
+
+// The wire types of protocol buffers.
+const (
+	varint  = 0
+	fixed64 = 1
+	lengthy = 2 // length, then so many bytes
+	fixed32 = 5
+)
+
+// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, which is made when it is missing. TensorBoard drops
+// what earlier files in dir say of step from and later ones, as a resumed run wants; 0 drops all.
+func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return nil, fmt.Errorf("tensorboard: %w", err)
+	}
+	f, err := createNew(filepath.Join(dir, fmt.Sprintf("events.out.tfevents.%010d.%s", at.Unix(), host)))
+	if err != nil {
+		return nil, fmt.Errorf("tensorboard: %w", err)
+	}
+	e := &Events{f: f}
+	e.begin(0, at)
+	e.event = appendBytes(e.event, 3, []byte("brain.Event:2"))
+	if err = e.end(); err == nil {
+		e.begin(from, at)
+		e.event = appendBytes(e.event, 7, []byte{1<<3 | varint, 1})
+		err = e.end()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("tensorboard: %w", err), f.Close())
+	}
+	return e, nil
+}
+
+// createNew makes base.0, or the next number that is free.
+func createNew(base string) (*os.File, error) {
+	for n := 0; ; n++ {
+		f, err := os.OpenFile(fmt.Sprintf("%s.%d", base, n), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !os.IsExist(err) {
+			return f, err
+		}
+	}
+}
+
+// Write adds the metrics of step, rounded to float32.
+func (e *Events) Write(step int64, at time.Time, names []string, values []float64) error {
+	e.begin(step, at)
+	e.body = e.body[:0]
+	for i, name := range names {
+		e.value = appendBytes(e.value[:0], 1, name)
+		e.value = append(e.value, 2<<3|fixed32)
+		e.value = binary.LittleEndian.AppendUint32(e.value, math.Float32bits(float32(values[i])))
+		e.body = appendBytes(e.body, 1, e.value)
+	}
+	e.event = appendBytes(e.event, 5, e.body)
+	if err := e.end(); err != nil {
+		return fmt.Errorf("tensorboard: step %d: %w", step, err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (e *Events) Close() error { return e.f.Close() }
+
+func (e *Events) begin(step int64, at time.Time) {
+	e.event = append(e.event[:0], 1<<3|fixed64)
+	e.event = binary.LittleEndian.AppendUint64(e.event, math.Float64bits(float64(at.UnixMicro())/1e6))
+	e.event = append(e.event, 2<<3|varint)
+	e.event = binary.AppendUvarint(e.event, uint64(step))
+}
+
+// end writes the event in its frame, at once, so that a crash leaves no half of one but the last.
+func (e *Events) end() error {
+	b := binary.LittleEndian.AppendUint64(e.frame[:0], uint64(len(e.event)))
+	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b))
+	b = append(b, e.event...)
+	e.frame = binary.LittleEndian.AppendUint32(b, maskedCRC(e.event))
+	_, err := e.f.Write(e.frame)
+	return err
+}
+
+func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
+	b = append(b, field<<3|lengthy)
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// maskedCRC is the CRC-32C of b, rotated and shifted so that sums of data that holds sums stay good ones.
+func maskedCRC(b []byte) uint32 {
+	c := crc32.Checksum(b, castagnoli)
+	return (c>>15 | c<<17) + 0xa282ead8
+}

@@ -1,0 +1,148 @@
+package metrics
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// A Log appends metrics to a file, a JSON object on a line for each step: "step", "time" in seconds since 1970, then every metric under
+// its name. JSON has no NaN and no infinities; they are null. A step may have several lines, with other metrics each.
+type Log struct {
+	f    *os.File
+	line []byte
+}
+
+// OpenLog opens the file path, which is made when it is missing, to append to it. A last line that a crash cut is removed.
+func OpenLog(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	end, err := wholeLines(f)
+	if err == nil {
+		err = f.Truncate(end)
+	}
+	if err == nil {
+		_, err = f.Seek(end, io.SeekStart)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: cut the last line: %w", err), f.Close())
+	}
+	return &Log{f: f}, nil
+}
+
+// wholeLines returns how far f consists of whole lines.
+func wholeLines(f *os.File) (int64, error) {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
+	}
+	tail := make([]byte, 64<<10)
+	for end > 0 {
+		n := min(end, int64(len(tail)))
+		if _, err := f.ReadAt(tail[:n], end-n); err != nil {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(tail[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// Write appends one line, which a reader of the file sees at once. names are distinct, and neither "step" nor "time".
+func (l *Log) Write(step int64, at time.Time, names []string, values []float64) error {
+	b := append(l.line[:0], `{"step":`...)
+	b = strconv.AppendInt(b, step, 10)
+	b = append(b, `,"time":`...)
+	b = strconv.AppendFloat(b, float64(at.UnixMilli())/1e3, 'f', 3, 64)
+	for i, name := range names {
+		b = append(b, ',')
+		b = appendString(b, name)
+		b = append(b, ':')
+		b = appendNumber(b, values[i])
+	}
+	l.line = append(b, '}', '\n')
+	if _, err := l.f.Write(l.line); err != nil {
+		return fmt.Errorf("metrics of step %d: %w", step, err)
+	}
+	return nil
+}
+
+// Close returns when the file is on disk.
+func (l *Log) Close() error { return errors.Join(l.f.Sync(), l.f.Close()) }
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // a string always has a JSON form
+			}
+			return append(b, quoted...)
+		}
+	}
+	b = append(b, '"')
+	b = append(b, s...)
+	return append(b, '"')
+}
+
+func appendNumber(b []byte, x float64) []byte {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, x, 'g', -1, 64)
+}
+
+// CutBack removes what the file path holds beyond step, and lines that a crash damaged, and returns how many lines went. A run that
+// resumes at step calls it before it opens the Log. No file is fine.
+func CutBack(path string, step int64) (removed int, err error) {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return 0, nil
+	} else if err != nil {
+		return 0, fmt.Errorf("cut metrics back: %w", err)
+	}
+	defer f.Close()
+	if err := durable.Write(path, func(w io.Writer) error {
+		out := bufio.NewWriter(w)
+		for in := bufio.NewReader(f); ; {
+			line, err := in.ReadBytes('\n')
+			if err != nil && err != io.EOF {
+				return err
+			}
+			if len(line) == 0 {
+				return out.Flush()
+			}
+			if at, ok := stepOf(line); err == io.EOF || !ok || at > step {
+				removed++
+				continue
+			}
+			if _, err := out.Write(line); err != nil {
+				return err
+			}
+		}
+	}); err != nil {
+		return 0, fmt.Errorf("cut metrics back to step %d: %w", step, err)
+	}
+	return removed, nil
+}
+
+func stepOf(line []byte) (int64, bool) {
+	var entry struct{ Step *int64 }
+	if err := json.Unmarshal(line, &entry); err != nil || entry.Step == nil {
+		return 0, false
+	}
+	return *entry.Step, true
+}

@@ -1,0 +1,189 @@
+package metrics_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+)
+
+var (
+	at    = time.UnixMilli(1_700_000_000_125)
+	names = []string{"env/return", "train/actor/policy_loss", "eval/return"}
+)
+
+func TestLogLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	log := openLog(t, path)
+	for _, w := range []struct {
+		names  []string
+		values []float64
+		want   string
+	}{
+		{names, []float64{475, -0.1, 1e-9}, `{"step":7,"time":1700000000.125,"env/return":475,"train/actor/policy_loss":-0.1,"eval/return":1e-09}`},
+		{names, []float64{math.NaN(), math.Inf(1), math.Inf(-1)}, `{"step":7,"time":1700000000.125,"env/return":null,"train/actor/policy_loss":null,"eval/return":null}`},
+		{nil, nil, `{"step":7,"time":1700000000.125}`},
+		{[]string{`a "quoted\name`, "温度"}, []float64{1, 2}, `{"step":7,"time":1700000000.125,"a \"quoted\\name":1,"温度":2}`},
+	} {
+		if err := log.Write(7, at, w.names, w.values); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(read(t, path), "\n")
+		if got := lines[len(lines)-2]; got != w.want {
+			t.Errorf("got  %s\nwant %s", got, w.want)
+		}
+	}
+	for lines := bufio.NewScanner(strings.NewReader(read(t, path))); lines.Scan(); {
+		if !json.Valid(lines.Bytes()) {
+			t.Errorf("not JSON: %s", lines.Text())
+		}
+	}
+}
+
+// Every float64 comes back as it was.
+func TestLogKeepsEveryBit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "metrics.jsonl")
+	log := openLog(t, path)
+	want := []float64{math.Pi, 1.0 / 3, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1), float64(float32(0.1))}
+	keys := []string{"a", "b", "c", "d", "e", "f"}
+	if err := log.Write(0, at, keys, want); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]float64
+	if err := json.Unmarshal([]byte(read(t, path)), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range keys {
+		if math.Float64bits(got[k]) != math.Float64bits(want[i]) {
+			t.Errorf("%s: got %v, want %v", k, got[k], want[i])
+		}
+	}
+}
+
+func TestOpenLogCutsATornLine(t *testing.T) {
+	long := strings.Repeat("x", 200_000)
+	for _, c := range []struct{ name, content, kept string }{
+		{"torn", "{\"step\":1}\n{\"step\":2}\n{\"ste", "{\"step\":1}\n{\"step\":2}\n"},
+		{"whole", "{\"step\":1}\n", "{\"step\":1}\n"},
+		{"only torn", "{\"st", ""},
+		{"long torn line", "{\"step\":1}\n" + long, "{\"step\":1}\n"},
+		{"long whole line", long + "\n", long + "\n"},
+		{"empty", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "metrics.jsonl")
+			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := openLog(t, path).Write(3, at, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := read(t, path), c.kept+"{\"step\":3,\"time\":1700000000.125}\n"; got != want {
+				t.Errorf("got %.100q, want %.100q", got, want)
+			}
+		})
+	}
+}
+
+func TestCutBack(t *testing.T) {
+	const content = `{"step":1,"eval/return":9}
+{"step":1,"env/return":1}
+{"step":2}
+no json
+{"time":3}
+{"step":3}
+{"step":4}
+{"step":5`
+	for _, c := range []struct {
+		step    int64
+		kept    []string
+		removed int
+	}{
+		{9, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`, `{"step":3}`, `{"step":4}`}, 3},
+		{2, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`}, 5},
+		{0, nil, 8},
+	} {
+		path := filepath.Join(t.TempDir(), "metrics.jsonl")
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		removed, err := metrics.CutBack(path, c.step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.FieldsFunc(read(t, path), func(r rune) bool { return r == '\n' }); !slices.Equal(got, c.kept) || removed != c.removed {
+			t.Errorf("back to %d: %d removed, %q left, want %d and %q", c.step, removed, got, c.removed, c.kept)
+		}
+	}
+	if removed, err := metrics.CutBack(filepath.Join(t.TempDir(), "none"), 3); removed != 0 || err != nil {
+		t.Errorf("no file: %d, %v", removed, err)
+	}
+}
+
+func TestWritesDoNotAllocate(t *testing.T) {
+	dir := t.TempDir()
+	log := openLog(t, filepath.Join(dir, "metrics.jsonl"))
+	events, err := metrics.CreateEvents(dir, "host", at, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	timers := metrics.NewTimers(time.Now, "step", "eval")
+	values := []float64{math.Pi, 1e-30, 4}
+	taken := make([]float64, 0, 2)
+	if n := testing.AllocsPerRun(100, func() {
+		timer := timers.Start("eval")
+		if err := log.Write(7, at, names, values); err != nil {
+			t.Fatal(err)
+		}
+		if err := events.Write(7, at, names, values); err != nil {
+			t.Fatal(err)
+		}
+		timer.Stop()
+		taken = timers.Take(taken[:0])
+	}); n != 0 {
+		t.Errorf("%v allocations for a step, want none", n)
+	}
+}
+
+func TestUnusableFiles(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := metrics.OpenLog(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a folder as log: %v", err)
+	}
+	path := filepath.Join(dir, "file")
+	openLog(t, path)
+	if _, err := metrics.CreateEvents(path, "host", at, 0); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file as folder: %v", err)
+	}
+}
+
+func openLog(t *testing.T, path string) *metrics.Log {
+	t.Helper()
+	log, err := metrics.OpenLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return log
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

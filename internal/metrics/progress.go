@@ -1,0 +1,158 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+	"time"
+)
+
+// A State is where a run stands.
+type State struct {
+	Step, MaxStep int64 // MaxStep 0: no end is known
+	EnvSteps      int64
+	Return, Eval  float64 // mean return of training and of evaluation; NaN: none yet
+}
+
+// Progress shows the State of a run on one line: on a terminal in place, elsewhere a line now and then.
+type Progress struct {
+	out   io.Writer
+	live  bool
+	every time.Duration
+	now   func() time.Time
+
+	start State
+	began time.Time
+	state State // the last one of Update
+
+	shown     State // the last one that was written, when, and the env steps per second up to it
+	shownAt   time.Time
+	rate      float64
+	pending   bool // state is newer than shown
+	lineStays bool // a live line stands on the terminal
+}
+
+// How often a line is written, at most.
+const (
+	liveEvery = 100 * time.Millisecond
+	logEvery  = 10 * time.Second
+)
+
+// NewProgress shows a run that goes on from start, on a terminal if live; see IsTerminal. It reads the clock now.
+func NewProgress(out io.Writer, live bool, start State, now func() time.Time) *Progress {
+	p := &Progress{out: out, live: live, every: logEvery, now: now, start: start, began: now(), shown: start}
+	if live {
+		p.every = liveEvery
+	}
+	return p
+}
+
+// IsTerminal reports whether f is a terminal that can rewrite a line.
+func IsTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+}
+
+// Update shows s if it is time to. The first one always is.
+func (p *Progress) Update(s State) {
+	p.state, p.pending = s, true
+	if now := p.now(); p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every {
+		p.show(now)
+	}
+}
+
+// Print writes text, which ends in a newline, above the live line.
+func (p *Progress) Print(text string) {
+	if p.lineStays {
+		text = clearLine + text + noWrap + p.line() + wrap
+	}
+	io.WriteString(p.out, text)
+}
+
+// Done shows the last state, if Update did not, and ends the line.
+func (p *Progress) Done() {
+	if p.pending {
+		p.show(p.now())
+	}
+	if p.lineStays {
+		io.WriteString(p.out, "\n")
+		p.lineStays = false
+	}
+}
+
+// clearLine goes to the beginning of a terminal's line and erases it. Between noWrap and wrap a narrow terminal shows what fits of a line.
+const (
+	clearLine = "\r\x1b[K"
+	noWrap    = "\x1b[?7l"
+	wrap      = "\x1b[?7h"
+)
+
+func (p *Progress) show(now time.Time) {
+	since := p.shownAt
+	if since.IsZero() {
+		since = p.began
+	}
+	if d := now.Sub(since).Seconds(); d > 0 && p.state.EnvSteps != p.shown.EnvSteps {
+		p.rate = float64(p.state.EnvSteps-p.shown.EnvSteps) / d
+	}
+	p.shown, p.shownAt, p.pending = p.state, now, false
+	if p.live {
+		io.WriteString(p.out, clearLine+noWrap+p.line()+wrap)
+		p.lineStays = true
+	} else {
+		io.WriteString(p.out, p.line()+"\n")
+	}
+}
+
+// line is the state shown last.
+func (p *Progress) line() string {
+	s := p.shown
+	var b strings.Builder
+	fmt.Fprintf(&b, "step %d", s.Step)
+	if s.MaxStep > 0 {
+		fmt.Fprintf(&b, "/%d", s.MaxStep)
+	}
+	fmt.Fprintf(&b, " · %s env steps · %s/s", short(float64(s.EnvSteps)), short(p.rate))
+	if !math.IsNaN(s.Return) {
+		fmt.Fprintf(&b, " · return %.4g", s.Return)
+	}
+	if !math.IsNaN(s.Eval) {
+		fmt.Fprintf(&b, " · eval %.4g", s.Eval)
+	}
+	elapsed := p.shownAt.Sub(p.began)
+	fmt.Fprintf(&b, " · %s", clock(elapsed))
+	if done, left := s.Step-p.start.Step, s.MaxStep-s.Step; left > 0 && done > 0 {
+		fmt.Fprintf(&b, " · ETA %s", clock(time.Duration(float64(elapsed)/float64(done)*float64(left))))
+	}
+	return b.String()
+}
+
+// short writes a count in three or four digits: 950, 12.3k, 4.56M.
+func short(x float64) string {
+	for _, unit := range []string{"", "k", "M", "G"} {
+		if x < 999.5 || unit == "G" {
+			if unit == "" || x >= 100 {
+				return fmt.Sprintf("%.0f%s", x, unit)
+			}
+			return fmt.Sprintf("%.3g%s", x, unit)
+		}
+		x /= 1000
+	}
+	panic("unreachable")
+}
+
+// clock writes a duration as 7s, 3m07s, 2h05m or 3d04h.
+func clock(d time.Duration) string {
+	s := int64(d.Round(time.Second) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 24*3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd%02dh", s/(24*3600), s/3600%24)
+}
