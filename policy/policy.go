@@ -14,13 +14,14 @@ type Policy interface {
 	NewWork(maxRows int) Work
 	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
-	// Evaluate computes what the current parameters say of actions taken earlier, and keeps what Backward needs.
+	// Evaluate computes what the current parameters say of actions taken earlier, [N,C,A], and keeps what Backward needs; obs and
+	// action must not change before that.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns the values [N,V] alone.
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
-	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what the last Evaluate on w returned.
-	// ready, when not nil, is called as soon as a range [lo,hi) of the flat gradient is final; ranges do not overlap, cover
-	// everything that is trained, and come in the same order on every call.
+	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what Evaluate returned; Evaluate must be the
+	// last call on w. ready, when not nil, is called as soon as a range [lo,hi) of the flat gradient is final; ranges do not
+	// overlap, cover everything that is trained, and come in the same order on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
@@ -36,15 +37,15 @@ const (
 	Deterministic             // its mode, for evaluation
 )
 
-// Noise names the random numbers of one Forward: row n draws from the stream (Seed, Purpose, Env[n], Step[n]) and from
-// nothing else, so an environment sees the same noise in whatever batch, worker or rank it stands.
+// Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n], Step[n]) and from nothing else, so
+// an environment sees the same noise in whatever batch, worker or rank it stands. Mode Deterministic needs none.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
 	Step []uint64 // steps each environment has taken before this one
 }
 
-// Act is what Forward chose. L is 1 unless log-probs are kept per action dimension, then A.
+// Act is what Forward chose. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
 	Action  tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
 	LogProb tensor.Tensor // F32 [N,L]

@@ -1,2 +1,24 @@
-// Package nn holds what policies are built of: layers with hand-written backward passes, kernels, initialisation, parameters.
+// Package nn holds what policies are built of: parameters in one flat buffer, layers with hand-written backward passes, and
+// their initialisation. Layers are generic over float32, what training computes in, and float64, what gradient checks use.
+//
+// A network is declared, then given memory, then used:
+//
+//	p := new(nn.Params[float32])
+//	p.Group("actor")                                         // parameters added from here on belong to it
+//	trunk := nn.NewMLP(p, "actor", 4, []int{64, 64}, nn.Tanh)
+//	head := nn.NewLinear(p, "actor.head", 64, 2)
+//	err := p.Alloc(tensor.Heap)                              // all zeros
+//	trunk.Init(seed, math.Sqrt2)
+//	head.Init(seed, 0.01)
+//
+//	w := trunk.NewWork(128)                                  // activations of one user; the layers hold none
+//	h := trunk.Forward(w, x, n)                              // n ≤ 128 rows
+//	head.Forward(logits, h, n)
+//
+// Layers find their parameters in Params each time they are called, so a Params whose Data is set to another buffer of the
+// same layout serves that version of the weights. All matrices are row-major, a batch is [n, width], weights are [in, out]: then
+// a row of the output has the same bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
+//
+// Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite order, so
+// the ranges that Backward reports as ready go down through the flat gradient without a gap.
 package nn

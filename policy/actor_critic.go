@@ -1,0 +1,230 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one. Discrete actions
+// are categorical; those in a box are normal, with a deviation that is the same everywhere or depends on the state (Config.UseSDE).
+// Actions in a box are not bounded: ClipAction does that where an environment is fed.
+type ActorCritic struct {
+	obs    *observations
+	action env.Space
+	chunks int
+	net    *network[float32]
+}
+
+var (
+	_ Policy        = (*ActorCritic)(nil)
+	_ ObsNormalizer = (*ActorCritic)(nil)
+)
+
+// NewMLP is the Builder of mlp_policy: an ActorCritic for vectors of observations.
+func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	params := new(nn.Params[float32])
+	obs, err := newObservations(spec.Obs, cfg, params)
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	shape, err := shapeOf(spec.Action, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+	}
+	if cfg.UseSDE && shape.options != nil {
+		return nil, fmt.Errorf("policy: for %s: use_sde: true: want false for discrete actions", spec.Name)
+	}
+	net := newNetwork(cfg, shape, params, obs.width)
+	if err := params.Alloc(alloc); err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	obs.init()
+	net.init(seed)
+	return &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, net: net}, nil
+}
+
+// Spaces returns what the policy observes and what it chooses.
+func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
+
+// Params returns the parameters in the groups shared, actor and critic, those that there are.
+func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
+
+// work is one user's memory.
+type work struct {
+	owner   *ActorCritic
+	maxRows int
+	obs     *obsWork
+	net     *networkWork[float32]
+
+	action                  tensor.Tensor // [maxRows,C,A]
+	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
+	evaluated               int           // rows of the last call, if it was Evaluate
+}
+
+// NewWork returns a Work for at most maxRows rows at a time.
+func (p *ActorCritic) NewWork(maxRows int) Work {
+	w := &work{owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows)}
+	dtype := tensor.F32
+	if p.action.Kind != env.Box {
+		dtype = tensor.I32
+	}
+	levels := p.net.dims / p.net.summed
+	w.action = tensor.New(dtype, maxRows, p.chunks, p.net.dims/p.chunks)
+	w.logProb = tensor.FromF32(w.net.logProb, maxRows, levels)
+	w.entropy = tensor.FromF32(w.net.entropy, maxRows, levels)
+	if p.net.criticHead != nil {
+		w.value = tensor.FromF32(w.net.value, maxRows, 1)
+	}
+	return w
+}
+
+// Forward implements Policy.
+func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
+	w, x, n, err := p.begin(wk, obs)
+	if err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+	}
+	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
+	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
+	if err := finite(act.LogProb, "log-prob", n); err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	if err := finite(act.Value, "value", n); err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	return act, nil
+}
+
+// Evaluate implements Policy.
+func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
+	w, x, n, err := p.begin(wk, obs)
+	if err != nil {
+		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	if err := p.checkAction(w, action, n); err != nil {
+		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	p.net.evaluate(w.net, x, n, actionsOf(action))
+	w.evaluated = n
+	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n)}, nil
+}
+
+// Value implements Policy; without a critic it is an error.
+func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
+	if p.net.criticHead == nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
+	}
+	w, x, n, err := p.begin(wk, obs)
+	if err != nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
+	}
+	p.net.values(w.net, x, n)
+	return w.values(n), nil
+}
+
+// Backward implements Policy: ranges become ready from the end of the flat gradient to its beginning.
+func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
+	w, err := p.own(wk)
+	if err != nil {
+		return fmt.Errorf("policy: backward: %w", err)
+	}
+	n := w.evaluated
+	if n == 0 {
+		return fmt.Errorf("policy: backward: the last call on this work was not an Evaluate")
+	}
+	for _, d := range []struct {
+		name string
+		of   tensor.Tensor
+		like tensor.Tensor
+	}{{"log-prob", g.LogProb, w.logProb}, {"entropy", g.Entropy, w.entropy}, {"value", g.Value, w.value}} {
+		if !d.of.IsZero() && (d.like.IsZero() || !d.of.SameShape(d.like.Slice(0, n))) {
+			return fmt.Errorf("policy: backward: derivative by %s %v of %d rows of %v", d.name, d.of, n, d.like)
+		}
+	}
+	w.evaluated = 0
+	p.net.backward(w.net, g.LogProb.F32(), g.Entropy.F32(), g.Value.F32(), ready)
+	return nil
+}
+
+// StatsLen implements ObsNormalizer.
+func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
+
+// AddStats implements ObsNormalizer.
+func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
+	if err := p.obs.add(sums, obs); err != nil {
+		return fmt.Errorf("policy: observation statistics: %w", err)
+	}
+	return nil
+}
+
+// MergeStats implements ObsNormalizer.
+func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
+
+// begin checks work and observations and returns the rows.
+func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, []float32, int, error) {
+	w, err := p.own(wk)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	w.evaluated = 0
+	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	return w, x, n, err
+}
+
+func (p *ActorCritic) own(wk Work) (*work, error) {
+	w, ok := wk.(*work)
+	if !ok || w.owner != p {
+		return nil, fmt.Errorf("work %T of another policy", wk)
+	}
+	return w, nil
+}
+
+func (p *ActorCritic) checkAction(w *work, action tensor.Tensor, n int) error {
+	if !action.SameShape(w.action.Slice(0, n)) {
+		return fmt.Errorf("action %v: want %v", action, w.action.Slice(0, n))
+	}
+	if action.DType() != tensor.I32 {
+		return nil
+	}
+	nvec := p.action.Nvec
+	for i, a := range action.I32() {
+		if k := nvec[i%len(nvec)]; a < 0 || int(a) >= k {
+			return fmt.Errorf("row %d: choice %d: want 0 to %d", i/p.net.dims, a, k-1)
+		}
+	}
+	return nil
+}
+
+func (w *work) values(n int) tensor.Tensor {
+	if w.value.IsZero() {
+		return tensor.Tensor{}
+	}
+	return w.value.Slice(0, n)
+}
+
+func actionsOf(t tensor.Tensor) actions[float32] {
+	if t.DType() == tensor.I32 {
+		return actions[float32]{choice: t.I32()}
+	}
+	return actions[float32]{box: t.F32()}
+}
+
+// finite returns an error that names the first row of t, [n,…], with a NaN or an infinity.
+func finite(t tensor.Tensor, what string, n int) error {
+	x := t.F32()
+	for i, v := range x {
+		if v-v != 0 {
+			return fmt.Errorf("row %d: %s is %v: its observation, or the parameters, are not finite", i*n/len(x), what, v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities of each
+// choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several.
+type categorical[T nn.Float] struct {
+	options []int // of each dimension
+	width   int   // their sum
+}
+
+func newCategorical[T nn.Float](options []int) *categorical[T] {
+	c := &categorical[T]{options: options}
+	for _, k := range options {
+		c.width += k
+	}
+	return c
+}
+
+var _ distribution[float32] = (*categorical[float32])(nil)
+
+func (c *categorical[T]) Outputs() int { return c.width }
+
+func (c *categorical[T]) Init() {}
+
+func (c *categorical[T]) NewWork(maxRows int) distributionWork[T] {
+	return &categoricalWork[T]{
+		categorical: c,
+		logp:        nn.Vector[T](maxRows * c.width),
+		prob:        nn.Vector[T](maxRows * c.width),
+		entropy:     nn.Vector[T](maxRows * len(c.options)),
+	}
+}
+
+type categoricalWork[T nn.Float] struct {
+	*categorical[T]
+	logp, prob []T // [n,width], of every option
+	entropy    []T // [n,D]
+}
+
+func (w *categoricalWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise) {
+	w.normalize(in)
+	d, o := 0, 0
+	for row := range in.n {
+		var s philox.Stream
+		if mode == Sample {
+			s = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		}
+		for _, k := range w.options {
+			var j int
+			if mode == Sample {
+				j = draw(w.prob[o:o+k], s.Float64())
+			} else {
+				j = argmax(w.logp[o : o+k])
+			}
+			a.choice[d] = int32(j)
+			logProb[d] = w.logp[o+j]
+			d++
+			o += k
+		}
+	}
+}
+
+func (w *categoricalWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inputs[T]) {
+	w.normalize(in)
+	d, o := 0, 0
+	for range in.n {
+		for _, k := range w.options {
+			var h T // H = -Σ p log p; an impossible option has log p = -Inf and adds 0
+			for j := o; j < o+k; j++ {
+				if w.prob[j] > 0 {
+					h -= w.prob[j] * w.logp[j]
+				}
+			}
+			w.entropy[d], entropy[d] = h, h
+			logProb[d] = w.logp[o+int(a.choice[d])]
+			d++
+			o += k
+		}
+	}
+}
+
+// Backward by the logits z of one choice with the probabilities p = softmax(z) and entropy H:
+//
+//	∂ log p_a / ∂z_j = [j=a] - p_j,    ∂H / ∂z_j = -p_j (log p_j + H)
+func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T]) {
+	d, o := 0, 0
+	for range in.n {
+		for _, k := range w.options {
+			dl, de, h := dLogProb[d], dEntropy[d], w.entropy[d]
+			for j := o; j < o+k; j++ {
+				dOut[j] = 0
+				if p := w.prob[j]; p > 0 {
+					dOut[j] = -p * (dl + de*(w.logp[j]+h))
+				}
+			}
+			dOut[o+int(a.choice[d])] += dl
+			d++
+			o += k
+		}
+	}
+}
+
+func (w *categoricalWork[T]) BackwardFeatures([]T, inputs[T]) {}
+
+// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z).
+func (w *categoricalWork[T]) normalize(in inputs[T]) {
+	n := in.n * w.width
+	logp, prob := w.logp[:n], w.prob[:n]
+	o := 0
+	for range in.n {
+		for _, k := range w.options {
+			z := in.out[o : o+k]
+			top := z[argmax(z)]
+			for j, v := range z {
+				logp[o+j] = v - top
+			}
+			o += k
+		}
+	}
+	kernel.Exp(prob, logp)
+	o = 0
+	for range in.n {
+		for _, k := range w.options {
+			var sum float64
+			for _, e := range prob[o : o+k] {
+				sum += float64(e)
+			}
+			log, inv := T(math.Log(sum)), T(1/sum)
+			for j := o; j < o+k; j++ {
+				logp[j] -= log
+				prob[j] *= inv
+			}
+			o += k
+		}
+	}
+}
+
+// draw returns the option in whose share of [0,1) u lies; the last possible one when rounding leaves u beyond all of them.
+func draw[T nn.Float](prob []T, u float64) int {
+	last := 0
+	for j, p := range prob {
+		if u -= float64(p); u < 0 {
+			return j
+		}
+		if p > 0 {
+			last = j
+		}
+	}
+	return last
+}
+
+// argmax returns the first index of the largest element.
+func argmax[T nn.Float](x []T) int {
+	best := 0
+	for j, v := range x {
+		if v > x[best] {
+			best = j
+		}
+	}
+	return best
+}

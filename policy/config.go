@@ -1,0 +1,112 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/nn"
+)
+
+// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and false are legal values of many.
+type Config struct {
+	// ModelType names the kind of network in a Registry. Default mlp_policy.
+	ModelType string `yaml:"model_type"`
+	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides.
+	ObsDim int `yaml:"obs_dim"`
+	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a discrete action, number of choices
+	// made at a time in a multi-discrete one.
+	ActionDim int `yaml:"action_dim"`
+	// NumActionChunks is C, how many actions are chosen from one observation and then taken in turn. Default 1.
+	NumActionChunks int `yaml:"num_action_chunks"`
+	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default [64, 64]; [] is a linear policy.
+	HiddenSizes []int `yaml:"hidden_sizes"`
+	// Activation follows each hidden layer: tanh, the default, or relu.
+	Activation string `yaml:"activation"`
+	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false: two networks.
+	ShareTrunk bool `yaml:"share_trunk"`
+	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
+	AddValueHead bool `yaml:"add_value_head"`
+	// InitLogStd is where the log of the standard deviation of box actions starts: of each dimension, or with UseSDE of each element
+	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. Default -0.5.
+	InitLogStd float64 `yaml:"init_log_std"`
+	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021, arXiv:2005.05719). Default false.
+	UseSDE bool `yaml:"use_sde"`
+	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at least 1.
+	SDESampleFreq int `yaml:"sde_sample_freq"`
+	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends on. Default false, as in the paper.
+	SDELearnFeatures bool `yaml:"sde_learn_features"`
+	// NormalizeObservations shifts and scales each element of an observation to mean 0 and variance 1 over all that was observed
+	// before the current rollout. Default false.
+	NormalizeObservations bool `yaml:"normalize_observations"`
+	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without normalisation nothing is clipped.
+	ObsClip float64 `yaml:"obs_clip"`
+	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A dimensions are summed.
+	// chunk_level: all, L = 1; action_level, the default: each action, L = C; token_level: nothing, L = C·A.
+	LogProbType string `yaml:"-"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		ModelType:       "mlp_policy",
+		NumActionChunks: 1,
+		HiddenSizes:     []int{64, 64},
+		Activation:      "tanh",
+		AddValueHead:    true,
+		InitLogStd:      -0.5,
+		SDESampleFreq:   4,
+		ObsClip:         10,
+		LogProbType:     "action_level",
+	}
+}
+
+// Check calls want once for each rule on the values alone, with whether it holds; what depends on the environment New checks.
+func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
+	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
+	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
+	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
+	positive := true
+	for _, h := range c.HiddenSizes {
+		positive = positive && h >= 1
+	}
+	want(positive, "hidden_sizes", c.HiddenSizes, "widths ≥ 1")
+	_, ok := c.activation()
+	want(ok, "activation", c.Activation, "tanh or relu")
+	want(c.SDESampleFreq >= 1, "sde_sample_freq", c.SDESampleFreq, "a number of steps ≥ 1")
+	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
+	_, ok = c.summed(1)
+	want(ok, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
+}
+
+func (c *Config) activation() (nn.Activation, bool) {
+	switch c.Activation {
+	case "tanh":
+		return nn.Tanh, true
+	case "relu":
+		return nn.ReLU, true
+	}
+	return 0, false
+}
+
+// summed returns over how many of the C·A dimensions of a choice one log-prob is summed.
+func (c *Config) summed(actionDim int) (int, bool) {
+	switch c.LogProbType {
+	case "chunk_level":
+		return c.NumActionChunks * actionDim, true
+	case "action_level", "":
+		return actionDim, true
+	case "token_level":
+		return 1, true
+	}
+	return 0, false
+}
+
+// check returns the first rule that c breaks.
+func (c *Config) check() error {
+	var err error
+	c.Check(func(ok bool, key string, value any, want string) {
+		if !ok && err == nil {
+			err = fmt.Errorf("policy: %s: %v: want %s", key, value, want)
+		}
+	})
+	return err
+}

@@ -1,0 +1,67 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// Orthogonal fills w, [in,out], with gain times a random matrix whose shorter side is orthonormal: its columns when in ≥ out, else
+// its rows. It is Q of the QR decomposition of a standard normal matrix with R's diagonal positive, which is uniform over all such
+// matrices (Mezzadri 2007, "How to generate random matrices from the classical compact groups"; as an initialisation Saxe,
+// McClelland and Ganguli 2014, arXiv:1312.6120). key names the tensor among those that one seed initialises.
+func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
+	if len(w) != in*out {
+		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), in, out))
+	}
+	count, length := min(in, out), max(in, out)
+	q := normals(count*length, philox.New(seed, philox.Init, key, 0))
+	for i := range count {
+		v := q[i*length : (i+1)*length]
+		for range 2 { // Gram and Schmidt lose orthogonality to rounding; a second pass restores it (Giraud et al. 2005)
+			for j := range i {
+				u := q[j*length : (j+1)*length]
+				subtract(v, u, dot(u, v))
+			}
+		}
+		scale(v, 1/math.Sqrt(dot(v, v)))
+	}
+	for i := range count {
+		for j, x := range q[i*length : (i+1)*length] {
+			if in >= out {
+				w[j*out+i] = T(gain * x) // vector i is column i
+			} else {
+				w[i*out+j] = T(gain * x)
+			}
+		}
+	}
+}
+
+func normals(n int, s philox.Stream) []float64 {
+	x := make([]float64, n+n%2)
+	for i := 0; i < n; i += 2 {
+		x[i], x[i+1] = s.Normal()
+	}
+	return x[:n]
+}
+
+func dot(x, y []float64) float64 {
+	var s float64
+	for i := range x {
+		s += x[i] * y[i]
+	}
+	return s
+}
+
+func subtract(x, y []float64, a float64) {
+	for i := range x {
+		x[i] -= a * y[i]
+	}
+}
+
+func scale(x []float64, a float64) {
+	for i := range x {
+		x[i] *= a
+	}
+}

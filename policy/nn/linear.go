@@ -1,0 +1,49 @@
+package nn
+
+import (
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// A Linear is the layer y = x·W + b, with W [In, Out] and b [Out].
+type Linear[T Float] struct {
+	In, Out int
+
+	p      *Params[T]
+	weight int // fields of p
+	bias   int
+}
+
+// NewLinear declares a layer in p: name.weight and name.bias.
+func NewLinear[T Float](p *Params[T], name string, in, out int) *Linear[T] {
+	return &Linear[T]{In: in, Out: out, p: p, weight: p.Add(name+".weight", in, out), bias: p.Add(name+".bias", out)}
+}
+
+// Init draws an orthogonal weight with the given gain and sets the bias to 0. Layers of one Params draw from streams of their own.
+func (l *Linear[T]) Init(seed uint64, gain float64) {
+	Orthogonal(l.p.Of(l.weight), l.In, l.Out, gain, seed, uint64(l.weight))
+	clear(l.p.Of(l.bias))
+}
+
+// Forward sets y, [n,Out], from x, [n,In].
+func (l *Linear[T]) Forward(y, x []T, n int) {
+	kernel.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
+}
+
+// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of the last Forward. Unless it is
+// nil, dx, [n,In], is set to the derivative by x, or that is added to it. scratch holds In·Out elements when dx is not nil.
+//
+//	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
+func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
+	dy, x = dy[:n*l.Out], x[:n*l.In]
+	kernel.ColSum(l.p.GradOf(l.bias), dy, n, l.Out, true)
+	kernel.GemmTA(l.p.GradOf(l.weight), x, dy, l.In, l.Out, n, true)
+	if dx == nil {
+		return
+	}
+	wt := scratch[:l.In*l.Out]
+	kernel.Transpose(wt, l.p.Of(l.weight), l.In, l.Out)
+	kernel.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
+}
+
+// Range returns the part of the flat gradient that is this layer's.
+func (l *Linear[T]) Range() (lo, hi int) { return l.p.Range(l.weight, l.bias) }

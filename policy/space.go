@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// actionShape is what a network must know of the actions it chooses.
+type actionShape struct {
+	dims    int   // D = C·A
+	options []int // number of options of each dimension; nil for a box
+	summed  int   // dimensions in one log-prob
+}
+
+// shapeOf reads the shape of C = cfg.NumActionChunks actions in space s.
+func shapeOf(s env.Space, cfg Config) (actionShape, error) {
+	a, size := s.Dim(), s.Dim()
+	var options []int
+	switch s.Kind {
+	case env.Box:
+		if s.DType != tensor.F32 {
+			return actionShape{}, fmt.Errorf("box of %v: want F32", s.DType)
+		}
+	case env.Discrete:
+		if len(s.Nvec) != 1 {
+			return actionShape{}, fmt.Errorf("discrete action with %d choices at a time: want 1", len(s.Nvec))
+		}
+		a, size, options = 1, s.Nvec[0], s.Nvec
+	case env.MultiDiscrete:
+		a, size, options = len(s.Nvec), len(s.Nvec), s.Nvec
+	default:
+		return actionShape{}, fmt.Errorf("kind %d: want a box, discrete or multi-discrete", s.Kind)
+	}
+	for _, k := range options {
+		if k < 1 {
+			return actionShape{}, fmt.Errorf("choices %v: want at least one option each", options)
+		}
+	}
+	if a < 1 {
+		return actionShape{}, fmt.Errorf("%d dimensions: want at least 1", a)
+	}
+	if cfg.ActionDim != 0 && cfg.ActionDim != size {
+		return actionShape{}, fmt.Errorf("action_dim: %d: want %d", cfg.ActionDim, size)
+	}
+	summed, _ := cfg.summed(a)
+	shape := actionShape{dims: cfg.NumActionChunks * a, summed: summed}
+	for range cfg.NumActionChunks {
+		shape.options = append(shape.options, options...)
+	}
+	return shape, nil
+}
+
+// ClipAction sets dst to src, [N,C,A], with each element of a box kept within the bounds of s; other actions are copied. It stands
+// where an environment is fed: what is stored and evaluated is the action as it was drawn. dst may be src. NaN stays NaN.
+func ClipAction(s env.Space, dst, src tensor.Tensor) {
+	if s.Kind != env.Box {
+		dst.CopyFrom(src)
+		return
+	}
+	to, from := dst.F32(), src.F32()
+	if len(to) != len(from) || len(from)%len(s.Low) != 0 {
+		panic(fmt.Sprintf("policy: clip %v into %v by %d bounds", src, dst, len(s.Low)))
+	}
+	for i := 0; i < len(from); i += len(s.Low) {
+		for k, low := range s.Low {
+			to[i+k] = min(max(from[i+k], low), s.High[k])
+		}
+	}
+}
