@@ -1,0 +1,139 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// A FieldError is one thing wrong in the configuration; all of them are reported in one errors.Join. Its text is
+// "origin: key: value: want":
+//
+//	configs/ppo.yaml:41: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actor ranks)
+//	command line: algorithm.gamma: 1.5: want a number in [0, 1]
+//	configs/ppo.yaml:12: algorithm.clip_ratoi_high: unknown key, did you mean clip_ratio_high?
+type FieldError struct {
+	Origin string // file:line, "command line", or the file alone for a key that stands nowhere
+	Key    string // dotted, from the root
+	Value  string // as written; empty where the key itself is wrong
+	Want   string // what would be valid
+}
+
+func (e *FieldError) Error() string {
+	var parts []string
+	for _, part := range []string{e.Origin, e.Key, e.Value, e.Want} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// FieldErrors returns the FieldErrors in err, in order; none when err is of another kind.
+func FieldErrors(err error) []*FieldError {
+	switch e := err.(type) {
+	case nil:
+		return nil
+	case *FieldError:
+		return []*FieldError{e}
+	case interface{ Unwrap() []error }:
+		var all []*FieldError
+		for _, one := range e.Unwrap() {
+			all = append(all, FieldErrors(one)...)
+		}
+		return all
+	default:
+		return FieldErrors(errors.Unwrap(err))
+	}
+}
+
+// A Check collects what is wrong with the values of a Tree. The Checks that At returns report to the one it was called on.
+type Check struct {
+	tree   *Tree
+	prefix string
+	found  *findings
+}
+
+type findings struct {
+	errs     []error
+	bad      map[string]bool // keys that have an error
+	warnings []string
+	idle     []string // known keys without effect, with origins
+	strict   []error  // the same, as errors
+}
+
+// At returns a Check for the keys below key.
+func (c *Check) At(key string) *Check {
+	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
+}
+
+// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). A key is reported once: what
+// follows from a value that could not be read is not said.
+func (c *Check) Want(ok bool, key string, value any, want string) {
+	if ok {
+		return
+	}
+	key = join(c.prefix, key)
+	text := show(value)
+	switch {
+	case c.tree.Has(key):
+	case value == nil || reflect.ValueOf(value).IsZero():
+		text = "not set"
+	default:
+		text += " (the default)"
+	}
+	c.report(&FieldError{Origin: c.tree.Origin(key), Key: key, Value: text, Want: "want " + want})
+}
+
+// Warn adds a warning about key, which is not wrong.
+func (c *Check) Warn(key, what string) {
+	key = join(c.prefix, key)
+	c.found.warnings = append(c.found.warnings, fmt.Sprintf("%s: %s: %s", c.tree.Origin(key), key, what))
+}
+
+// Err returns everything reported so far as one error, or nil.
+func (c *Check) Err() error { return errors.Join(c.found.errs...) }
+
+// Strict makes errors of the known keys without effect.
+func (c *Check) Strict() {
+	c.found.errs, c.found.idle, c.found.strict = append(c.found.errs, c.found.strict...), nil, nil
+}
+
+// Warnings returns what a user should know though nothing is wrong: old names, and in one line the keys without effect.
+func (c *Check) Warnings() []string {
+	w := slices.Concat(c.tree.notes, c.found.warnings)
+	if len(c.found.idle) > 0 {
+		w = append(w, "known keys without effect here: "+strings.Join(c.found.idle, ", "))
+	}
+	return w
+}
+
+func (c *Check) report(e *FieldError) {
+	if c.found.bad[e.Key] {
+		return
+	}
+	c.found.bad[e.Key] = true
+	c.found.errs = append(c.found.errs, e)
+}
+
+// show prints a value for an error line: on one line, quoted where it would be invisible otherwise, cut where it is long.
+func show(v any) string {
+	s := fmt.Sprint(v)
+	if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\n\r\t") {
+		s = fmt.Sprintf("%q", s)
+	}
+	if r := []rune(s); len(r) > 80 {
+		s = string(r[:77]) + "..."
+	}
+	return s
+}
+
+// join puts a key below a prefix; either may be empty.
+func join(prefix, key string) string {
+	if prefix == "" || key == "" {
+		return prefix + key
+	}
+	return prefix + "." + key
+}

@@ -1,0 +1,309 @@
+package config
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Decode writes the tree's values into the struct that into points at, whose fields hold the defaults, and returns a Check with
+// what was wrong. A field answers to the name in its yaml tag; a nested struct tagged ",inline" lends its fields to the one
+// around it. A type with UnmarshalYAML or UnmarshalText reads itself. A time.Duration is written as ParseDuration reads it. null
+// leaves a field at its zero value (pointer, list, map, text, or a number whose default is 0) and a struct at its defaults; any
+// other default cannot be unset, and that is an error.
+func (t *Tree) Decode(into any) *Check {
+	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
+	for _, problem := range t.problems {
+		c.report(problem)
+	}
+	c.Decode("", into)
+	return c
+}
+
+// Decode writes what the tree has at key, if anything, into the struct that into points at. What was reported of these keys
+// before is not reported again.
+func (c *Check) Decode(key string, into any) {
+	key = join(c.prefix, key)
+	if n := c.tree.root.find(key); n != nil {
+		d := decoder{check: c, all: Keys(into)}
+		d.value(n, reflect.ValueOf(into).Elem(), key)
+	}
+}
+
+// Keys returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to one.
+func Keys(v any) []string {
+	var keys []string
+	var walk func(t reflect.Type, key string)
+	walk = func(t reflect.Type, key string) {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		p := reflect.PointerTo(t)
+		if t.Kind() != reflect.Struct || p.Implements(reflect.TypeFor[yaml.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+			keys = append(keys, key)
+			return
+		}
+		for _, f := range fieldsOf(t) {
+			walk(f.typ, join(key, f.name))
+		}
+	}
+	walk(reflect.TypeOf(v), "")
+	return keys
+}
+
+// Marshal writes v as YAML that Load reads back into the same values.
+func Marshal(v any) ([]byte, error) {
+	var y yaml.Node
+	if err := y.Encode(v); err != nil {
+		return nil, fmt.Errorf("config as YAML: %w", err)
+	}
+	escape(&y)
+	return yaml.Marshal(&y)
+}
+
+// escape protects a ${ that is meant as such.
+func escape(y *yaml.Node) {
+	if y.Kind == yaml.ScalarNode {
+		y.Value = strings.ReplaceAll(y.Value, "${", `\${`)
+	}
+	for _, below := range y.Content {
+		escape(below)
+	}
+}
+
+type field struct {
+	name  string
+	typ   reflect.Type
+	index []int
+}
+
+// fieldsOf lists the fields of a struct that have a yaml name, those of inlined structs in their place.
+func fieldsOf(t reflect.Type) []field {
+	var fields []field
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if strings.Contains(options, "inline") {
+			for _, below := range fieldsOf(f.Type) {
+				below.index = append([]int{f.Index[0]}, below.index...)
+				fields = append(fields, below)
+			}
+		} else if name != "" && name != "-" && f.IsExported() {
+			fields = append(fields, field{name: name, typ: f.Type, index: f.Index})
+		}
+	}
+	return fields
+}
+
+type decoder struct {
+	check *Check
+	all   []string // every key that a field answers to
+}
+
+func (d *decoder) wrong(n *node, key, want string) {
+	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "want " + want})
+}
+
+// value decodes n, which stands at key, into v.
+func (d *decoder) value(n *node, v reflect.Value, key string) {
+	if u, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {
+		d.itself(n, key, u.UnmarshalYAML(n.yaml()))
+		return
+	}
+	if n.isNull() {
+		d.null(n, v, key)
+		return
+	}
+	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && n.kind == scalar {
+		d.itself(n, key, u.UnmarshalText([]byte(n.value)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[time.Duration]() {
+		span, err := ParseDuration(n.value)
+		if err != nil || n.kind != scalar {
+			d.wrong(n, key, "a duration, as 90s, 1h30m or 01:30:00")
+			return
+		}
+		v.SetInt(int64(span))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.structure(n, v, key)
+	case reflect.Pointer:
+		p := reflect.New(v.Type().Elem())
+		if !v.IsNil() {
+			p.Elem().Set(v.Elem())
+		}
+		d.value(n, p.Elem(), key)
+		v.Set(p)
+	case reflect.Slice:
+		d.list(n, v, key)
+	case reflect.Map:
+		d.dict(n, v, key)
+	case reflect.Interface:
+		d.any(n, v, key)
+	default:
+		d.scalar(n, v, key)
+	}
+}
+
+// itself reports what a type that reads itself returned.
+func (d *decoder) itself(n *node, key string, err error) {
+	if err != nil {
+		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: strings.TrimPrefix(err.Error(), "yaml: ")})
+	}
+}
+
+func (d *decoder) null(n *node, v reflect.Value, key string) {
+	switch v.Kind() {
+	case reflect.Struct:
+	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.String:
+		v.SetZero()
+	default:
+		if !v.IsZero() {
+			d.wrong(n, key, fmt.Sprintf("a value; without the key it is %v", v.Interface()))
+		}
+	}
+}
+
+func (d *decoder) structure(n *node, v reflect.Value, key string) {
+	if n.kind != dict {
+		d.wrong(n, key, "a map of settings")
+		return
+	}
+	fields := fieldsOf(v.Type())
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	for i, name := range n.keys {
+		known := false
+		for _, f := range fields {
+			if f.name == name {
+				d.value(n.items[i], v.FieldByIndex(f.index), join(key, name))
+				known = true
+			}
+		}
+		if !known {
+			d.check.classify(n.items[i], join(key, name), names, d.all)
+		}
+	}
+}
+
+func (d *decoder) list(n *node, v reflect.Value, key string) {
+	if n.kind != list {
+		d.wrong(n, key, "a list")
+		return
+	}
+	items := reflect.MakeSlice(v.Type(), len(n.items), len(n.items))
+	for i, item := range n.items {
+		d.value(item, items.Index(i), join(key, strconv.Itoa(i)))
+	}
+	v.Set(items)
+}
+
+func (d *decoder) dict(n *node, v reflect.Value, key string) {
+	if n.kind != dict {
+		d.wrong(n, key, "a map")
+		return
+	}
+	m := reflect.MakeMap(v.Type())
+	for i, name := range n.keys {
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.value(n.items[i], item, join(key, name))
+		m.SetMapIndex(reflect.ValueOf(name).Convert(v.Type().Key()), item)
+	}
+	v.Set(m)
+}
+
+// any decodes into an empty interface: what the YAML library makes of it.
+func (d *decoder) any(n *node, v reflect.Value, key string) {
+	var x any
+	if err := n.yaml().Decode(&x); err != nil {
+		d.wrong(n, key, strings.TrimPrefix(err.Error(), "yaml: "))
+		return
+	}
+	v.Set(reflect.ValueOf(&x).Elem())
+}
+
+func (d *decoder) scalar(n *node, v reflect.Value, key string) {
+	number := n.kind == scalar && (n.tag == intTag || n.tag == floatTag)
+	switch v.Kind() {
+	case reflect.String:
+		if n.kind != scalar {
+			d.wrong(n, key, "text")
+			return
+		}
+		v.SetString(n.value)
+	case reflect.Bool:
+		b, err := parseBool(n.value)
+		if err != nil || n.tag != boolTag {
+			d.wrong(n, key, "true or false")
+			return
+		}
+		v.SetBool(b)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		i, err := parseInt(n.value)
+		if !number || err != nil || v.OverflowInt(i) {
+			d.wrong(n, key, "a whole number")
+			return
+		}
+		v.SetInt(i)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		u, err := parseUint(n.value)
+		if !number || err != nil || v.OverflowUint(u) {
+			d.wrong(n, key, "a whole number ≥ 0")
+			return
+		}
+		v.SetUint(u)
+	case reflect.Float32, reflect.Float64:
+		f, err := parseFloat(n.value)
+		if !number || err != nil || math.IsNaN(f) || !math.IsInf(f, 0) && v.OverflowFloat(f) {
+			d.wrong(n, key, "a number")
+			return
+		}
+		v.SetFloat(f)
+	default:
+		panic(fmt.Sprintf("config: %s: a field of type %s cannot be configured", key, v.Type()))
+	}
+}
+
+var errNumber = errors.New("not a number")
+
+func parseBool(s string) (bool, error) { return strconv.ParseBool(strings.ToLower(s)) }
+
+// parseInt reads YAML's integers (0x1f, 1_000) and floats that are whole, as 1e6.
+func parseInt(s string) (int64, error) {
+	if i, err := strconv.ParseInt(s, 0, 64); err == nil {
+		return i, nil
+	}
+	if f, err := parseFloat(s); err == nil && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+		return int64(f), nil
+	}
+	return 0, errNumber
+}
+
+func parseUint(s string) (uint64, error) {
+	if u, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 0, 64); err == nil {
+		return u, nil
+	}
+	if i, err := parseInt(s); err == nil && i >= 0 {
+		return uint64(i), nil
+	}
+	return 0, errNumber
+}
+
+func parseFloat(s string) (float64, error) {
+	var f float64
+	if err := plain(s, "").yaml().Decode(&f); err != nil {
+		return 0, errNumber
+	}
+	return f, nil
+}

@@ -1,0 +1,357 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const maxText = 1 << 16 // bytes of one value after interpolation
+
+// interpolate replaces every interpolation in the tree by what it stands for, in OmegaConf's notation:
+//
+//	${a.b}  ${a.list[0]}            another value, a map or a list too; ${.x} is a sibling, ${..x} a sibling of the parent
+//	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
+//	${multiply:2,${a.b}} ${int_div:7,2} ${subtract:3,1} ${not:${a.flag}}
+//	text-${a.b}-text                pasted into text; \${ is a plain ${
+func (t *Tree) interpolate() {
+	in := newInterpolation(t)
+	in.walk(t.root, "")
+}
+
+// An interpolation resolves the values of one tree; a value is resolved in its place, once.
+type interpolation struct {
+	tree  *Tree
+	state map[*node]progress
+	trail []string // keys being resolved, each because of the one before
+	nodes int      // copied so far
+}
+
+func newInterpolation(t *Tree) *interpolation {
+	return &interpolation{tree: t, state: map[*node]progress{}}
+}
+
+type progress uint8
+
+const (
+	untouched progress = iota
+	running
+	resolved
+)
+
+func (in *interpolation) walk(n *node, key string) {
+	for i, item := range n.items {
+		below := join(key, strconv.Itoa(i))
+		if n.kind == dict {
+			below = join(key, n.keys[i])
+		}
+		in.walk(item, below)
+	}
+	if n.kind != scalar {
+		return
+	}
+	if err := in.resolve(n, key); err != nil {
+		in.tree.problems = append(in.tree.problems, &FieldError{Origin: n.origin, Key: key, Value: show(n.value), Want: err.Error()})
+	}
+}
+
+// resolve replaces the scalar n, which stands at key, if it holds an interpolation; of a dict or list, all that it holds.
+func (in *interpolation) resolve(n *node, key string) error {
+	if n.kind != scalar {
+		for i, item := range n.items {
+			name := strconv.Itoa(i)
+			if n.kind == dict {
+				name = n.keys[i]
+			}
+			if err := in.resolve(item, join(key, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if n.tag != strTag || !strings.Contains(n.value, "${") || in.state[n] == resolved {
+		return nil
+	}
+	if in.state[n] == running {
+		return fmt.Errorf("interpolations in a circle: %s", strings.Join(append(in.trail, key), " → "))
+	}
+	in.state[n] = running
+	in.trail = append(in.trail, key)
+	defer func() { in.trail = in.trail[:len(in.trail)-1] }()
+	v, err := in.text(n, key)
+	if err != nil {
+		in.state[n] = untouched
+		return err
+	}
+	origin := n.origin
+	*n = *v
+	n.origin = origin
+	in.state[n] = resolved
+	return nil
+}
+
+// text returns what the scalar n at key stands for.
+func (in *interpolation) text(n *node, key string) (*node, error) {
+	v, err := in.expand(n.value, key)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil { // nothing to replace in it
+		return n, nil
+	}
+	return v, nil
+}
+
+// expand replaces the interpolations of s. One that is all of s keeps its type, else the result is text. nil: there are none.
+func (in *interpolation) expand(s, key string) (*node, error) {
+	var out strings.Builder
+	found := false
+	for rest := s; rest != ""; {
+		i := strings.Index(rest, "${")
+		if i < 0 {
+			out.WriteString(rest)
+			break
+		}
+		found = true
+		if i > 0 && rest[i-1] == '\\' {
+			out.WriteString(rest[:i-1] + "${")
+			rest = rest[i+2:]
+			continue
+		}
+		end := closing(rest[i+2:])
+		if end < 0 {
+			return nil, errors.New("${ without }")
+		}
+		body := rest[i+2 : i+2+end]
+		v, err := in.evaluate(body, key)
+		if err != nil {
+			return nil, err
+		}
+		if len(body)+len("${}") == len(s) {
+			return v, nil
+		}
+		if v.kind != scalar {
+			return nil, fmt.Errorf("${%s} is %s, which cannot be pasted into text", body, v.what())
+		}
+		out.WriteString(rest[:i] + v.value)
+		rest = rest[i+2+end+1:]
+		if out.Len() > maxText {
+			return nil, fmt.Errorf("grows beyond %d bytes", maxText)
+		}
+	}
+	if !found {
+		return nil, nil
+	}
+	return &node{tag: strTag, value: out.String()}, nil
+}
+
+// closing returns the index of the } that ends a body, over nested ones and quoted text; -1 when there is none.
+func closing(s string) int {
+	depth, quote := 0, byte(0)
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '{':
+			depth++
+		case c == '}' && depth == 0:
+			return i
+		case c == '}':
+			depth--
+		}
+	}
+	return -1
+}
+
+// evaluate returns the value of one ${body}: of a resolver when it has the form name:arguments, else of a key.
+func (in *interpolation) evaluate(body, key string) (*node, error) {
+	if len(in.trail) > maxDepth {
+		return nil, errors.New("interpolations nested too deeply")
+	}
+	name, arguments, isCall := strings.Cut(body, ":")
+	if isCall && !strings.Contains(name, "${") {
+		var args []*node
+		for _, text := range split(arguments) {
+			arg, err := in.argument(strings.TrimSpace(text), key)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, arg)
+		}
+		return call(strings.TrimSpace(name), args)
+	}
+	v, err := in.expand(body, key)
+	if err != nil {
+		return nil, err
+	}
+	if v != nil {
+		body = v.value
+	}
+	return in.lookup(strings.TrimSpace(body), key)
+}
+
+func (in *interpolation) argument(text, key string) (*node, error) {
+	if len(text) >= 2 && (text[0] == '\'' || text[0] == '"') && text[len(text)-1] == text[0] {
+		return &node{tag: strTag, value: text[1 : len(text)-1]}, nil
+	}
+	v, err := in.expand(text, key)
+	if v == nil && err == nil {
+		v = plain(text, "")
+	}
+	return v, err
+}
+
+// split cuts arguments at the commas that are not inside quotes or braces.
+func split(s string) []string {
+	var args []string
+	depth, quote, start := 0, byte(0), 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '{':
+			depth++
+		case c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			args, start = append(args, s[start:i]), i+1
+		}
+	}
+	return append(args, s[start:])
+}
+
+// lookup returns a copy of the value that path names, seen from key.
+func (in *interpolation) lookup(path, key string) (*node, error) {
+	absolute := strings.NewReplacer("[", ".", "]", "").Replace(path)
+	if up := len(absolute) - len(strings.TrimLeft(absolute, ".")); up > 0 {
+		names := strings.Split(key, ".")
+		if up > len(names) {
+			return nil, fmt.Errorf("${%s} leads above the root", path)
+		}
+		absolute = join(strings.Join(names[:len(names)-up], "."), absolute[up:])
+	}
+	for _, name := range []string{absolute, in.tree.today(absolute)} {
+		n, err := in.descend(in.tree.root, name)
+		if err != nil {
+			return nil, err
+		}
+		if n != nil {
+			return in.copy(n)
+		}
+	}
+	if n := in.tree.defaults.find(in.tree.today(absolute)); n != nil {
+		return in.copy(n)
+	}
+	return nil, fmt.Errorf("${%s}: no such key", path)
+}
+
+// descend follows a dotted key, resolving what it meets; nil when there is nothing.
+func (in *interpolation) descend(n *node, path string) (*node, error) {
+	at := ""
+	for name := range strings.SplitSeq(path, ".") {
+		if n = n.child(name); n == nil {
+			return nil, nil
+		}
+		at = join(at, name)
+		if n.kind == scalar {
+			if err := in.resolve(n, at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return n, in.resolve(n, at)
+}
+
+// copy clones n within the budget that keeps maps of maps of maps from exploding.
+func (in *interpolation) copy(n *node) (*node, error) {
+	if in.nodes += n.size(); in.nodes > maxNodes {
+		return nil, fmt.Errorf("interpolations copy more than %d values", maxNodes)
+	}
+	c := n.clone()
+	in.done(c)
+	return c, nil
+}
+
+// done marks n and all below it as resolved: a ${ that is still there was escaped.
+func (in *interpolation) done(n *node) {
+	in.state[n] = resolved
+	for _, item := range n.items {
+		in.done(item)
+	}
+}
+
+// call computes a resolver.
+func call(name string, args []*node) (*node, error) {
+	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2}, "not": {1, 1}, "torch.dtype": {1, 1}}
+	want, ok := arity[name]
+	if !ok {
+		return nil, fmt.Errorf("no resolver %q, want oc.env, multiply, int_div, subtract, not or torch.dtype", name)
+	}
+	if len(args) < want[0] || len(args) > want[1] {
+		return nil, fmt.Errorf("%s: %d arguments, want %d", name, len(args), want[1])
+	}
+	for _, a := range args {
+		if a.kind != scalar {
+			return nil, fmt.Errorf("%s: %s is not a single value", name, a.what())
+		}
+	}
+	switch name {
+	case "oc.env":
+		if v, ok := os.LookupEnv(args[0].value); ok {
+			return plain(v, ""), nil
+		}
+		if len(args) == 2 {
+			return args[1], nil
+		}
+		return nil, fmt.Errorf("environment variable %s is not set", args[0].value)
+	case "not":
+		if args[0].tag == boolTag {
+			b, err := parseBool(args[0].value)
+			return plain(strconv.FormatBool(!b), ""), err
+		}
+		return nil, fmt.Errorf("not: %s is neither true nor false", args[0].what())
+	case "torch.dtype": // RLinf's name of a number type, which stands for itself
+		return args[0], nil
+	}
+	return arithmetic(name, args[0], args[1])
+}
+
+// arithmetic computes multiply, subtract and int_div: of integers an integer, else of floats. int_div rounds down.
+func arithmetic(name string, a, b *node) (*node, error) {
+	x, errX := parseFloat(a.value)
+	y, errY := parseFloat(b.value)
+	if errX != nil || errY != nil || a.tag != intTag && a.tag != floatTag || b.tag != intTag && b.tag != floatTag {
+		return nil, fmt.Errorf("%s: want two numbers, got %s and %s", name, a.what(), b.what())
+	}
+	var z float64
+	switch name {
+	case "multiply":
+		z = x * y
+	case "subtract":
+		z = x - y
+	case "int_div":
+		if y == 0 {
+			return nil, fmt.Errorf("int_div: %s by 0", a.value)
+		}
+		z = math.Floor(x / y)
+	}
+	integral := a.tag == intTag && b.tag == intTag || name == "int_div"
+	if integral && math.Abs(z) <= 1<<53 {
+		return plain(strconv.FormatInt(int64(z), 10), ""), nil
+	}
+	if integral {
+		return nil, fmt.Errorf("%s: the result %g is too large", name, z)
+	}
+	return &node{tag: floatTag, value: strconv.FormatFloat(z, 'g', -1, 64)}, nil
+}

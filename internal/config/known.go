@@ -1,0 +1,89 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Known is a key of another program whose configurations are read here, but which means nothing here.
+type Known struct {
+	Key string // dotted; * stands for any one name, a final ** for everything from there on
+	// Idle are values, as written, that ask for nothing beside those that never do: null, false, 0, "" and empty lists and maps.
+	Idle []string
+}
+
+// classify reports what stands at key, which no field has a name for: nothing where it is known and idle, a line in the common
+// warning where it is known and asks for something, an error where it is unknown. siblings are the names that fields have.
+func (c *Check) classify(n *node, key string, siblings, all []string) {
+	var above bool // key holds known keys
+	for _, k := range c.tree.options.Known {
+		switch matches(k.Key, key) {
+		case whole:
+			c.idle(n, key, k)
+			return
+		case prefix:
+			above = true
+		}
+	}
+	if above && (n.kind == dict || n.isNull()) {
+		for i, name := range n.keys {
+			c.classify(n.items[i], join(key, name), nil, all)
+		}
+		return
+	}
+	want := "unknown key"
+	name := key[strings.LastIndexByte(key, '.')+1:]
+	sameName := func(other string) bool { return strings.HasSuffix("."+other, "."+name) }
+	if near := nearest(name, siblings); near != "" {
+		want += ", did you mean " + near + "?"
+	} else if i := slices.IndexFunc(all, sameName); i >= 0 {
+		want += ", did you mean " + all[i] + "?"
+	}
+	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
+}
+
+// idle notes the values at and below key that ask for something.
+func (c *Check) idle(n *node, key string, k Known) {
+	for i, item := range n.items {
+		name := strconv.Itoa(i)
+		if n.kind == dict {
+			name = n.keys[i]
+		}
+		c.idle(item, join(key, name), k)
+	}
+	if n.kind != scalar || n.isNull() || n.value == "" || n.tag == boolTag && strings.EqualFold(n.value, "false") || slices.Contains(k.Idle, n.value) {
+		return
+	}
+	if x, err := parseFloat(n.value); err == nil && x == 0 && (n.tag == intTag || n.tag == floatTag) {
+		return
+	}
+	c.found.idle = append(c.found.idle, key+" ("+n.origin+")")
+	c.found.strict = append(c.found.strict, &FieldError{Origin: n.origin, Key: key, Value: show(n.value), Want: "known, but without effect here"})
+}
+
+type match uint8
+
+const (
+	none   match = iota
+	prefix       // the pattern goes on below the key
+	whole
+)
+
+func matches(pattern, key string) match {
+	names := strings.Split(key, ".")
+	for i, p := range strings.Split(pattern, ".") {
+		switch {
+		case p == "**":
+			return whole
+		case i == len(names):
+			return prefix
+		case p != "*" && p != names[i]:
+			return none
+		}
+		if i == len(names)-1 && i == strings.Count(pattern, ".") {
+			return whole
+		}
+	}
+	return none
+}

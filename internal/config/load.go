@@ -1,0 +1,239 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Options say what Load and Decode know of the keys beforehand.
+type Options struct {
+	// SearchPath lists folders in which presets are looked for, after the folder of the file and those of its hydra.searchpath.
+	SearchPath []string
+	// Aliases are old names of keys.
+	Aliases []Alias
+	// Known are keys of another program that mean nothing here.
+	Known []Known
+	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they see only what files and
+	// overrides give.
+	Defaults any
+}
+
+// A Tree is a configuration read whole: the file over its presets, overrides over both, interpolations replaced.
+type Tree struct {
+	file     string
+	root     *node
+	defaults *node
+	options  Options
+	notes    []string      // old names that were used
+	problems []*FieldError // found while reading; Decode reports them with its own
+}
+
+// Load reads the file at path with its presets and lays overrides over it (Hydra's grammar, see override). The error, a
+// FieldError, is for what cannot be read at all: no such file, not YAML. All else that is wrong comes from Decode.
+func Load(path string, overrides []string, options Options) (*Tree, error) {
+	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
+	main, err := t.read(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.include(main, path, "", t.searchPath(main), nil); err != nil {
+		return nil, err
+	}
+	for _, o := range overrides {
+		if problem := t.override(o); problem != nil {
+			t.problems = append(t.problems, problem)
+		}
+	}
+	if options.Defaults != nil {
+		text, err := Marshal(options.Defaults)
+		if err != nil {
+			return nil, err
+		}
+		if t.defaults, _, err = parse("default", text); err != nil {
+			return nil, err
+		}
+	}
+	t.interpolate()
+	return t, nil
+}
+
+// Has tells whether key, dotted, was given.
+func (t *Tree) Has(key string) bool { return t.root.find(key) != nil }
+
+// Origin says where key was given; where it was not, the file that was loaded.
+func (t *Tree) Origin(key string) string {
+	if n := t.root.find(key); n != nil && key != "" {
+		return n.origin
+	}
+	return t.file
+}
+
+// read reads one file.
+func (t *Tree) read(path string) (*node, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &FieldError{Origin: path, Want: readError(err)}
+	}
+	root, problems, err := parse(path, data)
+	t.problems = append(t.problems, problems...)
+	return root, err
+}
+
+func readError(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file"
+	case errors.Is(err, syscall.EISDIR):
+		return "is a folder, want a YAML file"
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return "cannot be read: " + err.Error()
+}
+
+// searchPath takes hydra's own section out of the main file and returns the folders in which presets are looked for.
+func (t *Tree) searchPath(main *node) []string {
+	folders := []string{filepath.Dir(t.file)}
+	if hydra := main.remove("hydra"); hydra != nil {
+		if paths := hydra.child("searchpath"); paths != nil {
+			for _, p := range paths.items {
+				// One that names a variable which is not set is of another machine: what it should give is missed by name.
+				if n, err := newInterpolation(t).text(p, ""); err == nil {
+					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
+				}
+			}
+		}
+	}
+	return append(folders, t.options.SearchPath...)
+}
+
+// include lays a file over the tree at the key mount ("" for the root): first the presets of its defaults list, then itself,
+// or in the list's order where that names _self_.
+func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
+	stack = append(stack, path)
+	self := func() { t.lay(nest(mount, file)) }
+	defaults := file.remove("defaults")
+	if defaults == nil {
+		self()
+		return nil
+	}
+	if defaults.kind != list {
+		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(), Want: "want a list of presets, as env/cartpole@env.train"}
+	}
+	done := false
+	for _, item := range defaults.items {
+		p, err := parsePreset(item, mount)
+		if err != nil {
+			return err
+		}
+		switch {
+		case p.self:
+			self()
+			done = true
+		case p.path != "":
+			if err := t.preset(p, item.origin, filepath.Dir(path), folders, stack); err != nil {
+				return err
+			}
+		}
+	}
+	if !done {
+		self()
+	}
+	return nil
+}
+
+// lay merges source, a dict from the root, over the tree, under today's names.
+func (t *Tree) lay(source *node) {
+	t.rename(source)
+	t.root = t.root.merge(source)
+}
+
+// A preset is one entry of a defaults list. The zero preset asks for nothing.
+type preset struct {
+	path     string // without .yaml; a leading / starts from the search path alone
+	mount    string
+	self     bool
+	optional bool
+}
+
+// parsePreset reads an entry in Hydra's forms: group/name@mount, group@mount: name, group/name (mounted at group), _self_.
+func parsePreset(item *node, mount string) (preset, error) {
+	var p preset
+	text := item.value
+	if item.kind == dict && len(item.keys) == 1 && item.items[0].kind == scalar {
+		name := item.items[0]
+		group, at, mounted := strings.Cut(item.keys[0], "@")
+		text = group + "/" + name.value
+		if mounted {
+			text += "@" + at
+		}
+		if name.isNull() {
+			return p, nil
+		}
+	} else if item.kind != scalar || item.tag != strTag {
+		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: item.what(), Want: "want a preset, as env/cartpole@env.train"}
+	}
+	if rest, ok := strings.CutPrefix(text, "optional "); ok {
+		p.optional, text = true, rest
+	}
+	if text == "_self_" {
+		p.self = true
+		return p, nil
+	}
+	if rest, ok := strings.CutPrefix(text, "override "); ok || strings.HasPrefix(rest, "hydra/") {
+		return p, nil // hydra's logging and launching, which the job does without
+	}
+	path, at, mounted := strings.Cut(text, "@")
+	p.path = strings.TrimSuffix(path, ".yaml")
+	if p.path == "" || slices.Contains(strings.Split(p.path, "/"), "..") {
+		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text, Want: "want a preset, as env/cartpole@env.train"}
+	}
+	switch {
+	case at == "_global_":
+	case mounted:
+		p.mount = join(mount, at)
+	default:
+		if i := strings.LastIndex(p.path, "/"); i >= 0 {
+			mount = join(mount, strings.ReplaceAll(strings.Trim(p.path[:i], "/"), "/", "."))
+		}
+		p.mount = mount
+	}
+	return p, nil
+}
+
+// preset finds p in the folder of the file that names it or on the search path, and includes it.
+func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) error {
+	if !strings.HasPrefix(p.path, "/") {
+		folders = append([]string{folder}, folders...)
+	}
+	var looked []string
+	for _, folder := range folders {
+		path := filepath.Join(folder, p.path+".yaml")
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			if !slices.Contains(looked, path) {
+				looked = append(looked, path)
+			}
+			continue
+		}
+		if slices.Contains(stack, path) {
+			return &FieldError{Origin: origin, Key: "defaults", Value: p.path, Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
+		}
+		file, err := t.read(path)
+		if err != nil {
+			return err
+		}
+		return t.include(file, path, p.mount, folders, stack)
+	}
+	if p.optional {
+		return nil
+	}
+	return &FieldError{Origin: origin, Key: "defaults", Value: p.path, Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))}
+}

@@ -1,0 +1,84 @@
+package config
+
+import "strings"
+
+const commandLine = "command line"
+
+// override applies one override of the command line, in Hydra's forms:
+//
+//	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}; nothing after = is the empty string
+//	+key=value    adds it, an error when it is there; ++key=value is key=value
+//	~key          removes it, so that the default counts; ~key=value only if it has that value
+func (t *Tree) override(text string) *FieldError {
+	wrong := func(key, value, want string) *FieldError {
+		return &FieldError{Origin: commandLine, Key: key, Value: value, Want: want}
+	}
+	left, value, hasValue := strings.Cut(text, "=")
+	key := strings.TrimSpace(strings.TrimLeft(left, "+~"))
+	mark := left[:len(left)-len(strings.TrimLeft(left, "+~"))]
+	if !validKey(key) {
+		return wrong("", show(text), "want key=value with a dotted key, as runner.max_epochs=10")
+	}
+	there := t.root.find(t.today(key))
+	switch mark {
+	case "~":
+		if there == nil {
+			return wrong(key, "", "not there to be removed")
+		}
+		if hasValue && there.value != strings.TrimSpace(value) {
+			return wrong(key, there.what(), "not removed, the value is not "+value)
+		}
+		t.root.take(t.today(key))
+		return nil
+	case "+":
+		if there != nil {
+			return wrong(key, value, "given already at "+there.origin+"; leave out the + to replace it")
+		}
+	case "", "++":
+	default:
+		return wrong("", show(text), "want key=value, +key=value, ++key=value or ~key")
+	}
+	if !hasValue {
+		return wrong(key, "", "want a value, as "+key+"=10")
+	}
+	v, err := overrideValue(value)
+	if err != nil {
+		err.Key = key
+		return err
+	}
+	t.lay(nest(key, v))
+	return nil
+}
+
+// overrideValue reads what stands after the =: flow YAML where it starts like that, else one word as it is.
+func overrideValue(text string) (*node, *FieldError) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return &node{origin: commandLine, tag: strTag}, nil
+	}
+	if !strings.ContainsRune(`[{'"`, rune(text[0])) {
+		return plain(text, commandLine), nil
+	}
+	doc, err := document([]byte(text))
+	if err != nil {
+		return nil, &FieldError{Origin: commandLine, Value: show(text), Want: "not a value: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+	}
+	r := &reader{at: func(int) string { return commandLine }}
+	n, err := r.node(doc, 0)
+	if err != nil {
+		return nil, err.(*FieldError)
+	}
+	if len(r.problems) > 0 {
+		return nil, r.problems[0]
+	}
+	return n, nil
+}
+
+func validKey(key string) bool {
+	for name := range strings.SplitSeq(key, ".") {
+		if strings.TrimSpace(name) == "" || strings.ContainsAny(name, "\n\r\t\x00") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Limits on one file, so that no input, hostile aliases included, takes more than a moment.
+const (
+	maxBytes = 4 << 20
+	maxNodes = 200_000
+	maxDepth = 64
+)
+
+// parse turns one YAML document into a node, a dict. The error is for a document that cannot be read at all; problems are
+// those beside which the rest can still be looked at.
+func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
+	if len(data) > maxBytes {
+		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB", maxBytes>>20)}
+	}
+	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
+		return nil, nil, &FieldError{Origin: file, Want: "not a configuration: binary, want YAML text in UTF-8"}
+	}
+	doc, err := document(data)
+	if err != nil {
+		return nil, nil, syntaxError(file, err)
+	}
+	if doc.IsZero() || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() == nullTag {
+		return nil, nil, &FieldError{Origin: file, Want: "empty, want a YAML map of settings"}
+	}
+	r := &reader{at: func(line int) string { return fmt.Sprintf("%s:%d", file, line) }}
+	root, err = r.node(doc, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if root.kind != dict {
+		return nil, nil, &FieldError{Origin: root.origin, Want: "want a YAML map of settings, got " + root.what()}
+	}
+	return root, r.problems, nil
+}
+
+// document reads the one document that data holds; the zero Node when there is none.
+func document(data []byte) (*yaml.Node, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := dec.Decode(&second); err == nil {
+		return nil, fmt.Errorf("line %d: a second document begins, one is all", second.Line)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return &doc, nil
+}
+
+var (
+	yamlLine = regexp.MustCompile(`^line (\d+): `)
+	// The library counts the lines of its scanner's errors from 1 and those of its parser, which read like this, from 0.
+	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
+)
+
+// syntaxError says what the YAML library found, in our form.
+func syntaxError(file string, err error) error {
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		text = text[len(m[0]):]
+		line, _ = strconv.Atoi(m[1])
+	}
+	if fromZero.MatchString(text) {
+		line++
+	}
+	if line > 0 {
+		file += ":" + strconv.Itoa(line)
+	}
+	return &FieldError{Origin: file, Want: "not valid YAML: " + text}
+}
+
+// A reader converts the nodes of one file.
+type reader struct {
+	at       func(line int) string // origin of a line
+	nodes    int
+	problems []*FieldError
+}
+
+func (r *reader) node(y *yaml.Node, depth int) (*node, error) {
+	origin := r.at(y.Line)
+	if r.nodes++; r.nodes > maxNodes || depth > maxDepth {
+		return nil, &FieldError{Origin: origin, Want: "too large or nested too deeply (an alias that holds itself?)"}
+	}
+	switch y.Kind {
+	case yaml.DocumentNode:
+		return r.node(y.Content[0], depth)
+	case yaml.AliasNode:
+		return r.node(y.Alias, depth+1)
+	case yaml.SequenceNode:
+		n := &node{origin: origin, kind: list}
+		for _, item := range y.Content {
+			v, err := r.node(item, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.items = append(n.items, v)
+		}
+		return n, nil
+	case yaml.MappingNode:
+		return r.dict(y, origin, depth)
+	}
+	return &node{origin: origin, tag: scalarTag(y.ShortTag()), value: y.Value}, nil
+}
+
+func (r *reader) dict(y *yaml.Node, origin string, depth int) (*node, error) {
+	n := &node{origin: origin, kind: dict}
+	var bases []*node // what << brings in; keys of the map itself win, then the first base
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		key := y.Content[i]
+		v, err := r.node(y.Content[i+1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		at := r.at(key.Line)
+		switch {
+		case key.ShortTag() == "!!merge" && v.kind == dict:
+			bases = append(bases, v)
+		case key.ShortTag() == "!!merge" && v.kind == list:
+			bases = append(bases, v.items...)
+		case key.Kind != yaml.ScalarNode:
+			r.problems = append(r.problems, &FieldError{Origin: at, Want: "a key that is not a word"})
+		case slices.Contains(n.keys, key.Value):
+			r.problems = append(r.problems, &FieldError{Origin: at, Key: key.Value, Want: "given twice, first at " + n.child(key.Value).origin})
+		default:
+			v.origin = at
+			n.set(key.Value, v)
+		}
+	}
+	for _, base := range bases {
+		for i, key := range base.keys {
+			if n.child(key) == nil {
+				n.set(key, base.items[i])
+			}
+		}
+	}
+	return n, nil
+}
