@@ -1,2 +1,22 @@
-// Package algo holds the update rules: advantages, losses, PPO and its family, optimisers.
+// Package algo holds the update rules: how rollouts become better parameters.
+//
+// An Algorithm is made by a Registry from the policy that it trains and a Setup. Each iteration calls it twice:
+//
+//	alg, err := algo.Builtin().New(setup)    // setup names adv_type and loss_type, as gae and actor_critic
+//	err = alg.Prepare(&rollout)              // adds advantage and return
+//	metrics, err := alg.Update(rollout)      // epochs over minibatches; metrics are the same on every replica
+//
+// A rollout is a Dict with leading dimensions [T,N], time and environment:
+//
+//	observation.<name>   [T,N,...]          what was seen
+//	action               F32 or I32 [T,N,C,A]
+//	sample_log_prob      F32 [T,N,L]        of the action, under the policy that took it
+//	value                F32 [T,N,1]        absent without a critic
+//	next_value           F32 [T,N]          of what was observed after the step, before any auto-reset; finite everywhere
+//	reward               F32 [T,N]
+//	terminated, truncated  U8 [T,N]         the episode ended by itself, was cut off from outside
+//	mask                 U8 [T,N], optional 0: not to be trained on
+//
+// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, PolicyLoss, ValueLoss, Adam, Schedule) are pure functions or
+// small types of their own, so that a new algorithm is one file that names them in order, and one line in Builtin.
 package algo

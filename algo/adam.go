@@ -1,0 +1,90 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Adam is the optimiser of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of Loshchilov and Hutter 2019,
+// arXiv:1711.05101 (AdamW), over the flat groups of a network.
+type Adam struct {
+	params *nn.Params[float32]
+	cfg    OptimConfig
+	sched  Schedule
+	m, v   tensor.Tensor // F32, as long as params.Data
+	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
+}
+
+// NewAdam makes an optimiser of p with moments from alloc. total is the run's iterations, for a schedule that ends with it.
+func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
+	if cfg.TotalTrainingSteps > 0 {
+		total = cfg.TotalTrainingSteps
+	}
+	n := len(p.Data)
+	layout := tensor.NewLayout(
+		tensor.Field{Name: "m", DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: "steps", DType: tensor.I64, Shape: []int{1}},
+	)
+	mem, err := alloc(layout.Size())
+	if err != nil {
+		return nil, fmt.Errorf("memory of the optimiser: %w", err)
+	}
+	state := layout.Bind(mem)
+	return &Adam{
+		params: p, cfg: cfg, sched: Schedule{Kind: cfg.LRScheduler, Warmup: cfg.LRWarmupSteps, Total: total},
+		m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
+	}, nil
+}
+
+// LR returns the rates in iteration i, of the policy and of the critic.
+func (a *Adam) LR(i int) (lr, valueLR float64) {
+	valueLR = float64(a.cfg.ValueLR)
+	if valueLR == 0 {
+		valueLR = float64(a.cfg.LR)
+	}
+	end := float64(a.cfg.MinLR)
+	return a.sched.At(i, float64(a.cfg.LR), end), a.sched.At(i, valueLR, end)
+}
+
+// Steps returns the number of steps taken since the moments were 0.
+func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
+
+// Step moves the trainable groups against the gradient times scale, at the rates of iteration i.
+func (a *Adam) Step(i int, scale float32) {
+	lr, valueLR := a.LR(i)
+	t := a.steps.I64()
+	t[0]++
+	c1 := float32(1 - math.Pow(float64(a.cfg.AdamBeta1), float64(t[0])))
+	c2 := float32(1 - math.Pow(float64(a.cfg.AdamBeta2), float64(t[0])))
+	m, v := a.m.F32(), a.v.F32()
+	for _, g := range a.params.Groups {
+		if !g.Trainable {
+			continue
+		}
+		rate := lr
+		if g.Name == "critic" {
+			rate = valueLR
+		}
+		kernel.AdamStep(a.params.Data[g.Lo:g.Hi], a.params.Grad[g.Lo:g.Hi], m[g.Lo:g.Hi], v[g.Lo:g.Hi],
+			float32(rate), a.cfg.AdamBeta1, a.cfg.AdamBeta2, a.cfg.AdamEps, a.cfg.WeightDecay, c1, c2, scale)
+	}
+}
+
+// Reset forgets the moments.
+func (a *Adam) Reset() {
+	a.m.Zero()
+	a.v.Zero()
+	a.steps.Zero()
+}
+
+// Save adds views of the state to d, under optim.
+func (a *Adam) Save(d *tensor.Dict) {
+	d.Set("optim.m", a.m)
+	d.Set("optim.v", a.v)
+	d.Set("optim.steps", a.steps)
+}

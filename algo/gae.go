@@ -1,0 +1,37 @@
+package algo
+
+// A Trajectory is what N environments went through in T steps; every slice has T·N elements, environment n at step t in t·N + n.
+type Trajectory struct {
+	T, N            int
+	Reward          []float32
+	Value           []float32 // of the observation before the step
+	Next            []float32 // of the observation after it, before any auto-reset; finite everywhere
+	Terminated      []uint8   // the task's own end: nothing can follow, so nothing is bootstrapped
+	Truncated       []uint8   // cut off from outside: what would have followed is Next
+	BootstrapAlways bool      // bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
+}
+
+// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns they imply; they overlap no input.
+// It bootstraps wherever the episode was not over by itself, and carries only within an episode. Schulman et al. 2016,
+// arXiv:1506.02438, eq. 16; the handling of time limits is Pardo et al. 2018, arXiv:1712.00378:
+//
+//	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
+//	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t
+func GAE(adv, ret []float32, tr *Trajectory, gamma, lambda float32) {
+	n := tr.T * tr.N
+	if len(adv) != n || len(ret) != n || len(tr.Reward) != n || len(tr.Value) != n || len(tr.Next) != n ||
+		len(tr.Terminated) != n || len(tr.Truncated) != n {
+		panic("algo: GAE: length mismatch")
+	}
+	for i := n - 1; i >= 0; i-- { // A_{t+1} of the same environment is N further on
+		a := tr.Reward[i] - tr.Value[i]
+		if tr.Terminated[i] == 0 || tr.BootstrapAlways {
+			a += gamma * tr.Next[i]
+		}
+		if tr.Terminated[i]|tr.Truncated[i] == 0 && i+tr.N < n {
+			a += gamma * lambda * adv[i+tr.N]
+		}
+		adv[i] = a
+		ret[i] = a + tr.Value[i]
+	}
+}

@@ -1,0 +1,156 @@
+package algo
+
+import "math"
+
+// The losses of the PPO family. Each is a pure function of what was sampled and of what the policy now says: it returns sums over the
+// samples that count, and writes the gradient of scale·Σ loss by each number the policy gave. With scale 1 over the number of
+// samples on all replicas, gradients added over micro-batches and replicas are those of the mean. A sample whose mask is 0
+// counts nowhere and has gradient 0; a nil mask lets all count.
+
+// A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low and High bound nothing.
+type Clip struct {
+	Low, High      float32 // the ratio counts within [1-Low, 1+High]
+	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|
+	LogMin, LogMax float32 // clamps of log ratio; both 0: none
+}
+
+// PolicySums are sums over samples and their L log-probs.
+type PolicySums struct {
+	Count       float64 // log-probs that count
+	Loss        float64
+	LossAbs     float64
+	Ratio       float64 // ρ
+	RatioAbs    float64 // |ρ - 1|
+	Clipped     float64 // ρ clamped to the clip range
+	DualClipped float64 // ρ where the dual clip was in force, 0 elsewhere
+	KL          float64 // (ρ - 1) - log ρ, whose mean estimates KL(old‖new) without bias and is never negative
+	Outside     float64 // samples whose ρ is outside the clip range
+}
+
+// PolicyLoss is the clipped surrogate of Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the dual clip of Ye et
+// al. 2020, arXiv:1912.09729, eq. 5:
+//
+//	ρ = exp(logProb - old),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
+//
+// logProb, old and dLogProb have L elements for each of the len(adv) samples; all L share the sample's advantage.
+func PolicyLoss(dLogProb, logProb, old, adv []float32, mask []uint8, c Clip, scale float32) PolicySums {
+	n := len(adv)
+	if len(logProb) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || mask != nil && len(mask) != n {
+		panic("algo: PolicyLoss: length mismatch")
+	}
+	var s PolicySums
+	lo, hi, dual := 1-float64(c.Low), 1+float64(c.High), float64(c.Dual)
+	clamp := c.LogMin != 0 || c.LogMax != 0
+	per := len(old) / n
+	for i, a32 := range adv {
+		row := i * per
+		if mask != nil && mask[i] == 0 {
+			clear(dLogProb[row : row+per])
+			continue
+		}
+		a := float64(a32)
+		for j := row; j < row+per; j++ {
+			logRatio := float64(logProb[j]) - float64(old[j])
+			flows := true // whether the loss moves with logProb
+			if clamp {
+				bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
+				flows = bounded == logRatio
+				logRatio = bounded
+			}
+			ratio := math.Exp(logRatio)
+			clipped := min(max(ratio, lo), hi)
+			loss := -a * ratio
+			if bound := -a * clipped; bound > loss {
+				loss, flows = bound, false
+			}
+			if limit := -a * dual; dual > 0 && a < 0 && loss > limit {
+				loss, flows = limit, false
+				s.DualClipped += ratio
+			}
+			var g float64
+			if flows || math.IsNaN(loss) { // a NaN must reach the gradient, where it is found and named
+				g = loss
+			}
+			dLogProb[j] = float32(float64(scale) * g) // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
+
+			s.Loss += loss
+			s.LossAbs += math.Abs(loss)
+			s.Ratio += ratio
+			s.RatioAbs += math.Abs(ratio - 1)
+			s.Clipped += clipped
+			s.KL += ratio - 1 - logRatio
+			if ratio != clipped {
+				s.Outside++
+			}
+		}
+		s.Count += float64(per)
+	}
+	return s
+}
+
+// ValueSums are sums over samples.
+type ValueSums struct {
+	Count   float64
+	Loss    float64
+	Clipped float64 // samples whose value moved further than the clip from the old one
+}
+
+// ValueLoss is the squared error, or Huber's of width delta where delta > 0, of value against ret. With clip > 0 it is the larger of
+// that and of the error of value kept within ±clip of old (Engstrom et al. 2020, arXiv:2005.12729, §3):
+//
+//	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
+//	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))
+func ValueLoss(dValue, value, old, ret []float32, mask []uint8, clip, delta, scale float32) ValueSums {
+	n := len(ret)
+	if len(value) != n || len(old) != n || len(dValue) != n || mask != nil && len(mask) != n {
+		panic("algo: ValueLoss: length mismatch")
+	}
+	var s ValueSums
+	for i, r := range ret {
+		if mask != nil && mask[i] == 0 {
+			dValue[i] = 0
+			continue
+		}
+		v, target, bound := float64(value[i]), float64(r), float64(clip)
+		loss, slope := huber(v-target, float64(delta))
+		if step := v - float64(old[i]); clip > 0 && math.Abs(step) > bound {
+			s.Clipped++
+			if l, _ := huber(float64(old[i])+math.Copysign(bound, step)-target, float64(delta)); l > loss {
+				loss, slope = l, 0 // the clipped value does not move with V
+			}
+		}
+		dValue[i] = float32(float64(scale) * slope)
+		s.Loss += loss
+		s.Count++
+	}
+	return s
+}
+
+// huber returns h(e) and its derivative.
+func huber(e, delta float64) (loss, slope float64) {
+	if abs := math.Abs(e); delta > 0 && abs >= delta {
+		return delta * (abs - delta/2), math.Copysign(delta, e)
+	}
+	return e * e / 2, e
+}
+
+// EntropyLoss is -Σ entropy over the samples that count, L numbers for each of n samples: to lower it is to explore. It returns Σ entropy
+// and how many numbers that is.
+func EntropyLoss(dEntropy, entropy []float32, n int, mask []uint8, scale float32) (sum, count float64) {
+	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || mask != nil && len(mask) != n {
+		panic("algo: EntropyLoss: length mismatch")
+	}
+	per := len(entropy) / n
+	for i := range n {
+		for j := i * per; j < (i+1)*per; j++ {
+			if mask != nil && mask[i] == 0 {
+				dEntropy[j] = 0
+				continue
+			}
+			dEntropy[j] = -scale
+			sum += float64(entropy[j])
+			count++
+		}
+	}
+	return sum, count
+}

@@ -1,0 +1,167 @@
+package algo
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tol) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// One sample for each branch of the surrogate, with ε⁻ = 0.2, ε⁺ = 0.3, c = 3.
+func TestPolicyLossBranches(t *testing.T) {
+	clip := Clip{Low: 0.2, High: 0.3, Dual: 3}
+	for _, c := range []struct {
+		name       string
+		ratio, adv float64
+		loss, grad float64 // of the loss by log-prob
+		outside    float64
+		dual       float64
+	}{
+		{"inside, good", 1.1, 2, -2.2, -2.2, 0, 0},
+		{"inside, bad", 0.9, -2, 1.8, 1.8, 0, 0},
+		{"above, good: clipped", 1.5, 2, -2.6, 0, 1, 0},
+		{"above, bad: not clipped", 1.5, -2, 3, 3, 1, 0},
+		{"below, good: not clipped", 0.5, 2, -1, -1, 1, 0},
+		{"below, bad: clipped", 0.5, -2, 1.6, 0, 1, 0},
+		{"far above, bad: dual clip", 5, -2, 6, 0, 1, 5},
+		{"far above, good: clipped", 5, 2, -2.6, 0, 1, 0},
+	} {
+		old, d := []float32{-0.7}, []float32{99}
+		s := PolicyLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip, 0.5)
+		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
+		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
+		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
+		near(t, c.name+": ratio", s.Ratio, c.ratio, 1e-5)
+		near(t, c.name+": ratio_abs", s.RatioAbs, math.Abs(c.ratio-1), 1e-5)
+		near(t, c.name+": clipped ratio", s.Clipped, min(max(c.ratio, 0.8), 1.3), 1e-5)
+		near(t, c.name+": approx_kl", s.KL, c.ratio-1-math.Log(c.ratio), 1e-5)
+		near(t, c.name+": outside", s.Outside, c.outside, 0)
+		near(t, c.name+": dual", s.DualClipped, c.dual, 1e-5)
+		near(t, c.name+": count", s.Count, 1, 0)
+	}
+}
+
+func TestPolicyLossClampsLogRatio(t *testing.T) {
+	d := []float32{9, 9}
+	s := PolicyLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil, Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
+	near(t, "ratio", s.Ratio, math.Exp(0.1)+math.Exp(-1), 1e-6)
+	near(t, "gradient inside", float64(d[0]), -math.Exp(0.1), 1e-6)
+	near(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
+}
+
+// The second of three samples is masked: no sum, no gradient; a NaN of an unmasked one reaches the gradient.
+func TestLossesMask(t *testing.T) {
+	mask := []uint8{1, 0, 1}
+	d := []float32{9, 9, 9, 9, 9, 9}
+	zero := make([]float32, 6)
+	nan := float32(math.NaN())
+	s := PolicyLoss(d, zero, zero, []float32{2, nan, 4}, mask, Clip{Low: 0.2, High: 0.2}, 1)
+	near(t, "policy loss", s.Loss, -12, 0)
+	near(t, "count", s.Count, 4, 0)
+	for i, want := range []float32{-2, -2, 0, 0, -4, -4} {
+		near(t, "policy gradient", float64(d[i]), float64(want), 0)
+	}
+	v := ValueLoss(d[:3], []float32{1, nan, 3}, zero[:3], []float32{2, 2, 5}, mask, 0, 0, 1)
+	near(t, "value loss", v.Loss, 0.5+2, 0)
+	near(t, "count", v.Count, 2, 0)
+	for i, want := range []float32{-1, 0, -2} {
+		near(t, "value gradient", float64(d[i]), float64(want), 0)
+	}
+	sum, n := EntropyLoss(d, []float32{1, 2, nan, nan, 3, 4}, 3, mask, 0.25)
+	near(t, "entropy", sum, 10, 0)
+	near(t, "count", n, 4, 0)
+	for i, want := range []float32{-.25, -.25, 0, 0, -.25, -.25} {
+		near(t, "entropy gradient", float64(d[i]), float64(want), 0)
+	}
+	PolicyLoss(d, zero, zero, []float32{nan, 0, 0}, mask, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	if !math.IsNaN(float64(d[0])) {
+		t.Errorf("a NaN advantage gave gradient %v", d[0])
+	}
+	PolicyLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	if !math.IsNaN(float64(d[0])) {
+		t.Errorf("a NaN log-prob gave gradient %v", d[0])
+	}
+}
+
+func TestValueLossBranches(t *testing.T) {
+	for _, c := range []struct {
+		name                        string
+		value, old, ret             float32
+		clip, delta                 float32
+		wantLoss, wantGrad, clipped float64
+	}{
+		{"plain", 1, 0, 3, 0, 0, 2, -2, 0},
+		{"huber, inside", 1, 0, 3, 0, 4, 2, -2, 0},
+		{"huber, outside", 1, 0, 3, 0, 0.5, 0.5 * (2 - 0.25), -0.5, 0},
+		{"huber, outside above", 5, 0, 3, 0, 0.5, 0.5 * (2 - 0.25), 0.5, 0},
+		{"clip, within", 0.5, 0, 3, 1, 0, 3.125, -2.5, 0},
+		{"clip, moved far towards the target: the clipped error is larger, no gradient", 2, 0, 3, 1, 0, 2, 0, 1},
+		{"clip, moved far past the target", 9, 0, 3, 1, 0, 18, 6, 1},
+		{"clip, moved far away", -4, 0, 3, 1, 0, 24.5, -7, 1},
+	} {
+		d := []float32{99}
+		s := ValueLoss(d, []float32{c.value}, []float32{c.old}, []float32{c.ret}, nil, c.clip, c.delta, 0.5)
+		near(t, c.name+": loss", s.Loss, c.wantLoss, 1e-6)
+		near(t, c.name+": gradient", float64(d[0]), 0.5*c.wantGrad, 1e-6)
+		near(t, c.name+": clipped", s.Clipped, c.clipped, 0)
+		near(t, c.name+": count", s.Count, 1, 0)
+	}
+}
+
+// The gradients are those of the sums, by central differences at random points, of which some lie on every side of every clip.
+func TestLossGradientsByDifferences(t *testing.T) {
+	const n, L, h = 200, 2, 1e-3
+	s := philox.New(3, philox.Init, 0, 0)
+	draw := func(n int, width float64) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(s.Uniform(-width, width))
+		}
+		return x
+	}
+	logProb, old, adv := draw(n*L, 1), draw(n*L, 1), draw(n, 2)
+	value, oldValue, ret := draw(n, 3), draw(n, 3), draw(n, 3)
+	mask := make([]uint8, n)
+	for i := range mask {
+		mask[i] = uint8(min(s.IntN(5), 1))
+	}
+	clip := Clip{Low: 0.3, High: 0.2, Dual: 2, LogMin: -1.5, LogMax: 1.2}
+	check := func(name string, x []float32, loss func(d []float32) float64) {
+		d, scratch := make([]float32, len(x)), make([]float32, len(x))
+		loss(d)
+		checked, kinks := 0, 0
+		for i := range x {
+			at := x[i]
+			x[i] = at + h
+			up, hi := loss(scratch), x[i]
+			x[i] = at - h
+			down, lo := loss(scratch), x[i]
+			x[i] = at
+			middle := loss(scratch)
+			if math.Abs(up-2*middle+down) > 2*h*h*10 { // a kink lies between: no derivative to compare with
+				kinks++
+				continue
+			}
+			checked++
+			if want := (up - down) / float64(hi-lo); math.Abs(float64(d[i])-want) > 1e-3*max(1, math.Abs(want)) {
+				t.Errorf("%s: element %d: %v, by differences %v", name, i, d[i], want)
+			}
+		}
+		if checked+kinks != len(x) || kinks > len(x)/20 {
+			t.Errorf("%s: %d checked, %d at kinks, of %d", name, checked, kinks, len(x))
+		}
+	}
+	check("policy", logProb, func(d []float32) float64 { return PolicyLoss(d, logProb, old, adv, mask, clip, 1).Loss })
+	check("value", value, func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
+	check("entropy", logProb, func(d []float32) float64 {
+		sum, _ := EntropyLoss(d, logProb, n, mask, 1)
+		return -sum
+	})
+}

@@ -1,0 +1,116 @@
+package algo
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// permute fills order with 0..n-1, shuffled by Fisher and Yates with numbers that belong to this replica, iteration and epoch alone, so
+// that a resumed run draws the same. Without shuffle they stay in order.
+func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
+	for i := range order {
+		order[i] = int32(i)
+	}
+	if !shuffle {
+		return
+	}
+	s := philox.New(seed, philox.Permutation, uint64(replica), uint64(iteration)<<32|uint64(epoch))
+	for i := len(order) - 1; i > 0; i-- {
+		j := s.IntN(i + 1)
+		order[i], order[j] = order[j], order[i]
+	}
+}
+
+// A minibatch holds copies of scattered samples in one piece. Its memory is used again for every gather.
+type minibatch struct {
+	total    int // samples of a rollout
+	columns  []column
+	obs      tensor.Dict // [rows, ...] for each observation, without the prefix
+	action   tensor.Tensor
+	logProb  []float32
+	value    []float32
+	adv, ret []float32
+	mask     []uint8 // nil when the rollout has none
+}
+
+// A column is one tensor of the rollout and its copy in the minibatch.
+type column struct {
+	name     string
+	src, dst []byte
+	size     int // bytes of one sample
+}
+
+// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs]. It takes over what training reads.
+func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
+	names := []string{"action", "sample_log_prob", "advantage", "return"}
+	for i := range r.Len() {
+		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || name == "value" || name == "mask" {
+			names = append(names, name)
+		}
+	}
+	var fields []tensor.Field
+	for _, name := range names {
+		t, ok := r.Get(name)
+		if !ok {
+			return nil, fmt.Errorf("no %s", name)
+		}
+		if t.Rank() < 2 || t.Dim(0) != steps || t.Dim(1) != envs {
+			return nil, fmt.Errorf("%s is %v, want leading dimensions [%d %d]", name, t, steps, envs)
+		}
+		fields = append(fields, tensor.Field{Name: name, DType: t.DType(), Shape: append([]int{rows}, t.Shape()[2:]...)})
+	}
+	layout := tensor.NewLayout(fields...)
+	mem, err := alloc(layout.Size())
+	if err != nil {
+		return nil, fmt.Errorf("memory of a minibatch: %w", err)
+	}
+	samples := layout.Bind(mem)
+	b := &minibatch{total: steps * envs, obs: samples.Sub("observation"), action: samples.Must("action")}
+	for i, f := range fields {
+		_, t := samples.Entry(i)
+		b.columns = append(b.columns, column{name: f.Name, dst: t.Bytes(), size: len(t.Bytes()) / rows})
+	}
+	b.logProb = samples.Must("sample_log_prob").F32()
+	b.adv, b.ret = samples.Must("advantage").F32(), samples.Must("return").F32()
+	if t, ok := samples.Get("value"); ok {
+		b.value = t.F32()
+	}
+	if t, ok := samples.Get("mask"); ok {
+		b.mask = t.U8()
+	}
+	return b, nil
+}
+
+// from says which rollout is gathered from: one of the shapes that b was made for.
+func (b *minibatch) from(r tensor.Dict) error {
+	for i := range b.columns {
+		c := &b.columns[i]
+		t, ok := r.Get(c.name)
+		if !ok || len(t.Bytes()) != b.total*c.size {
+			return fmt.Errorf("%s is %v, unlike in the first rollout", c.name, t)
+		}
+		c.src = t.Bytes()
+	}
+	return nil
+}
+
+// gather copies the samples of the given indices, t·N + n, one for each row.
+func (b *minibatch) gather(index []int32) {
+	for i := range b.columns {
+		c := &b.columns[i]
+		if c.size == 4 { // most columns are one number per sample
+			dst := c.dst[:4*len(index)]
+			for row, k := range index {
+				binary.NativeEndian.PutUint32(dst[4*row:], binary.NativeEndian.Uint32(c.src[4*int(k):]))
+			}
+			continue
+		}
+		for row, k := range index {
+			copy(c.dst[row*c.size:(row+1)*c.size], c.src[int(k)*c.size:(int(k)+1)*c.size])
+		}
+	}
+}

@@ -1,0 +1,575 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// PPO is proximal policy optimisation with the clipped surrogate, Schulman et al. 2017, arXiv:1707.06347. The details that decide whether
+// it works (Huang et al. 2022, "The 37 implementation details of PPO") and where they are:
+//
+//  1. advantages by GAE, bootstrapped where an episode was cut off                      GAE
+//  2. rewards divided by the deviation of the discounted return, and clipped            rewardScale
+//  3. advantages normalised over all replicas, per rollout or per minibatch             Prepare, plan
+//  4. every sample once per epoch, in an order drawn anew                               permute
+//  5. ratio clipped to [1-ε⁻, 1+ε⁺]; optional dual clip and clamps of the log ratio     PolicyLoss
+//  6. value clip, Huber loss, weight of the critic                                      ValueLoss
+//  7. entropy bonus                                                                     EntropyLoss
+//  8. gradients summed over replicas, then clipped by the norm of the whole model       step
+//  9. Adam, its eps, decoupled weight decay, annealed rates                             Adam, Schedule
+//  10. end of the update when the policy has moved too far                              plan
+//  11. observations normalised by running statistics, frozen during rollout and update  addObservations
+//
+// Metrics, over all replicas: actor/policy_loss, actor/policy_loss_abs; actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio,
+// actor/dual_cliped_ratio; actor/approx_kl = mean of (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range;
+// actor/entropy_loss = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than update_epoch after an
+// early stop); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
+// paid), rollout/advantages_* (before normalisation), rollout/returns_*.
+type PPO struct {
+	cfg    Config
+	optim  OptimConfig
+	seed   uint64
+	steps  int // T
+	envs   int // N
+	local  int // samples of this replica in one minibatch
+	micro  int // samples of one micro-batch
+	global int // samples of all replicas in one minibatch
+
+	policy   policy.Policy
+	params   *nn.Params[float32]
+	work     policy.Work
+	reducer  Reducer
+	replicas int
+	replica  int
+	alloc    tensor.Allocator
+
+	adam     *Adam
+	clips    Schedule
+	rewards  *rewardScale // nil: rewards as they are
+	obsStats ObservationStats
+	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
+
+	adv, ret tensor.Tensor // F32 [T,N], what Prepare adds
+	scaled   []float32     // normalised rewards
+	none     []float32     // values where there is no critic: zeros
+	order    []int32
+	batch    *minibatch  // made for the first rollout
+	grad     policy.Grad // what Backward gets, [micro, ...]
+	plans    []batchPlan
+	planSums []float64 // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
+	sum      GradientSum
+	ready    func(lo, hi int)
+
+	tally    *tally
+	gradNorm float64 // sum over the optimiser steps of this update
+	updates  int     // how many those were
+	epochs   int
+	values   []float64
+}
+
+// ObservationStats is a policy that normalises observations by statistics which only an algorithm can gather over all replicas.
+type ObservationStats interface {
+	// StatsLen returns how many sums describe a batch; 0: observations stay as they are.
+	StatsLen() int
+	// AddStats adds the sums of the rows of obs to sums.
+	AddStats(sums []float64, obs tensor.Dict) error
+	// MergeStats takes the sums over all replicas into what the policy normalises by from now on.
+	MergeStats(sums []float64)
+}
+
+// A batchPlan is what all replicas must know of a minibatch before its first sample is evaluated.
+type batchPlan struct {
+	count      float64 // samples that count, over all replicas
+	shift, inv float32 // of its advantages: (a - shift)·inv
+}
+
+var _ Algorithm = (*PPO)(nil)
+
+const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
+
+// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and without for actor.
+func NewPPO(s Setup) (*PPO, error) {
+	if err := s.check(); err != nil {
+		return nil, fmt.Errorf("ppo: %w", err)
+	}
+	p := &PPO{
+		cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
+		policy: s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
+		counters: tensor.New(tensor.I64, 2),
+	}
+	if p.reducer == nil {
+		p.reducer = Single{}
+	}
+	if p.alloc == nil {
+		p.alloc = tensor.Heap
+	}
+	p.replicas, p.replica = p.reducer.Replicas()
+	n := s.Steps * s.Envs
+	if s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
+		return nil, fmt.Errorf("ppo: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
+			s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
+	}
+	p.local = s.GlobalBatch / p.replicas
+	p.micro = s.MicroBatch
+	if p.micro == 0 {
+		p.micro = p.local
+	}
+	if p.micro < 0 || p.local%p.micro != 0 {
+		return nil, fmt.Errorf("ppo: micro_batch_size %d: want a share of the %d samples of a minibatch on each replica", p.micro, p.local)
+	}
+
+	var err error
+	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
+		return nil, fmt.Errorf("ppo: %w", err)
+	}
+	p.clips = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.adam.sched.Total}
+	if s.Config.NormalizeRewards {
+		p.rewards = newRewardScale(s.Config.Gamma, s.Config.RewardClip, s.Envs)
+		p.scaled = make([]float32, n)
+	}
+	extra := 0
+	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
+		p.obsStats = o
+		extra = o.StatsLen()
+	}
+	p.work = s.Policy.NewWork(p.micro)
+	p.adv, p.ret = tensor.New(tensor.F32, s.Steps, s.Envs), tensor.New(tensor.F32, s.Steps, s.Envs)
+	p.order = make([]int32, n)
+	p.plans = make([]batchPlan, n/p.local)
+	p.planSums = make([]float64, 2+3*len(p.plans))
+	p.ready = func(lo, hi int) { p.sum.Ready(lo, hi) }
+	p.tally = newTally(p.replicas, extra)
+	p.values = make([]float64, len(ppoMetrics))
+	return p, nil
+}
+
+// check reports everything that is wrong with the two sections of the configuration.
+func (s *Setup) check() error {
+	var wrong []string
+	want := func(section string) Want {
+		return func(ok bool, key string, value any, want string) {
+			if !ok {
+				wrong = append(wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
+			}
+		}
+	}
+	s.Config.Check(want("algorithm"))
+	s.Optim.Check(want("optim"))
+	scheduled := s.Optim.LRScheduler != ScheduleConstant || s.Config.ClipRatioSchedule != ScheduleConstant
+	if scheduled && s.Iterations <= 0 && s.Optim.TotalTrainingSteps <= 0 {
+		wrong = append(wrong, "optim.total_training_steps: not set: want the iteration at which the schedule ends")
+	}
+	if wrong != nil {
+		return fmt.Errorf("%s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// Prepare computes advantages and returns; see Algorithm.
+func (p *PPO) Prepare(rollout *tensor.Dict) error {
+	tr, mask, err := p.trajectory(*rollout)
+	if err != nil {
+		return fmt.Errorf("ppo: rollout: %w", err)
+	}
+	p.tally.reset()
+	raw := tr.Reward
+	if p.rewards != nil {
+		if err := p.rewards.learn(tr, mask, p.reducer); err != nil {
+			return fmt.Errorf("ppo: return statistics: %w", err)
+		}
+		p.rewards.scale(p.scaled, tr.Reward)
+		tr.Reward = p.scaled
+	}
+	GAE(p.adv.F32(), p.ret.F32(), tr, p.cfg.Gamma, p.cfg.GAELambda)
+	moments, err := p.describe(tr, raw, mask)
+	if err != nil {
+		return fmt.Errorf("ppo: %w", err)
+	}
+	if p.cfg.NormalizeAdvantages == NormalizeBatch {
+		if err := p.reducer.Sum(moments[:]); err != nil {
+			return fmt.Errorf("ppo: advantage statistics: %w", err)
+		}
+		shift, inv := standard(moments[0], moments[1], moments[2])
+		adv := p.adv.F32()
+		for i := range adv {
+			adv[i] = (adv[i] - shift) * inv
+		}
+	}
+	rollout.Set("advantage", p.adv)
+	rollout.Set("return", p.ret)
+	return nil
+}
+
+// trajectory views the parts of a rollout that advantages are made of. Values are 0 without a critic.
+func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
+	need := func(name string, dtype tensor.DType) (t tensor.Tensor) {
+		t, ok := rollout.Get(name)
+		switch {
+		case err != nil:
+		case !ok:
+			err = fmt.Errorf("no %s", name)
+		case t.DType() != dtype || t.Rank() < 2 || t.Dim(0) != p.steps || t.Dim(1) != p.envs || t.Len() != p.steps*p.envs:
+			err = fmt.Errorf("%s is %v, want %v[%d %d]", name, t, dtype, p.steps, p.envs)
+		}
+		if err != nil {
+			return tensor.New(dtype, 0)
+		}
+		return t
+	}
+	tr = &Trajectory{
+		T: p.steps, N: p.envs, BootstrapAlways: p.cfg.BootstrapType == BootstrapAlways,
+		Reward:     need("reward", tensor.F32).F32(),
+		Terminated: need("terminated", tensor.U8).U8(),
+		Truncated:  need("truncated", tensor.U8).U8(),
+	}
+	if _, ok := rollout.Get("value"); ok || p.cfg.LossType == "actor_critic" {
+		tr.Value, tr.Next = need("value", tensor.F32).F32(), need("next_value", tensor.F32).F32()
+	} else {
+		if p.none == nil {
+			p.none = make([]float32, p.steps*p.envs)
+		}
+		tr.Value, tr.Next = p.none, p.none
+	}
+	if _, ok := rollout.Get("mask"); ok {
+		mask = need("mask", tensor.U8).U8()
+	}
+	return tr, mask, err
+}
+
+// describe enters what there is to say of a rollout into the tally, and returns count, Σ and Σ² of the advantages. A NaN or Inf
+// is an error that says where it came from.
+func (p *PPO) describe(tr *Trajectory, reward []float32, mask []uint8) (moments [3]float64, err error) {
+	adv, ret := p.adv.F32(), p.ret.F32()
+	lowest, highest := math.Inf(1), math.Inf(-1)
+	lowestRet, highestRet := math.Inf(1), math.Inf(-1)
+	var rewards, returns float64
+	for i := range adv {
+		if mask != nil && mask[i] == 0 {
+			continue
+		}
+		a, r := float64(adv[i]), float64(ret[i])
+		moments[0]++
+		moments[1] += a
+		moments[2] += a * a
+		rewards += float64(reward[i])
+		returns += r
+		lowest, highest = min(lowest, a), max(highest, a)
+		lowestRet, highestRet = min(lowestRet, r), max(highestRet, r)
+		p.tally.addFit(r, a)
+	}
+	if s := moments[2] + returns; math.IsNaN(s) || math.IsInf(s, 0) {
+		return moments, notFiniteIn(tr, reward)
+	}
+	p.tally.add(rewardMean, rewards, moments[0])
+	p.tally.add(advantageMean, moments[1], moments[0])
+	p.tally.add(returnMean, returns, moments[0])
+	p.tally.setMax(advantageMax, p.replica, highest)
+	p.tally.setMax(advantageMin, p.replica, -lowest)
+	p.tally.setMax(returnMax, p.replica, highestRet)
+	p.tally.setMax(returnMin, p.replica, -lowestRet)
+	return moments, nil
+}
+
+// notFiniteIn names the first number of a trajectory that is NaN or Inf.
+func notFiniteIn(tr *Trajectory, reward []float32) error {
+	for i := range reward {
+		for _, in := range []struct {
+			name string
+			x    float32
+		}{{"reward", reward[i]}, {"value", tr.Value[i]}, {"next_value", tr.Next[i]}} {
+			if bad(in.x) {
+				return fmt.Errorf("rollout: %s is %v at step %d of environment %d of this replica", in.name, in.x, i/tr.N, i%tr.N)
+			}
+		}
+	}
+	return fmt.Errorf("rollout: advantages overflow, though rewards and values are finite")
+}
+
+// standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased) deviation 1.
+func standard(n, sum, sq float64) (shift, inv float32) {
+	if n < 2 {
+		return 0, 1
+	}
+	mean := sum / n
+	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
+}
+
+// Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are as the last good step left them.
+func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
+	if err := p.begin(rollout); err != nil {
+		return Metrics{}, fmt.Errorf("ppo: rollout: %w", err)
+	}
+	counters := p.counters.I64()
+	iteration := int(counters[0])
+	for p.epochs < p.cfg.UpdateEpoch {
+		permute(p.order, p.cfg.ShuffleRollout, p.seed, p.replica, iteration, p.epochs)
+		stop, err := p.plan(rollout)
+		if err != nil {
+			return Metrics{}, fmt.Errorf("ppo: epoch %d: %w", p.epochs, err)
+		}
+		if stop {
+			break
+		}
+		for m := range p.plans {
+			if err := p.step(iteration, m); err != nil {
+				return Metrics{}, fmt.Errorf("ppo: epoch %d: minibatch %d: %w", p.epochs, m, err)
+			}
+		}
+		p.epochs++
+	}
+	if p.obsStats != nil {
+		if err := p.addObservations(rollout); err != nil {
+			return Metrics{}, fmt.Errorf("ppo: observation statistics: %w", err)
+		}
+	}
+	if err := p.reducer.Sum(p.tally.sums); err != nil {
+		return Metrics{}, fmt.Errorf("ppo: metrics: %w", err)
+	}
+	if p.obsStats != nil {
+		p.obsStats.MergeStats(p.tally.extra)
+	}
+	counters[0]++
+	return p.metrics(iteration), nil
+}
+
+// begin readies the buffers for a rollout.
+func (p *PPO) begin(rollout tensor.Dict) error {
+	p.gradNorm, p.updates, p.epochs = 0, 0, 0
+	p.planSums[0], p.planSums[1] = 0, 0
+	if p.batch != nil {
+		return p.batch.from(rollout)
+	}
+	var err error
+	if p.batch, err = newMinibatch(p.micro, p.steps, p.envs, rollout, p.alloc); err != nil {
+		return err
+	}
+	logProbs := len(p.batch.logProb) / p.micro
+	p.grad.LogProb = tensor.New(tensor.F32, p.micro, logProbs)
+	p.grad.Entropy = tensor.New(tensor.F32, p.micro, logProbs)
+	if p.cfg.LossType == "actor_critic" {
+		p.grad.Value = tensor.New(tensor.F32, p.micro, 1)
+	}
+	return p.batch.from(rollout)
+}
+
+// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one moved the policy too far, how many
+// samples each minibatch has, and how its advantages are normalised.
+func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
+	mask := p.batch.mask != nil
+	byMinibatch := p.cfg.NormalizeAdvantages == NormalizeMinibatch
+	checkKL := p.cfg.TargetKL > 0 && p.epochs > 0
+	for m := range p.plans {
+		p.plans[m] = batchPlan{count: float64(p.global), inv: 1}
+	}
+	if !mask && !byMinibatch && !checkKL {
+		return false, nil
+	}
+	adv, of := rollout.Must("advantage").F32(), p.planSums[2:]
+	clear(of)
+	if mask || byMinibatch {
+		var counts []uint8
+		if mask {
+			counts = rollout.Must("mask").U8()
+		}
+		for i, k := range p.order {
+			if mask && counts[k] == 0 {
+				continue
+			}
+			s, a := of[3*(i/p.local):], float64(adv[k])
+			s[0]++
+			s[1] += a
+			s[2] += a * a
+		}
+	}
+	if err := p.reducer.Sum(p.planSums); err != nil {
+		return false, err
+	}
+	if checkKL && p.planSums[0] > float64(p.cfg.TargetKL)*p.planSums[1] {
+		return true, nil
+	}
+	p.planSums[0], p.planSums[1] = 0, 0
+	for m := range p.plans {
+		if s := of[3*m:]; mask || byMinibatch {
+			p.plans[m].count = s[0]
+			if byMinibatch {
+				p.plans[m].shift, p.plans[m].inv = standard(s[0], s[1], s[2])
+			}
+		}
+	}
+	return false, nil
+}
+
+// step is one optimiser step on minibatch m: the gradient in micro-batches, its sum over the replicas, its norm, Adam.
+func (p *PPO) step(iteration, m int) error {
+	taken := p.counters.I64()
+	warmup := taken[1] < int64(p.optim.CriticWarmupSteps)
+	clear(p.params.Grad)
+	p.sum = p.reducer.Gradient(p.params.Grad)
+	for lo := 0; lo < p.local; lo += p.micro {
+		p.batch.gather(p.order[m*p.local+lo : m*p.local+lo+p.micro])
+		if err := p.accumulate(iteration, &p.plans[m], warmup, lo+p.micro == p.local); err != nil {
+			return err
+		}
+	}
+	if err := p.sum.Wait(); err != nil {
+		return fmt.Errorf("sum gradients: %w", err)
+	}
+	norm, err := gradNorm(p.params)
+	if err != nil {
+		return err
+	}
+	p.adam.Step(iteration, clipScale(norm, float64(p.optim.ClipGrad)))
+	p.gradNorm += norm
+	p.updates++
+	if taken[1]++; taken[1] == int64(p.optim.CriticWarmupSteps) {
+		p.adam.Reset()
+	}
+	return nil
+}
+
+// accumulate adds the gradient of the gathered micro-batch. last says that the gradient is final as the backward pass leaves it.
+func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) error {
+	b := p.batch
+	eval, err := p.policy.Evaluate(p.work, b.obs, b.action)
+	if err != nil {
+		return err
+	}
+	if len(eval.LogProb.F32()) != len(b.logProb) {
+		return fmt.Errorf("the policy gives log-probs %v, the rollout has %d per sample", eval.LogProb, len(b.logProb)/p.micro)
+	}
+	for i := range b.adv {
+		b.adv[i] = (b.adv[i] - plan.shift) * plan.inv
+	}
+	var perSample float32 // weight of a sample in the mean over all replicas
+	if plan.count > 0 {
+		perSample = float32(1 / plan.count)
+	}
+	perLogProb := perSample / float32(len(b.logProb)/p.micro)
+
+	grad := policy.Grad{}
+	s := PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, b.adv, b.mask, p.clip(iteration), perLogProb)
+	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), p.micro, b.mask, p.cfg.EntropyBonus*perLogProb)
+	if !warmup {
+		grad.LogProb = p.grad.LogProb
+		if p.cfg.EntropyBonus > 0 {
+			grad.Entropy = p.grad.Entropy
+		}
+	}
+	if p.cfg.LossType == "actor_critic" {
+		if eval.Value.IsZero() {
+			return fmt.Errorf("loss_type actor_critic needs values, and this policy has no critic (actor.model.add_value_head)")
+		}
+		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.mask, p.cfg.ValueClip, p.cfg.HuberDelta,
+			p.cfg.ValueLossCoef*perSample)
+		grad.Value = p.grad.Value
+		p.tally.add(valueLoss, v.Loss, v.Count)
+		p.tally.add(valueClipRatio, v.Clipped, v.Count)
+	}
+	p.tally.add(policyLoss, s.Loss, s.Count)
+	p.tally.add(policyLossAbs, s.LossAbs, s.Count)
+	p.tally.add(ratio, s.Ratio, s.Count)
+	p.tally.add(ratioAbs, s.RatioAbs, s.Count)
+	p.tally.add(clippedRatio, s.Clipped, s.Count)
+	p.tally.add(dualClippedRatio, s.DualClipped, s.Count)
+	p.tally.add(approxKL, s.KL, s.Count)
+	p.tally.add(clipFraction, s.Outside, s.Count)
+	p.tally.add(entropy, entropies, n)
+	p.planSums[0] += s.KL
+	p.planSums[1] += s.Count
+
+	ready := p.ready
+	if !last {
+		ready = nil
+	}
+	return p.policy.Backward(p.work, grad, ready)
+}
+
+// clip returns the bounds of the surrogate in an iteration.
+func (p *PPO) clip(iteration int) Clip {
+	return Clip{
+		Low:    float32(p.clips.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
+		High:   float32(p.clips.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
+		Dual:   p.cfg.ClipRatioC,
+		LogMin: p.cfg.ClipLogRatioMin, LogMax: p.cfg.ClipLogRatioMax,
+	}
+}
+
+// addObservations adds the rollout's observations to the sums that the policy asked for. Samples with mask 0 are not seen.
+func (p *PPO) addObservations(rollout tensor.Dict) error {
+	var mask []uint8
+	if t, ok := rollout.Get("mask"); ok {
+		mask = t.U8()
+	}
+	rows := p.order[:0]
+	for i := range p.steps * p.envs {
+		if mask == nil || mask[i] != 0 {
+			rows = append(rows, int32(i))
+		}
+	}
+	for len(rows) > 0 {
+		n := min(len(rows), p.micro)
+		p.batch.gather(rows[:n])
+		if err := p.obsStats.AddStats(p.tally.extra, p.batch.obs.Slice(0, n)); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
+}
+
+// ppoMetrics are the names of the metrics, in the order of metrics.
+var ppoMetrics = []string{
+	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
+	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
+	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
+	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
+	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
+}
+
+// metrics reads the reduced tally. The critic's figures are NaN without one.
+func (p *PPO) metrics(iteration int) Metrics {
+	v := p.values[:0]
+	for i := range numMeans {
+		v = append(v, p.tally.mean(i))
+	}
+	lr, valueLR := p.adam.LR(iteration)
+	v = append(v, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
+		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs))
+	return Metrics{Names: ppoMetrics, Values: v}
+}
+
+// Save returns views of the optimiser, the counters and the reward statistics; see Algorithm.
+func (p *PPO) Save() (tensor.Dict, error) {
+	var d tensor.Dict
+	d.Set("counters", p.counters)
+	p.adam.Save(&d)
+	if p.rewards != nil {
+		p.rewards.save(&d)
+	}
+	return d, nil
+}
+
+// Load puts back what Save returned, of the same model and configuration.
+func (p *PPO) Load(from tensor.Dict) error {
+	state, err := p.Save()
+	if err != nil {
+		return err
+	}
+	for i := range state.Len() {
+		name, t := state.Entry(i)
+		saved, ok := from.Get(name)
+		if !ok {
+			return fmt.Errorf("ppo: load: no %s", name)
+		}
+		if !saved.SameShape(t) {
+			return fmt.Errorf("ppo: load: %s is %v, want %v", name, saved, t)
+		}
+	}
+	state.CopyFrom(from)
+	return nil
+}

@@ -1,0 +1,577 @@
+package algo
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// setup is a small problem: rollouts of 16 steps in 8 environments, minibatches of 32.
+func setup(change ...func(*Setup)) Setup {
+	s := Setup{
+		Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 32, Seed: 7, Steps: 16, Envs: 8, Policy: newLinear(3, 2),
+	}
+	s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch = 0.9, 0.95, 2
+	s.Optim.LR = 0.01
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func mustPPO(t testing.TB, s Setup) *PPO {
+	t.Helper()
+	p, err := NewPPO(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// randomRollout has arbitrary numbers of the right shapes; environments lo..hi-1 of it depend on their own index alone.
+func randomRollout(seed uint64, steps, lo, hi int) tensor.Dict {
+	n := hi - lo
+	d := tensor.NewLayout(
+		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{steps, n, 3}},
+		tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{steps, n, 1, 1}},
+		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{steps, n, 1}},
+		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{steps, n, 1}},
+		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{steps, n}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{steps, n}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{steps, n}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{steps, n}},
+	)
+	r := d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
+	for e := range n {
+		s := philox.New(seed, philox.Init, uint64(lo+e), 0)
+		for t := range steps {
+			i := t*n + e
+			for k := range 3 {
+				r.Must("observation.state").F32()[3*i+k] = float32(s.Uniform(-1, 1))
+			}
+			r.Must("action").I32()[i] = int32(s.IntN(2))
+			r.Must("sample_log_prob").F32()[i] = float32(math.Log(s.Uniform(0.3, 0.7)))
+			r.Must("value").F32()[i] = float32(s.Uniform(-1, 1))
+			r.Must("next_value").F32()[i] = float32(s.Uniform(-1, 1))
+			r.Must("reward").F32()[i] = float32(s.Uniform(-1, 1))
+			r.Must("terminated").U8()[i] = uint8(s.IntN(8) / 7)
+			r.Must("truncated").U8()[i] = uint8(s.IntN(8) / 7)
+		}
+	}
+	return r
+}
+
+// iterate prepares and updates on random rollouts first..last-1.
+func iterate(t testing.TB, p *PPO, first, last int) Metrics {
+	t.Helper()
+	var m Metrics
+	for i := first; i < last; i++ {
+		r := randomRollout(uint64(i), p.steps, p.replica*p.envs, (p.replica+1)*p.envs)
+		if err := p.Prepare(&r); err != nil {
+			t.Error(err)
+			return m
+		}
+		var err error
+		if m, err = p.Update(r); err != nil {
+			t.Error(err)
+			return m
+		}
+	}
+	return m
+}
+
+func metric(t testing.TB, m Metrics, name string) float64 {
+	t.Helper()
+	i := slices.Index(m.Names, name)
+	if i < 0 || i >= len(m.Values) {
+		t.Fatalf("no %s in %v", name, m.Names)
+	}
+	return m.Values[i]
+}
+
+// A world of two states, entered at random. Action 1 changes the state, at a cost of 0.1; action 0 stays, which pays 1 in state 1. Episodes
+// are cut off after 5 steps, and never terminate. So one should change in 0 and stay in 1, and with γ = 0.9
+//
+//	v(1) = 1 + γ v(1) = 10,    v(0) = -0.1 + γ v(1) = 8.9
+//
+// A critic that took the limit for an end would believe in 2.6 on average.
+func TestPPOLearns(t *testing.T) {
+	const T, N = 32, 16
+	for _, c := range []struct {
+		name   string
+		change func(*Setup)
+	}{
+		{"batch", func(*Setup) {}},
+		{"minibatch, anneal, entropy, huber", func(s *Setup) {
+			s.Config.NormalizeAdvantages = NormalizeMinibatch
+			s.Optim.LRScheduler, s.Iterations, s.Optim.MinLR = ScheduleLinear, 150, 0.002
+			s.Config.EntropyBonus, s.Config.HuberDelta, s.Optim.ClipGrad = 0.001, 5, 0
+		}},
+		{"micro-batches, value clip, target_kl, warm-up", func(s *Setup) {
+			s.MicroBatch, s.Config.ValueClip, s.Config.TargetKL, s.Optim.CriticWarmupSteps = 16, 2, 0.1, 8
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := setup(func(s *Setup) {
+				s.Policy, s.Steps, s.Envs, s.GlobalBatch = newLinear(2, 2), T, N, 128
+				s.Config.UpdateEpoch, s.Optim.LR, s.Optim.ValueLR, s.Optim.WeightDecay, s.Optim.ClipGrad = 4, 0.02, 0.1, 0, 10
+			}, c.change)
+			p := mustPPO(t, s)
+			l := s.Policy.(*linear)
+			w := l.NewWork(N)
+			state, age := make([]int, N), make([]int, N)
+			env, step := make([]uint64, N), make([]uint64, N)
+			for e := range env {
+				env[e], state[e] = uint64(e), e%2
+			}
+			one := tensor.New(tensor.F32, N, 2)
+			var obs tensor.Dict
+			obs.Set("state", one)
+			show := func() {
+				one.Zero()
+				for e, s := range state {
+					one.F32()[2*e+s] = 1
+				}
+			}
+			layout := tensor.NewLayout(
+				tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{T, N, 2}},
+				tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{T, N, 1, 1}},
+				tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{T, N, 1}},
+				tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{T, N, 1}},
+				tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{T, N}},
+				tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{T, N}},
+				tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{T, N}},
+				tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{T, N}},
+			)
+			r := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+			var m Metrics
+			for range 150 {
+				r.Must("truncated").Zero()
+				for k := range T {
+					show()
+					r.Must("observation.state").At(k).CopyFrom(one)
+					act, err := l.Forward(w, obs, policy.Sample, policy.Noise{Seed: 5, Env: env, Step: step})
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Must("action").At(k).CopyFrom(act.Action)
+					r.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
+					r.Must("value").At(k).CopyFrom(act.Value)
+					for e, a := range act.Action.I32() {
+						reward := float32(state[e])
+						if a == 1 {
+							state[e], reward = 1-state[e], -0.1
+						}
+						r.Must("reward").At(k).F32()[e] = reward
+						step[e]++
+					}
+					show()
+					next, _ := l.Value(w, obs)
+					r.Must("next_value").At(k).CopyFrom(next)
+					for e := range age {
+						if age[e]++; age[e] == 5 {
+							r.Must("truncated").At(k).U8()[e] = 1
+							age[e], state[e] = 0, int(step[e]/5)%2
+						}
+					}
+				}
+				if err := p.Prepare(&r); err != nil {
+					t.Fatal(err)
+				}
+				var err error
+				if m, err = p.Update(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for s, best := range []int32{1, 0} {
+				state[0] = s
+				show()
+				eval, _ := l.Evaluate(w, obs.Slice(0, 1), tensor.FromI32([]int32{best}, 1, 1, 1))
+				prob := math.Exp(float64(eval.LogProb.F32()[0]))
+				value, want := float64(eval.Value.F32()[0]), []float64{8.9, 10}[s]
+				if prob < 0.95 || math.Abs(value-want) > 0.1*want {
+					t.Errorf("state %d: probability of the better action %.3f, value %.2f, want ≥ 0.95, %.1f", s, prob, value, want)
+				}
+			}
+			if ev := metric(t, m, "critic/explained_variance"); !(ev > 0.5) {
+				t.Errorf("explained variance %v", ev)
+			}
+		})
+	}
+}
+
+// Two replicas with half the environments each take the step that one takes with all: the mean is over all samples, statistics too.
+func TestReplicasTakeOneStep(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Setup)
+	}{
+		{"batch", func(*Setup) {}},
+		{"minibatch, rewards", func(s *Setup) {
+			s.Config.NormalizeAdvantages, s.Config.NormalizeRewards = NormalizeMinibatch, true
+		}},
+		{"none, early stop", func(s *Setup) { s.Config.NormalizeAdvantages, s.Config.TargetKL = NormalizeNone, 1e-4 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			whole := func(s *Setup) { // the whole rollout in one minibatch: then it does not matter who has which sample
+				s.GlobalBatch, s.Config.ShuffleRollout, s.Config.UpdateEpoch, s.Config.EntropyBonus = 128, false, 3, 0.01
+			}
+			one := mustPPO(t, setup(whole, c.change))
+			want := iterate(t, one, 0, 3)
+
+			members := newTeam(2)
+			var two [2]*PPO
+			var got [2]Metrics
+			var wg sync.WaitGroup
+			for i := range two {
+				two[i] = mustPPO(t, setup(whole, c.change, func(s *Setup) { s.Envs, s.Reducer = 4, &replica{team: members, member: i} }))
+				wg.Go(func() { got[i] = iterate(t, two[i], 0, 3) })
+			}
+			wg.Wait()
+			if !slices.Equal(two[0].params.Data, two[1].params.Data) {
+				t.Error("the two replicas have different parameters")
+			}
+			for k, name := range want.Names {
+				if got[0].Values[k] != got[1].Values[k] {
+					t.Errorf("%s: %v on one replica, %v on the other", name, got[0].Values[k], got[1].Values[k])
+				}
+				near(t, name, got[0].Values[k], want.Values[k], 1e-4*max(1, math.Abs(want.Values[k])))
+			}
+			for k, x := range one.params.Data {
+				near(t, "parameter", float64(two[0].params.Data[k]), float64(x), 1e-5)
+			}
+			if c.name == "none, early stop" {
+				if e := metric(t, want, "actor/update_epochs"); e >= 3 {
+					t.Errorf("no early stop: %v epochs", e)
+				}
+			}
+		})
+	}
+}
+
+// A saved run goes on, in another process say, with the very numbers of one that was never interrupted.
+func TestSaveLoad(t *testing.T) {
+	change := func(s *Setup) { s.Config.NormalizeRewards, s.Optim.CriticWarmupSteps, s.Optim.LRWarmupSteps = true, 10, 3 }
+	a := mustPPO(t, setup(change))
+	iterate(t, a, 0, 2)
+	state, err := a.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved tensor.Dict
+	for i := range state.Len() {
+		name, x := state.Entry(i)
+		saved.Set(name, x.Clone())
+	}
+	b := mustPPO(t, setup(change))
+	copy(b.params.Data, a.params.Data)
+	if err := b.Load(saved); err != nil {
+		t.Fatal(err)
+	}
+	want, got := iterate(t, a, 2, 4), iterate(t, b, 2, 4)
+	if !slices.Equal(a.params.Data, b.params.Data) {
+		t.Error("parameters differ")
+	}
+	for i, x := range want.Values {
+		if got.Values[i] != x {
+			t.Errorf("%s: %v, want %v", want.Names[i], got.Values[i], x)
+		}
+	}
+	end, _ := b.Save()
+	for i := range end.Len() {
+		name, x := end.Entry(i)
+		if bytes.Equal(x.Bytes(), saved.Must(name).Bytes()) && name != "optim.steps" {
+			t.Errorf("%s did not change: is it saved?", name)
+		}
+	}
+
+	if err := b.Load(tensor.Dict{}); err == nil || !strings.Contains(err.Error(), "no counters") {
+		t.Errorf("load of nothing: %v", err)
+	}
+	saved.Set("optim.m", tensor.New(tensor.F32, 3))
+	if err := b.Load(saved); err == nil || !strings.Contains(err.Error(), "optim.m is F32[3], want F32[32]") {
+		t.Errorf("load of another model: %v", err)
+	}
+}
+
+// Micro-batches add up to the minibatch, and only the last lets gradients leave.
+func TestMicroBatches(t *testing.T) {
+	whole := mustPPO(t, setup())
+	r := &replica{team: newTeam(1)}
+	micro := mustPPO(t, setup(func(s *Setup) { s.MicroBatch, s.Reducer = 8, r }))
+	want, got := iterate(t, whole, 0, 2), iterate(t, micro, 0, 2)
+	for i, x := range want.Values {
+		near(t, want.Names[i], got.Values[i], x, 1e-4*max(1, math.Abs(x)))
+	}
+	for i, x := range whole.params.Data {
+		near(t, "parameter", float64(micro.params.Data[i]), float64(x), 1e-5)
+	}
+	if want := [][2]int{{16, 32}, {0, 16}}; !slices.Equal(r.ready, want) {
+		t.Errorf("ranges made ready: %v, want %v", r.ready, want)
+	}
+}
+
+// Masked samples change nothing, whatever they hold, in any of the statistics.
+func TestMask(t *testing.T) {
+	for _, norm := range []Normalization{NormalizeBatch, NormalizeMinibatch, NormalizeNone} {
+		run := func(garbage float32) (*PPO, Metrics) {
+			p := mustPPO(t, setup(func(s *Setup) {
+				s.Config.NormalizeAdvantages, s.Config.NormalizeRewards, s.Config.EntropyBonus = norm, true, 0.01
+				s.Policy.(*linear).stats = make([]float64, 4)
+			}))
+			r := randomRollout(1, 16, 0, 8)
+			mask := tensor.New(tensor.U8, 16, 8)
+			for i := range mask.U8() {
+				if mask.U8()[i] = 1; i/8 >= 10 && i%8 < 4 { // half of the environments end at step 9 and idle from then on
+					mask.U8()[i] = 0
+					r.Must("reward").F32()[i], r.Must("value").F32()[i] = garbage, garbage
+					r.Must("sample_log_prob").F32()[i] = garbage / 10
+					r.Must("observation.state").F32()[3*i] = garbage
+				}
+				r.Must("terminated").U8()[i] = 0
+				if i/8 == 9 {
+					r.Must("terminated").U8()[i] = 1
+				}
+			}
+			r.Set("mask", mask)
+			if err := p.Prepare(&r); err != nil {
+				t.Fatal(err)
+			}
+			m, err := p.Update(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p, m
+		}
+		a, ma := run(0)
+		b, mb := run(7)
+		if !slices.Equal(a.params.Data, b.params.Data) || !slices.Equal(ma.Values, mb.Values) {
+			t.Errorf("%s: masked samples had an effect:\n%v\n%v", norm, ma.Values, mb.Values)
+		}
+		if seen := a.policy.(*linear).stats; seen[0] != 16*8-6*4 || !slices.Equal(seen, b.policy.(*linear).stats) {
+			t.Errorf("%s: observation statistics %v and %v, want %d rows", norm, seen, b.policy.(*linear).stats, 16*8-6*4)
+		}
+	}
+}
+
+// The metrics of one update with a single minibatch and one epoch are those of the rollout: the ratio is still that of the sample.
+func TestMetrics(t *testing.T) {
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.GlobalBatch, s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 128, 1, NormalizeNone
+		s.Policy.(*linear).stats = make([]float64, 4)
+	}))
+	r := randomRollout(3, 16, 0, 8)
+	if err := p.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Update(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n, reward, adv, ret, ratio, kl, outside, policyLoss, valueLoss, sumE, sumE2, sumR2 float64
+	most, least := math.Inf(-1), math.Inf(1)
+	for i, a := range r.Must("advantage").F32() {
+		rho := 0.5 / math.Exp(float64(r.Must("sample_log_prob").F32()[i])) // the linear policy starts with even odds
+		v, target := float64(r.Must("value").F32()[i]), float64(r.Must("return").F32()[i])
+		n++
+		reward += float64(r.Must("reward").F32()[i])
+		adv += float64(a)
+		ret += target
+		ratio += rho
+		kl += rho - 1 - math.Log(rho)
+		if rho < 0.8 || rho > 1.2 {
+			outside++
+		}
+		policyLoss += max(-float64(a)*rho, -float64(a)*min(max(rho, 0.8), 1.2))
+		valueLoss += target * target / 2 // and values 0
+		sumE += target - v
+		sumE2 += (target - v) * (target - v)
+		sumR2 += target * target
+		most, least = max(most, float64(a)), min(least, float64(a))
+	}
+	for name, want := range map[string]float64{
+		"rollout/rewards": reward / n, "rollout/advantages_mean": adv / n, "rollout/returns_mean": ret / n,
+		"rollout/advantages_max": most, "rollout/advantages_min": least,
+		"actor/ratio": ratio / n, "actor/approx_kl": kl / n, "actor/clip_fraction": outside / n, "actor/policy_loss": policyLoss / n,
+		"actor/entropy_loss": math.Ln2, "critic/value_loss": valueLoss / n,
+		"critic/explained_variance": 1 - (sumE2/n-sumE/n*sumE/n)/(sumR2/n-ret/n*ret/n),
+		"actor/lr":                  0.01, "critic/lr": 0.01, "actor/update_epochs": 1,
+	} {
+		near(t, name, metric(t, m, name), want, 1e-5)
+	}
+	if len(m.Names) != len(m.Values) {
+		t.Errorf("%d names, %d values", len(m.Names), len(m.Values))
+	}
+	if seen := p.policy.(*linear).stats; seen[0] != n {
+		t.Errorf("the policy got statistics of %v observations, want %v", seen[0], n)
+	}
+}
+
+func TestCriticWarmup(t *testing.T) {
+	p := mustPPO(t, setup(func(s *Setup) { s.Optim.CriticWarmupSteps = 8 })) // 2 epochs of 4 minibatches: the first iteration
+	actor, critic := p.params.Data[:6], p.params.Data[16:19]
+	iterate(t, p, 0, 1)
+	if slices.ContainsFunc(actor, func(x float32) bool { return x != 0 }) || critic[0] == 0 {
+		t.Errorf("after the warm-up actor %v, critic %v; want the critic alone to have moved", actor, critic)
+	}
+	if p.adam.Steps() != 0 {
+		t.Errorf("the moments are %d steps old, want new ones", p.adam.Steps())
+	}
+	iterate(t, p, 1, 2)
+	if actor[0] == 0 {
+		t.Error("the actor did not move after the warm-up")
+	}
+}
+
+// A number that is not finite is named, and nothing is changed by it.
+func TestNotFinite(t *testing.T) {
+	p := mustPPO(t, setup())
+	for _, c := range []struct{ name, want string }{
+		{"reward", "reward is NaN at step 2 of environment 3"},
+		{"value", "value is NaN at step 2 of environment 3"},
+		{"next_value", "next_value is NaN at step 2 of environment 3"},
+	} {
+		r := randomRollout(1, 16, 0, 8)
+		clear(r.Must("terminated").U8())
+		r.Must(c.name).F32()[2*8+3] = float32(math.NaN())
+		if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	for _, c := range []struct{ name, want string }{
+		{"observation.state", "epoch 0: minibatch 0: gradient of actor.weight[3 2]: NaN at element 0"},
+		{"sample_log_prob", "epoch 0: minibatch 0: gradient of actor.weight[3 2]: NaN at element 0"},
+		{"return", "epoch 0: minibatch 0: gradient of critic.weight[3 1]: NaN at element 0"},
+	} {
+		p := mustPPO(t, setup(func(s *Setup) { s.Config.ShuffleRollout = false }))
+		before := slices.Clone(p.params.Data)
+		r := randomRollout(1, 16, 0, 8)
+		if err := p.Prepare(&r); err != nil {
+			t.Fatal(err)
+		}
+		r.Must(c.name).F32()[1] = float32(math.NaN())
+		if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.name, err, c.want)
+		}
+		if !slices.Equal(before, p.params.Data) || p.adam.Steps() != 0 {
+			t.Errorf("%s: the parameters moved", c.name)
+		}
+	}
+}
+
+func TestNewPPOErrors(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(*Setup)
+	}{
+		{"global_batch_size 0: want a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
+		{"global_batch_size 48: want a share", func(s *Setup) { s.GlobalBatch = 48 }},
+		{"global_batch_size 256: want a share", func(s *Setup) { s.GlobalBatch = 256 }},
+		{"micro_batch_size 12: want a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
+		{"algorithm.gamma: 1.5: want a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
+		{"optim.lr: 0: want a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
+		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},
+		{"no adv_type gea with loss_type actor_critic, want one of: gae with actor_critic, gae with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
+	} {
+		if _, err := Builtin().New(setup(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	if _, err := Builtin().New(setup()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRolloutErrors(t *testing.T) {
+	p := mustPPO(t, setup())
+	var r tensor.Dict
+	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "no reward") {
+		t.Errorf("an empty rollout: %v", err)
+	}
+	r = randomRollout(0, 16, 0, 8)
+	r.Set("truncated", tensor.New(tensor.U8, 16, 7))
+	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "truncated is U8[16 7], want U8[16 8]") {
+		t.Errorf("another shape: %v", err)
+	}
+	r = randomRollout(0, 16, 0, 8)
+	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "no advantage") {
+		t.Errorf("not prepared: %v", err)
+	}
+}
+
+// Without a critic the advantage is the discounted return, and nothing is asked of values.
+func TestActorAlone(t *testing.T) {
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Config.LossType, s.Config.GAELambda, s.Config.NormalizeAdvantages = "actor", 1, NormalizeNone
+	}))
+	full := randomRollout(0, 16, 0, 8)
+	var r tensor.Dict
+	for i := range full.Len() {
+		if name, x := full.Entry(i); name != "value" && name != "next_value" {
+			r.Set(name, x)
+		}
+	}
+	if err := p.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	want, i := 0.0, 15*8
+	for ; i >= 0; i -= 8 {
+		if r.Must("terminated").U8()[i]|r.Must("truncated").U8()[i] == 1 {
+			want = 0
+		}
+		want = float64(r.Must("reward").F32()[i]) + float64(p.cfg.Gamma)*want
+	}
+	near(t, "advantage", float64(r.Must("advantage").F32()[0]), want, 1e-5)
+	m, err := p.Update(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.params.Data[0] == 0 || p.params.Data[16] != 0 {
+		t.Errorf("parameters %v: want the actor alone to move", p.params.Data)
+	}
+	if v := metric(t, m, "critic/value_loss"); !math.IsNaN(v) {
+		t.Errorf("critic/value_loss %v without a critic", v)
+	}
+}
+
+// An update allocates nothing per minibatch: 64 of them cost no more than 8.
+func TestUpdateAllocations(t *testing.T) {
+	allocs := func(epochs int) float64 {
+		p := mustPPO(t, setup(func(s *Setup) { s.Config.UpdateEpoch, s.MicroBatch = epochs, 16 }))
+		r := randomRollout(0, 16, 0, 8)
+		return testing.AllocsPerRun(5, func() {
+			if err := p.Prepare(&r); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Update(r); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	few, many := allocs(2), allocs(16)
+	if few != many || many > 10 {
+		t.Errorf("%v allocations with 2 epochs, %v with 16", few, many)
+	}
+}
+
+func BenchmarkUpdate(b *testing.B) {
+	p := mustPPO(b, setup(func(s *Setup) { s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = 128, 4, 128, 4 }))
+	r := randomRollout(0, 128, 0, 4)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.Prepare(&r); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := p.Update(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*512), "ns/env-step")
+}

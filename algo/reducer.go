@@ -1,0 +1,20 @@
+package algo
+
+// Single is the Reducer of one replica: every sum is what it was.
+type Single struct{}
+
+var _ Reducer = Single{}
+
+// Replicas returns one replica, this one.
+func (Single) Replicas() (n, this int) { return 1, 0 }
+
+// Sum leaves x as it is.
+func (Single) Sum([]float64) error { return nil }
+
+// Gradient leaves the gradient as it is.
+func (Single) Gradient([]float32) GradientSum { return summed{} }
+
+type summed struct{}
+
+func (summed) Ready(lo, hi int) {}
+func (summed) Wait() error      { return nil }

@@ -1,0 +1,78 @@
+package algo
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's targets near 1 whatever the task pays
+// (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns from the rollouts of all replicas, and scales each with what it
+// knows including that rollout. Its moments are the same on every replica; the running return of each environment is its own.
+type rewardScale struct {
+	gamma, clip float64
+	running     tensor.Tensor // F64 [N]: Σ γ^k r of the episode so far
+	moments     tensor.Tensor // F64 [3]: count, mean and Σ (x-mean)² of the returns seen at every step
+	sums        [3]float64
+}
+
+func newRewardScale(gamma, clip float32, envs int) *rewardScale {
+	return &rewardScale{
+		gamma: float64(gamma), clip: float64(clip),
+		running: tensor.New(tensor.F64, envs), moments: tensor.New(tensor.F64, 3),
+	}
+}
+
+// learn follows the returns through tr and adds them to the moments. Samples with mask 0 are not seen.
+func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Reducer) error {
+	running, m := s.running.F64(), s.moments.F64()
+	s.sums = [3]float64{}
+	for i, reward := range tr.Reward {
+		if mask != nil && mask[i] == 0 {
+			continue
+		}
+		env := i % tr.N
+		ret := s.gamma*running[env] + float64(reward)
+		d := ret - m[1] // sums about the old mean lose no digits to it
+		s.sums[0]++
+		s.sums[1] += d
+		s.sums[2] += d * d
+		if tr.Terminated[i]|tr.Truncated[i] != 0 {
+			ret = 0
+		}
+		running[env] = ret
+	}
+	if err := r.Sum(s.sums[:]); err != nil {
+		return err
+	}
+	if n := s.sums[0]; n > 0 { // Chan, Golub and LeVeque 1979: moments of a union
+		shift := s.sums[1] / n
+		all := m[0] + n
+		m[2] += s.sums[2] - n*shift*shift + shift*shift*m[0]*n/all
+		m[1] += shift * n / all
+		m[0] = all
+	}
+	return nil
+}
+
+// scale writes rewards / √(variance + 1e-8), within ±clip, to dst.
+func (s *rewardScale) scale(dst, reward []float32) {
+	m := s.moments.F64()
+	inv := 1.0
+	if m[0] > 0 {
+		inv = 1 / math.Sqrt(max(m[2], 0)/m[0]+1e-8)
+	}
+	for i, r := range reward {
+		x := float64(r) * inv
+		if s.clip > 0 {
+			x = min(max(x, -s.clip), s.clip)
+		}
+		dst[i] = float32(x)
+	}
+}
+
+// save adds views of the state to d, under reward and env.
+func (s *rewardScale) save(d *tensor.Dict) {
+	d.Set("reward.moments", s.moments)
+	d.Set("env.return", s.running)
+}

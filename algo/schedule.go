@@ -1,0 +1,38 @@
+package algo
+
+import "math"
+
+// Values of OptimConfig.LRScheduler and, but for the last, of Config.ClipRatioSchedule.
+const (
+	ScheduleConstant = "constant"
+	ScheduleLinear   = "linear"
+	ScheduleCosine   = "cosine"
+)
+
+// A Schedule moves a number from its value at the start of a run to the one at its end.
+type Schedule struct {
+	Kind   string // one of the constants
+	Warmup int    // iterations in which it first rises linearly, from 1/Warmup of its value
+	Total  int    // iterations after which it stays at the end; not used by constant
+}
+
+// At returns the number at iteration i ≥ 0, of a schedule from start to end. CleanRL anneals like this: the whole start at the first
+// iteration, one step short of the end at the last.
+func (s Schedule) At(i int, start, end float64) float64 {
+	if i < s.Warmup {
+		return start * float64(i+1) / float64(s.Warmup)
+	}
+	if s.Kind == ScheduleConstant {
+		return start
+	}
+	left := 1.0
+	if span := s.Total - max(s.Warmup, 0); span > 0 {
+		left = 1 - min(float64(i-max(s.Warmup, 0))/float64(span), 1)
+	} else {
+		left = 0
+	}
+	if s.Kind == ScheduleCosine {
+		left = (1 - math.Cos(math.Pi*left)) / 2
+	}
+	return end + (start-end)*left
+}
