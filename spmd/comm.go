@@ -24,7 +24,7 @@ type Comm interface {
 	Test(r *Request) (bool, error)
 	// Cancel takes back a receive that nothing has matched.
 	Cancel(r *Request) error
-	// Close frees the communicator; every member calls it. Requests still open are an error that names them.
+	// Close frees the communicator; every member calls it, and a second call does nothing. Requests still open are an error that names them.
 	Close() error
 }
 

@@ -1,0 +1,67 @@
+package spmd
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// A Failure is the first error of a job, with the place where it happened.
+type Failure struct {
+	Component string // the group of a worker, the name given to World.Go, "" for the program's main
+	Member    int    // the worker's number in its group, -1 for anything that is no worker
+	Rank      int
+	Host      string
+	Step      int64 // what World.SetStep said last, -1 when it was never called
+	Err       error
+	Stack     []byte // where it panicked; nil for a returned error
+}
+
+// Error returns one line: component[member] rank R host H step S: cause.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	if f.Component != "" {
+		b.WriteString(f.Component)
+		if f.Member >= 0 {
+			fmt.Fprintf(&b, "[%d]", f.Member)
+		}
+		b.WriteByte(' ')
+	}
+	fmt.Fprintf(&b, "rank %d host %s", f.Rank, f.Host)
+	if f.Step >= 0 {
+		fmt.Fprintf(&b, " step %d", f.Step)
+	}
+	fmt.Fprintf(&b, ": %v", f.Err)
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+var errGoexit = errors.New("a goroutine ended by runtime.Goexit")
+
+// A panicError is a panic, carried to where failures are reported.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+func (p *panicError) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
+// protect runs f and returns its error, or the panic or Goexit that ended it, by calling report: after a Goexit nothing returns.
+func protect(report func(error), f func() error) {
+	err := errGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			err = &panicError{value: v, stack: debug.Stack()}
+		}
+		report(err)
+	}()
+	err = f()
+}

@@ -1,0 +1,89 @@
+package spmd
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Result is what one member returned from a call.
+type Result[R any] struct {
+	Member   int
+	Value    R
+	Duration time.Duration // of the call, without its time in the queue
+}
+
+// A Future is the outcome of a call that may still be running. Any number of goroutines may wait for it.
+type Future[R any] struct {
+	w    *World
+	what string
+	done chan struct{} // nil: there was nothing to do
+
+	mu      sync.Mutex
+	left    int
+	results []Result[R]
+	err     error
+}
+
+func newFuture[R any](w *World, what string, n int) *Future[R] {
+	f := &Future[R]{w: w, what: what, left: n}
+	if n > 0 {
+		f.done = make(chan struct{})
+		f.results = make([]Result[R], n)
+	}
+	return f
+}
+
+// set stores the outcome of slot i.
+func (f *Future[R]) set(i int, r Result[R], err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.results[i] = r
+	if err != nil && f.err == nil {
+		f.err = err
+	}
+	if f.left--; f.left == 0 {
+		close(f.done)
+	}
+}
+
+// Done reports, without waiting, whether the call has ended on all members of this rank.
+func (f *Future[R]) Done() bool {
+	if f.done == nil {
+		return true
+	}
+	select {
+	case <-f.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait returns the results of this rank's members in member order, none where the group has no member, or the first error. It returns
+// context.Cause(ctx) when ctx ends first, and the job's first error when that ends; the call itself goes on until then.
+func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
+	if f.done == nil {
+		return nil, nil
+	}
+	var stalled <-chan time.Time
+	if d := f.w.job.opts.StallTimeout; d > 0 && !f.Done() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		stalled = t.C
+	}
+	for {
+		select {
+		case <-f.done:
+			return f.results, f.err
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-f.w.job.end.Done():
+			return nil, context.Cause(f.w.job.end)
+		case <-stalled:
+			fmt.Fprintf(f.w.job.opts.Log, "rank %d host %s: %s runs for more than %v\n", f.w.Rank(), f.w.Host(), f.what, f.w.job.opts.StallTimeout)
+			stalled = nil
+		}
+	}
+}

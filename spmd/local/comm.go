@@ -1,0 +1,379 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// eager is the size up to which a send that nothing has matched is copied aside and done at once.
+const eager = 4096
+
+// A communicator is what the ends of its members share. mu guards the ends too; it is never held while data is copied or a
+// goroutine waits.
+type communicator struct {
+	world  *world
+	label  string
+	ranks  []int        // world rank of each member
+	ends   []*comm      // one per member
+	need   int          // ranks that have not asked for their ends; guarded by world.mu
+	joined map[int]bool // ranks that have; guarded by world.mu
+
+	mu   sync.Mutex
+	free *parcel // parcels that hold no message
+}
+
+func newCommunicator(w *world, ranks []int, label string) *communicator {
+	c := &communicator{world: w, label: label, ranks: append([]int(nil), ranks...), joined: make(map[int]bool)}
+	distinct := make(map[int]bool)
+	for m, r := range ranks {
+		c.ends = append(c.ends, &comm{shared: c, rank: m, wake: make(chan struct{}, 1)})
+		distinct[r] = true
+	}
+	c.need = len(distinct)
+	return c
+}
+
+// join notes that rank has its ends, and reports whether all have.
+func (c *communicator) join(rank int) bool {
+	c.joined[rank] = true
+	c.need--
+	return c.need == 0
+}
+
+var _ spmd.Comm = (*comm)(nil)
+
+// A comm is one member's end.
+type comm struct {
+	shared *communicator
+	rank   int
+	wake   chan struct{} // one token: something of this end is done
+
+	// Guarded by shared.mu.
+	waiting bool
+	closed  bool
+	posted  queues // receives that nothing has matched
+	arrived queues // messages to this end that nothing has matched
+	ops     []*op  // Handle h stands for ops[h-1]
+	idle    []*op  // those that stand for no request
+}
+
+// An op is one send or receive of an end. A large send that has no match yet lies in its receiver's arrived queue itself.
+type op struct {
+	link   link
+	handle uint64
+	owner  *comm
+	kind   kind
+	buf    []byte
+	from   int // member that sends
+	to     int // member that receives
+	tag    int
+	state  state
+	n      int
+	err    error
+	cargo  *parcel // of a small message that has no match yet, in place of buf
+}
+
+// A parcel is the memory of one small message.
+type parcel struct {
+	next *parcel
+	op   op
+	mem  [eager]byte
+}
+
+type kind uint8
+
+const (
+	send kind = iota
+	recv
+)
+
+func (k kind) String() string { return [...]string{"send to", "receive from"}[k] }
+
+type state uint8
+
+const (
+	idle    state = iota
+	pending       // in a queue
+	matched       // being copied
+	done
+)
+
+func (c *comm) Rank() int { return c.rank }
+func (c *comm) Size() int { return len(c.shared.ends) }
+
+func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
+	if err := c.check(send, to, tag); err != nil {
+		return spmd.Request{}, err
+	}
+	s, dst := c.shared, c.shared.ends[to]
+	s.mu.Lock()
+	if c.closed {
+		s.mu.Unlock()
+		return spmd.Request{}, c.errorf(send, to, tag, errClosed)
+	}
+	if r := dst.posted.take(c.rank, tag); r != nil {
+		r.state = matched
+		s.mu.Unlock()
+		r.fill(b)
+		s.mu.Lock()
+		r.complete()
+		s.mu.Unlock()
+		return spmd.Request{N: len(b)}, nil
+	}
+	if len(b) <= eager {
+		p := s.parcel()
+		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p}
+		copy(p.mem[:], b)
+		dst.arrived.put(&p.op)
+		s.mu.Unlock()
+		return spmd.Request{N: len(b)}, nil
+	}
+	o := c.op(send, b, c.rank, to, tag)
+	dst.arrived.put(o)
+	h := o.handle
+	s.mu.Unlock()
+	return spmd.Request{Handle: h}, nil
+}
+
+func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
+	if err := c.check(recv, from, tag); err != nil {
+		return spmd.Request{}, err
+	}
+	s := c.shared
+	s.mu.Lock()
+	if c.closed {
+		s.mu.Unlock()
+		return spmd.Request{}, c.errorf(recv, from, tag, errClosed)
+	}
+	r := c.op(recv, b, from, c.rank, tag)
+	m := c.arrived.take(from, tag)
+	if m == nil {
+		c.posted.put(r)
+		s.mu.Unlock()
+		return spmd.Request{Handle: r.handle}, nil
+	}
+	r.state, m.state = matched, matched
+	s.mu.Unlock()
+	r.fill(m.buf)
+	s.mu.Lock()
+	r.complete()
+	if m.cargo != nil {
+		s.release(m.cargo)
+	} else {
+		m.n = len(m.buf)
+		m.complete()
+	}
+	s.mu.Unlock()
+	return spmd.Request{Handle: r.handle}, nil
+}
+
+func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
+	for {
+		open, err := c.reap(reqs)
+		if err != nil || !open {
+			return err
+		}
+		if err := c.park(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// reap collects those of reqs that are done, and reports whether any is not; then the next completion wakes c.
+func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	for i := range reqs {
+		ok, e := c.collect(&reqs[i])
+		if e != nil && err == nil {
+			err = e
+		}
+		open = open || !ok
+	}
+	c.waiting = open
+	return open, err
+}
+
+func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
+	for {
+		i, any, err := c.reapOne(reqs)
+		if i >= 0 || !any || err != nil {
+			return i, err
+		}
+		if err := c.park(ctx); err != nil {
+			return -1, err
+		}
+	}
+}
+
+// reapOne collects the first of reqs that is done; any reports whether there was an open one at all.
+func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	for i := range reqs {
+		if reqs[i].Handle == 0 {
+			continue
+		}
+		any = true
+		if ok, err := c.collect(&reqs[i]); ok || err != nil {
+			return i, true, err
+		}
+	}
+	c.waiting = any
+	return -1, any, nil
+}
+
+func (c *comm) park(ctx context.Context) error {
+	select {
+	case <-c.wake:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.shared.world.aborted:
+		if ctx.Err() != nil { // says more
+			return context.Cause(ctx)
+		}
+		return ErrAborted
+	}
+}
+
+func (c *comm) Test(r *spmd.Request) (bool, error) {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	return c.collect(r)
+}
+
+var (
+	errClosed  = errors.New("the communicator is closed")
+	errMatched = errors.New("a message has matched it")
+)
+
+func (c *comm) Cancel(r *spmd.Request) error {
+	if r.Handle == 0 {
+		return nil
+	}
+	s := c.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := c.ops[r.Handle-1]
+	if o.kind != recv || o.state != pending {
+		return fmt.Errorf("cancel: %w", c.errorf(o.kind, o.peer(), o.tag, errMatched))
+	}
+	c.posted.remove(o)
+	c.retire(o)
+	*r = spmd.Request{}
+	return nil
+}
+
+func (c *comm) Close() error {
+	s := c.shared
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	var open []string
+	for _, o := range c.ops {
+		if o.state != idle {
+			open = append(open, fmt.Sprintf("%v member %d tag %d", o.kind, o.peer(), o.tag))
+		}
+	}
+	if open != nil {
+		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", s.label, c.rank, strings.Join(open, ", "))
+	}
+	return nil
+}
+
+func (c *comm) check(k kind, peer, tag int) error {
+	switch {
+	case peer < 0 || peer >= len(c.shared.ends):
+		return c.errorf(k, peer, tag, fmt.Errorf("want a member of 0..%d", len(c.shared.ends)-1))
+	case tag < 0 || tag >= spmd.MaxTag:
+		return c.errorf(k, peer, tag, fmt.Errorf("want a tag of 0..%d", spmd.MaxTag-1))
+	}
+	return nil
+}
+
+func (c *comm) errorf(k kind, peer, tag int, cause error) error {
+	return fmt.Errorf("communicator %q, member %d: %v member %d, tag %d: %w", c.shared.label, c.rank, k, peer, tag, cause)
+}
+
+// collect zeroes r, with its N, when it is done, and reports whether that is so.
+func (c *comm) collect(r *spmd.Request) (bool, error) {
+	if r.Handle == 0 {
+		return true, nil
+	}
+	o := c.ops[r.Handle-1]
+	if o.state != done {
+		return false, nil
+	}
+	*r = spmd.Request{N: o.n}
+	err := o.err
+	c.retire(o)
+	return true, err
+}
+
+// op returns one of c's for a new request.
+func (c *comm) op(k kind, b []byte, from, to, tag int) *op {
+	var o *op
+	if n := len(c.idle); n > 0 {
+		o, c.idle = c.idle[n-1], c.idle[:n-1]
+	} else {
+		o = &op{handle: uint64(len(c.ops) + 1), owner: c}
+		c.ops = append(c.ops, o)
+	}
+	o.kind, o.buf, o.from, o.to, o.tag, o.state, o.n = k, b, from, to, tag, pending, 0
+	return o
+}
+
+func (c *comm) retire(o *op) {
+	o.state, o.buf, o.err = idle, nil, nil
+	c.idle = append(c.idle, o)
+}
+
+// peer is the member at the other end.
+func (o *op) peer() int {
+	if o.kind == send {
+		return o.to
+	}
+	return o.from
+}
+
+// fill copies a message into the receive o, which is matched, so nobody else touches it.
+func (o *op) fill(b []byte) {
+	if len(b) > len(o.buf) {
+		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b), len(o.buf)))
+		return
+	}
+	o.n = copy(o.buf, b)
+}
+
+// complete marks o done and wakes its owner, if that waits.
+func (o *op) complete() {
+	o.state = done
+	if c := o.owner; c.waiting {
+		c.waiting = false
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *communicator) parcel() *parcel {
+	if p := s.free; p != nil {
+		s.free = p.next
+		return p
+	}
+	return new(parcel)
+}
+
+func (s *communicator) release(p *parcel) {
+	p.next, s.free = s.free, p
+}

@@ -1,0 +1,137 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+var _ spmd.Transport = (*transport)(nil)
+
+// ErrAborted is what communication returns after the world was ended by Abort.
+var ErrAborted = errors.New("the world was aborted")
+
+// New makes a world of n goroutine ranks on one node and returns the end of each rank. It panics when n is below 1.
+func New(n int) []spmd.Transport {
+	if n < 1 {
+		panic(fmt.Sprintf("local: a world of %d ranks", n))
+	}
+	w := &world{size: n, aborted: make(chan struct{}), open: n}
+	ranks := make([]spmd.Transport, n)
+	for r := range ranks {
+		ranks[r] = &transport{world: w, rank: r}
+	}
+	return ranks
+}
+
+// A world is what the ranks share.
+type world struct {
+	size    int
+	aborted chan struct{} // closed by Abort
+	memory  memory
+
+	mu      sync.Mutex
+	open    int             // ranks that have not closed their end
+	forming []*communicator // communicators that some of their ranks have yet to ask for, oldest first
+}
+
+type transport struct {
+	world  *world
+	rank   int
+	closed bool
+}
+
+func (t *transport) Rank() int    { return t.rank }
+func (t *transport) Size() int    { return t.world.size }
+func (t *transport) Nodes() []int { return make([]int, t.world.size) }
+
+func (t *transport) Describe() spmd.Description {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines"}
+}
+
+// NewComm does not wait for the other ranks: whoever asks first makes the communicator, the others find it by label and ranks.
+func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
+	if err := t.check(ranks); err != nil {
+		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)
+	}
+	w := t.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var c *communicator
+	for _, f := range w.forming {
+		if f.label == label && slices.Equal(f.ranks, ranks) && !f.joined[t.rank] {
+			c = f
+			break
+		}
+	}
+	if c == nil {
+		c = newCommunicator(w, ranks, label)
+		w.forming = append(w.forming, c)
+	}
+	if c.join(t.rank) {
+		w.forming = slices.DeleteFunc(w.forming, func(f *communicator) bool { return f == c })
+	}
+	var ends []spmd.Comm
+	for m, r := range ranks {
+		if r == t.rank {
+			ends = append(ends, c.ends[m])
+		}
+	}
+	return ends, nil
+}
+
+func (t *transport) check(ranks []int) error {
+	select {
+	case <-t.world.aborted:
+		return ErrAborted
+	default:
+	}
+	for _, r := range ranks {
+		if r < 0 || r >= t.world.size {
+			return fmt.Errorf("rank %d is not in a world of %d", r, t.world.size)
+		}
+	}
+	if !slices.Contains(ranks, t.rank) {
+		return fmt.Errorf("rank %d is not one of them", t.rank)
+	}
+	return nil
+}
+
+// Alloc takes anonymous memory outside the Go heap, where the system has it. It is given back when the last rank closes.
+func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory.alloc(n) }
+
+// Abort lets every wait of the world end with ErrAborted, and returns: a goroutine cannot be killed. The code is its caller's to exit with.
+func (t *transport) Abort(int) {
+	w := t.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.aborted:
+	default:
+		close(w.aborted)
+	}
+}
+
+// Close does not wait for the other ranks. The memory of Alloc goes with the last of them.
+func (t *transport) Close() error {
+	w := t.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.closed {
+		return nil
+	}
+	t.closed = true
+	w.open--
+	if w.open > 0 {
+		return nil
+	}
+	return w.memory.free()
+}

@@ -1,0 +1,79 @@
+package spmdtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Case is one promise, checked. Run is called on every rank, and returns what it found broken on its own.
+type Case struct {
+	Name string
+	Run  func(ctx context.Context, w *spmd.World) error
+}
+
+// Cases returns the whole suite. It fits any number of ranks.
+func Cases() []Case {
+	return slices.Concat(messages(), requests(), communicators())
+}
+
+// Sizes are the world sizes that a transport is tested at: one, powers of two, and odd ones.
+var sizes = []int{1, 2, 3, 4, 5, 8}
+
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks; open makes the ranks of a new world.
+func Run(t *testing.T, open func(n int) []spmd.Transport) {
+	for _, n := range sizes {
+		for _, c := range Cases() {
+			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
+				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, fmt.Errorf("hangs: a minute has passed"))
+				defer cancel()
+				if err := spmd.Run(ctx, open(n), spmd.Options{Log: t.Output(), Debug: true}, c.Run); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	}
+}
+
+// world returns 0..n-1.
+func world(w *spmd.World) []int {
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	return all
+}
+
+// uneven gives each rank 1 + r mod 3 members, those of a rank apart from each other where there are several.
+func uneven(w *spmd.World) []int {
+	var ranks []int
+	for round := range 3 {
+		for r := range w.Size() {
+			if round <= r%3 {
+				ranks = append(ranks, r)
+			}
+		}
+	}
+	return ranks
+}
+
+// fill writes a pattern that depends on seed.
+func fill(b []byte, seed int) {
+	for i := range b {
+		b[i] = byte(i*31 + i>>8 + seed*101)
+	}
+}
+
+// check compares b with the pattern of seed.
+func check(b []byte, seed int) error {
+	for i := range b {
+		if want := byte(i*31 + i>>8 + seed*101); b[i] != want {
+			return fmt.Errorf("byte %d of %d is %#x, want %#x", i, len(b), b[i], want)
+		}
+	}
+	return nil
+}

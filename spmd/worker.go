@@ -1,0 +1,67 @@
+package spmd
+
+import "sync"
+
+// A worker is the goroutine of one member of a group: it runs the calls made on it one at a time, in their order.
+type worker struct {
+	report func(error)
+	wake   chan struct{} // one token: calls has grown
+
+	mu    sync.Mutex
+	calls []func() error
+}
+
+// startWorker starts the goroutine of a member. It ends when the world stops and its calls are done, or with the first error.
+func (w *World) startWorker(group string, member int) *worker {
+	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
+	w.workers.Add(1)
+	go func() {
+		defer w.workers.Done()
+		protect(k.report, func() error { return k.loop(w) })
+	}()
+	return k
+}
+
+// submit queues a call. Its error ends the job.
+func (k *worker) submit(call func() error) {
+	k.mu.Lock()
+	k.calls = append(k.calls, call)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (k *worker) loop(w *World) error {
+	for {
+		for call := k.next(); call != nil; call = k.next() {
+			if err := call(); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-k.wake:
+		case <-w.job.end.Done():
+			return nil
+		case <-w.stop:
+			k.mu.Lock()
+			idle := len(k.calls) == 0
+			k.mu.Unlock()
+			if idle {
+				return nil
+			}
+		}
+	}
+}
+
+func (k *worker) next() func() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.calls) == 0 {
+		return nil
+	}
+	call := k.calls[0]
+	k.calls = append(k.calls[:0], k.calls[1:]...)
+	return call
+}

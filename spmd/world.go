@@ -1,0 +1,205 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// A World is one rank's view of the job. Its methods may be called from any goroutine, collective ones in the same order on every rank.
+type World struct {
+	job  *job
+	t    Transport
+	desc Description
+
+	nodes     []int // node of each rank
+	localRank int
+	localSize int
+	step      atomic.Int64
+
+	workers sync.WaitGroup // goroutines that end when stop is closed
+	tasks   sync.WaitGroup // those of World.Go, that end by themselves
+	stop    chan struct{}
+
+	mu      sync.Mutex
+	control Comm // of all ranks, for the start and the end
+	comms   []Comm
+	groups  map[string]*roster
+	order   []*roster // as launched
+	calls   int64
+	history uint64
+}
+
+func newWorld(j *job, t Transport) *World {
+	w := &World{job: j, t: t, desc: t.Describe(), stop: make(chan struct{}), groups: make(map[string]*roster)}
+	w.step.Store(-1)
+	w.nodes = t.Nodes()
+	if n := j.opts.VirtualNodes; n > 0 {
+		w.nodes = virtualNodes(t.Size(), n)
+	}
+	for r, node := range w.nodes {
+		if node == w.nodes[t.Rank()] {
+			if r < t.Rank() {
+				w.localRank++
+			}
+			w.localSize++
+		}
+	}
+	return w
+}
+
+// virtualNodes deals size ranks to n nodes in contiguous blocks.
+func virtualNodes(size, n int) []int {
+	nodes := make([]int, size)
+	for r := range nodes {
+		nodes[r] = r * n / size
+	}
+	return nodes
+}
+
+// Rank returns the number of this rank, 0..Size-1.
+func (w *World) Rank() int { return w.t.Rank() }
+
+// Size returns the number of ranks.
+func (w *World) Size() int { return w.t.Size() }
+
+// Nodes returns the node of each rank, real or virtual. The caller may keep and change it.
+func (w *World) Nodes() []int { return slices.Clone(w.nodes) }
+
+// Node returns the node of this rank.
+func (w *World) Node() int { return w.nodes[w.Rank()] }
+
+// LocalRank returns the number of this rank among those of its node.
+func (w *World) LocalRank() int { return w.localRank }
+
+// LocalSize returns the number of ranks on this rank's node.
+func (w *World) LocalSize() int { return w.localSize }
+
+// Host returns the name of the machine.
+func (w *World) Host() string { return w.desc.Host }
+
+// Describe says what the world runs on.
+func (w *World) Describe() Description { return w.desc }
+
+// Alloc returns zeroed memory, on 64 bytes, outside the Go heap, which communication uses without copying. It lives as long as the world:
+// what outlives Run must be copied.
+func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
+
+// SetStep says what step this rank is at, for the line of a failure.
+func (w *World) SetStep(step int64) { w.step.Store(step) }
+
+// NewComm makes a communicator of ranks, in that order; a rank that stands several times has as many members. It is collective over these ranks
+// alone and returns the ends of the members that are here, in order. The world closes them when it ends.
+func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
+	ends, err := w.t.NewComm(ranks, label)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.comms = append(w.comms, ends...)
+	return ends, nil
+}
+
+// Go runs f in a goroutine of its own. An error or a panic of f ends the job, under name. Run waits for it.
+func (w *World) Go(name string, f func() error) {
+	w.tasks.Add(1)
+	go func() {
+		defer w.tasks.Done()
+		protect(w.reporter(name, -1), f)
+	}()
+}
+
+// Calls returns how many collective steps (launches, channels, calls of groups) this rank has made, and a hash of what they were. Ranks that
+// run the same program agree in both: the loop head compares them, and so finds a rank that took another branch.
+func (w *World) Calls() (n int64, hash uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls, w.history
+}
+
+// note adds one collective step to the history.
+func (w *World) note(kind, name string, members []int) {
+	h := fnv.New64a()
+	fmt.Fprint(h, kind, name, members)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	w.history = w.history*1099511628211 ^ h.Sum64()
+}
+
+// reporter returns what ends the job when a goroutine of this rank ended with an error.
+func (w *World) reporter(component string, member int) func(error) {
+	return func(err error) {
+		if err == nil {
+			return
+		}
+		f := &Failure{Component: component, Member: member, Rank: w.Rank(), Host: w.Host(), Step: w.step.Load(), Err: err}
+		if p := (*panicError)(nil); errors.As(err, &p) {
+			f.Stack = p.stack
+		}
+		w.job.fail(f)
+	}
+}
+
+// run is the life of a rank: main, then an orderly end that every rank takes part in.
+func (w *World) run(main func(ctx context.Context, w *World) error) error {
+	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
+		return fmt.Errorf("virtual nodes: %d for %d ranks, want 0..%d", n, w.Size(), w.Size())
+	}
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	ends, err := w.NewComm(all, "world")
+	if err != nil {
+		return err
+	}
+	w.control = ends[0]
+	if err := main(w.job.ctx, w); err != nil {
+		return err
+	}
+	close(w.stop)
+	w.workers.Wait()
+	w.tasks.Wait()
+	if w.job.end.Err() != nil {
+		return nil // it failed elsewhere, and was reported there
+	}
+	return w.close(w.job.end)
+}
+
+// close frees what the rank holds, once no rank needs it any more.
+func (w *World) close(ctx context.Context) error {
+	if err := barrier(ctx, w.control); err != nil {
+		return err
+	}
+	for _, c := range w.comms {
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	return w.t.Close()
+}
+
+// barrier returns when every member of c has called it: dissemination, ⌈log₂ P⌉ rounds (Hensgen, Finkel, Manber 1988).
+func barrier(ctx context.Context, c Comm) error {
+	var reqs [2]Request
+	for hop := 1; hop < c.Size(); hop *= 2 {
+		to, from := (c.Rank()+hop)%c.Size(), (c.Rank()-hop+c.Size())%c.Size()
+		var err error
+		if reqs[0], err = c.Irecv(nil, from, 0); err != nil {
+			return err
+		}
+		if reqs[1], err = c.Isend(nil, to, 0); err != nil {
+			return err
+		}
+		if err := c.Wait(ctx, reqs[:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
