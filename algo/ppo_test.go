@@ -258,7 +258,9 @@ func TestReplicasTakeOneStep(t *testing.T) {
 
 // A saved run goes on, in another process say, with the very numbers of one that was never interrupted.
 func TestSaveLoad(t *testing.T) {
-	change := func(s *Setup) { s.Config.NormalizeRewards, s.Optim.CriticWarmupSteps, s.Optim.LRWarmupSteps = true, 10, 3 }
+	change := func(s *Setup) {
+		s.Config.NormalizeRewards, s.Optim.CriticWarmupSteps, s.Optim.LRWarmupSteps = true, 10, 3
+	}
 	a := mustPPO(t, setup(change))
 	iterate(t, a, 0, 2)
 	state, err := a.Save()
