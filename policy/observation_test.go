@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// normalizer returns a policy that observes state [2] and goal [1] and normalises.
+func normalizer(t *testing.T) *ActorCritic {
+	cfg := DefaultConfig()
+	cfg.NormalizeObservations, cfg.ObsClip = true, 1.5
+	return newPolicy(t, cfg, env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 2), vector("goal", 1)}, Action: box})
+}
+
+func observed(rows int, state, goal []float32) tensor.Dict {
+	var d tensor.Dict
+	d.Set("goal", tensor.FromF32(goal, rows, 1)) // not in the order of the spec
+	d.Set("state", tensor.FromF32(state, rows, 2))
+	return d
+}
+
+// TestObsStatistics: merged over parts and rounds, mean and variance are those of everything that was observed.
+func TestObsStatistics(t *testing.T) {
+	p := normalizer(t)
+	const rounds, rows = 4, 25
+	var all [3][]float64
+	for r := range rounds {
+		total := make([]float64, p.StatsLen())
+		for part := range 2 { // two replicas
+			x := make([]float64, rows*3)
+			randomize(x, uint64(60+2*r+part))
+			state, goal := make([]float32, rows*2), make([]float32, rows)
+			for i := range rows {
+				state[2*i] = float32(1e4 + x[3*i]) // far from 0
+				state[2*i+1] = float32(float64(r) * x[3*i+1])
+				goal[i] = float32(3 * x[3*i+2])
+				for k, v := range []float32{state[2*i], state[2*i+1], goal[i]} {
+					all[k] = append(all[k], float64(v))
+				}
+			}
+			sums := make([]float64, p.StatsLen())
+			if err := p.AddStats(sums, observed(rows, state, goal)); err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range sums {
+				total[i] += s
+			}
+		}
+		p.MergeStats(total)
+	}
+	mean, variance, count := p.obs.stats()
+	if count[0] != rounds*2*rows {
+		t.Errorf("count %v, want %d", count[0], rounds*2*rows)
+	}
+	for k, x := range all {
+		var m, v float64
+		for _, a := range x {
+			m += a / float64(len(x))
+		}
+		for _, a := range x {
+			v += (a - m) * (a - m) / float64(len(x))
+		}
+		if !near(mean[k], m, 1e-9*math.Abs(m)+1e-12) || !near(variance[k], v, 1e-7*v) { // the first sums are about 0, 1e4 away
+			t.Errorf("element %d: mean %v variance %v, want %v %v", k, mean[k], variance[k], m, v)
+		}
+	}
+}
+
+// TestObsNormalized: rows are (x-mean)/√(var+ε), clipped, in the order of the spec; before anything was observed, clipped only.
+func TestObsNormalized(t *testing.T) {
+	p := normalizer(t)
+	w := p.obs.newWork(2)
+	obs := observed(2, []float32{1, -1, 4, 0}, []float32{-9, 2})
+	rows := func(want ...float32) {
+		t.Helper()
+		x, n, err := p.obs.read(w, obs, 2)
+		if err != nil || n != 2 {
+			t.Fatal(n, err)
+		}
+		for i := range want {
+			if !near(float64(x[i]), float64(want[i]), 1e-6) {
+				t.Fatalf("rows %v, want %v", x, want)
+			}
+		}
+	}
+	rows(1, -1, -1.5, 1.5, 0, 1.5)
+	mean, variance, _ := p.obs.stats()
+	copy(mean, []float64{2, -1, 0})
+	copy(variance, []float64{4, 1, 100})
+	rows(-0.5, 0, -0.9, 1, 1, 0.2)
+}
+
+// TestObsStatisticsAreFrozen: neither acting nor learning moves them.
+func TestObsStatisticsAreFrozen(t *testing.T) {
+	p := normalizer(t)
+	obs, noise := batch(p, 3)
+	w := p.NewWork(3)
+	act := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
+	must[Eval](t)(p.Evaluate(w, obs, act.Action))
+	if err := p.Backward(w, Grad{LogProb: act.LogProb}, nil); err != nil {
+		t.Fatal(err)
+	}
+	mean, variance, count := p.obs.stats()
+	if mean[0] != 0 || variance[0] != 1 || count[0] != 0 {
+		t.Errorf("mean %v, variance %v, count %v", mean, variance, count)
+	}
+}
+
+// TestOneObservationIsNotCopied: what needs no change is read where it lies.
+func TestOneObservationIsNotCopied(t *testing.T) {
+	p := newPolicy(t, DefaultConfig(), env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete})
+	obs, _ := batch(p, 2)
+	x, _, err := p.obs.read(p.obs.newWork(2), obs, 2)
+	if err != nil || &x[0] != &obs.Must("state").F32()[0] {
+		t.Errorf("copied (%v)", err)
+	}
+	if p.StatsLen() != 0 {
+		t.Errorf("StatsLen %d without normalisation", p.StatsLen())
+	}
+}
