@@ -16,7 +16,7 @@ const (
 	opScale
 )
 
-// Tanh sets dst to tanh x, within 2 ulp. dst may be x.
+// Tanh sets dst to tanh x, within 1.5 ulp. dst may be x.
 func Tanh[T Float](dst, x []T) {
 	checkSame("tanh", "x", len(x), len(dst))
 	tanh(best, dst, x)
@@ -85,7 +85,7 @@ func reluGrad[T Float](lv level, dx, dy, y []T) {
 	}
 }
 
-// Exp sets dst to e^x, within 2 ulp, subnormal results included. dst may be x.
+// Exp sets dst to e^x, within 1 ulp, subnormal results included. dst may be x.
 func Exp[T Float](dst, x []T) {
 	checkSame("exp", "x", len(x), len(dst))
 	exp(best, dst, x)
@@ -100,7 +100,7 @@ func exp[T Float](lv level, dst, x []T) {
 	}
 }
 
-// Log sets dst to the natural logarithm of x, within 2 ulp: -Inf of 0, NaN below. dst may be x.
+// Log sets dst to the natural logarithm of x, within 1 ulp: -Inf of 0, NaN below. dst may be x.
 func Log[T Float](dst, x []T) {
 	checkSame("log", "x", len(x), len(dst))
 	log(best, dst, x)

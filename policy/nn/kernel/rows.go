@@ -1,7 +1,5 @@
 package kernel
 
-import "math"
-
 // ColSum adds up the rows of A [m,n] in order: dst [n] = Σ_i A[i,:], added to dst with acc.
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
@@ -22,9 +20,17 @@ func Transpose[T Float](dst, a []T, m, n int) {
 }
 
 func transpose[T Float](lv level, dst, a []T, m, n int) {
+	var rows, columns int // of whole blocks, which vector code moves
+	if isFloat32[T]() && lv != portable {
+		rows, columns = transposeSIMD(float32s(dst), float32s(a), m, n)
+	}
 	for i := range m {
-		for j, v := range a[i*n : (i+1)*n] {
-			dst[j*m+i] = v
+		first := columns
+		if i >= rows {
+			first = 0
+		}
+		for j := first; j < n; j++ {
+			dst[j*m+i] = a[i*n+j]
 		}
 	}
 }
@@ -49,22 +55,51 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
 	checkLen("log softmax", "x", len(x), m, n)
-	for i := range m {
-		logSoftmaxRow(dst[i*n:(i+1)*n], x[i*n:(i+1)*n])
+	logSoftmax(best, dst, x, m, n)
+}
+
+// logSoftmax takes so many elements at a time that exponentials and logarithms come in vectors.
+func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
+	if n == 0 {
+		return
+	}
+	const held = 128
+	var exps, sums [held]T
+	rows := max(1, held/n)
+	for i := 0; i < m; i += rows {
+		block := dst[i*n : min(i+rows, m)*n]
+		count := len(block) / n
+		for r := range count {
+			shiftRow(block[r*n:(r+1)*n], x[(i+r)*n:(i+r+1)*n])
+		}
+		clear(sums[:count])
+		for lo := 0; lo < len(block); lo += held { // more than once only where one row is longer
+			part := block[lo:min(lo+held, len(block))]
+			exp(lv, exps[:len(part)], part)
+			width := min(n, len(part))
+			for r := range len(part) / width {
+				for _, e := range exps[r*width : (r+1)*width] {
+					sums[r] += e
+				}
+			}
+		}
+		log(lv, sums[:count], sums[:count])
+		for r := range count {
+			row := block[r*n : (r+1)*n]
+			for j := range row {
+				row[j] -= sums[r]
+			}
+		}
 	}
 }
 
-func logSoftmaxRow[T Float](dst, x []T) {
+// shiftRow sets dst to x less its largest element.
+func shiftRow[T Float](dst, x []T) {
 	top := x[0]
 	for _, v := range x[1:] {
 		top = max(top, v)
 	}
-	var sum float64
-	for _, v := range x {
-		sum += math.Exp(float64(v - top))
-	}
-	log := T(math.Log(sum))
 	for j, v := range x {
-		dst[j] = v - top - log
+		dst[j] = v - top
 	}
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -66,32 +67,41 @@ func TestNormalize(t *testing.T) {
 
 func TestLogSoftmax(t *testing.T) {
 	inf := float32(math.Inf(1))
-	for _, row := range [][]float32{{0}, {1, 2}, {-3, 0.5, 7, 7}, {1000, 1001, 999}, {-1000, -1001}, {0, -inf}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}} {
-		n := len(row)
-		x := append(append([]float32(nil), row...), row...)
-		LogSoftmax(x, x, 2, n)
-		sum := 0.0
-		for _, v := range row {
-			sum += math.Exp(float64(v) - float64(row[n-1]))
-		}
-		for j, v := range row {
-			want := float64(v) - float64(row[n-1]) - math.Log(sum)
-			if row[n-1] == -inf {
-				want = float64(v)
-			}
-			if d := math.Abs(float64(x[j]) - want); d > 1e-6*(1+math.Abs(want)) {
-				t.Errorf("log softmax of %v: [%d] = %v, want %v", row, j, x[j], want)
-			}
-		}
-		sameBits(t, "second row", x[n:], x[:n])
+	rows := [][]float32{
+		{0}, {1, 2}, {-3, 0.5, 7, 7}, {1000, 1001, 999}, {-1000, -1001}, {0, -inf}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18},
+		randomN(127, 1), randomN(129, 2), randomN(1000, 3),
 	}
-	x := []float32{1, float32(math.NaN()), 2}
-	LogSoftmax(x, x, 1, 3)
-	for j, v := range x {
-		if v == v {
-			t.Errorf("log softmax of a row with NaN: [%d] = %v", j, v)
+	eachLevel(t, func(t *testing.T, lv level) {
+		for _, row := range rows {
+			n, top, sum := len(row), slices.Max(row), 0.0
+			for _, v := range row {
+				sum += math.Exp(float64(v) - float64(top))
+			}
+			for m := range 70 {
+				g := newGuarded(m*n, m%5)
+				for i := range m {
+					copy(g.x[i*n:], row)
+				}
+				logSoftmax(lv, g.x, g.x, m, n)
+				what := fmt.Sprintf("log softmax of %d rows of %d", m, n)
+				g.check(t, what)
+				for i, got := range g.x {
+					want := float64(row[i%n]) - float64(top) - math.Log(sum)
+					if d := math.Abs(float64(got) - want); d > 1e-6*(1+math.Abs(want)) {
+						t.Fatalf("%s: [%d] = %v, want %v", what, i, got, want)
+					}
+					sameBits(t, what, g.x[i:i+1], g.x[i%n:i%n+1])
+				}
+			}
 		}
-	}
+		x := []float32{1, float32(math.NaN()), 2}
+		logSoftmax(lv, x, x, 1, 3)
+		for j, v := range x {
+			if v == v {
+				t.Errorf("log softmax of a row with NaN: [%d] = %v", j, v)
+			}
+		}
+	})
 }
 
 func TestRowsLengths(t *testing.T) {

@@ -1,3 +1,5 @@
+//go:build !amd64
+
 package kernel
 
 const best = portable
@@ -10,3 +12,4 @@ func productSIMD(level, []float32, []float32, matrix[float32], start[float32], i
 func mapSIMD(level, op, []float32, []float32, []float32, float32)       { panic(noSIMD) }
 func adamSIMD(level, []float32, []float32, []float32, []float32, *adam) { panic(noSIMD) }
 func sumSqSIMD(level, *[sumLanes]float64, []float32)                    { panic(noSIMD) }
+func transposeSIMD([]float32, []float32, int, int) (rows, columns int)  { panic(noSIMD) }

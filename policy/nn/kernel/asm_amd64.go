@@ -1,0 +1,81 @@
+package kernel
+
+// The kernels of the generated assembly, named by the width of their vectors in bits.
+
+//go:noescape
+func panel512x1(p *panel)
+
+//go:noescape
+func panel512x2(p *panel)
+
+//go:noescape
+func panel512x4(p *panel)
+
+//go:noescape
+func panel256x1(p *panel)
+
+//go:noescape
+func panel256x2(p *panel)
+
+//go:noescape
+func tanh256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func tanhGrad256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func relu256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func reluGrad256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func exp256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func log256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func axpy256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func scale256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func adam256(p, grad, m, v *float32, n int, c *adam)
+
+//go:noescape
+func sumSq256(lanes *[16]float64, x *float32, n int)
+
+//go:noescape
+func tanh512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func tanhGrad512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func relu512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func reluGrad512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func exp512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func log512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func axpy512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func scale512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func adam512(p, grad, m, v *float32, n int, c *adam)
+
+//go:noescape
+func sumSq512(lanes *[16]float64, x *float32, n int)
+
+//go:noescape
+func transpose8(dst, a *float32, dstStep, aStep, blocks int)

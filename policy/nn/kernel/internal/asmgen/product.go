@@ -1,0 +1,172 @@
+package main
+
+import "fmt"
+
+// tiles are the register tiles of the products: columns in vectors, and the most rows that leave registers for a row of B and one
+// element of A. Enough sums run side by side (8 and more) to hide the latency of a multiply-add.
+var tiles = map[string][]struct{ vectors, rows int }{
+	"256": {{1, 8}, {2, 6}},
+	"512": {{1, 8}, {2, 8}, {4, 6}},
+}
+
+// products writes func panel<width>x<vectors>(p *panel): see type panel. Rows are done in tiles; the rows that remain at the end
+// are a smaller tile. In it, for each k: one row of B is loaded, each element of A is broadcast and multiplied into its row's sums.
+func products() []byte {
+	a := newFile()
+	for _, w := range widths {
+		for _, t := range tiles[w.name] {
+			a.panel(w, t.vectors, t.rows)
+		}
+	}
+	return a.Bytes()
+}
+
+// Registers of a panel. SI, DI and R8 stand at the tile's first row of A, C and what the sums begin with.
+const (
+	args, rowsLeft          = "R13", "BX"
+	aTile, cTile, startTile = "SI", "DI", "R8"
+	aStep, aStep3           = "R10", "R14" // bytes from row to row, and three times that
+	aCol, bStep             = "R11", "R12" // bytes from one k to the next
+	aLow, aHigh             = "AX", "R15"  // at column k of the tile's rows 0 and 4
+	bRow, kLeft             = "DX", "CX"
+	step                    = "R9"
+)
+
+func field(name string) string { return fmt.Sprintf("panel_%s(%s)", name, args) }
+
+func (a *asm) panel(w width, vectors, most int) {
+	name := fmt.Sprintf("panel%sx%d", w.name, vectors)
+	a.function(name, name+"(p *panel)", 8)
+	a.op("MOVQ", "p+0(FP)", args)
+	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft}, {"aStep", aStep}, {"aCol", aCol}, {"bStep", bStep}} {
+		a.op("MOVQ", field(load[0]), load[1])
+	}
+	a.op("LEAQ", fmt.Sprintf("(%s)(%s*2)", aStep, aStep), aStep3)
+	if w.masks() {
+		a.op("KMOVW", field("mask512"), "K1")
+	} else {
+		a.op("VMOVDQU", field("mask256"), w.last())
+	}
+	for rows := most; rows >= 1; rows-- { // the largest tile as often as it fits, then the one that fits exactly
+		tile := fmt.Sprintf("rows%d", rows)
+		a.label(tile)
+		a.op("CMPQ", rowsLeft, fmt.Sprintf("$%d", rows))
+		if rows > 1 {
+			a.op("JLT", fmt.Sprintf("rows%d", rows-1))
+		} else {
+			a.op("JLT", "done")
+		}
+		a.tile(w, vectors, rows)
+		if rows == most {
+			a.op("JMP", tile)
+		} else {
+			a.op("JMP", "done")
+		}
+	}
+	a.label("done")
+	a.ret()
+}
+
+// tile adds rows × vectors sums over all of k, and moves on to the rows below.
+func (a *asm) tile(w width, vectors, rows int) {
+	sum := func(r, j int) string { return w.v(r*vectors + j) }
+	b := func(j int) string { return w.v(rows*vectors + j) }
+	element := w.v(rows*vectors + vectors)
+
+	a.op("MOVQ", field("startStep"), step)
+	for r := range rows {
+		for j := range vectors {
+			a.loadColumns(w, startTile, j, vectors, sum(r, j))
+		}
+		a.op("ADDQ", step, startTile)
+	}
+	a.op("MOVQ", field("b"), bRow)
+	a.op("MOVQ", aTile, aLow)
+	if rows > 4 {
+		a.op("LEAQ", fmt.Sprintf("(%s)(%s*4)", aTile, aStep), aHigh)
+	}
+	loop, end := fmt.Sprintf("k%d", rows), fmt.Sprintf("store%d", rows)
+	a.op("MOVQ", field("k"), kLeft)
+	a.op("TESTQ", kLeft, kLeft)
+	a.op("JZ", end)
+
+	a.label(loop)
+	for j := range vectors {
+		a.loadColumns(w, bRow, j, vectors, b(j))
+	}
+	for r := range rows {
+		base := aLow
+		if r >= 4 {
+			base = aHigh
+		}
+		a.op("VBROADCASTSS", [...]string{
+			fmt.Sprintf("(%s)", base), fmt.Sprintf("(%s)(%s*1)", base, aStep),
+			fmt.Sprintf("(%s)(%s*2)", base, aStep), fmt.Sprintf("(%s)(%s*1)", base, aStep3)}[r%4], element)
+		for j := range vectors {
+			a.op("VFMADD231PS", b(j), element, sum(r, j))
+		}
+	}
+	a.op("ADDQ", aCol, aLow)
+	if rows > 4 {
+		a.op("ADDQ", aCol, aHigh)
+	}
+	a.op("ADDQ", bStep, bRow)
+	a.op("DECQ", kLeft)
+	a.op("JNZ", loop)
+
+	a.label(end)
+	a.op("MOVQ", field("cStep"), step)
+	if w.masks() {
+		a.storeRows(w, vectors, rows, true)
+	} else { // masked stores are slow on some machines: only where the mask has holes
+		part, stored := fmt.Sprintf("part%d", rows), fmt.Sprintf("stored%d", rows)
+		a.op("CMPQ", field("whole"), "$0")
+		a.op("JEQ", part)
+		a.storeRows(w, vectors, rows, false)
+		a.op("JMP", stored)
+		a.label(part)
+		a.storeRows(w, vectors, rows, true)
+		a.label(stored)
+	}
+	for range rows {
+		a.op("ADDQ", aStep, aTile)
+	}
+	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
+}
+
+func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
+	for r := range rows {
+		for j := range vectors {
+			at, sum := offset(j*w.bytes, cTile), w.v(r*vectors+j)
+			switch {
+			case !masked || j < vectors-1:
+				a.op("VMOVUPS", sum, at)
+			case w.masks():
+				a.op("VMOVUPS", sum, "K1", at)
+			default:
+				a.op("VMASKMOVPS", sum, w.last(), at)
+			}
+		}
+		a.op("ADDQ", step, cTile)
+	}
+}
+
+// loadColumns loads vector j of a row; the last one through the mask.
+func (a *asm) loadColumns(w width, base string, j, vectors int, to string) {
+	at := offset(j*w.bytes, base)
+	switch {
+	case j < vectors-1:
+		a.op("VMOVUPS", at, to)
+	case w.masks():
+		a.op("VMOVUPS.Z", at, "K1", to)
+	default:
+		a.op("VMASKMOVPS", at, w.last(), to)
+	}
+}
+
+func offset(n int, base string) string {
+	if n == 0 {
+		return fmt.Sprintf("(%s)", base)
+	}
+	return fmt.Sprintf("%d(%s)", n, base)
+}
