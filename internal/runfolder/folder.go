@@ -1,0 +1,147 @@
+package runfolder
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// A Folder is the folder of a run, locked against other jobs. It is for one process, and not for concurrent use, but for KeepAlive.
+type Folder struct {
+	path string
+	lock *lock
+}
+
+// Open makes the folder path if it is missing, sees that it can be written, and locks it. job is the scheduler's name for this job, ""
+// without one. It returns a *BusyError when another job has the folder.
+func Open(path, job string) (*Folder, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("run folder: %w", err)
+	}
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return nil, fmt.Errorf("run folder %s: %w; choose another with runner.logger.log_path", path, err)
+	}
+	l, err := acquire(path, job)
+	var busy *BusyError
+	if errors.As(err, &busy) {
+		return nil, err
+	} else if err != nil {
+		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path", path, err)
+	}
+	return &Folder{path, l}, nil
+}
+
+// Close gives the folder free.
+func (f *Folder) Close() error { return f.lock.release() }
+
+// Path returns the absolute path.
+func (f *Folder) Path() string { return f.path }
+
+// Metrics returns the path of metrics.jsonl.
+func (f *Folder) Metrics() string { return filepath.Join(f.path, "metrics.jsonl") }
+
+// TensorBoard returns the path of the folder of event files.
+func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboard") }
+
+// Checkpoints returns the path of the folder of checkpoints.
+func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
+
+// RankLog returns the path of the log of rank in the run folder path; any rank may ask.
+func RankLog(path string, rank int) string {
+	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
+}
+
+// MaxRankLogs is the largest number of ranks of which every one has a log.
+const MaxRankLogs = 64
+
+// SetAside moves all that earlier runs left into a new folder earlier-N, and returns its path; "" when there was nothing. A run that is
+// not resumed does this before it writes.
+func (f *Folder) SetAside() (string, error) {
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return "", fmt.Errorf("run folder: %w", err)
+	}
+	next := 1
+	var names []string
+	for _, e := range entries {
+		var n int
+		if k, _ := fmt.Sscanf(e.Name(), "earlier-%d", &n); k == 1 {
+			next = max(next, n+1)
+		} else if e.Name() != lockFile && e.Name() != claimFile {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	to := filepath.Join(f.path, fmt.Sprintf("earlier-%d", next))
+	err = os.Mkdir(to, 0o777)
+	for _, name := range names {
+		if err == nil {
+			err = os.Rename(filepath.Join(f.path, name), filepath.Join(to, name))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("run folder: set aside what an earlier run left: %w", err)
+	}
+	return to, nil
+}
+
+// WriteConfig writes config.yaml.
+func (f *Folder) WriteConfig(resolved []byte) error { return f.write("config.yaml", resolved) }
+
+// A Rank says what a rank is.
+type Rank struct {
+	Rank       int      `json:"rank"`
+	PID        int      `json:"pid"`
+	Host       string   `json:"host"`
+	Components []string `json:"components"`
+}
+
+// WriteRanks writes ranks.jsonl, a line for each rank.
+func (f *Folder) WriteRanks(ranks []Rank) error {
+	var b bytes.Buffer
+	for enc, i := json.NewEncoder(&b), 0; i < len(ranks); i++ {
+		if err := enc.Encode(ranks[i]); err != nil {
+			return fmt.Errorf("run folder: ranks: %w", err)
+		}
+	}
+	return f.write("ranks.jsonl", b.Bytes())
+}
+
+// A Status is the word in STATUS. A run whose STATUS says running, but which holds no lock, was killed.
+type Status string
+
+const (
+	Running      Status = "running"
+	Done         Status = "done"
+	Failed       Status = "failed"
+	Checkpointed Status = "checkpointed" // on request; resume to go on
+	Interrupted  Status = "interrupted"  // by INT or TERM
+)
+
+// SetStatus writes STATUS.
+func (f *Folder) SetStatus(s Status) error { return f.write("STATUS", []byte(s+"\n")) }
+
+// Status returns the word in STATUS, "" when there is none.
+func (f *Folder) Status() (Status, error) {
+	b, err := os.ReadFile(filepath.Join(f.path, "STATUS"))
+	if err != nil && !os.IsNotExist(err) {
+		return "", fmt.Errorf("run folder: %w", err)
+	}
+	return Status(strings.TrimSpace(string(b))), nil
+}
+
+func (f *Folder) write(name string, data []byte) error {
+	if err := durable.WriteFile(filepath.Join(f.path, name), data); err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package runfolder
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	lockFile  = "lock"
+	claimFile = "lock.claim"
+
+	// beat is how often a job renews its lock, and stale after how long without that it counts as gone.
+	beat  = 15 * time.Second
+	stale = 60 * time.Second
+)
+
+// An Owner is the job that has a folder. Its file's modification time is its heartbeat, compared with that of another new file in the
+// same folder: one clock, the file system's, tells both.
+type Owner struct {
+	Host    string    `json:"host"`
+	PID     int       `json:"pid"`
+	PIDs    string    `json:"pids"`          // which PIDs: those of the host, or of a container on it
+	Job     string    `json:"job,omitempty"` // the scheduler's name for it
+	Started time.Time `json:"started"`
+}
+
+// self describes this process.
+func self(job string) (Owner, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return Owner{}, err
+	}
+	pids, _ := os.Readlink("/proc/self/ns/pid") // "" where there are no containers
+	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second)}, nil
+}
+
+// died reports whether self sees by its PID that o lives no more.
+func (o Owner) died(self Owner) bool {
+	if o.Host != self.Host || o.PIDs != self.PIDs {
+		return false
+	}
+	if o.PID <= 0 || errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
+		return true
+	}
+	// "pid (name) Z …" is a dead process that nobody waited for, as they stay in containers without an init process.
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.PID))
+	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return bytes.HasPrefix(state, []byte("Z"))
+}
+
+// String names the job.
+func (o Owner) String() string {
+	s := fmt.Sprintf("process %d on %s, started %s", o.PID, o.Host, o.Started.Local().Format("2006-01-02 15:04:05"))
+	if o.Job != "" {
+		s = "job " + o.Job + ", " + s
+	}
+	return s
+}
+
+// A BusyError says that another job has the folder.
+type BusyError struct {
+	Folder string
+	Owner  Owner
+	Beat   time.Duration // since its last heartbeat
+}
+
+func (e *BusyError) Error() string {
+	if e.Owner.PID == 0 {
+		return fmt.Sprintf("run folder %s: another job is about to use it", e.Folder)
+	}
+	return fmt.Sprintf("run folder %s: in use by %v (last sign of life %v ago); wait for it, or choose another runner.logger.experiment_name",
+		e.Folder, e.Owner, e.Beat.Round(time.Second))
+}
+
+// A lock is the file lockFile, held by whoever made the file that has the name now. It is not a lock of the operating system, because
+// many a parallel file system has none that reaches other nodes.
+type lock struct {
+	path string
+	file *os.File
+	text []byte
+}
+
+// acquire takes the lock of folder for this process.
+//
+// The lock changes hands only under the claim, a file that is made exclusively and lives for an instant, so two jobs that both find a
+// stale lock cannot both replace it. A claim whose maker died goes stale like a lock.
+func acquire(folder, job string) (*lock, error) {
+	me, err := self(job)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := makeClaim(folder, me, text)
+	if err != nil {
+		return nil, err
+	}
+	l := &lock{filepath.Join(folder, lockFile), claim, text}
+	if err := checkStale(l.path, me, claim); err != nil {
+		return nil, errors.Join(err, claim.Close(), os.Remove(claim.Name()))
+	}
+	err = os.Rename(claim.Name(), l.path)
+	if err == nil {
+		err = l.held() // not if another job took this claim for a stale one
+	}
+	if err != nil {
+		return nil, errors.Join(err, claim.Close())
+	}
+	return l, nil
+}
+
+// makeClaim makes the claim, if need be after removing a stale one.
+func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
+	path := filepath.Join(folder, claimFile)
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil {
+			if _, err := f.Write(text); err != nil {
+				return nil, errors.Join(err, f.Close(), os.Remove(path))
+			}
+			return f, nil
+		}
+		if !os.IsExist(err) {
+			return nil, err
+		}
+		probe, err := os.CreateTemp(folder, ".clock-")
+		if err != nil {
+			return nil, err
+		}
+		err = checkStale(path, me, probe)
+		if err := errors.Join(err, probe.Close(), os.Remove(probe.Name())); err != nil {
+			return nil, err
+		}
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+}
+
+// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can see when now was written: its
+// heartbeat is young, and its process is not known to be dead. Where there is no file, it has none.
+func checkStale(path string, me Owner, now *os.File) error {
+	present, err := now.Stat()
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if os.IsNotExist(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	age := max(0, present.ModTime().Sub(info.ModTime()))
+	if age > stale {
+		return nil
+	}
+	busy := &BusyError{Folder: filepath.Dir(path), Beat: age}
+	if err := json.Unmarshal(text, &busy.Owner); err == nil && busy.Owner.died(me) {
+		return nil
+	}
+	return busy
+}
+
+// errLost is in the error of a lock that is no longer this process's.
+var errLost = errors.New("lock lost")
+
+// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error when the folder is no longer this job's, because
+// its lock was removed or another job took it after a minute without a sign of life, or when there has been no way to renew it for so long.
+func (f *Folder) KeepAlive(ctx context.Context) error {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for renewed := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			err := f.lock.renew()
+			if err == nil {
+				renewed = time.Now()
+			} else if errors.Is(err, errLost) || time.Since(renewed) >= stale {
+				return fmt.Errorf("run folder %s: %w", f.path, err)
+			}
+		}
+	}
+}
+
+// renew writes the file again, which gives it the time of the file system's clock.
+func (l *lock) renew() error {
+	if err := l.held(); err != nil {
+		return err
+	}
+	_, err := l.file.WriteAt(l.text, 0)
+	return err
+}
+
+// held says whether the file with the lock's name is still the one that this process made.
+func (l *lock) held() error {
+	mine, err := l.file.Stat()
+	if err != nil {
+		return err
+	}
+	current, err := os.Stat(l.path)
+	if os.IsNotExist(err) {
+		return fmt.Errorf("%w: the file %s is gone", errLost, lockFile)
+	} else if err != nil {
+		return err
+	}
+	if !os.SameFile(mine, current) {
+		var other Owner
+		if text, err := os.ReadFile(l.path); err == nil && json.Unmarshal(text, &other) == nil {
+			return fmt.Errorf("%w: taken over by %v", errLost, other)
+		}
+		return fmt.Errorf("%w: taken over by another job", errLost)
+	}
+	return nil
+}
+
+func (l *lock) release() error {
+	err := l.held()
+	if err == nil {
+		err = os.Remove(l.path)
+	}
+	if err := errors.Join(err, l.file.Close()); err != nil {
+		return fmt.Errorf("run folder: unlock: %w", err)
+	}
+	return nil
+}
