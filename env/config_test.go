@@ -1,0 +1,135 @@
+package env_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+)
+
+func TestConfigYAML(t *testing.T) {
+	cfg := env.DefaultConfig()
+	text := `
+env_type: maniskill
+init_params: {id: PickCube-v1}
+total_num_envs: 64
+max_steps_per_rollout_epoch: 128
+auto_reset: false
+group_size: 8
+reward_coef: 0.1
+step_delay: 2ms
+`
+	if err := yaml.Unmarshal([]byte(text), &cfg); err != nil {
+		t.Fatal(err)
+	}
+	want := env.DefaultConfig()
+	want.EnvType, want.InitParams.ID, want.TotalNumEnvs, want.MaxStepsPerRolloutEpoch = "maniskill", "PickCube-v1", 64, 128
+	want.AutoReset, want.GroupSize, want.RewardCoef, want.StepDelay = false, 8, 0.1, 2*time.Millisecond
+	if cfg != want {
+		t.Errorf("%+v, want %+v", cfg, want)
+	}
+	if cfg.ID() != "PickCube-v1" {
+		t.Errorf("ID %q", cfg.ID())
+	}
+}
+
+func TestConfigCheck(t *testing.T) {
+	good := env.DefaultConfig()
+	good.EnvType, good.TotalNumEnvs, good.MaxStepsPerRolloutEpoch, good.GroupSize = "CartPole-v1", 8, 16, 4
+	for _, c := range []struct {
+		spoil func(*env.Config)
+		want  string // the keys complained about
+	}{
+		{func(c *env.Config) {}, ""},
+		{func(c *env.Config) { c.EnvType = "" }, "env_type"},
+		{func(c *env.Config) { c.TotalNumEnvs = 0 }, "total_num_envs"},
+		{func(c *env.Config) { c.TotalNumEnvs = 6 }, "total_num_envs"},
+		{func(c *env.Config) { c.RolloutEpoch = 0 }, "rollout_epoch"},
+		{func(c *env.Config) { c.MaxStepsPerRolloutEpoch = -1 }, "max_steps_per_rollout_epoch"},
+		{func(c *env.Config) { c.MaxEpisodeSteps = -1 }, "max_episode_steps"},
+		{func(c *env.Config) { c.GroupSize = 0 }, "group_size"},
+		{func(c *env.Config) { c.RewardCoef = 0 }, "reward_coef"},
+		{func(c *env.Config) { c.RewardClip = -1 }, "reward_clip"},
+		{func(c *env.Config) { c.ActionRepeat = 0; c.FrameStack = 0 }, "action_repeat frame_stack"},
+		{func(c *env.Config) { c.StepDelay = -1 }, "step_delay"},
+	} {
+		cfg := good
+		c.spoil(&cfg)
+		var got []string
+		cfg.Check(func(ok bool, key string, value any, want string) {
+			if !ok {
+				got = append(got, key)
+			}
+		})
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("complaints about %v, want %q", got, c.want)
+		}
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	r := all.Registry()
+	if got := r.Names(); len(got) != 5 || got[0] != "CartPole-v1" {
+		t.Errorf("Names: %v", got)
+	}
+	for _, name := range r.Names() {
+		cfg := env.DefaultConfig()
+		cfg.EnvType = name
+		v, err := r.New(cfg, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Spec().Name != name || v.Len() != 3 || v.Spec().MaxSteps == 0 {
+			t.Errorf("%s: %s of %d, limit %d", name, v.Spec().Name, v.Len(), v.Spec().MaxSteps)
+		}
+		if err := v.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := r.New(env.Config{EnvType: "CartPole-v1"}, 0); err == nil {
+		t.Error("0 environments gave no error")
+	}
+}
+
+func TestRegistryUnknown(t *testing.T) {
+	for name, near := range map[string]string{"cartpole": "CartPole-v1", "Pendulum-v0": "Pendulum-v1", "MountainCarContinous-v0": "MountainCarContinuous-v0", "Zork": ""} {
+		_, err := all.Registry().New(env.Config{EnvType: name}, 1)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		msg := err.Error()
+		if !strings.Contains(msg, fmt.Sprintf("%q", name)) || !strings.Contains(msg, "Known: CartPole-v1, Pendulum-v1, ") {
+			t.Errorf("%s: %s", name, msg)
+		}
+		if hint := near != "" && strings.Contains(msg, "did you mean "+near+"?"); hint != (near != "") || near == "" && strings.Contains(msg, "did you mean") {
+			t.Errorf("%s: %s, want a hint at %q", name, msg, near)
+		}
+	}
+}
+
+func TestRegistryOwnLimit(t *testing.T) {
+	r := env.NewRegistry()
+	sim := &counter{state: make([]float32, 1)}
+	r.Add("Stubborn", func(_ env.Config, n int) (env.Vec, error) { return env.NewEpisodic(sim, env.Config{}), nil })
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.MaxEpisodeSteps = "Stubborn", 9
+	if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), "max_episode_steps 9") || !sim.closed {
+		t.Errorf("a limit that is not taken: %v, closed %v", err, sim.closed)
+	}
+	cfg.MaxEpisodeSteps = 5
+	if _, err := r.New(cfg, 1); err != nil {
+		t.Error(err)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a name twice did not panic")
+		}
+	}()
+	r.Add("Stubborn", nil)
+}

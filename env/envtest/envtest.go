@@ -1,0 +1,594 @@
+// Package envtest checks that a Vec keeps the contract of package env.
+//
+//	envtest.Run(t, func(n int) (env.Vec, error) { return NewMine(cfg, n) }, envtest.Options{})
+//
+// The episodes should be short, by the time limit if by nothing else: the suite wants to see several of them end.
+package envtest
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Options say what a Vec may do differently.
+type Options struct {
+	// ChunkFrames: observations depend on how steps are grouped in chunks, as stacked frames do.
+	ChunkFrames bool
+}
+
+const (
+	envs  = 5
+	steps = 120
+)
+
+// Run checks the Vecs that make makes, n environments each.
+func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
+	s := suite{make: make, opt: opt}
+	t.Run("spec", s.spec)
+	t.Run("seeds", s.seeds)
+	t.Run("rows", s.rows)
+	t.Run("auto reset", s.autoReset)
+	t.Run("done", s.done)
+	t.Run("limit", s.limit)
+	t.Run("chunks", s.chunks)
+	t.Run("save", s.save)
+	t.Run("bad input", s.badInput)
+	t.Run("allocations", s.allocations)
+}
+
+type suite struct {
+	make func(n int) (env.Vec, error)
+	opt  Options
+}
+
+// spec: the description is whole.
+func (s suite) spec(t *testing.T) {
+	r := s.open(t, 2, 1)
+	spec := r.spec
+	if spec.Name == "" || len(spec.Obs) == 0 || r.vec.Len() != 2 {
+		t.Errorf("name %q, %d observations, Len %d of 2", spec.Name, len(spec.Obs), r.vec.Len())
+	}
+	for _, f := range spec.Obs {
+		checkSpace(t, f.Name, f.Space)
+	}
+	checkSpace(t, "action", spec.Action)
+}
+
+func checkSpace(t *testing.T, name string, space env.Space) {
+	t.Helper()
+	switch space.Kind {
+	case env.Box:
+		if len(space.Low) != space.Dim() || len(space.High) != space.Dim() {
+			t.Errorf("%s: %d and %d bounds, want %d", name, len(space.Low), len(space.High), space.Dim())
+			return
+		}
+		for i := range space.Low {
+			if !(space.Low[i] <= space.High[i]) {
+				t.Errorf("%s[%d]: bounds %v, %v", name, i, space.Low[i], space.High[i])
+			}
+		}
+	case env.Discrete, env.MultiDiscrete:
+		if space.DType != tensor.I32 || len(space.Nvec) != space.Dim() {
+			t.Errorf("%s: %v, %d choices, want I32, %d", name, space.DType, len(space.Nvec), space.Dim())
+		}
+	default:
+		t.Errorf("%s: kind %d", name, space.Kind)
+	}
+}
+
+// seeds: equal seeds give equal states, in any place, and only where the mask says.
+func (s suite) seeds(t *testing.T) {
+	a, b := s.open(t, envs, 1), s.open(t, envs, 1)
+	same := []uint64{7, 8, 7, 9, 7}
+	a.reset(nil, same)
+	b.reset(nil, same)
+	a.equal("equal seeds", a.obs(), b.obs())
+	for n, seed := range same {
+		if equal := bytes.Equal(row(a.obs(), n), row(a.obs(), 0)); equal != (seed == 7) {
+			t.Errorf("environments 0 and %d with seeds 7 and %d: equal observations: %v", n, seed, equal)
+		}
+	}
+	before := clone(a.obs())
+	a.reset([]bool{false, true, false, true, false}, []uint64{0, 7, 0, 8, 0})
+	for n, from := range []int{0, 0, 2, 1, 4} {
+		if !bytes.Equal(row(a.obs(), n), row(before, from)) {
+			t.Errorf("masked reset: environment %d is not what its seed says", n)
+		}
+	}
+}
+
+// rows: an environment sees the same alone and among others.
+func (s suite) rows(t *testing.T) {
+	all := s.open(t, envs, 1)
+	all.resetAll()
+	var alone [envs]*rollout
+	for n := range alone {
+		alone[n] = s.open(t, 1, 1)
+		alone[n].first = n
+		alone[n].resetAll()
+	}
+	for k := range steps {
+		all.step(k, true)
+		for n, r := range alone {
+			r.step(k, true)
+			all.equalRow("alone and among others", n, r, 0)
+		}
+	}
+	all.wantEnds()
+}
+
+// autoReset: a step with seeds is a step without, then a reset of what ended.
+func (s suite) autoReset(t *testing.T) {
+	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
+	auto.resetAll()
+	manual.resetAll()
+	for k := range steps {
+		kept := clone(dictOf(auto.out.FinalObs))
+		auto.step(k, true)
+		manual.step(k, false)
+		auto.equalOutcome("with and without seeds", manual)
+		for n, ended := range auto.ended {
+			want := kept
+			if ended {
+				want = manual.obs()
+			}
+			if !bytes.Equal(row(dictOf(auto.out.FinalObs), n), row(want, n)) {
+				t.Fatalf("step %d: FinalObs of environment %d, whose episode ended: %v", k, n, ended)
+			}
+		}
+		manual.reset(manual.ended, manual.seeds())
+		auto.equal("Obs after the reset", auto.obs(), manual.obs())
+	}
+	auto.wantEnds()
+}
+
+// done: without seeds an environment stays where its episode ended.
+func (s suite) done(t *testing.T) {
+	r := s.open(t, envs, 1)
+	r.resetAll()
+	for k := range steps {
+		before, over := clone(r.obs()), slices.Clone(r.over)
+		flags := clone([]tensor.Tensor{r.out.Terminated, r.out.Truncated})
+		r.step(k, false)
+		for n := range over {
+			still := bytes.Equal(row(r.obs(), n), row(before, n)) && r.out.Reward.F32()[n] == 0 &&
+				bytes.Equal(row([]tensor.Tensor{r.out.Terminated, r.out.Truncated}, n), row(flags, n))
+			if over[n] && !still {
+				t.Fatalf("step %d: environment %d is done, but it moved, had a reward or other flags", k, n)
+			}
+		}
+	}
+	r.wantEnds()
+}
+
+// limit: an episode ends after MaxSteps at the latest, and is truncated only then.
+func (s suite) limit(t *testing.T) {
+	r := s.open(t, envs, 1)
+	if r.spec.MaxSteps == 0 {
+		t.Skip("no time limit")
+	}
+	r.resetAll()
+	var length [envs]int
+	for k := range steps {
+		r.step(k, true)
+		for n := range length {
+			length[n]++
+			truncated, last := r.out.Truncated.U8()[n] != 0, length[n] == r.spec.MaxSteps
+			if truncated && !last || last && !r.ended[n] {
+				t.Fatalf("step %d: environment %d after %d of %d steps: truncated %v, ended %v", k, n, length[n], r.spec.MaxSteps, truncated, r.ended[n])
+			}
+			if r.ended[n] {
+				length[n] = 0
+			}
+		}
+	}
+}
+
+// chunks: K actions at once are K steps, up to the end of the episode.
+func (s suite) chunks(t *testing.T) {
+	const chunk = 3
+	r, single := s.open(t, envs, chunk), s.open(t, envs, 1)
+	r.resetAll()
+	single.resetAll()
+	ended := 0
+	for k := range steps / chunk {
+		r.step(k, true)
+		mask := make([]bool, envs)
+		last := make([]float32, envs*len(r.spec.Info))
+		for j := range chunk {
+			single.step(k*chunk+j, false)
+			for n := range envs {
+				i := n*chunk + j
+				if mask[n] {
+					if r.out.Reward.F32()[i] != 0 || r.out.Terminated.U8()[i]|r.out.Truncated.U8()[i] != 0 {
+						t.Fatalf("chunk %d: environment %d has a reward or flags after its end", k, n)
+					}
+					continue
+				}
+				if got, want := r.out.Reward.F32()[i], single.out.Reward.F32()[n]; got != want {
+					t.Fatalf("chunk %d: environment %d: reward %d is %v, want %v", k, n, j, got, want)
+				}
+				if r.out.Terminated.U8()[i] != single.out.Terminated.U8()[n] || r.out.Truncated.U8()[i] != single.out.Truncated.U8()[n] {
+					t.Fatalf("chunk %d: environment %d: flags %d differ from those of single steps", k, n, j)
+				}
+				info := single.out.Info.F32()
+				for c, name := range r.spec.Info {
+					if name == env.TaskReward {
+						last[n*len(r.spec.Info)+c] += info[n*len(r.spec.Info)+c]
+					} else {
+						last[n*len(r.spec.Info)+c] = info[n*len(r.spec.Info)+c]
+					}
+				}
+				if _, mask[n] = single.out.Took(n); mask[n] {
+					ended++
+				}
+			}
+		}
+		for i, want := range last {
+			if got := r.out.Info.F32()[i]; math.Abs(float64(got-want)) > 1e-5*math.Abs(float64(want)) {
+				t.Fatalf("chunk %d: Info of environment %d is %v, want that of the last step %v", k, i/len(r.spec.Info), got, want)
+			}
+		}
+		if !s.opt.ChunkFrames {
+			for n, m := range mask {
+				if m && !bytes.Equal(row(dictOf(r.out.FinalObs), n), row(single.obs(), n)) {
+					t.Fatalf("chunk %d: FinalObs of environment %d", k, n)
+				}
+			}
+		}
+		single.reset(mask, single.seeds())
+		if !s.opt.ChunkFrames {
+			r.equal("after a chunk", r.obs(), single.obs())
+		}
+	}
+	if ended == 0 {
+		t.Errorf("no episode ended in %d steps", steps)
+	}
+}
+
+// save: a Vec that loads what another saved goes on like it, with fewer environments too; the saved state is a copy.
+func (s suite) save(t *testing.T) {
+	r := s.open(t, envs, 1)
+	r.resetAll()
+	k := 0
+	for ; k < steps/2; k++ {
+		r.step(k, k%8 != 0) // some are done for good
+	}
+	state, err := env.Save(r.vec)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	again, whole, part := s.open(t, envs, 1), s.open(t, envs, 1), s.open(t, 2, 1)
+	again.follow(r, 0)
+	whole.follow(r, 0)
+	part.follow(r, 2)
+	if err := env.Load(part.vec, state); err == nil {
+		t.Error("2 environments loaded the state of 5")
+	}
+	for range 3 { // to see whether state is a copy
+		r.step(k, true)
+		k++
+	}
+	for _, load := range []struct {
+		into  *rollout
+		state tensor.Dict
+	}{{again, state}, {whole, state}, {part, state.Slice(2, 4)}} {
+		if err := env.Load(load.into.vec, load.state); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k = steps / 2; k < steps; k++ {
+		again.step(k, true)
+		whole.step(k, true)
+		part.step(k, true)
+		again.equal("loaded twice", again.obs(), whole.obs())
+		for n := range 2 {
+			whole.equalRow("loaded rows", n+2, part, n)
+		}
+		if k == steps/2+2 {
+			whole.equal("saved and gone on", whole.obs(), r.obs())
+			whole.equalOutcome("saved and gone on", r)
+		}
+	}
+}
+
+// badInput: an action that is none gives an error that says where and what, and nothing happens.
+func (s suite) badInput(t *testing.T) {
+	r, untouched := s.open(t, envs, 1), s.open(t, envs, 1)
+	r.act(0)
+	if err := r.vec.Step(r.action, nil, r.out); err == nil {
+		t.Error("a step before the first reset gave no error")
+	}
+	r.resetAll()
+	untouched.resetAll()
+	r.step(0, true)
+	untouched.step(0, true)
+	a := r.action.Must("action")
+	at := 3 * r.spec.Action.Dim()
+	switch a.DType() {
+	case tensor.F32:
+		good := a.F32()[at]
+		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+			a.F32()[at] = bad
+			r.wantError("3")
+		}
+		a.F32()[at] = good
+	case tensor.I32:
+		good := a.I32()[at]
+		for _, bad := range []int32{-1, int32(r.spec.Action.Nvec[0])} {
+			a.I32()[at] = bad
+			r.wantError("3")
+		}
+		a.I32()[at] = good
+	}
+	if err := r.vec.Step(tensor.Dict{}, r.seeds(), r.out); err == nil {
+		t.Error("a step without an action gave no error")
+	}
+	if err := r.vec.Step(r.action, []uint64{1}, r.out); err == nil {
+		t.Error("a step with one seed for five environments gave no error")
+	}
+	narrow := r.spec.NewStep(envs-1, 1)
+	if err := r.vec.Step(r.action, r.seeds(), narrow); err == nil {
+		t.Error("a step into buffers for fewer environments gave no error")
+	}
+	if err := r.vec.Reset(nil, r.seeds(), narrow); err == nil {
+		t.Error("a reset into buffers for fewer environments gave no error")
+	}
+	r.step(1, true)
+	untouched.step(1, true)
+	r.equal("after bad input", r.obs(), untouched.obs())
+	r.equalOutcome("after bad input", untouched)
+}
+
+func (r *rollout) wantError(naming string) {
+	r.t.Helper()
+	err := r.vec.Step(r.action, r.seeds(), r.out)
+	if err == nil || !strings.Contains(err.Error(), naming) {
+		r.t.Errorf("bad action of environment %s: error %v", naming, err)
+	}
+}
+
+// allocations: none in a step, resets included.
+func (s suite) allocations(t *testing.T) {
+	for _, chunk := range []int{1, 2} {
+		r := s.open(t, envs, chunk)
+		r.resetAll()
+		r.step(0, true)
+		seeds := r.seeds()
+		if n := testing.AllocsPerRun(steps, func() {
+			if err := r.vec.Step(r.action, seeds, r.out); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%v allocations per step with chunks of %d", n, chunk)
+		}
+	}
+}
+
+// A rollout steps a Vec with actions and seeds that depend on the environment and on time alone.
+type rollout struct {
+	t       *testing.T
+	vec     env.Vec
+	spec    env.Spec
+	first   int // environment 0 takes the actions and seeds of this one
+	chunk   int
+	action  tensor.Dict
+	out     *env.Step
+	guards  [][]byte
+	episode []uint64 // number of each environment's next episode
+	over    []bool   // its episode is done, and it stays so
+	ended   []bool   // the last step ended its episode
+	ends    int      // episodes that ended
+}
+
+func (s suite) open(t *testing.T, n, chunk int) *rollout {
+	t.Helper()
+	vec, err := s.make(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := vec.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r := &rollout{t: t, vec: vec, spec: vec.Spec(), chunk: chunk, episode: make([]uint64, n), over: make([]bool, n), ended: make([]bool, n)}
+	r.action.Set("action", tensor.New(r.spec.Action.DType, n, chunk, r.spec.Action.Dim()))
+	r.out = r.spec.NewStep(n, chunk)
+	for _, d := range []tensor.Dict{r.out.Obs, r.out.FinalObs} {
+		for i := range d.Len() {
+			name, t := d.Entry(i)
+			d.Set(name, r.guard(t))
+		}
+	}
+	r.out.Reward, r.out.Terminated, r.out.Truncated = r.guard(r.out.Reward), r.guard(r.out.Terminated), r.guard(r.out.Truncated)
+	if len(r.spec.Info) > 0 {
+		r.out.Info = r.guard(r.out.Info)
+	}
+	return r
+}
+
+// guard returns a tensor like t between two strips of bytes that nobody may write.
+func (r *rollout) guard(t tensor.Tensor) tensor.Tensor {
+	const strip, fill = tensor.Align, 0xA5
+	size := t.Len() * t.DType().Size()
+	mem := tensor.New(tensor.U8, size+2*strip).Bytes()
+	for _, g := range [][]byte{mem[:strip], mem[strip+size:]} {
+		for i := range g {
+			g[i] = fill
+		}
+		r.guards = append(r.guards, g)
+	}
+	return tensor.Of(mem[strip:strip+size], t.DType(), t.Shape()...)
+}
+
+func (r *rollout) checkGuards() {
+	r.t.Helper()
+	for _, g := range r.guards {
+		for _, b := range g {
+			if b != 0xA5 {
+				r.t.Fatal("wrote outside the buffers")
+			}
+		}
+	}
+}
+
+// follow makes environment 0 of r the environment first of other, at its point of time.
+func (r *rollout) follow(other *rollout, first int) {
+	r.first = other.first + first
+	copy(r.episode, other.episode[first:])
+	copy(r.over, other.over[first:])
+}
+
+func (r *rollout) seeds() []uint64 {
+	seeds := make([]uint64, len(r.episode))
+	for n, e := range r.episode {
+		seeds[n] = uint64(r.first+n)<<32 | e
+	}
+	return seeds
+}
+
+func (r *rollout) reset(mask []bool, seeds []uint64) {
+	r.t.Helper()
+	if err := r.vec.Reset(mask, seeds, r.out); err != nil {
+		r.t.Fatal(err)
+	}
+	r.checkGuards()
+	for n := range r.episode {
+		if mask == nil || mask[n] {
+			r.episode[n]++
+			r.over[n] = false
+		}
+	}
+}
+
+func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
+
+// act draws the actions of step k: those of a chunk are the actions of steps k·chunk, k·chunk+1, ….
+func (r *rollout) act(k int) {
+	a, dim := r.action.Must("action"), r.spec.Action.Dim()
+	for n := range r.vec.Len() {
+		for j := range r.chunk {
+			s := philox.New(1, philox.Action, uint64(r.first+n), uint64(k*r.chunk+j))
+			for i := range dim {
+				at := (n*r.chunk+j)*dim + i
+				if a.DType() == tensor.I32 {
+					a.I32()[at] = int32(s.IntN(r.spec.Action.Nvec[i]))
+				} else {
+					lo, hi := max(r.spec.Action.Low[i], -10), min(r.spec.Action.High[i], 10)
+					a.F32()[at] = float32(1.2 * s.Uniform(float64(lo), float64(hi))) // some are to be clipped
+				}
+			}
+		}
+	}
+}
+
+func (r *rollout) step(k int, auto bool) {
+	r.t.Helper()
+	r.act(k)
+	var seeds []uint64
+	if auto {
+		seeds = r.seeds()
+	}
+	if err := r.vec.Step(r.action, seeds, r.out); err != nil {
+		r.t.Fatal(err)
+	}
+	r.checkGuards()
+	for n := range r.ended {
+		_, ended := r.out.Took(n)
+		r.ended[n] = ended && !r.over[n]
+		if r.ended[n] {
+			r.ends++
+			r.over[n] = !auto
+			if auto {
+				r.episode[n]++
+			}
+		}
+	}
+	for _, t := range append(r.obs(), r.out.Reward) {
+		if t.DType() == tensor.F32 {
+			for i, x := range t.F32() {
+				if x-x != 0 {
+					r.t.Fatalf("step %d: element %d of %v is %v", k, i, t, x)
+				}
+			}
+		}
+	}
+}
+
+func (r *rollout) wantEnds() {
+	r.t.Helper()
+	if r.ends < 2 {
+		r.t.Errorf("%d episodes ended in %d steps of %d environments: too few to check their ends", r.ends, steps, envs)
+	}
+}
+
+func (r *rollout) obs() []tensor.Tensor { return dictOf(r.out.Obs) }
+
+func (r *rollout) outcome() []tensor.Tensor {
+	ts := []tensor.Tensor{r.out.Reward, r.out.Terminated, r.out.Truncated}
+	if len(r.spec.Info) > 0 {
+		ts = append(ts, r.out.Info)
+	}
+	return ts
+}
+
+func (r *rollout) equal(what string, got, want []tensor.Tensor) {
+	r.t.Helper()
+	for i := range got {
+		if !bytes.Equal(got[i].Bytes(), want[i].Bytes()) {
+			r.t.Fatalf("%s: %v differ", what, got[i])
+		}
+	}
+}
+
+func (r *rollout) equalOutcome(what string, other *rollout) {
+	r.t.Helper()
+	r.equal(what, r.outcome(), other.outcome())
+}
+
+func (r *rollout) equalRow(what string, n int, other *rollout, m int) {
+	r.t.Helper()
+	if !bytes.Equal(row(r.obs(), n), row(other.obs(), m)) || !bytes.Equal(row(r.outcome(), n), row(other.outcome(), m)) {
+		r.t.Fatalf("%s: environment %d differs", what, n)
+	}
+	if r.ended[n] && !bytes.Equal(row(dictOf(r.out.FinalObs), n), row(dictOf(other.out.FinalObs), m)) {
+		r.t.Fatalf("%s: FinalObs of environment %d differs", what, n)
+	}
+}
+
+func dictOf(d tensor.Dict) []tensor.Tensor {
+	var ts []tensor.Tensor
+	for i := range d.Len() {
+		_, t := d.Entry(i)
+		ts = append(ts, t)
+	}
+	return ts
+}
+
+func clone(ts []tensor.Tensor) []tensor.Tensor {
+	c := make([]tensor.Tensor, len(ts))
+	for i, t := range ts {
+		c[i] = t.Clone()
+	}
+	return c
+}
+
+// row returns the bytes of environment n in all of ts.
+func row(ts []tensor.Tensor, n int) []byte {
+	var b []byte
+	for _, t := range ts {
+		b = append(b, t.Slice(n, n+1).Bytes()...)
+	}
+	return b
+}

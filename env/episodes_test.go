@@ -1,0 +1,145 @@
+package env_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+func TestEpisodes(t *testing.T) {
+	v := newCounter(env.DefaultConfig(), 2)
+	out := begin(t, v, 1, 1, 2)
+	e := env.NewEpisodes(v.Spec(), 10, 2, true)
+	for _, a := range [][]float32{{1, 2}, {60, 100}, {3, 4}, {100, 5}, {6, 7}, {7, 60}, {1, 1}} {
+		step(t, v, out, actions(1, a...), 1, 2)
+		e.Observe(out)
+	}
+	want := []env.Episode{
+		{Env: 11, Len: 2, Return: 102, SuccessOnce: true, SuccessAtEnd: true},
+		{Env: 10, Len: 4, Return: 164, SuccessOnce: true, SuccessAtEnd: true},
+		{Env: 11, Len: 5, Return: 77, SuccessOnce: true, SuccessAtEnd: false}, // truncated
+	}
+	got := slices.Clone(e.Take())
+	if !slices.Equal(got, want) {
+		t.Errorf("finished\n%+v, want\n%+v", got, want)
+	}
+	if again := e.Take(); len(again) != 0 {
+		t.Errorf("taken twice: %+v", again)
+	}
+
+	rows := env.AppendRows(nil, got)
+	back, err := env.FromRows(rows)
+	if err != nil || !slices.Equal(back, got) {
+		t.Errorf("there and back: %+v, %v", back, err)
+	}
+	if _, err := env.FromRows(rows[1:]); err == nil {
+		t.Error("a part of a row gave no error")
+	}
+}
+
+func TestEpisodesIdle(t *testing.T) {
+	v := newCounter(env.DefaultConfig(), 2)
+	out := begin(t, v, 1, 1, 2)
+	e := env.NewEpisodes(v.Spec(), 0, 2, false)
+	for _, a := range [][]float32{{100, 1}, {60, 1}, {60, 1}} {
+		step(t, v, out, actions(1, a...))
+		e.Observe(out)
+	}
+	if got, want := e.Take(), []env.Episode{{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}}; !slices.Equal(got, want) {
+		t.Errorf("finished %+v, want %+v", got, want)
+	}
+	if err := v.Reset(nil, []uint64{1, 2}, out); err != nil {
+		t.Fatal(err)
+	}
+	e.Started(nil)
+	step(t, v, out, actions(1, 100, 100))
+	e.Observe(out)
+	want := []env.Episode{
+		{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true},
+		{Env: 1, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}, // its three steps before were dropped
+	}
+	if got := e.Take(); !slices.Equal(got, want) {
+		t.Errorf("after a reset: %+v, want %+v", got, want)
+	}
+}
+
+// TestEpisodesChunk: the length counts the steps taken, the return is the task's own even where rewards are scaled.
+func TestEpisodesChunk(t *testing.T) {
+	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0)
+	out := begin(t, v, 4, 1)
+	e := env.NewEpisodes(v.Spec(), 0, 1, true)
+	step(t, v, out, actions(4, 1, 60, 100, 9), 1)
+	e.Observe(out)
+	want := env.Episode{Env: 0, Len: 3, Return: 161, SuccessOnce: true, SuccessAtEnd: true}
+	if got := e.Take(); len(got) != 1 || got[0] != want {
+		t.Errorf("finished %+v, want %+v", got, want)
+	}
+}
+
+func TestEpisodesSave(t *testing.T) {
+	v := newCounter(env.DefaultConfig(), 2)
+	out := begin(t, v, 1, 1, 2)
+	e := env.NewEpisodes(v.Spec(), 0, 2, true)
+	step(t, v, out, actions(1, 60, 0.1), 1, 2)
+	e.Observe(out)
+	state, err := e.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := env.NewEpisodes(v.Spec(), 0, 2, true)
+	if err := again.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		step(t, v, out, actions(1, 1, 0.2), 1, 2)
+		e.Observe(out)
+		again.Observe(out)
+	}
+	if got, want := again.Take(), e.Take(); len(want) != 2 || !slices.Equal(got, want) {
+		t.Errorf("loaded %+v, saved %+v", got, want)
+	}
+}
+
+func TestSummarize(t *testing.T) {
+	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true}
+	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
+	c := env.Episode{Env: 1, Len: 6, Return: 12}
+	want := env.Summary{NumTrajectories: 3, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3}
+	for _, order := range [][]env.Episode{{a, b, c}, {b, a, c}, {b, c, a}} {
+		if got := env.Summarize(order); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	if got := env.Summarize(nil); got != (env.Summary{}) {
+		t.Errorf("no episodes: %+v", got)
+	}
+	// The order of the ranks does not show in the last bit.
+	var eps []env.Episode
+	for i := range 100 {
+		eps = append(eps, env.Episode{Env: i, Len: 1 + i%7, Return: math.Exp(float64(i % 13))})
+	}
+	first := env.Summarize(slices.Clone(eps))
+	slices.Reverse(eps)
+	if again := env.Summarize(eps); again != first {
+		t.Errorf("in another order %+v, want %+v", again, first)
+	}
+}
+
+func TestEpisodesAllocations(t *testing.T) {
+	v := newCounter(env.DefaultConfig(), 4)
+	out := begin(t, v, 1, 1, 2, 3, 4)
+	e, s := env.NewEpisodes(v.Spec(), 0, 4, true), env.NewSeeder(env.DefaultConfig(), env.Train, 0, 4)
+	act := actions(1, 100, 1, 100, 1)
+	if n := testing.AllocsPerRun(50, func() {
+		if err := v.Step(act, s.Next(), out); err != nil {
+			t.Fatal(err)
+		}
+		e.Observe(out)
+		s.Observe(out)
+		e.Take()
+	}); n != 0 {
+		t.Errorf("%v allocations per step", n)
+	}
+}

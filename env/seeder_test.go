@@ -1,0 +1,93 @@
+package env_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+func TestSeederPlacement(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.Seed = 5
+	whole := env.NewSeeder(cfg, env.Train, 0, 6)
+	for range 3 {
+		part := env.NewSeeder(cfg, env.Train, 2, 3)
+		if got, want := part.Next(), whole.Next()[2:5]; !slices.Equal(got, want) {
+			t.Errorf("seeds of environments 2..4: %v, want %v", got, want)
+		}
+		cfg.Seed++
+		whole = env.NewSeeder(cfg, env.Train, 0, 6)
+	}
+	seen := map[uint64]bool{}
+	for range 4 {
+		for _, s := range whole.Next() {
+			if seen[s] {
+				t.Errorf("seed %d twice", s)
+			}
+			seen[s] = true
+		}
+		whole.Started(nil)
+	}
+	for _, s := range env.NewSeeder(cfg, env.Eval, 0, 6).Next() {
+		if seen[s] {
+			t.Errorf("evaluation has a seed of training: %d", s)
+		}
+	}
+}
+
+func TestSeederGroups(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.GroupSize = 3
+	s := env.NewSeeder(cfg, env.Train, 3, 6)
+	v := newCounter(env.DefaultConfig(), 6)
+	out := v.Spec().NewStep(6, 1)
+	first := slices.Clone(s.Next())
+	if first[0] != first[1] || first[0] != first[2] || first[0] == first[3] || first[3] != first[5] {
+		t.Fatalf("seeds of two groups of three: %v", first)
+	}
+	if err := v.Reset(nil, s.Next(), out); err != nil {
+		t.Fatal(err)
+	}
+	s.Started(nil)
+	second := slices.Clone(s.Next())
+	step(t, v, out, actions(1, 1, 100, 1, 1, 1, 100), s.Next()...)
+	s.Observe(out)
+	for n, seed := range s.Next() {
+		if advanced := seed != second[n]; advanced != (n == 1 || n == 5) {
+			t.Errorf("environment %d: advanced %v", n, advanced)
+		}
+	}
+	if s.Next()[1] == s.Next()[0] { // the second episode of a group is another than the first, also for who gets there later
+		t.Error("episodes 1 and 2 have the same seed")
+	}
+	step(t, v, out, actions(1, 100, 1, 1, 1, 1, 1), s.Next()...)
+	s.Observe(out)
+	if s.Next()[0] != s.Next()[1] {
+		t.Error("members of a group at the same episode have other seeds")
+	}
+
+	state, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := env.NewSeeder(cfg, env.Train, 3, 6)
+	if err := again.Load(state); err != nil || !slices.Equal(again.Next(), s.Next()) {
+		t.Errorf("loaded: %v %v, want %v", again.Next(), err, s.Next())
+	}
+	s.Rewind()
+	if !slices.Equal(s.Next(), first) {
+		t.Errorf("rewound: %v, want %v", s.Next(), first)
+	}
+}
+
+func TestSeederFixed(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.UseFixedResetStateIDs = true
+	s := env.NewSeeder(cfg, env.Train, 0, 4)
+	first := slices.Clone(s.Next())
+	s.Started([]bool{true, false, true, true})
+	if !slices.Equal(s.Next(), first) {
+		t.Errorf("second episodes: %v, want those of the first: %v", s.Next(), first)
+	}
+}

@@ -1,0 +1,139 @@
+package env_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TestContract runs the conformance suite over every environment in every wrapper.
+func TestContract(t *testing.T) {
+	registry := all.Registry()
+	wrap := map[string]func(*env.Config){
+		"repeat": func(c *env.Config) { c.ActionRepeat = 3 },
+		"reward": func(c *env.Config) { c.RewardCoef, c.RewardClip = -0.5, 0.4 },
+		"stack":  func(c *env.Config) { c.FrameStack = 3 },
+		"delay":  func(c *env.Config) { c.StepDelay = time.Nanosecond },
+		"all": func(c *env.Config) {
+			c.ActionRepeat, c.RewardCoef, c.FrameStack, c.StepDelay = 2, 0.1, 2, time.Nanosecond
+		},
+	}
+	for _, name := range registry.Names() {
+		for what, with := range wrap {
+			t.Run(name+"/"+what, func(t *testing.T) {
+				cfg := env.DefaultConfig()
+				cfg.EnvType, cfg.MaxEpisodeSteps = name, 20
+				with(&cfg)
+				envtest.Run(t, func(n int) (env.Vec, error) { return registry.New(cfg, n) }, envtest.Options{ChunkFrames: cfg.FrameStack > 1})
+			})
+		}
+	}
+}
+
+func TestActionRepeat(t *testing.T) {
+	v := env.NewActionRepeat(newCounter(env.DefaultConfig(), 2), 3)
+	if got := v.Spec().MaxSteps; got != 2 { // 5 steps of the simulator are one of 3 and one of 2
+		t.Errorf("MaxSteps %d, want 2", got)
+	}
+	out := begin(t, v, 1, 10, 20)
+	step(t, v, out, actions(1, 1, 100))
+	wantF32(t, "reward", out.Reward, 3, 100) // the second ends in the first of its three
+	wantU8(t, "terminated", out.Terminated, 0, 1)
+	wantF32(t, "obs", out.Obs.Must("state"), 10.03, 20.01)
+	step(t, v, out, actions(1, 1, 1), 30, 40)
+	wantF32(t, "reward", out.Reward, 2, 0)
+	wantU8(t, "truncated", out.Truncated, 1, 0)
+	wantU8(t, "terminated", out.Terminated, 0, 1)
+	wantF32(t, "final obs", out.FinalObs.Must("state").Slice(0, 1), 10.05)
+	wantF32(t, "obs", out.Obs.Must("state"), 30, 20.01)
+
+	out = begin(t, v, 2, 10, 20)
+	step(t, v, out, actions(2, 1, 2, 60, 3), 30, 40)
+	wantF32(t, "reward of a chunk", out.Reward, 3, 4, 180, 6)
+	wantU8(t, "truncated of a chunk", out.Truncated, 0, 1, 0, 1)
+}
+
+func TestRewardScale(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.MaxEpisodeSteps = 1000
+	v := env.NewRewardScale(newCounter(cfg, 2), -0.5, 3)
+	out := begin(t, v, 2, 10, 20)
+	step(t, v, out, actions(2, 1, 2, -60, 60))
+	wantF32(t, "reward", out.Reward, -0.5, -1, 3, -3)
+	wantF32(t, "info", out.Info, 0, 3, 1, 0) // success, task_reward
+	v = env.NewRewardScale(newCounter(cfg, 1), 2, 0)
+	out = begin(t, v, 1, 10)
+	step(t, v, out, actions(1, 90))
+	wantF32(t, "reward without clipping", out.Reward, 180)
+}
+
+func TestFrameStack(t *testing.T) {
+	v := env.NewFrameStack(newCounter(env.DefaultConfig(), 2), 3)
+	if got := v.Spec().Obs[0]; len(got.Shape) != 2 || got.Shape[0] != 3 || got.Shape[1] != 1 || len(got.Low) != 3 {
+		t.Errorf("Spec: %+v", got)
+	}
+	out := begin(t, v, 1, 10, 20)
+	obs, final := out.Obs.Must("state"), out.FinalObs.Must("state")
+	wantF32(t, "first", obs, 10, 10, 10, 20, 20, 20)
+	step(t, v, out, actions(1, 1, 1), 30, 40)
+	wantF32(t, "second", obs, 10, 10, 10.01, 20, 20, 20.01)
+	step(t, v, out, actions(1, 1, 100), 30, 40)
+	wantF32(t, "final", final.At(1), 20, 20.01, 20.02)
+	wantF32(t, "after the end", obs, 10, 10.01, 10.02, 40, 40, 40)
+	step(t, v, out, actions(1, 100, 1))
+	step(t, v, out, actions(1, 1, 1))
+	wantF32(t, "done and not done", obs, 10.01, 10.02, 10.03, 40, 40.01, 40.02)
+	if err := v.Reset([]bool{true, false}, []uint64{50, 60}, out); err != nil {
+		t.Fatal(err)
+	}
+	wantF32(t, "reset of one", obs, 50, 50, 50, 40, 40.01, 40.02)
+	step(t, v, out, actions(1, 1, 1))
+	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
+}
+
+func TestDelay(t *testing.T) {
+	const per = time.Millisecond
+	v := env.NewDelay(newCounter(env.DefaultConfig(), 1), per)
+	out := begin(t, v, 2, 0)
+	start := time.Now()
+	step(t, v, out, actions(2, 1, 1))
+	if took := time.Since(start); took < 2*per {
+		t.Errorf("a chunk of 2 took %v, want at least %v", took, 2*per)
+	}
+}
+
+// mute hides that what is inside can save.
+type mute struct{ env.Vec }
+
+func TestSaveUnsupported(t *testing.T) {
+	v := env.Wrap(mute{newCounter(env.DefaultConfig(), 1)}, env.Config{ActionRepeat: 2, RewardCoef: 2, FrameStack: 2, StepDelay: 1})
+	if _, err := env.Save(v); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Save: %v, want ErrUnsupported", err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	v := env.NewFrameStack(newCounter(env.DefaultConfig(), 2), 2)
+	begin(t, v, 1, 1, 2)
+	good, err := env.Save(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, without := range []string{"episode.elapsed", "episode.over", "episode.info", "frames.state", "frames_over"} {
+		var d tensor.Dict
+		for i := range good.Len() {
+			if name, tt := good.Entry(i); name != without {
+				d.Set(name, tt)
+			}
+		}
+		if err := env.Load(v, d); err == nil || !strings.Contains(err.Error(), without) {
+			t.Errorf("state without %s: error %v", without, err)
+		}
+	}
+}
