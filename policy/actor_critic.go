@@ -18,10 +18,7 @@ type ActorCritic struct {
 	net    *network[float32]
 }
 
-var (
-	_ Policy        = (*ActorCritic)(nil)
-	_ ObsNormalizer = (*ActorCritic)(nil)
-)
+var _ Policy = (*ActorCritic)(nil)
 
 // NewMLP is the Builder of mlp_policy: an ActorCritic for vectors of observations.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
@@ -155,10 +152,16 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	return nil
 }
 
-// StatsLen implements ObsNormalizer.
+// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this policy does not normalise observations.
+// It does so by running statistics (Params().Buffers obs.mean, obs.var, obs.count) that move once per iteration:
+//
+//	sums := make([]float64, p.StatsLen())
+//	err := p.AddStats(sums, obs)             // for everything observed in this iteration
+//	err = reducer.Sum(sums)                  // over the replicas
+//	p.MergeStats(sums)                       // the same on all of them
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats implements ObsNormalizer.
+// AddStats adds count, sum and sum of squares of each element of obs to sums; the sums are taken about the current mean.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)
@@ -166,7 +169,7 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	return nil
 }
 
-// MergeStats implements ObsNormalizer.
+// MergeStats takes sums into the running statistics.
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
 // begin checks work and observations and returns the rows.

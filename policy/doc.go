@@ -17,7 +17,7 @@
 // Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy Optimization", Huang et al. 2022) and
 // where they are: orthogonal initialisation (network.init), separate networks (Config.ShareTrunk), state-independent deviation and
 // independent dimensions (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored actions
-// (ClipAction), normalised and clipped observations (ObsNormalizer, Config.ObsClip).
+// (ClipAction), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

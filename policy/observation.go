@@ -10,23 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ObsNormalizer is a Policy that normalises its observations by running statistics, which are part of its parameters (Buffers
-// obs.mean, obs.var, obs.count) and stay as they are while it acts and learns. Once per iteration the trainer moves them:
-//
-//	sums := make([]float64, p.StatsLen())    // 0: this policy does not normalise
-//	p.AddStats(sums, obs)                    // for everything observed in this iteration
-//	reducer.Sum(sums)                        // over the replicas
-//	p.MergeStats(sums)                       // the same on all of them
-type ObsNormalizer interface {
-	// StatsLen returns the length of sums.
-	StatsLen() int
-	// AddStats adds count, sum and sum of squares of each element of obs to sums; the sums are taken about the current mean.
-	AddStats(sums []float64, obs tensor.Dict) error
-	// MergeStats takes sums into the running statistics.
-	MergeStats(sums []float64)
-}
-
-// observations turns named observations into rows of numbers: concatenated in the order of the environment's spec, and normalised.
+// observations turns named observations into rows of numbers: concatenated in the order of the environment's spec, and normalised
+// by running statistics, which are part of the parameters and stay as they are while a policy acts and learns.
 type observations struct {
 	fields []env.Field
 	width  int
