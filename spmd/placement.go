@@ -1,0 +1,311 @@
+package spmd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Cluster says which components a job has and where each runs. Its fields are those of the configuration's cluster section.
+type Cluster struct {
+	// NumNodes must be the number of nodes of the world. 0: whatever it has.
+	NumNodes int
+	// Components are the entries of component_placement, in order.
+	Components []ComponentPlacement
+	// NodeGroups are named sets of nodes that a placement can refer to.
+	NodeGroups []NodeGroup
+	// AllowIdleRanks accepts a world with ranks that no component uses.
+	AllowIdleRanks bool
+}
+
+// A ComponentPlacement places one component, or several alike.
+type ComponentPlacement struct {
+	// Key names the component, or several joined by commas: "actor" or "actor,env".
+	Key string
+	// NodeGroup says what the resources of Placement are: "" or "cluster", all ranks of the world; "node", its nodes; else labels
+	// of NodeGroups, joined by commas: the ranks of their nodes, numbered in that order.
+	NodeGroup string
+	// Placement is segments joined by commas, each resources[:processes]. Resources are n, a-b or all, ascending over the segments;
+	// processes are n or a-b, counted from 0 on without a gap, by default one for each resource. With more processes than
+	// resources, consecutive processes share one: "0-1:0-3" puts processes 0, 1 on rank 0 and 2, 3 on rank 1.
+	Placement string
+}
+
+// A NodeGroup names some nodes.
+type NodeGroup struct {
+	Label     string
+	NodeRanks []int
+}
+
+// A PlacementError is one thing wrong in a Cluster. Its text is "key: value: want …".
+type PlacementError struct{ Key, Value, Want string }
+
+func (e *PlacementError) Error() string {
+	if e.Value == "" {
+		return e.Key + ": " + e.Want
+	}
+	return e.Key + ": " + e.Value + ": " + e.Want
+}
+
+// A Mode says how the components of a job share its ranks.
+type Mode int
+
+const (
+	Hybrid        Mode = iota // some ranks are shared, others not
+	Collocated                // all components are on the same ranks
+	Disaggregated             // no rank holds two components
+)
+
+// String returns hybrid, collocated or disaggregated.
+func (m Mode) String() string {
+	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
+}
+
+// A Placement is a Cluster worked out for a world: the rank of every member of every component.
+type Placement struct {
+	nodes []int
+	specs []GroupSpec
+}
+
+// Place works out c for a world whose rank r is on node nodes[r]. The error joins a *PlacementError for everything that is wrong.
+func Place(c Cluster, nodes []int) (*Placement, error) {
+	p := &placer{cluster: c, nodes: nodes, ranksOf: make(map[int][]int), placed: make(map[string]bool)}
+	for r, n := range nodes {
+		p.ranksOf[n] = append(p.ranksOf[n], r)
+	}
+	p.checkNodes()
+	for _, comp := range c.Components {
+		p.place(comp)
+	}
+	if len(c.Components) == 0 {
+		p.wrong("cluster.component_placement", "", "want at least one component")
+	}
+	if len(p.errs) == 0 && !c.AllowIdleRanks {
+		p.checkIdle()
+	}
+	if len(p.errs) > 0 {
+		return nil, errors.Join(p.errs...)
+	}
+	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
+}
+
+// Extent returns the smallest number of ranks that the placements of c name, those that speak of world ranks. whole reports
+// that one asks for all ranks or speaks of nodes, so that the size of the world decides. What is wrong in c, Place reports.
+func (c Cluster) Extent() (ranks int, whole bool) {
+	for _, comp := range c.Components {
+		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
+			whole = true
+			continue
+		}
+		const beyond = 1 << 30
+		segs, _ := parsePlacement(comp.Placement, beyond)
+		for _, s := range segs {
+			if s.last == beyond-1 {
+				whole = true
+			} else {
+				ranks = max(ranks, s.last+1)
+			}
+		}
+	}
+	return ranks, whole
+}
+
+// Components returns the names of the components, in the order of the configuration.
+func (p *Placement) Components() []string {
+	names := make([]string, len(p.specs))
+	for i, s := range p.specs {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// Has reports whether there is a component called name.
+func (p *Placement) Has(name string) bool {
+	return slices.ContainsFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
+}
+
+// Group returns where the members of a component are; Comms is the caller's to set. It panics when there is no such component.
+func (p *Placement) Group(name string) GroupSpec {
+	i := slices.IndexFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
+	if i < 0 {
+		panic(fmt.Sprintf("spmd: no component %q, only %q", name, p.Components()))
+	}
+	s := p.specs[i]
+	s.Ranks = slices.Clone(s.Ranks)
+	return s
+}
+
+// Mode returns how the components share the ranks. A single component is collocated.
+func (p *Placement) Mode() Mode {
+	same, apart := true, true
+	for i, a := range p.specs {
+		for _, b := range p.specs[:i] {
+			same = same && maps.Equal(set(a.Ranks), set(b.Ranks))
+			apart = apart && !slices.ContainsFunc(a.Ranks, func(r int) bool { return slices.Contains(b.Ranks, r) })
+		}
+	}
+	switch {
+	case same:
+		return Collocated
+	case apart:
+		return Disaggregated
+	}
+	return Hybrid
+}
+
+// String lists the ranks, one to a line: number, node, and the workers there, as in "5 node 1: actor[5] rollout[1]".
+func (p *Placement) String() string {
+	var b strings.Builder
+	for r, n := range p.nodes {
+		fmt.Fprintf(&b, "%d node %d:", r, n)
+		for _, s := range p.specs {
+			for m, at := range s.Ranks {
+				if at == r {
+					fmt.Fprintf(&b, " %s[%d]", s.Name, m)
+				}
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// A placer gathers the groups of a Cluster, and everything that is wrong in it.
+type placer struct {
+	cluster Cluster
+	nodes   []int
+	ranksOf map[int][]int // by node
+	placed  map[string]bool
+	specs   []GroupSpec
+	errs    []error
+}
+
+func (p *placer) wrong(key, value, want string, args ...any) {
+	p.errs = append(p.errs, &PlacementError{Key: key, Value: value, Want: fmt.Sprintf(want, args...)})
+}
+
+func (p *placer) checkNodes() {
+	if n := p.cluster.NumNodes; n != 0 && n != len(p.ranksOf) {
+		p.wrong("cluster.num_nodes", strconv.Itoa(n), "want %d, the nodes of this world", len(p.ranksOf))
+	}
+	labels := make(map[string]bool)
+	for _, g := range p.cluster.NodeGroups {
+		key := "cluster.node_groups." + g.Label
+		switch {
+		case g.Label == "cluster" || g.Label == "node":
+			p.wrong(key, "", "want another label: this one is reserved")
+		case g.Label == "" || strings.ContainsRune(g.Label, ','):
+			p.wrong(key, strconv.Quote(g.Label), "want a label that is not empty and has no comma")
+		case labels[g.Label]:
+			p.wrong(key, "", "want a label of its own: it stands twice")
+		}
+		labels[g.Label] = true
+		seen := make(map[int]bool)
+		for _, n := range g.NodeRanks {
+			if len(p.ranksOf[n]) == 0 {
+				p.wrong(key, fmt.Sprint(g.NodeRanks), "want nodes 0..%d, the nodes of this world", len(p.ranksOf)-1)
+			}
+			if seen[n] {
+				p.wrong(key, fmt.Sprint(g.NodeRanks), "want every node once")
+			}
+			seen[n] = true
+		}
+	}
+}
+
+// place adds the groups of one entry.
+func (p *placer) place(comp ComponentPlacement) {
+	key := "cluster.component_placement." + comp.Key
+	resources, what, err := p.resources(comp.NodeGroup)
+	if err != "" {
+		p.wrong(key+".node_group", comp.NodeGroup, "%s", err)
+		return
+	}
+	segs, wrongs := parsePlacement(comp.Placement, len(resources))
+	for _, want := range wrongs {
+		p.wrong(key, comp.Placement, "%s", strings.ReplaceAll(want, "{what}", what))
+	}
+	var ranks []int
+	for _, s := range segs {
+		each := s.processes / (s.last - s.first + 1) // processes to a resource
+		for r := s.first; r <= s.last && each > 0; r++ {
+			for k := range each {
+				ranks = append(ranks, resources[r][k*len(resources[r])/each])
+			}
+		}
+	}
+	for name := range strings.SplitSeq(comp.Key, ",") {
+		switch name = strings.TrimSpace(name); {
+		case name == "":
+			p.wrong(key, "", "want the names of components, joined by commas")
+		case p.placed[name]:
+			p.wrong(key, "", "want component %q once: it is placed above", name)
+		default:
+			p.placed[name] = true
+			p.specs = append(p.specs, GroupSpec{Name: name, Ranks: ranks})
+		}
+	}
+}
+
+// resources returns the world ranks that stand behind each resource of a node group: one, or those of a node. what names them in messages.
+func (p *placer) resources(group string) (res [][]int, what, wrong string) {
+	switch group = strings.TrimSpace(group); group {
+	case "", "cluster":
+		for r := range p.nodes {
+			res = append(res, []int{r})
+		}
+		return res, fmt.Sprintf("ranks of a world of %d", len(p.nodes)), ""
+	case "node":
+		for n := range len(p.ranksOf) {
+			res = append(res, p.ranksOf[n])
+		}
+		return res, "nodes of the world", ""
+	}
+	var used []int
+	for label := range strings.SplitSeq(group, ",") {
+		label = strings.TrimSpace(label)
+		i := slices.IndexFunc(p.cluster.NodeGroups, func(g NodeGroup) bool { return g.Label == label })
+		if i < 0 {
+			return nil, "", fmt.Sprintf("want cluster, node, or labels of cluster.node_groups, which has no %q", label)
+		}
+		for _, n := range p.cluster.NodeGroups[i].NodeRanks {
+			if slices.Contains(used, n) {
+				return nil, "", fmt.Sprintf("want groups that share no node: node %d is in two", n)
+			}
+			used = append(used, n)
+			for _, r := range p.ranksOf[n] {
+				res = append(res, []int{r})
+			}
+		}
+	}
+	return res, "ranks of node group " + group, ""
+}
+
+// checkIdle refuses a world with ranks that no component uses.
+func (p *placer) checkIdle() {
+	used := make(map[int]bool)
+	for _, s := range p.specs {
+		maps.Copy(used, set(s.Ranks))
+	}
+	var idle []string
+	for r := range p.nodes {
+		if !used[r] {
+			idle = append(idle, strconv.Itoa(r))
+		}
+	}
+	if idle != nil {
+		p.wrong("cluster.component_placement", "", "want a component on every one of the %d ranks, there is none on %s: start fewer ranks, or set cluster.allow_idle_ranks",
+			len(p.nodes), strings.Join(idle, ", "))
+	}
+}
+
+func set(ranks []int) map[int]bool {
+	s := make(map[int]bool, len(ranks))
+	for _, r := range ranks {
+		s[r] = true
+	}
+	return s
+}

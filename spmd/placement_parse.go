@@ -1,0 +1,116 @@
+package spmd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A segment is one resources[:processes] of a placement: processes consecutive ones over resources first..last.
+type segment struct {
+	first, last int
+	processes   int
+}
+
+// maxProcesses bounds the members of a component.
+const maxProcesses = 1 << 20
+
+// parsePlacement reads a placement over resources 0..n-1. wrongs says all that is not right, as "want …", with {what} where the resources are
+// to be named; segs are the segments that could be read.
+func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
+	p := placementParser{n: n, lastResource: -1}
+	for part := range strings.SplitSeq(s, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			p.segment(part)
+		}
+	}
+	if len(p.segs) == 0 && len(p.wrongs) == 0 {
+		p.wrong("want resources[:processes], as in 0-3, all or 0-1:0-3")
+	}
+	return p.segs, p.wrongs
+}
+
+type placementParser struct {
+	n            int
+	lastResource int // of the segments so far
+	processes    int // so far
+	segs         []segment
+	wrongs       []string
+}
+
+func (p *placementParser) wrong(format string, args ...any) {
+	p.wrongs = append(p.wrongs, fmt.Sprintf(format, args...))
+}
+
+func (p *placementParser) segment(part string) {
+	resources, processes, split := strings.Cut(part, ":")
+	if strings.Contains(processes, ":") {
+		p.wrong("want one colon at most, not %q", part)
+		return
+	}
+	first, last := 0, p.n-1
+	if !strings.EqualFold(strings.TrimSpace(resources), "all") {
+		var ok bool
+		if first, last, ok = p.span(resources, "resources n, a-b or all"); !ok {
+			return
+		}
+	}
+	switch {
+	case last >= p.n || last < first:
+		p.wrong("want resources 0..%d, the {what}, not %q", p.n-1, resources)
+		return
+	case first <= p.lastResource:
+		p.wrong("want every resource once and in ascending order, not %q after %d", resources, p.lastResource)
+		return
+	}
+	p.lastResource = last
+	over := last - first + 1
+	lo, hi := p.processes, p.processes+over-1
+	if split {
+		var ok bool
+		if lo, hi, ok = p.span(processes, "processes n or a-b"); !ok {
+			return
+		}
+		if lo != p.processes {
+			p.wrong("want processes from %d on in %q: they count from 0 without a gap", p.processes, part)
+			return
+		}
+	}
+	count := hi - lo + 1
+	switch {
+	case split && hi >= maxProcesses:
+		p.wrong("want fewer than %d processes, not %q", maxProcesses, processes)
+		return
+	case count < over && over%count == 0:
+		p.wrong("want a process for each resource in %q: one worker over several resources needs model parallelism, which is not there yet", part)
+	case count%over != 0:
+		p.wrong("want the %d processes of %q to be a multiple of its %d resources", count, part, over)
+	}
+	p.processes = hi + 1
+	p.segs = append(p.segs, segment{first, last, count})
+}
+
+// span reads n or a-b.
+func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
+	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
+	lo, ok = number(a)
+	hi = lo
+	if ok && isRange {
+		hi, ok = number(b)
+	}
+	switch {
+	case !ok:
+		p.wrong("want %s, not %q", want, s)
+	case hi < lo:
+		p.wrong("want a range that ascends, not %q", s)
+		ok = false
+	}
+	return lo, hi, ok
+}
+
+// number reads digits alone: no sign, no underscore.
+func number(s string) (int, bool) {
+	s = strings.TrimSpace(s)
+	n, err := strconv.ParseUint(s, 10, 31)
+	return int(n), err == nil
+}

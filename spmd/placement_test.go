@@ -1,0 +1,239 @@
+package spmd_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+var rewrite = flag.Bool("rewrite", false, "rewrite the expected parts of testdata")
+
+// TestPlacementScript runs testdata/placement.txt: blocks of commands, a line of dashes, and what comes out.
+func TestPlacementScript(t *testing.T) {
+	const file = "testdata/placement.txt"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	blocks := 0
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		in, want, ok := strings.Cut(block, "\n----")
+		if !ok { // a comment
+			out = append(out, block)
+			continue
+		}
+		blocks++
+		got := strings.TrimSpace(placeScript(t, in))
+		out = append(out, in+"\n----\n"+got)
+		if got != strings.TrimSpace(want) && !*rewrite {
+			t.Errorf("%s\n---- got\n%s\n---- want\n%s", in, got, want)
+		}
+	}
+	if blocks < 30 {
+		t.Errorf("%s holds %d blocks only", file, blocks)
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// placeScript places what the lines of a block say, in a world of 16 ranks on 4 nodes if they say nothing else.
+func placeScript(t *testing.T, in string) string {
+	t.Helper()
+	nodes := worldOf(16, 4)
+	var c spmd.Cluster
+	for line := range strings.Lines(in) {
+		line = strings.TrimSpace(line)
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "#":
+		case "world": // ranks nodes
+			f := numbers(t, rest)
+			nodes = worldOf(f[0], f[1])
+		case "num_nodes":
+			c.NumNodes = numbers(t, rest)[0]
+		case "idle":
+			c.AllowIdleRanks = true
+		case "group": // label nodes…
+			label, ns, _ := strings.Cut(rest, " ")
+			c.NodeGroups = append(c.NodeGroups, spmd.NodeGroup{Label: label, NodeRanks: numbers(t, ns)})
+		default: // components [@group] = placement
+			left, placement, ok := strings.Cut(line, "=")
+			if !ok {
+				t.Fatalf("no such line: %q", line)
+			}
+			key, group, _ := strings.Cut(left, "@")
+			c.Components = append(c.Components, spmd.ComponentPlacement{
+				Key: strings.TrimSpace(key), NodeGroup: strings.TrimSpace(group), Placement: strings.TrimSpace(placement)})
+		}
+	}
+	p, err := spmd.Place(c, nodes)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	fmt.Fprintln(&b, p.Mode())
+	for _, name := range p.Components() {
+		fmt.Fprintf(&b, "%s %s\n", name, runs(p.Group(name).Ranks))
+	}
+	return b.String()
+}
+
+// runs writes the rank of each member, a rank with n members in a row as rank×n.
+func runs(ranks []int) string {
+	var words []string
+	for i := 0; i < len(ranks); {
+		n := 1
+		for i+n < len(ranks) && ranks[i+n] == ranks[i] {
+			n++
+		}
+		word := strconv.Itoa(ranks[i])
+		if n > 1 {
+			word += "×" + strconv.Itoa(n)
+		}
+		words = append(words, word)
+		i += n
+	}
+	return strings.Join(words, " ")
+}
+
+func numbers(t *testing.T, s string) (ns []int) {
+	t.Helper()
+	for f := range strings.FieldsSeq(s) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+func worldOf(ranks, nodes int) []int {
+	n := make([]int, ranks)
+	for r := range n {
+		n[r] = r * nodes / ranks
+	}
+	return n
+}
+
+func TestPlacementErrorsAreTyped(t *testing.T) {
+	_, err := spmd.Place(spmd.Cluster{NumNodes: 2, Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "0-9"}}}, worldOf(4, 1))
+	var pe *spmd.PlacementError
+	if !errors.As(err, &pe) || *pe != (spmd.PlacementError{Key: "cluster.num_nodes", Value: "2", Want: "want 1, the nodes of this world"}) {
+		t.Errorf("got %#v", pe)
+	}
+	if n := len(err.(interface{ Unwrap() []error }).Unwrap()); n != 2 {
+		t.Errorf("%d errors, want 2: %v", n, err)
+	}
+}
+
+func TestPlacementTable(t *testing.T) {
+	p, err := spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"}, {Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.String(), "0 node 0: actor[0]\n1 node 1: actor[1] env[0] env[1]\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if !p.Has("env") || p.Has("reward") {
+		t.Error("Has is wrong")
+	}
+}
+
+func TestExtent(t *testing.T) {
+	for _, c := range []struct {
+		comps []spmd.ComponentPlacement
+		ranks int
+		whole bool
+	}{
+		{[]spmd.ComponentPlacement{{Key: "actor", Placement: "0-7"}, {Key: "env", Placement: "0-3"}}, 8, false},
+		{[]spmd.ComponentPlacement{{Key: "actor", Placement: "ALL"}, {Key: "env", Placement: "0-1:0-3"}}, 2, true},
+		{[]spmd.ComponentPlacement{{Key: "actor", Placement: "all:0-3"}}, 0, true},
+		{[]spmd.ComponentPlacement{{Key: "env", NodeGroup: "node", Placement: "0-9"}}, 0, true},
+		{[]spmd.ComponentPlacement{{Key: "env", NodeGroup: "cluster", Placement: "5"}}, 6, false},
+		{[]spmd.ComponentPlacement{{Key: "env", Placement: "rubbish"}}, 0, false},
+	} {
+		if ranks, whole := (spmd.Cluster{Components: c.comps}).Extent(); ranks != c.ranks || whole != c.whole {
+			t.Errorf("%+v: %d, %v, want %d, %v", c.comps, ranks, whole, c.ranks, c.whole)
+		}
+	}
+}
+
+// What parses is what the grammar promises: every member on a rank of the world, ascending, an equal number on the ranks of a segment.
+func FuzzPlacement(f *testing.F) {
+	for _, s := range []string{"all", "0-3", "0:0-3", "0-1:0-3,3-5,7-10:7-14", "0-7:0-3", "3,2", "a", "0::1", "-", "0-", ":", "99999999999", "0:0-1048576"} {
+		f.Add(s, uint8(16))
+	}
+	f.Fuzz(func(t *testing.T, s string, size uint8) {
+		nodes := worldOf(int(size), 1)
+		p, err := spmd.Place(spmd.Cluster{AllowIdleRanks: true, Components: []spmd.ComponentPlacement{{Key: "c", Placement: s}}}, nodes)
+		if err != nil {
+			if strings.Contains(err.Error(), "{what}") {
+				t.Errorf("%q: %v", s, err)
+			}
+			return
+		}
+		ranks := p.Group("c").Ranks
+		if len(ranks) == 0 || !slices.IsSorted(ranks) || ranks[0] < 0 || ranks[len(ranks)-1] >= int(size) {
+			t.Errorf("%q in a world of %d: %v", s, size, ranks)
+		}
+	})
+}
+
+func TestOverlaps(t *testing.T) {
+	for _, c := range []struct {
+		batch, src, dst int
+		want            []spmd.Piece
+	}{ // sizes of the first two: RLinf's CommMapper, tests/unit_tests/test_comm_mapper.py
+		{12, 2, 3, []spmd.Piece{{0, 0, 0, 4}, {0, 1, 4, 6}, {1, 1, 6, 8}, {1, 2, 8, 12}}},
+		{12, 3, 2, []spmd.Piece{{0, 0, 0, 4}, {1, 0, 4, 6}, {1, 1, 6, 8}, {2, 1, 8, 12}}},
+		{12, 1, 3, []spmd.Piece{{0, 0, 0, 4}, {0, 1, 4, 8}, {0, 2, 8, 12}}},
+		{12, 3, 1, []spmd.Piece{{0, 0, 0, 4}, {1, 0, 4, 8}, {2, 0, 8, 12}}},
+		{12, 2, 2, []spmd.Piece{{0, 0, 0, 6}, {1, 1, 6, 12}}},
+		{0, 2, 3, nil},
+	} {
+		got, err := spmd.Overlaps(c.batch, c.src, c.dst)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("Overlaps(%d, %d, %d) = %v, %v, want %v", c.batch, c.src, c.dst, got, err, c.want)
+		}
+	}
+	for _, bad := range [][3]int{{12, 5, 3}, {12, 3, 5}, {12, 0, 1}, {12, 1, 0}, {-12, 1, 1}} {
+		if got, err := spmd.Overlaps(bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("Overlaps%v = %v, want an error", bad, got)
+		}
+	}
+}
+
+// The pieces cover the batch once, in order, and each lies in the shares of its two members.
+func TestOverlapsCoverTheBatch(t *testing.T) {
+	for src := 1; src <= 12; src++ {
+		for dst := 1; dst <= 12; dst++ {
+			batch, at := 2*src*dst, 0
+			pieces, err := spmd.Overlaps(batch, src, dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pieces {
+				s, d := batch/src, batch/dst
+				if p.Lo != at || p.Hi <= p.Lo || p.Lo < p.Src*s || p.Hi > (p.Src+1)*s || p.Lo < p.Dst*d || p.Hi > (p.Dst+1)*d {
+					t.Fatalf("%d → %d: piece %+v at %d", src, dst, p, at)
+				}
+				at = p.Hi
+			}
+			if at != batch || len(pieces) > src+dst-1 {
+				t.Fatalf("%d → %d: %d pieces cover %d of %d", src, dst, len(pieces), at, batch)
+			}
+		}
+	}
+}
