@@ -155,9 +155,14 @@ func TestModes(t *testing.T) {
 		if again := must[Act](t)(p.Forward(w, obs, Sample, noise)); !again.same(sample) {
 			t.Errorf("%s: the same noise gives other actions", name)
 		}
-		noise.Seed++
-		if other := must[Act](t)(p.Forward(w, obs, Sample, noise)); sameBits(other.Action, sample.Action) {
-			t.Errorf("%s: another seed gives the same actions", name)
+		for what, other := range map[string]Noise{
+			"seed":         {noise.Seed + 1, noise.Env, noise.Step},
+			"environments": {noise.Seed, noise.Step, noise.Step},
+			"steps":        {noise.Seed, noise.Env, noise.Env},
+		} {
+			if act := must[Act](t)(p.Forward(w, obs, Sample, other)); sameBits(act.Action, sample.Action) {
+				t.Errorf("%s: other %s give the same actions", name, what)
+			}
 		}
 		mode := must[Act](t)(p.Forward(w, obs, Deterministic, Noise{})).clone()
 		if sameBits(mode.Action, sample.Action) {
@@ -257,6 +262,9 @@ func TestInit(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no parameters %v", want)
 	}
+	if slices.Equal(p.Of(2), p.Of(8)) {
+		t.Errorf("%s and %s start equal", p.Fields[2].Name, p.Fields[8].Name)
+	}
 	var groups []string
 	for _, g := range p.Groups {
 		groups = append(groups, fmt.Sprintf("%s %d-%d", g.Name, g.Lo, g.Hi))
@@ -303,6 +311,7 @@ func TestErrors(t *testing.T) {
 		{"action type", evaluate(tensor.New(tensor.F32, rows, 1, 1)), "action F32[3 1 1]: want I32[3 1 1]"},
 		{"choice", evaluate(tensor.FromI32([]int32{0, 3, 0}, rows, 1, 1)), "row 1: choice 3: want 0 to 2"},
 		{"no Evaluate", func() error {
+			must[Eval](t)(p.Evaluate(w, obs, act.Action))
 			must[Act](t)(p.Forward(w, obs, Sample, noise))
 			return p.Backward(w, Grad{Value: act.Value}, nil)
 		}, "the last call on this work was not an Evaluate"},

@@ -70,6 +70,9 @@ func TestGradients(t *testing.T) {
 			for i := range w.value[:min(rows, len(w.value))] {
 				dValue = append(dValue, 2*weight[i]*w.value[i])
 			}
+			n.backward(w, dLogProb, dEntropy, dValue, nil) // leaves something in every buffer
+			clear(n.params.Grad)
+			loss()
 			end := len(n.params.Grad)
 			n.backward(w, dLogProb, dEntropy, dValue, func(lo, hi int) {
 				if hi != end {
