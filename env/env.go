@@ -14,7 +14,8 @@ type Vec interface {
 	// Step applies action, "action" [N,K,A], and fills out; K > 1 is a chunk: the environment takes the K actions in turn, and
 	// stops at the first end of an episode (later Reward are 0, later flags 0). With seeds, an environment whose episode ended
 	// resets itself with its seed: FinalObs has what was observed at the end, Obs the first of the new episode. With nil
-	// seeds it stays done: until Reset, its further steps keep Obs, give Reward 0 and repeat its flags.
+	// seeds it stays done: until Reset, its further steps keep Obs and Info, give Reward 0 and repeat its flags, in the first
+	// column of a chunk. Bad actions and buffers, and a step before the first Reset, give an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -26,7 +27,7 @@ type Step struct {
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
 	Truncated  tensor.Tensor // U8 [N,K]: cut off from outside, by a time limit say; may be true together with Terminated
-	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said
+	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
 }
 
 // A Spec describes one environment of a Vec.
@@ -72,11 +73,12 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec whose state can be taken and put back, so that a resumed run goes on where it was.
+// A Saver is a Vec (or a part of one) whose state can be taken and put back, so that a resumed run goes on where it was.
 type Saver interface {
-	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's.
+	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's. A wrapper whose inside is no
+	// Saver gives an error that is errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
-	// Load puts back what Save returned, perhaps from another number of environments: rows belong to this Vec's environments in order.
+	// Load puts back N rows that Save returned, perhaps rows of Vecs of other sizes: they belong to this Vec's environments in order.
 	Load(tensor.Dict) error
 }
 

@@ -52,6 +52,8 @@ func TestGolden(t *testing.T) {
 	t.Run("CartPole-v1", func(t *testing.T) { testGolden(t, NewCartPole, stepCartPole) })
 	t.Run("Pendulum-v1", func(t *testing.T) { testGolden(t, NewPendulum, stepPendulum) })
 	t.Run("MountainCar-v0", func(t *testing.T) { testGolden(t, NewMountainCar, stepMountainCar) })
+	t.Run("MountainCarContinuous-v0", func(t *testing.T) { testGolden(t, NewMountainCarContinuous, stepMountainCarContinuous) })
+	t.Run("Acrobot-v1", func(t *testing.T) { testGolden(t, NewAcrobot, stepAcrobot) })
 }
 
 func testGolden[S state, A int32 | float32](t *testing.T, make env.Constructor, step func(*S, A) (float64, bool)) {
@@ -145,6 +147,15 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 		terminated, truncated := out.Terminated.U8()[0] != 0, out.Truncated.U8()[0] != 0
 		if terminated != ep.Terminated[k] || truncated != ep.Truncated[k] {
 			t.Errorf("episode %d step %d: terminated %v, truncated %v, want %v, %v", i, k, terminated, truncated, ep.Terminated[k], ep.Truncated[k])
+		}
+		if column := spec.InfoIndex("success"); column >= 0 {
+			success := terminated // the goal is reached
+			if spec.Name == "CartPole-v1" {
+				success = truncated && !terminated // the pole stands to the end
+			}
+			if got := out.Info.F32()[column] != 0; got != success {
+				t.Errorf("episode %d step %d: success %v, want %v", i, k, got, success)
+			}
 		}
 	}
 }
