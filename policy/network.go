@@ -21,12 +21,11 @@ type network[T nn.Float] struct {
 	dist                    distribution[T]
 	distLo, distHi          int // the distribution's own parameters in the flat gradient
 
-	obs    int // width of x
 	dims   int // D of the distribution
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in the order of the forward pass, takes memory for them and initialises them.
+// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs elements. They have no memory yet.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs int) *network[T] {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -35,7 +34,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	} else {
 		own = cfg.HiddenSizes
 	}
-	n := &network[T]{params: params, obs: obs, dims: act.dims, summed: act.summed}
+	n := &network[T]{params: params, dims: act.dims, summed: act.summed}
 	if len(shared) > 0 {
 		params.Group("shared")
 	}
