@@ -11,6 +11,9 @@
 //	d := layout.Bind(arena.Alloc(layout.Size()))
 //	reward := d.Must("reward").F32()
 //
+// Encode and Decode turn a Dict into bytes and back, for messages; WriteSafetensors and ReadSafetensors do so for files that others read.
+// Elements are little-endian in both, and in memory: that is what the machines that rlinf runs on have.
+//
 // Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward, done, value, sample_log_prob,
 // advantage, return, terminated, truncated, final_observation, mask, version. Leading dimensions are [T, N]: time, environment.
 //

@@ -1,0 +1,29 @@
+package tensor
+
+import "math"
+
+// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. What is too large becomes infinite, a NaN
+// stays one.
+func ToBF16(dst []uint16, src []float32) {
+	if len(dst) != len(src) {
+		panic("tensor: ToBF16: length mismatch")
+	}
+	for i, x := range src {
+		b := math.Float32bits(x)
+		if x != x {
+			dst[i] = uint16(b>>16) | 0x40 // quiet, so that no payload that stood below is lost to Inf
+			continue
+		}
+		dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)
+	}
+}
+
+// FromBF16 widens bfloat16 bits to dst, of the same length. It is exact.
+func FromBF16(dst []float32, src []uint16) {
+	if len(dst) != len(src) {
+		panic("tensor: FromBF16: length mismatch")
+	}
+	for i, b := range src {
+		dst[i] = math.Float32frombits(uint32(b) << 16)
+	}
+}

@@ -1,0 +1,221 @@
+package tensor
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of a header as u64, the header in JSON, then the
+// elements, little-endian. The header has {dtype, shape, data_offsets: [begin, end]} for each tensor, by offsets into what follows it; they
+// leave no hole and do not overlap. Under __metadata__ it may have a map of strings.
+const (
+	metadataKey = "__metadata__"
+	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
+)
+
+// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. The elements start on Align bytes and every tensor
+// on its element's size. Dicts with equal entries in equal order give equal bytes.
+func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
+	order := make([]int, d.Len()) // wide elements first keeps all aligned without holes
+	for i, name := range d.names {
+		if name == metadataKey || d.tensors[i].IsZero() {
+			return fmt.Errorf("write safetensors: tensor %q: %v: no such tensor can be written", name, d.tensors[i])
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return d.tensors[b].dtype.Size() - d.tensors[a].dtype.Size() })
+	begin, end := make([]int, d.Len()), 0
+	for _, i := range order {
+		begin[i] = end
+		end += len(d.tensors[i].Bytes())
+	}
+
+	var header bytes.Buffer
+	header.WriteByte('{')
+	entry := func(key string, value any) error {
+		if header.Len() > 1 {
+			header.WriteByte(',')
+		}
+		k, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		v, err := json.Marshal(value)
+		header.Write(k)
+		header.WriteByte(':')
+		header.Write(v)
+		return err
+	}
+	if len(metadata) > 0 {
+		if err := entry(metadataKey, metadata); err != nil {
+			return fmt.Errorf("write safetensors: metadata: %w", err)
+		}
+	}
+	for i, name := range d.names {
+		t := d.tensors[i]
+		e := safetensor{DType: t.dtype.String(), Shape: append([]int{}, t.shape[:t.rank]...), Offsets: []int{begin[i], begin[i] + len(t.Bytes())}}
+		if err := entry(name, e); err != nil {
+			return fmt.Errorf("write safetensors: tensor %q: %w", name, err)
+		}
+	}
+	header.WriteByte('}')
+	for (8+header.Len())%Align != 0 {
+		header.WriteByte(' ')
+	}
+	if header.Len() > maxHeader {
+		return fmt.Errorf("write safetensors: header of %d bytes, at most %d", header.Len(), maxHeader)
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(header.Len()))); err != nil {
+		return fmt.Errorf("write safetensors: %w", err)
+	}
+	if _, err := w.Write(header.Bytes()); err != nil {
+		return fmt.Errorf("write safetensors: %w", err)
+	}
+	for _, i := range order {
+		if _, err := w.Write(d.tensors[i].Bytes()); err != nil {
+			return fmt.Errorf("write safetensors: tensor %q: %w", d.names[i], err)
+		}
+	}
+	return nil
+}
+
+// A safetensor is what the header says of one tensor.
+type safetensor struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets []int  `json:"data_offsets"`
+}
+
+// ReadSafetensors reads a whole safetensors file into memory of its own: the tensors in the order of the header, and the metadata. b may come
+// from anywhere: what breaks the format, or holds a type or a number of dimensions that a Tensor does not have, is an error.
+func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
+	d, metadata, err := readSafetensors(b)
+	if err != nil {
+		return Dict{}, nil, fmt.Errorf("read safetensors from %d bytes: %w", len(b), err)
+	}
+	return d, metadata, nil
+}
+
+func readSafetensors(b []byte) (Dict, map[string]string, error) {
+	if len(b) < 8 {
+		return Dict{}, nil, errors.New("cut off before the header")
+	}
+	length := binary.LittleEndian.Uint64(b)
+	if length > maxHeader {
+		return Dict{}, nil, fmt.Errorf("header of %d bytes, at most %d: not a safetensors file?", length, maxHeader)
+	}
+	if length > uint64(len(b)-8) {
+		return Dict{}, nil, fmt.Errorf("cut off in the header of %d bytes", length)
+	}
+	fields, offsets, metadata, err := parseHeader(b[8 : 8+length])
+	if err != nil {
+		return Dict{}, nil, fmt.Errorf("header: %w", err)
+	}
+	data := b[8+length:]
+	if err := checkOffsets(fields, offsets, len(data)); err != nil {
+		return Dict{}, nil, err
+	}
+	d := newDict(fields)
+	for i, t := range d.tensors {
+		copy(t.Bytes(), data[offsets[i][0]:offsets[i][1]])
+	}
+	return d, metadata, nil
+}
+
+// parseHeader returns what the header says of the tensors, in its order. Offsets agree with shapes; whether they agree with each other
+// is left to checkOffsets.
+func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
+	in := json.NewDecoder(bytes.NewReader(header))
+	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {
+		return nil, nil, nil, fmt.Errorf("starts with %.16q, want a JSON object", header)
+	}
+	seen := make(map[string]bool)
+	for in.More() {
+		token, err := in.Token()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		name := token.(string) // the decoder lets nothing else stand for a key
+		if seen[name] {
+			return nil, nil, nil, fmt.Errorf("tensor %q: stands twice", name)
+		}
+		seen[name] = true
+		if name == metadataKey {
+			if err := in.Decode(&metadata); err != nil {
+				return nil, nil, nil, fmt.Errorf("%s: %w", metadataKey, err)
+			}
+			continue
+		}
+		var e safetensor
+		if err := in.Decode(&e); err != nil {
+			return nil, nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		f, err := e.field(name)
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		fields = append(fields, f)
+		offsets = append(offsets, [2]int{e.Offsets[0], e.Offsets[1]})
+	}
+	if _, err := in.Token(); err != nil { // the closing brace
+		return nil, nil, nil, err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return nil, nil, nil, errors.New("more than one JSON object")
+	}
+	return fields, offsets, metadata, nil
+}
+
+// field checks an entry by itself.
+func (e *safetensor) field(name string) (Field, error) {
+	f := Field{Name: name, Shape: e.Shape}
+	var known []string
+	for dtype := F32; dtype.valid(); dtype++ {
+		known = append(known, dtype.String())
+		if e.DType == dtype.String() {
+			f.DType = dtype
+		}
+	}
+	if f.DType == 0 {
+		return f, fmt.Errorf("dtype %.16q, want one of %s", e.DType, strings.Join(known, ", "))
+	}
+	if e.Shape == nil || len(e.Shape) > MaxRank {
+		return f, fmt.Errorf("shape of %d dimensions, want at most %d", len(e.Shape), MaxRank)
+	}
+	if len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] {
+		return f, fmt.Errorf("data_offsets %v, want [begin, end]", e.Offsets)
+	}
+	if size, ok := sizeOf(f.DType, e.Shape); !ok || size != e.Offsets[1]-e.Offsets[0] {
+		return f, fmt.Errorf("data_offsets %v are not those of %v%v", e.Offsets, f.DType, e.Shape)
+	}
+	return f, nil
+}
+
+// checkOffsets checks that the tensors cover size bytes without hole or overlap.
+func checkOffsets(fields []Field, offsets [][2]int, size int) error {
+	order := make([]int, len(fields))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(offsets[a][0], offsets[b][0]), cmp.Compare(offsets[a][1], offsets[b][1]))
+	})
+	end := 0
+	for _, i := range order {
+		if begin := offsets[i][0]; begin != end {
+			return fmt.Errorf("tensor %q: starts at %d, the one before it ends at %d", fields[i].Name, begin, end)
+		}
+		end = offsets[i][1]
+	}
+	if end != size {
+		return fmt.Errorf("the header describes %d bytes of elements, there are %d", end, size)
+	}
+	return nil
+}
