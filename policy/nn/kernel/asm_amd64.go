@@ -18,6 +18,12 @@ func panel256x1(p *panel)
 func panel256x2(p *panel)
 
 //go:noescape
+func dots256(p *panel)
+
+//go:noescape
+func dots512(p *panel)
+
+//go:noescape
 func tanh256(dst, x, y *float32, n int, a float32)
 
 //go:noescape

@@ -62,7 +62,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -137,7 +137,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -176,7 +176,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -214,7 +214,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -277,7 +277,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -372,7 +372,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -444,7 +444,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15
@@ -481,7 +481,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15

@@ -56,7 +56,7 @@ loop:
 rest:
 	ADDQ $8, CX
 	JZ done
-	LEAQ ·tailMasks+32(SB), AX
+	LEAQ ·tailMasks+64(SB), AX
 	SHLQ $2, CX
 	SUBQ CX, AX
 	VMOVDQU (AX), Y15

@@ -18,7 +18,15 @@ var widths = []width{{"256", "Y", 32, 16}, {"512", "Z", 64, 32}}
 func (w width) floats() int    { return w.bytes / 4 }
 func (w width) v(i int) string { return fmt.Sprintf("%s%d", w.reg, i) }
 func (w width) masks() bool    { return w.bytes == 64 } // has mask registers
-func (w width) last() string   { return w.v(w.regs - 1) }
+
+// mask is the mask of the last vector: a mask register, or the last vector register.
+func (w width) mask() string {
+	if w.masks() {
+		return "K1"
+	}
+	return w.v(w.regs - 1)
+}
+
 func (w width) bits(s string) string {
 	if w.masks() {
 		return s + "D" // VPANDD and the like: AVX-512 names the element
@@ -67,28 +75,28 @@ func (a *asm) tailMask(w width) {
 		a.op("MOVL", "$1", "AX")
 		a.op("SHLL", "CX", "AX")
 		a.op("DECL", "AX")
-		a.op("KMOVW", "AX", "K1")
+		a.op("KMOVW", "AX", w.mask())
 		return
 	}
-	a.op("LEAQ", "·tailMasks+32(SB)", "AX")
+	a.op("LEAQ", "·tailMasks+64(SB)", "AX")
 	a.op("SHLQ", "$2", "CX")
 	a.op("SUBQ", "CX", "AX")
-	a.op("VMOVDQU", "(AX)", w.last())
+	a.op("VMOVDQU", "(AX)", w.mask())
 }
 
 // loadMasked loads the lanes of the mask, 0 elsewhere.
-func (a *asm) loadMasked(w width, at, to string) {
+func (a *asm) loadMasked(w width, mask, at, to string) {
 	if w.masks() {
-		a.op("VMOVUPS.Z", at, "K1", to)
+		a.op("VMOVUPS.Z", at, mask, to)
 	} else {
-		a.op("VMASKMOVPS", at, w.last(), to)
+		a.op("VMASKMOVPS", at, mask, to)
 	}
 }
 
 func (a *asm) storeMasked(w width, from, at string) {
 	if w.masks() {
-		a.op("VMOVUPS", from, "K1", at)
+		a.op("VMOVUPS", from, w.mask(), at)
 	} else {
-		a.op("VMASKMOVPS", from, w.last(), at)
+		a.op("VMASKMOVPS", from, w.mask(), at)
 	}
 }

@@ -71,7 +71,7 @@ func (a *asm) mapped(w width, f function, c *constants) {
 	a.op("ADDQ", fmt.Sprintf("$%d", w.floats()), "CX")
 	a.op("JZ", "done")
 	a.tailMask(w)
-	a.operands(f, func(from, to string) { a.loadMasked(w, "("+from+")", to) }, w)
+	a.operands(f, func(from, to string) { a.loadMasked(w, w.mask(), "("+from+")", to) }, w)
 	a.Write(v.asm.Bytes())
 	a.storeMasked(w, w.v(regX), "(DI)")
 	a.label("done")

@@ -64,7 +64,7 @@ func (a *asm) adam(w width) {
 	a.op("JZ", "done")
 	a.tailMask(w)
 	for i, at := range pointers {
-		a.loadMasked(w, "("+at+")", w.v(i))
+		a.loadMasked(w, w.mask(), "("+at+")", w.v(i))
 	}
 	body()
 	for _, i := range []int{p, m, v} {

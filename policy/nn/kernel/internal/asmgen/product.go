@@ -9,7 +9,7 @@ var tiles = map[string][]struct{ vectors, rows int }{
 	"512": {{1, 8}, {2, 8}, {4, 6}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel): see type panel. Rows are done in tiles; the rows that remain at the end
+// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. Rows are done in tiles; the rows that remain at the end
 // are a smaller tile. In it, for each k: one row of B is loaded, each element of A is broadcast and multiplied into its row's sums.
 func products() []byte {
 	a := newFile()
@@ -17,6 +17,7 @@ func products() []byte {
 		for _, t := range tiles[w.name] {
 			a.panel(w, t.vectors, t.rows)
 		}
+		a.dots(w)
 	}
 	return a.Bytes()
 }
@@ -45,26 +46,53 @@ func (a *asm) panel(w width, vectors, most int) {
 	if w.masks() {
 		a.op("KMOVW", field("mask512"), "K1")
 	} else {
-		a.op("VMOVDQU", field("mask256"), w.last())
+		a.op("VMOVDQU", field("mask256"), w.mask())
 	}
-	for rows := most; rows >= 1; rows-- { // the largest tile as often as it fits, then the one that fits exactly
-		tile := fmt.Sprintf("rows%d", rows)
-		a.label(tile)
-		a.op("CMPQ", rowsLeft, fmt.Sprintf("$%d", rows))
-		if rows > 1 {
-			a.op("JLT", fmt.Sprintf("rows%d", rows-1))
-		} else {
-			a.op("JLT", "done")
+	a.tiles(most, func(rows int) { a.tile(w, vectors, rows) })
+}
+
+// tiles does the largest tile as often as it fits, then the one that fits exactly, and returns.
+func (a *asm) tiles(most int, tile func(rows int)) {
+	for rows := most; rows >= 1; rows-- {
+		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
+		if rows == 1 {
+			below = "done"
 		}
-		a.tile(w, vectors, rows)
+		a.label(this)
+		a.op("CMPQ", rowsLeft, fmt.Sprintf("$%d", rows))
+		a.op("JLT", below)
+		tile(rows)
 		if rows == most {
-			a.op("JMP", tile)
+			a.op("JMP", this)
 		} else {
 			a.op("JMP", "done")
 		}
 	}
 	a.label("done")
 	a.ret()
+}
+
+// startRows puts the cursors at the tile's rows 0 and 4 of A, rowAddress is where row r is then, nextRows goes to the next tile.
+func (a *asm) startRows(rows int) {
+	a.op("MOVQ", aTile, aLow)
+	if rows > 4 {
+		a.op("LEAQ", fmt.Sprintf("(%s)(%s*4)", aTile, aStep), aHigh)
+	}
+}
+
+func rowAddress(r, bytes int) string {
+	base := aLow
+	if r >= 4 {
+		base = aHigh
+	}
+	return offset(bytes, base) + []string{"", "(" + aStep + "*1)", "(" + aStep + "*2)", "(" + aStep3 + "*1)"}[r%4]
+}
+
+func (a *asm) nextRows(rows int) {
+	for range rows {
+		a.op("ADDQ", aStep, aTile)
+	}
+	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
 }
 
 // tile adds rows × vectors sums over all of k, and moves on to the rows below.
@@ -81,10 +109,7 @@ func (a *asm) tile(w width, vectors, rows int) {
 		a.op("ADDQ", step, startTile)
 	}
 	a.op("MOVQ", field("b"), bRow)
-	a.op("MOVQ", aTile, aLow)
-	if rows > 4 {
-		a.op("LEAQ", fmt.Sprintf("(%s)(%s*4)", aTile, aStep), aHigh)
-	}
+	a.startRows(rows)
 	loop, end := fmt.Sprintf("k%d", rows), fmt.Sprintf("store%d", rows)
 	a.op("MOVQ", field("k"), kLeft)
 	a.op("TESTQ", kLeft, kLeft)
@@ -95,13 +120,7 @@ func (a *asm) tile(w width, vectors, rows int) {
 		a.loadColumns(w, bRow, j, vectors, b(j))
 	}
 	for r := range rows {
-		base := aLow
-		if r >= 4 {
-			base = aHigh
-		}
-		a.op("VBROADCASTSS", [...]string{
-			fmt.Sprintf("(%s)", base), fmt.Sprintf("(%s)(%s*1)", base, aStep),
-			fmt.Sprintf("(%s)(%s*2)", base, aStep), fmt.Sprintf("(%s)(%s*1)", base, aStep3)}[r%4], element)
+		a.op("VBROADCASTSS", rowAddress(r, 0), element)
 		for j := range vectors {
 			a.op("VFMADD231PS", b(j), element, sum(r, j))
 		}
@@ -128,23 +147,17 @@ func (a *asm) tile(w width, vectors, rows int) {
 		a.storeRows(w, vectors, rows, true)
 		a.label(stored)
 	}
-	for range rows {
-		a.op("ADDQ", aStep, aTile)
-	}
-	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
+	a.nextRows(rows)
 }
 
 func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 	for r := range rows {
 		for j := range vectors {
 			at, sum := offset(j*w.bytes, cTile), w.v(r*vectors+j)
-			switch {
-			case !masked || j < vectors-1:
+			if masked && j == vectors-1 {
+				a.storeMasked(w, sum, at)
+			} else {
 				a.op("VMOVUPS", sum, at)
-			case w.masks():
-				a.op("VMOVUPS", sum, "K1", at)
-			default:
-				a.op("VMASKMOVPS", sum, w.last(), at)
 			}
 		}
 		a.op("ADDQ", step, cTile)
@@ -154,13 +167,10 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 // loadColumns loads vector j of a row; the last one through the mask.
 func (a *asm) loadColumns(w width, base string, j, vectors int, to string) {
 	at := offset(j*w.bytes, base)
-	switch {
-	case j < vectors-1:
+	if j == vectors-1 {
+		a.loadMasked(w, w.mask(), at, to)
+	} else {
 		a.op("VMOVUPS", at, to)
-	case w.masks():
-		a.op("VMOVUPS.Z", at, "K1", to)
-	default:
-		a.op("VMASKMOVPS", at, w.last(), to)
 	}
 }
 
