@@ -416,6 +416,65 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// Normalised advantages have mean 0 and, but for the guard against none, unbiased deviation 1: over the rollout, or each minibatch.
+func TestAdvantagesAreNormalised(t *testing.T) {
+	standardised := func(what string, adv []float32) {
+		t.Helper()
+		var mean, variance float64
+		for _, a := range adv {
+			mean += float64(a) / float64(len(adv))
+		}
+		for _, a := range adv {
+			variance += (float64(a) - mean) * (float64(a) - mean) / float64(len(adv)-1)
+		}
+		near(t, what+": mean", mean, 0, 1e-6)
+		near(t, what+": deviation", math.Sqrt(variance), 1, 1e-4)
+	}
+	for _, norm := range []Normalization{NormalizeBatch, NormalizeMinibatch} {
+		p := mustPPO(t, setup(func(s *Setup) { s.Config.NormalizeAdvantages, s.Config.UpdateEpoch = norm, 1 }))
+		r := randomRollout(4, 16, 0, 8)
+		if err := p.Prepare(&r); err != nil {
+			t.Fatal(err)
+		}
+		if norm == NormalizeBatch {
+			standardised("batch", r.Must("advantage").F32())
+			continue
+		}
+		if _, err := p.Update(r); err != nil {
+			t.Fatal(err)
+		}
+		standardised("minibatch", p.batch.adv) // of the last one
+	}
+}
+
+// Schedules move with the iterations, of which a run keeps count.
+func TestSchedulesMove(t *testing.T) {
+	p := mustPPO(t, setup(func(s *Setup) {
+		s.Iterations, s.Optim.LRScheduler, s.Config.ClipRatioSchedule = 4, ScheduleLinear, ScheduleLinear
+	}))
+	for i, left := range []float64{1, 0.75, 0.5, 0.25} {
+		near(t, "clip", float64(p.clip(i).Low), 0.2*left, 1e-7)
+		near(t, "clip", float64(p.clip(i).High), 0.2*left, 1e-7)
+		near(t, "lr", metric(t, iterate(t, p, i, i+1), "actor/lr"), 0.01*left, 1e-8)
+	}
+}
+
+// A gradient longer than the limit is shortened to it: what Adam gets on its first step is in its first moment.
+func TestGradientIsClipped(t *testing.T) {
+	moment := func(limit float32) (norm, got float64) {
+		p := mustPPO(t, setup(func(s *Setup) { s.Optim.ClipGrad, s.GlobalBatch, s.Config.UpdateEpoch = limit, 128, 1 }))
+		m := iterate(t, p, 0, 1)
+		for _, x := range p.adam.m.F32() {
+			got += float64(x) * float64(x)
+		}
+		return metric(t, m, "actor/grad_norm"), math.Sqrt(got) / 0.1
+	}
+	norm, free := moment(0)
+	near(t, "free", free, norm, 1e-6)
+	_, clipped := moment(float32(norm / 4))
+	near(t, "clipped", clipped, norm/4, 1e-6)
+}
+
 func TestCriticWarmup(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) { s.Optim.CriticWarmupSteps = 8 })) // 2 epochs of 4 minibatches: the first iteration
 	actor, critic := p.params.Data[:6], p.params.Data[16:19]

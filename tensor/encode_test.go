@@ -80,6 +80,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"more than there is", with(entry(F32, "x", 1<<63, 0))},
 		{"more than there is", with(entry(U8, "x", 1000))},
 		{"more than there is", with(entry(F32, "x", 0, 1<<62, 1<<62))},
+		{"more than there is", with(entry(U8, "x", 30), entry(U8, "y", 30))}, // 34 bytes: either, but not both
 		{"cut off in the header", []byte("RLD1\xff\xff\xff\xff")},
 	} {
 		if _, err := Decode(c.b); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,0 +1,156 @@
+package algo
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// three groups of 16 parameters, all 1, with gradients 0.5; the last is not trained.
+func threeGroups() *nn.Params[float32] {
+	p := &nn.Params[float32]{
+		Data: make([]float32, 48), Grad: make([]float32, 48),
+		Fields: []nn.Field{{Name: "a.weight", Shape: []int{2, 8}}, {Name: "b.weight", Shape: []int{16}, Off: 16}, {Name: "c", Shape: []int{16}, Off: 32}},
+		Groups: []nn.Group{{Name: "actor", Hi: 16, Trainable: true}, {Name: "critic", Lo: 16, Hi: 32, Trainable: true}, {Name: "fixed", Lo: 32, Hi: 48}},
+	}
+	for i := range p.Data {
+		p.Data[i], p.Grad[i] = 1, 0.5
+	}
+	return p
+}
+
+// Two steps by the formula of the paper, in float64: gradients 0.5·2 and -1·2, each group at its own rate.
+func TestAdam(t *testing.T) {
+	p := threeGroups()
+	cfg := DefaultOptimConfig()
+	cfg.LR, cfg.ValueLR, cfg.WeightDecay = 0.1, 0.3, 0.05
+	a, err := NewAdam(p, cfg, 0, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(lr float64) float64 {
+		x, m, v := 1.0, 0.0, 0.0
+		for step, g := range []float64{1, -2} {
+			n := float64(step + 1)
+			m, v = 0.9*m+0.1*g, 0.999*v+0.001*g*g
+			x -= lr * 0.05 * x
+			x -= lr * m / (1 - math.Pow(0.9, n)) / (math.Sqrt(v/(1-math.Pow(0.999, n))) + 1e-8)
+		}
+		return x
+	}
+	a.Step(0, 2)
+	for i := range p.Grad {
+		p.Grad[i] = -1
+	}
+	a.Step(1, 2)
+	near(t, "actor", float64(p.Data[3]), want(0.1), 1e-5)
+	near(t, "critic", float64(p.Data[20]), want(0.3), 1e-5)
+	near(t, "fixed", float64(p.Data[40]), 1, 0)
+	if a.Steps() != 2 {
+		t.Errorf("%d steps, want 2", a.Steps())
+	}
+	if n := testing.AllocsPerRun(10, func() { a.Step(2, 1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestAdamRates(t *testing.T) {
+	cfg := DefaultOptimConfig()
+	cfg.LR, cfg.MinLR, cfg.LRScheduler = 0.5, 0.1, ScheduleLinear
+	check := func(total, i int, lr, valueLR float64) {
+		t.Helper()
+		a, _ := NewAdam(threeGroups(), cfg, total, tensor.Heap)
+		got, gotValue := a.LR(i)
+		near(t, "lr", got, lr, 1e-7)
+		near(t, "value_lr", gotValue, valueLR, 1e-7)
+	}
+	check(4, 1, 0.4, 0.4)
+	cfg.ValueLR = 0.9
+	check(4, 1, 0.4, 0.7)
+	cfg.TotalTrainingSteps = 2 // wins over the length of the run
+	check(4, 1, 0.3, 0.5)
+}
+
+// The norm is that of what is trained; it is clipped, and what is not finite is named wherever it stands.
+func TestGradNorm(t *testing.T) {
+	p := threeGroups()
+	norm, err := gradNorm(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "norm", norm, math.Sqrt(32*0.25), 1e-12)
+	near(t, "scale below the limit", float64(clipScale(norm, 3)), 1, 0)
+	near(t, "scale above it", float64(clipScale(norm, 1)), 1/norm, 1e-7)
+	near(t, "scale without a limit", float64(clipScale(norm, 0)), 1, 0)
+
+	for i := range p.Grad {
+		p.Grad[i] = math.MaxFloat32 // large is not infinite
+	}
+	if norm, err := gradNorm(p); err != nil || math.IsInf(norm, 0) {
+		t.Errorf("norm %v, %v", norm, err)
+	}
+	for _, c := range []struct {
+		at   int
+		x    float64
+		want string
+	}{
+		{9, math.Inf(1), "gradient of a.weight[2 8]: +Inf at element 9"},
+		{16, math.Inf(-1), "gradient of b.weight[16]: -Inf at element 0"},
+		{31, math.NaN(), "gradient of b.weight[16]: NaN at element 15"},
+	} {
+		p := threeGroups()
+		p.Grad[c.at] = float32(c.x)
+		if _, err := gradNorm(p); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+	p = threeGroups()
+	p.Grad[9], p.Data[2] = float32(math.NaN()), float32(math.NaN())
+	if _, err := gradNorm(p); err == nil || err.Error() != "gradient of a.weight[2 8]: NaN at element 9; the parameter itself has NaN" {
+		t.Errorf("%v", err)
+	}
+	p = threeGroups()
+	p.Grad[40] = float32(math.NaN()) // nobody trains on it
+	if _, err := gradNorm(p); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPermute(t *testing.T) {
+	const n = 100
+	draw := func(shuffle bool, seed uint64, replica, iteration, epoch int) []int32 {
+		order := make([]int32, n)
+		permute(order, shuffle, seed, replica, iteration, epoch)
+		return order
+	}
+	sorted := draw(false, 1, 0, 0, 0)
+	if !slices.IsSorted(sorted) || sorted[n-1] != n-1 {
+		t.Errorf("not shuffled: %v", sorted)
+	}
+	seen := make(map[[n]int32]bool)
+	for _, c := range [][4]int{{1, 0, 0, 0}, {2, 0, 0, 0}, {1, 1, 0, 0}, {1, 0, 1, 0}, {1, 0, 0, 1}, {1, 0, 1 << 20, 0}} {
+		order := draw(true, uint64(c[0]), c[1], c[2], c[3])
+		if again := draw(true, uint64(c[0]), c[1], c[2], c[3]); !slices.Equal(order, again) {
+			t.Errorf("%v: drawn again it differs", c)
+		}
+		seen[[n]int32(order)] = true
+		if slices.Sort(order); !slices.Equal(order, sorted) {
+			t.Errorf("%v: not a permutation", c)
+		}
+	}
+	if len(seen) != 6 {
+		t.Errorf("%d different permutations of 6", len(seen))
+	}
+	// Every element is as likely to come first: 2000 draws of 4 elements.
+	counts, order := [4]int{}, make([]int32, 4)
+	for i := range 2000 {
+		permute(order, true, 9, 0, i, 0)
+		counts[order[0]]++
+	}
+	for _, c := range counts {
+		near(t, "times an element came first", float64(c), 500, 80) // 4 deviations
+	}
+}
