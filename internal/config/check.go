@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -57,11 +56,10 @@ type Check struct {
 }
 
 type findings struct {
-	errs     []error
-	bad      map[string]bool // keys that have an error
-	warnings []string
-	idle     []string // known keys without effect, with origins
-	strict   []error  // the same, as errors
+	errs   []error
+	bad    map[string]bool // keys that have an error
+	idle   []string        // known keys without effect, with origins
+	strict []error         // the same, as errors
 }
 
 // At returns a Check for the keys below key.
@@ -69,28 +67,23 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
+// Has tells whether key was given.
+func (c *Check) Has(key string) bool { return c.tree.Has(join(c.prefix, key)) }
+
 // Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). A key is reported once: what
 // follows from a value that could not be read is not said.
 func (c *Check) Want(ok bool, key string, value any, want string) {
-	if ok {
-		return
+	if !ok {
+		c.report(c.tree.problem(join(c.prefix, key), value, want))
 	}
-	key = join(c.prefix, key)
-	text := show(value)
-	switch {
-	case c.tree.Has(key):
-	case value == nil || reflect.ValueOf(value).IsZero():
-		text = "not set"
-	default:
-		text += " (the default)"
-	}
-	c.report(&FieldError{Origin: c.tree.Origin(key), Key: key, Value: text, Want: "want " + want})
 }
 
-// Warn adds a warning about key, which is not wrong.
-func (c *Check) Warn(key, what string) {
+// Idle lists key, which has a value known to other programs but without effect here, among the keys of Options.Known that do.
+func (c *Check) Idle(key string, value any) {
 	key = join(c.prefix, key)
-	c.found.warnings = append(c.found.warnings, fmt.Sprintf("%s: %s: %s", c.tree.Origin(key), key, what))
+	origin := c.tree.Origin(key)
+	c.found.idle = append(c.found.idle, fmt.Sprintf("%s: %s (%s)", key, show(value), origin))
+	c.found.strict = append(c.found.strict, &FieldError{Origin: origin, Key: key, Value: show(value), Want: "known, but without effect here"})
 }
 
 // Err returns everything reported so far as one error, or nil.
@@ -103,7 +96,7 @@ func (c *Check) Strict() {
 
 // Warnings returns what a user should know though nothing is wrong: old names, and in one line the keys without effect.
 func (c *Check) Warnings() []string {
-	w := slices.Concat(c.tree.notes, c.found.warnings)
+	w := slices.Clone(c.tree.notes)
 	if len(c.found.idle) > 0 {
 		w = append(w, "known keys without effect here: "+strings.Join(c.found.idle, ", "))
 	}

@@ -326,7 +326,7 @@ func TestBadOverrides(t *testing.T) {
 
 func TestInterpolation(t *testing.T) {
 	t.Setenv("RLINF_TEST_N", "42")
-	cfg, errs := load(t, `
+	_, errs := load(t, `
 name: ${..name_of}-${any.text}\${x}-${any.text}
 run: {max_epochs: "${oc.env:RLINF_TEST_N}", rate: "${multiply:${.max_epochs},0.5}", fast: "${not:${any.off}}", group_size: "${int_div:-7,2}"}
 sizes: ["${multiply:3,4}", "${subtract:${sizes[0]},1}"]
@@ -336,7 +336,7 @@ any: {text: a b, off: false, map: {one: "${any.one}"}, one: 1, key: one, again: 
 `)
 	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} leads above the root`,
 		`job.yaml:7: any.model: ${model}: ${model}: no such key`)
-	cfg, errs = load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace("name: ${.any.one}-${any.text}\\${x}\n"+`
+	cfg, errs := load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace("name: ${.any.one}-${any.text}\\${x}\n"+`
 run: {max_epochs: "${oc.env:RLINF_TEST_N}", rate: "${multiply:${.max_epochs},0.5}", fast: "${not:${any.off}}", group_size: "${int_div:-7,2}"}
 sizes: ["${multiply:3,4}", "${subtract:${sizes[0]},1}"]
 limits: ${any.map}
@@ -435,7 +435,7 @@ run2: {}
 		}
 		want(t, lines(check.Err(), dir), unknown...)
 		if got, text := strings.ReplaceAll(strings.Join(check.Warnings(), "\n"), dir+"/", ""),
-			"known keys without effect here: run.b.queue (job.yaml:2), actor.fsdp.deep.y (job.yaml:4)"; got != text {
+			"known keys without effect here: run.b.queue: 3 (job.yaml:2), actor.fsdp.deep.y: 1 (job.yaml:4)"; got != text {
 			t.Errorf("got %q, want %q", got, text)
 		}
 	}

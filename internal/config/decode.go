@@ -15,7 +15,7 @@ import (
 
 // Decode writes the tree's values into the struct that into points at, whose fields hold the defaults, and returns a Check with
 // what was wrong. A field answers to the name in its yaml tag; a nested struct tagged ",inline" lends its fields to the one
-// around it. A type with UnmarshalYAML or UnmarshalText reads itself. A time.Duration is written as ParseDuration reads it. null
+// around it. A type with UnmarshalYAML reads itself, one with UnmarshalText its scalars. A time.Duration is written as ParseDuration reads it. null
 // leaves a field at its zero value (pointer, list, map, text, or a number whose default is 0) and a struct at its defaults; any
 // other default cannot be unset, and that is an error.
 func (t *Tree) Decode(into any) *Check {
@@ -46,7 +46,7 @@ func Keys(v any) []string {
 			t = t.Elem()
 		}
 		p := reflect.PointerTo(t)
-		if t.Kind() != reflect.Struct || p.Implements(reflect.TypeFor[yaml.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		if t.Kind() != reflect.Struct || p.Implements(reflect.TypeFor[yaml.Unmarshaler]()) {
 			keys = append(keys, key)
 			return
 		}
@@ -131,6 +131,17 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 			return
 		}
 		v.SetInt(int64(span))
+		return
+	}
+	if m, ok := v.Addr().Interface().(ordered); ok {
+		if n.kind != dict {
+			d.wrong(n, key, "a map")
+			return
+		}
+		v.SetZero()
+		for i, name := range n.keys {
+			d.value(n.items[i], m.add(name), join(key, name))
+		}
 		return
 	}
 	switch v.Kind() {

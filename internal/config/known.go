@@ -11,16 +11,20 @@ type Known struct {
 	Key string // dotted; * stands for any one name, a final ** for everything from there on
 	// Idle are values, as written, that ask for nothing beside those that never do: null, false, 0, "" and empty lists and maps.
 	Idle []string
+	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
+	Switch string
 }
 
-// classify reports what stands at key, which no field has a name for: nothing where it is known and idle, a line in the common
+// classify reports what stands at key (from the root), which no field has a name for: nothing where it is known and idle, a line in the common
 // warning where it is known and asks for something, an error where it is unknown. siblings are the names that fields have.
 func (c *Check) classify(n *node, key string, siblings, all []string) {
 	var above bool // key holds known keys
 	for _, k := range c.tree.options.Known {
 		switch matches(k.Key, key) {
 		case whole:
-			c.idle(n, key, k)
+			if s := n.child(k.Switch); k.Switch == "" || s != nil && !k.asksNothing(s) {
+				c.judge(n, key, k)
+			}
 			return
 		case prefix:
 			above = true
@@ -43,23 +47,36 @@ func (c *Check) classify(n *node, key string, siblings, all []string) {
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
 }
 
-// idle notes the values at and below key that ask for something.
-func (c *Check) idle(n *node, key string, k Known) {
+// judge notes the values at and below key that ask for something.
+func (c *Check) judge(n *node, key string, k Known) {
 	for i, item := range n.items {
 		name := strconv.Itoa(i)
 		if n.kind == dict {
 			name = n.keys[i]
 		}
-		c.idle(item, join(key, name), k)
+		c.judge(item, join(key, name), k)
 	}
-	if n.kind != scalar || n.isNull() || n.value == "" || n.tag == boolTag && strings.EqualFold(n.value, "false") || slices.Contains(k.Idle, n.value) {
+	if n.kind != scalar || k.asksNothing(n) {
 		return
 	}
-	if x, err := parseFloat(n.value); err == nil && x == 0 && (n.tag == intTag || n.tag == floatTag) {
-		return
+	c.Idle(key, n.what())
+}
+
+// asksNothing tells whether the scalar n is a value that does.
+func (k Known) asksNothing(n *node) bool {
+	switch n.tag {
+	case nullTag:
+		return true
+	case boolTag:
+		if b, _ := parseBool(n.value); !b {
+			return true
+		}
+	case intTag, floatTag:
+		if x, err := parseFloat(n.value); err == nil && x == 0 {
+			return true
+		}
 	}
-	c.found.idle = append(c.found.idle, key+" ("+n.origin+")")
-	c.found.strict = append(c.found.strict, &FieldError{Origin: n.origin, Key: key, Value: show(n.value), Want: "known, but without effect here"})
+	return n.value == "" || slices.Contains(k.Idle, n.value)
 }
 
 type match uint8

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -50,17 +51,33 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 			t.problems = append(t.problems, problem)
 		}
 	}
-	if options.Defaults != nil {
-		text, err := Marshal(options.Defaults)
+	return t, t.finish()
+}
+
+// Parse reads a configuration from text, which is whole: without presets. name stands for the file in origins.
+func Parse(name string, text []byte, options Options) (*Tree, error) {
+	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
+	main, problems, err := parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	t.problems = problems
+	t.lay(main)
+	return t, t.finish()
+}
+
+func (t *Tree) finish() error {
+	if t.options.Defaults != nil {
+		text, err := Marshal(t.options.Defaults)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if t.defaults, _, err = parse("default", text); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	t.interpolate()
-	return t, nil
+	return nil
 }
 
 // Has tells whether key, dotted, was given.
@@ -72,6 +89,19 @@ func (t *Tree) Origin(key string) string {
 		return n.origin
 	}
 	return t.file
+}
+
+// problem returns a FieldError about the value of key.
+func (t *Tree) problem(key string, value any, want string) *FieldError {
+	text := show(value)
+	switch {
+	case t.Has(key):
+	case value == nil || reflect.ValueOf(value).IsZero():
+		text = "not set"
+	default:
+		text += " (the default)"
+	}
+	return &FieldError{Origin: t.Origin(key), Key: key, Value: text, Want: "want " + want}
 }
 
 // read reads one file.

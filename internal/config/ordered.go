@@ -1,0 +1,61 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A Map is a map of the configuration whose order means something.
+type Map[T any] []Entry[T]
+
+// An Entry is one key of a Map with its value.
+type Entry[T any] struct {
+	Key   string
+	Value T
+}
+
+// MarshalYAML writes m as a map, in order.
+func (m Map[T]) MarshalYAML() (any, error) {
+	y := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	for _, e := range m {
+		var key, value yaml.Node
+		key.SetString(e.Key)
+		if err := value.Encode(e.Value); err != nil {
+			return nil, err
+		}
+		y.Content = append(y.Content, &key, &value)
+	}
+	return y, nil
+}
+
+// ordered is a Map of any type, as the decoder sees it.
+type ordered interface {
+	add(key string) reflect.Value
+}
+
+var _ ordered = (*Map[int])(nil)
+
+// add appends an entry and returns its value to be filled in.
+func (m *Map[T]) add(key string) reflect.Value {
+	*m = append(*m, Entry[T]{Key: key})
+	return reflect.ValueOf(&(*m)[len(*m)-1].Value).Elem()
+}
+
+// Words is a list of words that may also be written as one text, with commas between them.
+type Words []string
+
+// UnmarshalYAML reads a list, or the words of one text.
+func (w *Words) UnmarshalYAML(y *yaml.Node) error {
+	if y.Kind == yaml.ScalarNode {
+		*w = nil
+		for word := range strings.SplitSeq(y.Value, ",") {
+			if word = strings.TrimSpace(word); word != "" && y.Tag != nullTag {
+				*w = append(*w, word)
+			}
+		}
+		return nil
+	}
+	return y.Decode((*[]string)(w))
+}

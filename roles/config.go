@@ -1,0 +1,333 @@
+package roles
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/policy"
+	"gopkg.in/yaml.v3"
+)
+
+// Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get one from LoadConfig; what follows
+// from it and from the number of workers is checked by Validate.
+type Config struct {
+	Cluster   ClusterConfig   `yaml:"cluster"`
+	SPMD      SPMDConfig      `yaml:"spmd"` // +
+	Comm      CommConfig      `yaml:"comm"` // +
+	Runner    RunnerConfig    `yaml:"runner"`
+	Algorithm AlgorithmConfig `yaml:"algorithm"`
+	Env       EnvConfig       `yaml:"env"`
+	Rollout   RolloutConfig   `yaml:"rollout"`
+	Actor     ActorConfig     `yaml:"actor"`
+
+	check *config.Check // what is wrong so far
+}
+
+// ClusterConfig is the section cluster: where components run.
+type ClusterConfig struct {
+	// NumNodes is the number of nodes that the job must find. 0, the default, is however many there are.
+	NumNodes int `yaml:"num_nodes"`
+	// ComponentPlacement says on which ranks each component has its workers: under one name, or several with commas between
+	// them, RLinf's placement strings ("0-7", "all", "0-1:0-3").
+	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
+	// NodeGroups names sets of nodes for placements to refer to.
+	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
+	// AllowIdleRanks lets a world have ranks that no component is placed on. Default false. (+)
+	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
+}
+
+// PlacementConfig is the place of one component: written as the placement alone, or as a map with these keys.
+type PlacementConfig struct {
+	// NodeGroup are labels of node groups whose ranks are counted through, in this order. Default: the whole cluster; "node"
+	// counts nodes instead of ranks.
+	NodeGroup config.Words `yaml:"node_group"`
+	// Placement is resources, or resources:workers, with commas between segments.
+	Placement string `yaml:"placement"`
+}
+
+// UnmarshalText reads a placement alone.
+func (p *PlacementConfig) UnmarshalText(text []byte) error {
+	*p = PlacementConfig{Placement: string(text)}
+	return nil
+}
+
+// MarshalYAML writes the short form where it says all.
+func (p PlacementConfig) MarshalYAML() (any, error) {
+	if len(p.NodeGroup) == 0 {
+		return p.Placement, nil
+	}
+	type long PlacementConfig
+	return long(p), nil
+}
+
+// NodeGroupConfig is a named set of nodes.
+type NodeGroupConfig struct {
+	// Label is the name, neither "cluster" nor "node".
+	Label string `yaml:"label"`
+	// NodeRanks are the nodes: a number, a range "0-3", several with commas between them, or a list.
+	NodeRanks Ranks `yaml:"node_ranks"`
+}
+
+// Ranks are ascending numbers of ranks, in YAML a number, ranges as "0-3,5", or a list.
+type Ranks []int
+
+// maxRanks is more nodes than any machine has.
+const maxRanks = 1 << 20
+
+// UnmarshalYAML reads any of the three forms.
+func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
+	*r = nil
+	if y.Kind == yaml.SequenceNode {
+		return y.Decode((*[]int)(r))
+	}
+	for part := range strings.SplitSeq(y.Value, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		lo, err := strconv.Atoi(strings.TrimSpace(first))
+		hi := lo
+		if isRange && err == nil {
+			hi, err = strconv.Atoi(strings.TrimSpace(last))
+		}
+		if err != nil || lo < 0 || hi < lo || hi >= maxRanks {
+			return fmt.Errorf("want ranks, as 3, 0-3 or [0, 2]")
+		}
+		for n := lo; n <= hi; n++ {
+			*r = append(*r, n)
+		}
+	}
+	return nil
+}
+
+// SPMDConfig is the section spmd.
+type SPMDConfig struct {
+	// Nodes deals the ranks to so many virtual nodes, in equal contiguous blocks, so that code for several nodes runs on one.
+	// 0, the default, is the real ones.
+	Nodes int `yaml:"nodes"`
+}
+
+// CommConfig is the section comm: how ranks talk.
+type CommConfig struct {
+	// StallTimeout is how long a peer may show no sign of life before it is named and the job ends with exit code 76. 0 is for
+	// ever. Default 1m.
+	StallTimeout time.Duration `yaml:"stall_timeout"`
+	// Reduce is how sums over ranks are made: ordered (default), in the order of the members, so that the numbers depend on no
+	// transport and no placement; or fast, whichever way is fastest.
+	Reduce string `yaml:"reduce"`
+	// BucketBytes is the size of the pieces in which a gradient leaves while the backward pass still runs. Default 4 MiB.
+	BucketBytes int `yaml:"bucket_bytes"`
+}
+
+// RunnerConfig is the section runner: how long the job goes on, and what it writes.
+type RunnerConfig struct {
+	// TaskType is embodied (default), or embodied_eval, which only evaluates.
+	TaskType string `yaml:"task_type"`
+	// Logger says where the run's folder is.
+	Logger LoggerConfig `yaml:"logger"`
+	// MaxEpochs and MaxSteps bound the number of iterations, whichever is less; negative, the default of both, is no bound. One
+	// of them or MaxTime must be given.
+	MaxEpochs int `yaml:"max_epochs"`
+	MaxSteps  int `yaml:"max_steps"`
+	// MaxTime ends the job with a checkpoint and exit code 75 when it has run that long: 90s, 1h30m or HH:MM:SS. 0, the default,
+	// is never. (+)
+	MaxTime time.Duration `yaml:"max_time"`
+	// ValCheckInterval is the number of iterations between evaluations; the last iteration is followed by one too. ≤ 0, the
+	// default, is none.
+	ValCheckInterval int `yaml:"val_check_interval"`
+	// SaveInterval is the number of iterations between checkpoints, a multiple of ValCheckInterval where both are on. ≤ 0, the
+	// default, is none.
+	SaveInterval int `yaml:"save_interval"`
+	// KeepCheckpoints is how many checkpoints are kept, the newest. 0 keeps all. Default 3. (+)
+	KeepCheckpoints int `yaml:"keep_checkpoints"`
+	// ResumeDir is the checkpoint to go on from: a folder …/checkpoints/global_step_N, or auto for the newest complete one of
+	// this run. Empty, the default, starts anew.
+	ResumeDir string `yaml:"resume_dir"`
+	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. Empty, the default, is none.
+	CkptPath string `yaml:"ckpt_path"`
+	// OnlyEval evaluates and does not train. Default false; true for the task embodied_eval.
+	OnlyEval bool `yaml:"only_eval"`
+	// WeightSyncInterval is the number of iterations between updates of the rollout workers' weights. Default 1.
+	WeightSyncInterval int `yaml:"weight_sync_interval"`
+	// Deterministic computes with kernels whose results are the same bits in whatever batch a row stands. Default true; false
+	// takes the fastest. (+)
+	Deterministic bool `yaml:"deterministic"`
+	// Seed is that of everything random that has none of its own (actor.seed, env.train.seed, env.eval.seed). Default 1. (+)
+	Seed uint64 `yaml:"seed"`
+}
+
+// LoggerConfig says where the run's folder is and what is written there.
+type LoggerConfig struct {
+	// LogPath is the folder that holds the run's, <log_path>/<experiment_name>. Default logs.
+	LogPath string `yaml:"log_path"`
+	// ProjectName stands in the run's provenance. Default rlinf.
+	ProjectName string `yaml:"project_name"`
+	// ExperimentName is the name of the run's folder. Default "default".
+	ExperimentName string `yaml:"experiment_name"`
+	// LoggerBackends are written beside metrics.jsonl: tensorboard (default), or none.
+	LoggerBackends config.Words `yaml:"logger_backends"`
+}
+
+// AlgorithmConfig is the section algorithm.
+type AlgorithmConfig struct {
+	algo.Config `yaml:",inline"`
+	// GroupSize consecutive environments share their initial states. Default 1. It counts where env.train.group_size and
+	// env.eval.group_size are not given.
+	GroupSize int `yaml:"group_size"`
+	// EntropyType is for the entropy what LogProbType is for log-probs, and must be the same. Default: LogProbType.
+	EntropyType string `yaml:"entropy_type"`
+	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up. With chunks of one action
+	// action_level is the same.
+	RewardType string `yaml:"reward_type"`
+}
+
+// EnvConfig is the section env.
+type EnvConfig struct {
+	// GroupName is what the component is called in messages. Default EnvGroup.
+	GroupName string `yaml:"group_name"`
+	// Train are the environments that experience comes from.
+	Train env.Config `yaml:"train"`
+	// Eval are those of evaluations. A key that is not given is as under train.
+	Eval env.Config `yaml:"eval"`
+}
+
+// RolloutConfig is the section rollout.
+type RolloutConfig struct {
+	// GroupName is what the component is called in messages. Default RolloutGroup.
+	GroupName string `yaml:"group_name"`
+	// PipelineStageNum is S: the environments of each env worker are split into so many shards, one of which is simulated while
+	// actions are inferred for another. Default 1.
+	PipelineStageNum int `yaml:"pipeline_stage_num"`
+}
+
+// ActorConfig is the section actor.
+type ActorConfig struct {
+	// GroupName is what the component is called in messages. Default ActorGroup.
+	GroupName string `yaml:"group_name"`
+	// MicroBatchSize is the number of samples that one actor takes at once. Must be > 0.
+	MicroBatchSize int `yaml:"micro_batch_size"`
+	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple of MicroBatchSize times the
+	// number of actors. Must be > 0.
+	GlobalBatchSize int `yaml:"global_batch_size"`
+	// Seed is that of the first weights, of the noise of actions and of the order of samples. Default: runner.seed.
+	Seed uint64 `yaml:"seed"`
+	// Model is the policy.
+	Model policy.Config `yaml:"model"`
+	// Optim is the optimiser.
+	Optim algo.OptimConfig `yaml:"optim"`
+}
+
+// DefaultConfig returns the defaults. What has none is reported by LoadConfig when it is not given.
+func DefaultConfig() *Config {
+	return &Config{
+		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20},
+		Runner: RunnerConfig{
+			TaskType:  TaskEmbodied,
+			Logger:    LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default", LoggerBackends: config.Words{"tensorboard"}},
+			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
+			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
+		},
+		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, RewardType: "chunk_level"},
+		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
+		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
+		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
+	}
+}
+
+// Values of RunnerConfig.TaskType and CommConfig.Reduce.
+const (
+	TaskEmbodied     = "embodied"
+	TaskEmbodiedEval = "embodied_eval"
+
+	ReduceOrdered = "ordered"
+	ReduceFast    = "fast"
+)
+
+// LoadConfig reads the configuration at path and lays overrides ("runner.max_epochs=10") over it. Presets are looked for beside
+// the file and in configs/. The warnings are for the user; strict makes errors of keys that have no effect.
+//
+// All that is wrong is in one error, see config.FieldErrors. The Config that comes with it is there for Validate to find more; it
+// is nil when the file cannot be read.
+func LoadConfig(path string, overrides []string, strict bool) (*Config, []string, error) {
+	c := DefaultConfig()
+	tree, err := config.Load(path, overrides, c.options())
+	if err != nil {
+		return nil, nil, err
+	}
+	c.decode(tree)
+	if strict {
+		c.check.Strict()
+	}
+	return c, c.check.Warnings(), c.check.Err()
+}
+
+// ParseConfig reads what Resolved returned, on another rank or in another run.
+func ParseConfig(resolved []byte) (*Config, error) {
+	c := DefaultConfig()
+	tree, err := config.Parse("config.yaml", resolved, c.options())
+	if err != nil {
+		return nil, err
+	}
+	c.decode(tree)
+	return c, c.check.Err()
+}
+
+func (c *Config) options() config.Options {
+	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c}
+}
+
+func (c *Config) decode(tree *config.Tree) {
+	c.check = tree.Decode(c)
+	c.derive()
+	c.checkFields()
+}
+
+// derive fills in what counts where a key is not given and depends on another.
+func (c *Config) derive() {
+	if !c.check.Has("env.train.group_size") {
+		c.Env.Train.GroupSize = c.Algorithm.GroupSize
+	}
+	if !c.check.Has("env.train.seed") {
+		c.Env.Train.Seed = c.Runner.Seed
+	}
+	c.Env.Eval = c.Env.Train
+	c.check.Decode("env.eval", &c.Env.Eval)
+	if !c.check.Has("actor.seed") {
+		c.Actor.Seed = c.Runner.Seed
+	}
+	if c.Algorithm.EntropyType == "" {
+		c.Algorithm.EntropyType = c.Algorithm.LogProbType
+	}
+	c.Actor.Model.LogProbType = c.Algorithm.LogProbType
+	if c.Runner.TaskType == TaskEmbodiedEval {
+		c.Runner.OnlyEval = true
+	}
+}
+
+// Resolved returns the YAML of everything that is in force, defaults included. Read again it is the same configuration.
+func (c *Config) Resolved() []byte {
+	text, err := config.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
+	}
+	return text
+}
+
+// Trains tells whether the job trains.
+func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
+
+// Evaluates tells whether the job evaluates.
+func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
+
+// Iterations returns after how many iterations the job ends, -1 when time alone ends it.
+func (r *RunnerConfig) Iterations() int {
+	switch {
+	case r.MaxEpochs < 0:
+		return max(r.MaxSteps, -1)
+	case r.MaxSteps < 0:
+		return r.MaxEpochs
+	}
+	return min(r.MaxEpochs, r.MaxSteps)
+}

@@ -1,0 +1,268 @@
+package roles
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/config"
+)
+
+const cartpole = "testdata/config/cartpole.yaml"
+
+// mustLoad loads a file that has nothing wrong.
+func mustLoad(t *testing.T, path string, overrides ...string) (*Config, []string) {
+	t.Helper()
+	c, warnings, err := LoadConfig(path, overrides, false)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return c, warnings
+}
+
+// expect compares lines of an error, or warnings.
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s\ngot\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func errorLines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+func TestLoadConfig(t *testing.T) {
+	c, warnings := mustLoad(t, cartpole, "runner.max_steps=20", "runner.max_time=00:10:00", "runner.seed=7")
+	expect(t, "warnings", warnings)
+	placement := config.Map[PlacementConfig]{
+		{Key: "actor", Value: PlacementConfig{Placement: "0-7"}}, {Key: "env", Value: PlacementConfig{Placement: "0-3"}},
+		{Key: "rollout", Value: PlacementConfig{Placement: "4-7"}},
+	}
+	if !reflect.DeepEqual(c.Cluster.ComponentPlacement, placement) {
+		t.Errorf("placement %v, want %v", c.Cluster.ComponentPlacement, placement)
+	}
+	for _, v := range []struct {
+		what      string
+		got, want any
+	}{
+		{"iterations", c.Runner.Iterations(), 20},
+		{"max_time", c.Runner.MaxTime, 10 * time.Minute},
+		{"gamma", c.Algorithm.Gamma, float32(0.98)},
+		{"clip_ratio_low, a default", c.Algorithm.ClipRatioLow, float32(0.2)},
+		{"lr", c.Actor.Optim.LR, float32(1e-3)},
+		{"env.eval.env_type, from train", c.Env.Eval.ID(), "CartPole-v1"},
+		{"env.eval.total_num_envs", c.Env.Eval.TotalNumEnvs, 16},
+		{"actor.seed, from runner", c.Actor.Seed, uint64(7)},
+		{"env.train.seed, from runner", c.Env.Train.Seed, uint64(7)},
+		{"env.eval.seed, from train", c.Env.Eval.Seed, uint64(7)},
+		{"logprob_type of the model", c.Actor.Model.LogProbType, "action_level"},
+		{"entropy_type, from logprob_type", c.Algorithm.EntropyType, "action_level"},
+	} {
+		if v.got != v.want {
+			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
+		}
+	}
+}
+
+// Whatever is in force survives being written and read, by file and by ParseConfig.
+func TestResolvedReadAgain(t *testing.T) {
+	t.Setenv("EMBODIED_PATH", "/nowhere")
+	for _, overrides := range [][]string{
+		nil,
+		{"runner.logger.experiment_name='a \\${b}'", "cluster.component_placement.env={node_group: [a, b], placement: 0-3}", "cluster.node_groups=[{label: a, node_ranks: 0-1}, {label: b, node_ranks: [3]}]"},
+		{"runner.task_type=embodied_eval", "runner.max_time=90m", "comm.stall_timeout=0", "actor.seed=18446744073709551615"},
+		{"actor.model.hidden_sizes=[]", "runner.logger.logger_backends=[]", "algorithm.normalize_advantages=false", "algorithm.group_size=4"},
+	} {
+		for _, path := range []string{cartpole, "testdata/config/maniskill_like.yaml"} {
+			if len(overrides) == 4 && path != cartpole {
+				continue
+			}
+			c, _ := mustLoad(t, path, overrides...)
+			text := c.Resolved()
+			again, err := ParseConfig(text)
+			if err != nil {
+				t.Fatalf("%s %v: %v\n%s", path, overrides, err, text)
+			}
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			fromFile, warnings := mustLoad(t, file)
+			expect(t, "warnings of "+path, warnings)
+			for _, other := range []*Config{again, fromFile} {
+				if string(other.Resolved()) != string(text) {
+					t.Errorf("%s %v\ngot\n%s\nwant\n%s", path, overrides, other.Resolved(), text)
+				}
+			}
+		}
+	}
+}
+
+func TestSeedsKeysLoad(t *testing.T) {
+	c, warnings := mustLoad(t, "testdata/config/seeds.yaml")
+	if c.Runner.MaxEpochs != 10 || c.Actor.GlobalBatchSize != 512 || c.Actor.MicroBatchSize != 64 || c.Runner.Logger.LogPath != "logs/seeds" {
+		t.Errorf("got %+v %+v", c.Runner, c.Actor)
+	}
+	expect(t, "warnings", warnings,
+		"testdata/config/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
+		"testdata/config/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
+		"known keys without effect here: actor.tokenizer.tokenizer_model: /models/tokenizer (testdata/config/seeds.yaml:17), "+
+			"actor.checkpoint_save_path: /models/out (testdata/config/seeds.yaml:19), "+
+			"actor.model.model_path: /models/checkpoint (testdata/config/seeds.yaml:18), "+
+			"rollout.model.model_path: /models/policy (testdata/config/seeds.yaml:14)",
+	)
+}
+
+func TestRLinfStyleFile(t *testing.T) {
+	t.Setenv("EMBODIED_PATH", "/nowhere")
+	c, warnings := mustLoad(t, "testdata/config/maniskill_like.yaml")
+	expect(t, "warnings", warnings, "known keys without effect here: "+
+		"weight_syncer.type: patch (testdata/config/weight_syncer/patch_syncer.yaml:1), "+
+		"weight_syncer.patch.compression: none (testdata/config/weight_syncer/patch_syncer.yaml:3)")
+	for _, v := range []struct {
+		what      string
+		got, want any
+	}{
+		{"env", c.Env.Train.ID(), "PickCube-v1"},
+		{"train steps, from the preset", c.Env.Train.MaxStepsPerRolloutEpoch, 50},
+		{"train auto_reset, over the preset", c.Env.Train.AutoReset, true},
+		{"eval environments, int_div", c.Env.Eval.TotalNumEnvs, 32},
+		{"batch, multiply", c.Actor.GlobalBatchSize, 6400},
+		{"value_lr", c.Actor.Optim.ValueLR, float32(3e-4)},
+		{"clip_ratio_c", c.Algorithm.ClipRatioC, float32(3)},
+		{"resume_dir, null", c.Runner.ResumeDir, ""},
+	} {
+		if v.got != v.want {
+			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
+		}
+	}
+	if err := c.Validate(1, 1, 1); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := LoadConfig("testdata/config/maniskill_like.yaml", nil, true); len(config.FieldErrors(err)) != 2 {
+		t.Errorf("strict: %v, want an error for each key of weight_syncer", err)
+	}
+}
+
+func TestOldNames(t *testing.T) {
+	c, _ := mustLoad(t, cartpole, "~env.train.total_num_envs", "~env.train.max_steps_per_rollout_epoch", "algorithm.group_size=4", "algorithm.num_group_envs=8",
+		"algorithm.n_chunk_steps=32", "algorithm.auto_reset=false", "algorithm.rollout_epoch=2", "actor.model.num_action_chunks=4",
+		"algorithm.sampling_params.use_greedy=false", "algorithm.reward_type=chunk_level", "~env.train.env_type", "env.train.simulator_type=CartPole-v1")
+	e := c.Env.Train
+	if e.TotalNumEnvs != 32 || e.MaxStepsPerRolloutEpoch != 128 || e.AutoReset || c.Env.Eval.AutoReset || e.RolloutEpoch != 2 || e.GroupSize != 4 || e.ID() != "CartPole-v1" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestBadConfigIsReportedWhole(t *testing.T) {
+	c, _, err := LoadConfig(cartpole, []string{
+		"cluster.num_node=1", "cluster.component_placement={reward: 0, actor: ''}", "runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
+		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5", "algorithm.entropy_type=token_level",
+		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false", "actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
+		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0", "actor.micro_batch_size=0",
+		"runner.task_type=reasoning", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae", "runner.keep_checkpoints=-1",
+	}, false)
+	if c == nil {
+		t.Fatal("no configuration beside the errors")
+	}
+	expect(t, "errors", errorLines(err),
+		"command line: cluster.num_node: unknown key, did you mean num_nodes?",
+		"command line: cluster.node_groups.0.node_ranks: 3-1: want ranks, as 3, 0-3 or [0, 2]",
+		"command line: algorithm.adv_typ: unknown key, did you mean adv_type?",
+		"command line: actor.optim.lr: fast: want a number",
+		`command line: cluster.component_placement.actor: "": want a placement, as 0-7 or all`,
+		"command line: cluster.component_placement.reward: reward: want the components actor, rollout and env",
+		"command line: cluster.node_groups.0.label: node: want a name other than cluster and node",
+		"command line: comm.stall_timeout: 1ms: want at least 100ms, or 0 for ever",
+		"command line: comm.reduce: tree: want ordered or fast",
+		"command line: runner.task_type: reasoning: want embodied or embodied_eval",
+		"command line: runner.logger.experiment_name: ../x: want the name of a folder below log_path",
+		"command line: runner.logger.logger_backends: tensorbord: want tensorboard, or an empty list",
+		"command line: runner.max_epochs: -1: want a number ≥ 0, here or in max_steps, or a max_time",
+		"command line: runner.save_interval: 15: want a multiple of 10 (val_check_interval)",
+		"command line: runner.keep_checkpoints: -1: want a number > 0, or 0 to keep all",
+		"command line: runner.weight_sync_interval: 0: want a number > 0",
+		"command line: rollout.pipeline_stage_num: 0: want a number > 0",
+		"command line: actor.model.activation: gelu: want tanh or relu",
+		"command line: algorithm.gamma: 1.5: want a number in [0, 1]",
+		"command line: algorithm.entropy_type: token_level: want action_level, as logprob_type",
+		"command line: algorithm.reward_type: sum: want chunk_level (with num_action_chunks 1 also action_level)",
+		"command line: actor.model.add_value_head: false: want true (loss_type actor_critic)",
+		"command line: actor.micro_batch_size: 0: want a number > 0",
+		"command line: env.train.total_num_envs: 0: want a positive number",
+		"command line: env.eval.reward_coef: 0: want a number other than 0",
+	)
+	before := len(config.FieldErrors(err))
+	c.Problem("env.train.env_type", c.Env.Train.EnvType, "another one")
+	err = c.Validate(8, 4, 4)
+	if got := len(config.FieldErrors(err)); got != before+1 {
+		t.Errorf("%d errors after Validate, want the %d before and the one of Problem:\n%v", got, before, err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name                   string
+		overrides              []string
+		actors, rollouts, envs int
+		want                   []string
+	}{
+		{"fits", nil, 8, 4, 4, nil},
+		{"fits one rank", nil, 1, 1, 1, nil},
+		{"environments of train, and of eval", []string{"env.train.total_num_envs=60", "env.eval.total_num_envs=4"}, 8, 4, 4, []string{
+			"command line: env.train.total_num_envs: 60: want a multiple of 8 (4 env workers × pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2; 8 actors)",
+			"command line: env.eval.total_num_envs: 4: want a multiple of 8 (4 env workers × pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2)",
+		}},
+		{"eval from train is said once", []string{"~env.eval"}, 8, 3, 4, []string{
+			"testdata/config/cartpole.yaml:16: env.train.total_num_envs: 64: want a multiple of 24 (3 rollout workers × pipeline_stage_num 2)",
+		}},
+		{"groups", []string{"algorithm.group_size=16"}, 8, 4, 4, []string{
+			"testdata/config/cartpole.yaml:16: env.train.total_num_envs: 64: want a multiple of 128 (4 env workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
+			"testdata/config/cartpole.yaml:19: env.eval.total_num_envs: 16: want a multiple of 128 (4 env workers × pipeline_stage_num 2 × group_size 16)",
+		}},
+		{"batch and micro-batch", []string{"actor.global_batch_size=500"}, 4, 4, 4, []string{
+			"command line: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actors) that divides the samples of an iteration, 8192 (128 steps × 64 environments)",
+		}},
+		{"micro-batch", []string{"actor.micro_batch_size=96"}, 8, 4, 4, []string{
+			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a multiple of 768 (micro_batch_size 96 × 8 actors)",
+		}},
+		{"batch", []string{"env.train.max_steps_per_rollout_epoch=124", "env.train.rollout_epoch=3"}, 8, 4, 4, []string{
+			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a divisor of the samples of an iteration, 23808 (372 steps × 64 environments)",
+		}},
+		{"chunks are samples", []string{"actor.model.num_action_chunks=32"}, 8, 4, 4, []string{
+			"testdata/config/cartpole.yaml:20: env.eval.max_steps_per_rollout_epoch: 500: want a multiple of 32 (num_action_chunks)",
+			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a divisor of the samples of an iteration, 256 (4 steps × 64 environments)",
+		}},
+		{"absurd numbers", []string{"env.train.total_num_envs=9007199254740992", "actor.micro_batch_size=4611686018427387904", "rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
+			"command line: env.train.total_num_envs: 9007199254740992: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
+			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a multiple of 9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
+			"testdata/config/cartpole.yaml:19: env.eval.total_num_envs: 16: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
+		}},
+	} {
+		c, _, err := LoadConfig(cartpole, tc.overrides, false)
+		if c == nil {
+			t.Fatal(err)
+		}
+		expect(t, tc.name, errorLines(c.Validate(tc.actors, tc.rollouts, tc.envs)), tc.want...)
+	}
+}
+
+func TestBatchArithmetic(t *testing.T) {
+	c, _ := mustLoad(t, cartpole, "algorithm.update_epoch=4", "env.train.rollout_epoch=2")
+	if err := c.Validate(8, 4, 4); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "lines", BatchArithmetic(c, 8, 4, 4),
+		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout workers; 256 steps each",
+		"samples: 16384 per iteration (256 steps × 64 environments), 2048 for each of 8 actors",
+		"update: 4 epochs × 32 minibatches of 512 samples (64 on each actor, 64 at a time) = 128 optimiser steps per iteration",
+		"evaluation: 16 environments, 4 on each of 4 env workers in 2 stages of 2, 2 at a time for each of 4 rollout workers; 1000 steps each",
+	)
+}

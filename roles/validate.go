@@ -1,0 +1,263 @@
+package roles
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Problem reports that key, dotted, has a value that will not do: for what only the parts that the configuration names can tell.
+// want completes "want …". Validate returns it with all else.
+func (c *Config) Problem(key string, value any, want string) { c.check.Want(false, key, value, want) }
+
+// Validate checks the batch arithmetic for so many workers of each component (RLinf's rules, corrected), and returns all that is
+// wrong with the configuration: what LoadConfig found, what Problem was told, and this. actors is 0 where nothing is trained.
+func (c *Config) Validate(actors, rollouts, envs int) error {
+	if c.Trains() {
+		c.checkEnvCount("env.train", actors, rollouts, envs)
+		c.checkBatches(actors)
+	}
+	if c.Evaluates() {
+		c.checkEnvCount("env.eval", 0, rollouts, envs)
+	}
+	return c.check.Err()
+}
+
+// BatchArithmetic says in a few lines what one iteration does with so many workers of each component, which Validate has accepted.
+func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
+	stages := c.Rollout.PipelineStageNum
+	split := func(name string, n, steps, epochs int) string {
+		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers in %d stages of %d, %d at a time for each of %d rollout workers; %d steps each",
+			name, n, n/envs, envs, stages, n/envs/stages, n/stages/rollouts, rollouts, steps*epochs)
+	}
+	var lines []string
+	if c.Trains() {
+		t := &c.Env.Train
+		samples, steps := c.samples()
+		perStep := c.Actor.GlobalBatchSize
+		minibatches := samples / perStep
+		lines = append(lines,
+			split("rollout", t.TotalNumEnvs, t.MaxStepsPerRolloutEpoch, t.RolloutEpoch),
+			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors", samples, steps, t.TotalNumEnvs, samples/actors, actors),
+			fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
+				c.Algorithm.UpdateEpoch, minibatches, perStep, perStep/actors, c.Actor.MicroBatchSize, c.Algorithm.UpdateEpoch*minibatches))
+	}
+	if c.Evaluates() {
+		e := &c.Env.Eval
+		lines = append(lines, split("evaluation", e.TotalNumEnvs, e.MaxStepsPerRolloutEpoch, e.RolloutEpoch))
+	}
+	return lines
+}
+
+// samples returns how many samples an iteration gives to training, and from how many steps of each environment: one for each chunk
+// of actions.
+func (c *Config) samples() (samples, steps int) {
+	t := &c.Env.Train
+	steps = product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)
+	return product(steps, t.TotalNumEnvs), steps
+}
+
+// checkEnvCount checks that the environments of a section divide over the workers that simulate, infer and train.
+func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
+	e := &c.Env.Train
+	if section == "env.eval" {
+		e = &c.Env.Eval
+	}
+	stages := c.Rollout.PipelineStageNum
+	if e.TotalNumEnvs <= 0 || stages <= 0 || e.GroupSize <= 0 {
+		return // reported
+	}
+	group := ""
+	if e.GroupSize > 1 {
+		group = fmt.Sprintf(" × group_size %d", e.GroupSize)
+	}
+	var broken []string
+	least := 1
+	rule := func(workers, stages, group int, why string) {
+		if m := product(workers, stages, group); m > 0 {
+			least = lcm(least, m)
+			if e.TotalNumEnvs%m != 0 {
+				broken = append(broken, why)
+			}
+		}
+	}
+	rule(envs, stages, e.GroupSize, fmt.Sprintf("%d env workers × pipeline_stage_num %d%s", envs, stages, group))
+	rule(rollouts, stages, 1, fmt.Sprintf("%d rollout workers × pipeline_stage_num %d", rollouts, stages))
+	rule(actors, 1, e.GroupSize, fmt.Sprintf("%d actors%s", actors, group))
+	c.want(len(broken) == 0, section, "total_num_envs", e.TotalNumEnvs, fmt.Sprintf("a multiple of %d (%s)", least, strings.Join(broken, "; ")))
+}
+
+// checkBatches checks that samples divide over actors, optimiser steps and micro-batches.
+func (c *Config) checkBatches(actors int) {
+	micro, global := c.Actor.MicroBatchSize, c.Actor.GlobalBatchSize
+	samples, steps := 0, 0
+	if c.Actor.Model.NumActionChunks > 0 {
+		samples, steps = c.samples()
+	}
+	unit := product(micro, actors)
+	if unit <= 0 || global <= 0 || samples <= 0 {
+		return // reported
+	}
+	multiple := fmt.Sprintf("a multiple of %d (micro_batch_size %d × %d actors)", unit, micro, actors)
+	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
+	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0; {
+	case !dividesUnit && !dividesRollout:
+		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+whole)
+	case !dividesUnit:
+		c.check.Want(false, "actor.global_batch_size", global, multiple)
+	case !dividesRollout:
+		c.check.Want(false, "actor.global_batch_size", global, "a divisor of the samples of an iteration, "+whole)
+	}
+}
+
+// checkFields checks everything that does not depend on the number of workers.
+func (c *Config) checkFields() {
+	c.checkCluster()
+	c.checkRunner()
+	want := c.check.At("rollout").Want
+	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
+	c.Actor.Model.Check(func(ok bool, key string, value any, what string) {
+		if key == "logprob_type" { // policy.Config carries it, but it is a key of algorithm
+			c.check.Want(ok, "algorithm.logprob_type", value, what)
+			return
+		}
+		c.check.Want(ok, "actor.model."+key, value, what)
+	})
+	if c.Trains() {
+		c.checkTraining()
+		c.checkEnv("env.train")
+	}
+	if c.Evaluates() {
+		c.checkEnv("env.eval")
+	}
+}
+
+func (c *Config) checkCluster() {
+	want := c.check.At("cluster").Want
+	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
+	needed := []string{"rollout", "env"}
+	if c.Trains() {
+		needed = append(needed, "actor")
+	}
+	for _, e := range c.Cluster.ComponentPlacement {
+		key := "component_placement." + e.Key
+		for name := range strings.SplitSeq(e.Key, ",") {
+			name = strings.TrimSpace(name)
+			want(slices.Contains([]string{"actor", "rollout", "env"}, name), key, name, "the components actor, rollout and env")
+			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
+		}
+		want(strings.TrimSpace(e.Value.Placement) != "", key, e.Value.Placement, "a placement, as 0-7 or all")
+	}
+	want(len(needed) == 0, "component_placement", nil, "a place for "+strings.Join(needed, " and ")+", as 0-7 or all")
+	for i, g := range c.Cluster.NodeGroups {
+		at := fmt.Sprintf("node_groups.%d", i)
+		want(g.Label != "" && g.Label != "cluster" && g.Label != "node", at+".label", g.Label, "a name other than cluster and node")
+		want(len(g.NodeRanks) > 0, at+".node_ranks", g.NodeRanks, "nodes, as 0-3")
+	}
+
+	c.check.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
+	want = c.check.At("comm").Want
+	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout, "at least 100ms, or 0 for ever")
+	want(c.Comm.Reduce == ReduceOrdered || c.Comm.Reduce == ReduceFast, "reduce", c.Comm.Reduce, "ordered or fast")
+	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
+}
+
+func (c *Config) checkRunner() {
+	r, want := &c.Runner, c.check.At("runner").Want
+	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType, "embodied or embodied_eval")
+	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
+	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".", "logger.experiment_name", r.Logger.ExperimentName,
+		"the name of a folder below log_path")
+	for i, b := range r.Logger.LoggerBackends {
+		switch key := "logger.logger_backends"; b {
+		case "tensorboard":
+			want(slices.Index(r.Logger.LoggerBackends, b) == i, key, b, "each once")
+		case "wandb", "swanlab":
+			c.check.Idle("runner."+key, b)
+		default:
+			want(false, key, b, "tensorboard, or an empty list")
+		}
+	}
+	want(r.Iterations() >= 0 || r.MaxTime > 0 || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
+	want(r.MaxTime >= 0, "max_time", r.MaxTime, "a duration, or 0 for no limit")
+	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval", r.SaveInterval,
+		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
+	want(r.KeepCheckpoints >= 0, "keep_checkpoints", r.KeepCheckpoints, "a number > 0, or 0 to keep all")
+	want(r.ResumeDir == "" || r.CkptPath == "", "ckpt_path", r.CkptPath, "no weights beside those of resume_dir")
+	want(r.WeightSyncInterval > 0, "weight_sync_interval", r.WeightSyncInterval, "a number > 0")
+}
+
+func (c *Config) checkTraining() {
+	a := &c.Algorithm
+	want := c.check.At("algorithm").Want
+	a.Check(want)
+	want(a.GroupSize > 0, "group_size", a.GroupSize, "a number > 0")
+	if slices.Contains([]string{"grpo", "grpo_dynamic", "reinpp_baseline"}, a.AdvType) {
+		want(a.GroupSize > 1, "group_size", a.GroupSize, "a number > 1 (adv_type "+a.AdvType+" compares the members of a group)")
+	}
+	chunks := c.Actor.Model.NumActionChunks
+	perAction := func(level string) string {
+		if level == "action_level" && chunks == 1 {
+			return "chunk_level" // the same
+		}
+		return level
+	}
+	want(perAction(a.EntropyType) == perAction(a.LogProbType), "entropy_type", a.EntropyType, a.LogProbType+", as logprob_type")
+	want(perAction(a.RewardType) == "chunk_level", "reward_type", a.RewardType, "chunk_level (with num_action_chunks 1 also action_level)")
+	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" {
+		c.check.Want(c.Actor.Model.AddValueHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead, "true (loss_type "+a.LossType+")")
+	}
+
+	c.Actor.Optim.Check(c.check.At("actor.optim").Want)
+	want = c.check.At("actor").Want
+	want(c.Actor.MicroBatchSize > 0, "micro_batch_size", c.Actor.MicroBatchSize, "a number > 0")
+	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
+}
+
+// checkEnv checks the section env.train or env.eval.
+func (c *Config) checkEnv(section string) {
+	e := &c.Env.Train
+	if section == "env.eval" {
+		e = &c.Env.Eval
+	}
+	e.Check(func(ok bool, key string, value any, what string) { c.want(ok, section, key, value, what) })
+	if chunks := c.Actor.Model.NumActionChunks; chunks > 0 {
+		c.want(e.MaxStepsPerRolloutEpoch%chunks == 0, section, "max_steps_per_rollout_epoch", e.MaxStepsPerRolloutEpoch,
+			fmt.Sprintf("a multiple of %d (num_action_chunks)", chunks))
+	}
+	if section == "env.train" && c.check.Has("algorithm.group_size") {
+		c.want(e.GroupSize == c.Algorithm.GroupSize, section, "group_size", e.GroupSize, fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
+	}
+}
+
+// want is the Check's, for a key of env.train or env.eval: one that evaluation takes from training is reported there, once.
+func (c *Config) want(ok bool, section, key string, value any, want string) {
+	if section == "env.eval" && !c.check.Has(section+"."+key) && c.check.Has("env.train."+key) {
+		section = "env.train"
+	}
+	c.check.Want(ok, section+"."+key, value, want)
+}
+
+// product multiplies numbers ≥ 0, up to the largest int.
+func product(factors ...int) int {
+	p := 1
+	for _, f := range factors {
+		if f > 0 && p > math.MaxInt/f {
+			return math.MaxInt
+		}
+		p *= f
+	}
+	return p
+}
+
+// lcm returns the least common multiple of a and b, both > 0.
+func lcm(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return product(a/x, b)
+}
