@@ -1,0 +1,49 @@
+//go:build blas
+
+package blas
+
+// #cgo LDFLAGS: -lopenblas
+// void openblas_set_num_threads(int n);
+// char *openblas_get_corename(void);
+import "C"
+
+import (
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/netlib/blas/netlib"
+)
+
+// One thread: a rank has the cores that its launcher gave it, and workers share them already. The environment is read before any
+// of our code runs, so the library has to be told.
+func init() { C.openblas_set_num_threads(1) }
+
+// Core returns the processor type that OpenBLAS chose its code for, as Zen; "" in a build without OpenBLAS. On a processor newer than
+// the library that is an older type, and half the speed or less: OPENBLAS_CORETYPE in the environment of the process says better.
+func Core() string { return C.GoString(C.openblas_get_corename()) }
+
+// Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].
+func Gemm(c, a, b []float32, m, n, k int, acc bool) { sgemm(blas.NoTrans, c, a, k, b, m, n, k, acc) }
+
+// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] added to every row, and C [m,n].
+func GemmBias(c, a, b, bias []float32, m, n, k int) {
+	for i := range m {
+		copy(c[i*n:(i+1)*n], bias)
+	}
+	Gemm(c, a, b, m, n, k, true)
+}
+
+// GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n].
+func GemmTA(c, a, b []float32, m, n, k int, acc bool) { sgemm(blas.Trans, c, a, m, b, m, n, k, acc) }
+
+func sgemm(ta blas.Transpose, c, a []float32, lda int, b []float32, m, n, k int, acc bool) {
+	var beta float32
+	if acc {
+		beta = 1
+	}
+	if k == 0 && !acc {
+		clear(c)
+	}
+	if m == 0 || n == 0 || k == 0 { // netlib wants elements in every factor
+		return
+	}
+	netlib.Implementation{}.Sgemm(ta, blas.NoTrans, m, n, k, 1, a, max(1, lda), b, max(1, n), beta, c, max(1, n))
+}
