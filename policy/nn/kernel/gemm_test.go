@@ -132,18 +132,25 @@ func TestRowsOfAnyBatch(t *testing.T) {
 	})
 }
 
-// A zero input does not hide a weight that is not finite, in any lane and row of the tiles.
+// A zero input does not hide a weight that is not finite, wherever the weight stands.
 func TestZeroTimesNaN(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		const m, k = 9, 5
+		const m = 17
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
-			for n := 1; n <= 70; n++ {
-				a, b, c := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)
-				b[2*n+n-1] = bad
-				product(lv, c, b, matrix[float32]{a, k, 1}, start[float32]{}, m, n, k)
-				for i, v := range c {
-					if isNaN := v != v; isNaN != (i%n == n-1) {
-						t.Fatalf("n=%d: 0·%v in the last column, C[%d] = %v", n, bad, i, v)
+			for _, n := range []int{1, 2, 4, 5, 8, 15, 16, 17, 33, 64, 70} {
+				for _, k := range []int{5, 37} {
+					a, c := make([]float32, m*k), make([]float32, m*n)
+					for p := range k {
+						b := make([]float32, k*n)
+						b[p*n+n-1] = bad
+						for _, left := range []matrix[float32]{{a, k, 1}, {a, 1, m}} {
+							product(lv, c, b, left, start[float32]{}, m, n, k)
+							for i, v := range c {
+								if isNaN := v != v; isNaN != (i%n == n-1) {
+									t.Fatalf("n=%d, k=%d: B[%d,%d] = %v and zeros in A give C[%d] = %v", n, k, p, n-1, bad, i, v)
+								}
+							}
+						}
 					}
 				}
 			}
