@@ -34,11 +34,12 @@ type PPO struct {
 	cfg    Config
 	optim  OptimConfig
 	seed   uint64
-	steps  int // T
-	envs   int // N
-	local  int // samples of this replica in one minibatch
-	micro  int // samples of one micro-batch
-	global int // samples of all replicas in one minibatch
+	steps  int  // T
+	envs   int  // N
+	local  int  // samples of this replica in one minibatch
+	micro  int  // samples of one micro-batch
+	global int  // samples of all replicas in one minibatch
+	critic bool // whether it learns
 
 	policy   policy.Policy
 	params   *nn.Params[float32]
@@ -69,6 +70,7 @@ type PPO struct {
 	gradNorm float64 // sum over the optimiser steps of this update
 	updates  int     // how many those were
 	epochs   int
+	names    []string
 	values   []float64
 }
 
@@ -99,6 +101,7 @@ func NewPPO(s Setup) (*PPO, error) {
 	}
 	p := &PPO{
 		cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
+		critic: s.Config.LossType == "actor_critic",
 		policy: s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
 		counters: tensor.New(tensor.I64, 2),
 	}
@@ -144,6 +147,11 @@ func NewPPO(s Setup) (*PPO, error) {
 	p.planSums = make([]float64, 2+3*len(p.plans))
 	p.ready = func(lo, hi int) { p.sum.Ready(lo, hi) }
 	p.tally = newTally(p.replicas, extra)
+	for _, name := range ppoMetrics {
+		if p.critic || !strings.HasPrefix(name, "critic/") {
+			p.names = append(p.names, name)
+		}
+	}
 	p.values = make([]float64, len(ppoMetrics))
 	return p, nil
 }
@@ -227,7 +235,7 @@ func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err
 		Terminated: need("terminated", tensor.U8).U8(),
 		Truncated:  need("truncated", tensor.U8).U8(),
 	}
-	if _, ok := rollout.Get("value"); ok || p.cfg.LossType == "actor_critic" {
+	if _, ok := rollout.Get("value"); ok || p.critic {
 		tr.Value, tr.Next = need("value", tensor.F32).F32(), need("next_value", tensor.F32).F32()
 	} else {
 		if p.none == nil {
@@ -351,7 +359,7 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 	logProbs := len(p.batch.logProb) / p.micro
 	p.grad.LogProb = tensor.New(tensor.F32, p.micro, logProbs)
 	p.grad.Entropy = tensor.New(tensor.F32, p.micro, logProbs)
-	if p.cfg.LossType == "actor_critic" {
+	if p.critic {
 		p.grad.Value = tensor.New(tensor.F32, p.micro, 1)
 	}
 	return p.batch.from(rollout)
@@ -460,7 +468,7 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 			grad.Entropy = p.grad.Entropy
 		}
 	}
-	if p.cfg.LossType == "actor_critic" {
+	if p.critic {
 		if eval.Value.IsZero() {
 			return fmt.Errorf("loss_type actor_critic needs values, and this policy has no critic (actor.model.add_value_head)")
 		}
@@ -522,7 +530,7 @@ func (p *PPO) addObservations(rollout tensor.Dict) error {
 	return nil
 }
 
-// ppoMetrics are the names of the metrics, in the order of metrics.
+// ppoMetrics are the names of the metrics, in the order of metrics. What belongs to a critic is left out where none learns.
 var ppoMetrics = []string{
 	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
@@ -531,16 +539,22 @@ var ppoMetrics = []string{
 	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
 }
 
-// metrics reads the reduced tally. The critic's figures are NaN without one.
+// metrics reads the reduced tally.
 func (p *PPO) metrics(iteration int) Metrics {
-	v := p.values[:0]
+	all := p.values[:0]
 	for i := range numMeans {
-		v = append(v, p.tally.mean(i))
+		all = append(all, p.tally.mean(i))
 	}
 	lr, valueLR := p.adam.LR(iteration)
-	v = append(v, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
+	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
 		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs))
-	return Metrics{Names: ppoMetrics, Values: v}
+	kept := all[:0]
+	for i, name := range ppoMetrics {
+		if p.critic || !strings.HasPrefix(name, "critic/") {
+			kept = append(kept, all[i])
+		}
+	}
+	return Metrics{Names: p.names, Values: kept}
 }
 
 // Save returns views of the optimiser, the counters and the reward statistics; see Algorithm.
