@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -158,6 +159,19 @@ func TestOldNames(t *testing.T) {
 	e := c.Env.Train
 	if e.TotalNumEnvs != 32 || e.MaxStepsPerRolloutEpoch != 128 || e.AutoReset || c.Env.Eval.AutoReset || e.RolloutEpoch != 2 || e.GroupSize != 4 || e.ID() != "CartPole-v1" {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// Every name that an old one stands for is one that a configuration may have.
+func TestOldNamesLeadSomewhere(t *testing.T) {
+	for _, a := range aliases() {
+		c, warnings, err := LoadConfig(cartpole, []string{a.Old + "=1"}, false)
+		if c == nil || strings.Contains(fmt.Sprint(err), "unknown key") {
+			t.Errorf("%s: %v", a.Old, err)
+		}
+		if len(warnings) == 0 || !strings.Contains(warnings[0], a.Old+" is an old name, today it is "+a.New[0]) {
+			t.Errorf("%s: warnings %q", a.Old, warnings)
+		}
 	}
 }
 

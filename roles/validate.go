@@ -10,7 +10,7 @@ import (
 )
 
 // Problem reports that key, dotted, has a value that will not do: for what only the parts that the configuration names can tell.
-// want completes "want …". Validate returns it with all else.
+// A nil value is not said; want completes "want …". Validate returns it with all else.
 func (c *Config) Problem(key string, value any, want string) { c.check.Want(false, key, value, want) }
 
 // Validate checks the batch arithmetic for so many workers of each component (RLinf's rules, corrected), and returns all that is

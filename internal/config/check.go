@@ -68,10 +68,10 @@ func (c *Check) At(key string) *Check {
 }
 
 // Has tells whether key was given.
-func (c *Check) Has(key string) bool { return c.tree.Has(join(c.prefix, key)) }
+func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
-// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). A key is reported once: what
-// follows from a value that could not be read is not said.
+// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With a nil value
+// the line does without. A key is reported once: what follows from a value that could not be read is not said.
 func (c *Check) Want(ok bool, key string, value any, want string) {
 	if !ok {
 		c.report(c.tree.problem(join(c.prefix, key), value, want))
@@ -81,7 +81,7 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 // Idle lists key, which has a value known to other programs but without effect here, among the keys of Options.Known that do.
 func (c *Check) Idle(key string, value any) {
 	key = join(c.prefix, key)
-	origin := c.tree.Origin(key)
+	origin := c.tree.origin(key)
 	c.found.idle = append(c.found.idle, fmt.Sprintf("%s: %s (%s)", key, show(value), origin))
 	c.found.strict = append(c.found.strict, &FieldError{Origin: origin, Key: key, Value: show(value), Want: "known, but without effect here"})
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,21 @@ type job struct {
 	Limits map[string]int `yaml:"limits"`
 	Any    any            `yaml:"any"`
 	Model  *model         `yaml:"model"`
+	Places Map[place]     `yaml:"places"`
+	Words  Words          `yaml:"words"`
+}
+
+// place may be written as a word alone.
+type place struct {
+	Where string `yaml:"where"`
+	Count int    `yaml:"count"`
+}
+
+func (p *place) UnmarshalText(text []byte) error {
+	if p.Where = string(text); p.Where == "nowhere" {
+		return errors.New("want a place")
+	}
+	return nil
 }
 
 type run struct {
@@ -114,12 +130,15 @@ sizes: [1, 2_000]
 limits: {a: 1, b.c: 2}
 any: [x, {y: 1.5}]
 model: {hidden: []}
+places: {z: here, a: {where: there, count: 2}, m: 7}
+words: a, b,c
 `)
 	want(t, errs)
 	expect := job{
 		Name: "12", Run: run{1000, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "TRUE", common{16}},
 		Sizes: []int{1, 2000}, Limits: map[string]int{"a": 1, "b.c": 2},
 		Any: []any{"x", map[string]any{"y": 1.5}}, Model: &model{Hidden: []int{}},
+		Places: Map[place]{{"z", place{Where: "here"}}, {"a", place{"there", 2}}, {"m", place{Where: "7"}}}, Words: Words{"a", "b", "c"},
 	}
 	if !reflect.DeepEqual(cfg, expect) {
 		t.Errorf("got  %+v\nwant %+v", cfg, expect)
@@ -152,6 +171,9 @@ model:
   hidden: [1, x]
   max_epochs: 3
 zzz: 1
+places: {a: nowhere, b: {count: x, size: 1}}
+words: {}
+run2: {rate: 1}
 `, "run.max_epoch=3", "name", "=3", "run.rate=1e99")
 	want(t, errs,
 		`command line: name: want a value, as name=10`,
@@ -168,6 +190,11 @@ zzz: 1
 		`job.yaml:13: model.hidden.1: x: want a whole number`,
 		`job.yaml:14: model.max_epochs: unknown key, did you mean run.max_epochs?`,
 		`job.yaml:15: zzz: unknown key`,
+		`job.yaml:16: places.a: nowhere: want a place`,
+		`job.yaml:16: places.b.count: x: want a whole number`,
+		`job.yaml:16: places.b.size: unknown key`,
+		`job.yaml:17: words: a map: want a list, or words with commas between them`,
+		`job.yaml:18: run2: unknown key, did you mean run?`,
 	)
 }
 
@@ -221,7 +248,7 @@ func laugh() string {
 
 func TestGivenTwice(t *testing.T) {
 	cfg, errs := load(t, "run:\n  max_epochs: 1\n  max_epochs: 2\n")
-	want(t, errs, "job.yaml:3: max_epochs: given twice, first at job.yaml:2")
+	want(t, errs, "job.yaml:3: run.max_epochs: given twice, first at job.yaml:2")
 	if cfg.Run.Epochs != 1 {
 		t.Errorf("max_epochs %d, want the first", cfg.Run.Epochs)
 	}
@@ -270,7 +297,7 @@ model:
 	for key, origin := range map[string]string{
 		"run.max_epochs": "job.yaml:10", "run.rate": "run/long.yaml:2", "model.dim": "base/deeper.yaml:1", "model.hidden": "command line", "sizes": "job.yaml",
 	} {
-		if got := strings.TrimPrefix(tree.Origin(key), dir+"/"); got != origin {
+		if got := strings.TrimPrefix(tree.origin(key), dir+"/"); got != origin {
 			t.Errorf("%s comes from %s, want %s", key, got, origin)
 		}
 	}
@@ -459,8 +486,8 @@ func TestCheck(t *testing.T) {
 	want(t, lines(check.Err(), dir),
 		"job.yaml:3: run.rate: x: want a number",
 		"job.yaml:2: run.max_epochs: 0: want a number > 0",
-		"job.yaml: run.group_size: 8 (the default): want a multiple of 3",
-		"job.yaml: run.seed: not set: want a number > 0",
+		"job.yaml:1: run.group_size: 8 (the default): want a multiple of 3",
+		"job.yaml:1: run.seed: not set: want a number > 0",
 		`command line: name: "": want a word`,
 	)
 	if got := len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))); got != 5 {
@@ -472,6 +499,7 @@ func TestMarshalAndReadAgain(t *testing.T) {
 	cfg := job{
 		Name: "${x} \\${y} é", Run: run{-1, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "ON", common{3}}, Sizes: []int{1}, Limits: map[string]int{"a.b": 3},
 		Any: []any{"1", 1, nil}, Model: &model{Hidden: []int{}},
+		Places: Map[place]{{"z", place{"here", 1}}, {"a", place{}}}, Words: Words{"a", "1"},
 	}
 	text, err := Marshal(cfg)
 	if err != nil {
@@ -484,16 +512,16 @@ func TestMarshalAndReadAgain(t *testing.T) {
 	}
 }
 
-func TestParseDuration(t *testing.T) {
+func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "01:30:00": 90 * time.Minute, "100:00:01": 100*time.Hour + time.Second, "0": 0, "00:00:00": 0,
 	} {
-		if got, err := ParseDuration(text); got != want || err != nil {
+		if got, err := parseDuration(text); got != want || err != nil {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "90", "1:60:00", "1:00", "-1:00:00", "3000000:00:00", "99999999999999999999:00:00", "1 h"} {
-		if got, err := ParseDuration(text); err == nil {
+		if got, err := parseDuration(text); err == nil {
 			t.Errorf("%q: %v, want an error", text, got)
 		}
 	}

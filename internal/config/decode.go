@@ -15,7 +15,7 @@ import (
 
 // Decode writes the tree's values into the struct that into points at, whose fields hold the defaults, and returns a Check with
 // what was wrong. A field answers to the name in its yaml tag; a nested struct tagged ",inline" lends its fields to the one
-// around it. A type with UnmarshalYAML reads itself, one with UnmarshalText its scalars. A time.Duration is written as ParseDuration reads it. null
+// around it. A type with UnmarshalYAML reads itself, one with UnmarshalText its scalars. A time.Duration is written as parseDuration reads it. null
 // leaves a field at its zero value (pointer, list, map, text, or a number whose default is 0) and a struct at its defaults; any
 // other default cannot be unset, and that is an error.
 func (t *Tree) Decode(into any) *Check {
@@ -32,13 +32,13 @@ func (t *Tree) Decode(into any) *Check {
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
-		d := decoder{check: c, all: Keys(into)}
+		d := decoder{check: c, all: keysOf(into)}
 		d.value(n, reflect.ValueOf(into).Elem(), key)
 	}
 }
 
-// Keys returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to one.
-func Keys(v any) []string {
+// keysOf returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to one.
+func keysOf(v any) []string {
 	var keys []string
 	var walk func(t reflect.Type, key string)
 	walk = func(t reflect.Type, key string) {
@@ -125,7 +125,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
-		span, err := ParseDuration(n.value)
+		span, err := parseDuration(n.value)
 		if err != nil || n.kind != scalar {
 			d.wrong(n, key, "a duration, as 90s, 1h30m or 01:30:00")
 			return

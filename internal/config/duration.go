@@ -9,8 +9,8 @@ import (
 
 var clock = regexp.MustCompile(`^(\d+):([0-5]\d):([0-5]\d)$`)
 
-// ParseDuration reads a time span: Go's form ("90s", "1h30m"), Slurm's "HH:MM:SS" with any number of hours, or 0.
-func ParseDuration(s string) (time.Duration, error) {
+// parseDuration reads a time span: Go's form ("90s", "1h30m"), Slurm's "HH:MM:SS" with any number of hours, or 0.
+func parseDuration(s string) (time.Duration, error) {
 	if m := clock.FindStringSubmatch(s); m != nil {
 		h, err := strconv.ParseInt(m[1], 10, 32)
 		if err != nil || h > 2_000_000 { // time.Duration ends at 292 years

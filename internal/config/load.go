@@ -80,28 +80,33 @@ func (t *Tree) finish() error {
 	return nil
 }
 
-// Has tells whether key, dotted, was given.
-func (t *Tree) Has(key string) bool { return t.root.find(key) != nil }
+// has tells whether key, dotted, was given.
+func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// Origin says where key was given; where it was not, the file that was loaded.
-func (t *Tree) Origin(key string) string {
-	if n := t.root.find(key); n != nil && key != "" {
-		return n.origin
+// origin says where key was given; where it was not, the section that it belongs to, or the file.
+func (t *Tree) origin(key string) string {
+	for key != "" {
+		if n := t.root.find(key); n != nil {
+			return n.origin
+		}
+		key = key[:max(strings.LastIndexByte(key, '.'), 0)]
 	}
 	return t.file
 }
 
-// problem returns a FieldError about the value of key.
+// problem returns a FieldError about the value of key; for nil it does not say the value.
 func (t *Tree) problem(key string, value any, want string) *FieldError {
-	text := show(value)
+	e := &FieldError{Origin: t.origin(key), Key: key, Want: "want " + want}
 	switch {
-	case t.Has(key):
-	case value == nil || reflect.ValueOf(value).IsZero():
-		text = "not set"
+	case value == nil:
+	case t.has(key):
+		e.Value = show(value)
+	case reflect.ValueOf(value).IsZero():
+		e.Value = "not set"
 	default:
-		text += " (the default)"
+		e.Value = show(value) + " (the default)"
 	}
-	return &FieldError{Origin: t.Origin(key), Key: key, Value: text, Want: "want " + want}
+	return e
 }
 
 // read reads one file.

@@ -160,6 +160,9 @@ func (n *node) merge(src *node) *node {
 	case n.kind != dict || src.kind != dict:
 		return src
 	}
+	if src.origin != commandLine { // the section of the file on top is where a key that is missing should be looked for
+		n.origin = src.origin
+	}
 	for i, key := range src.keys {
 		n.set(key, n.child(key).merge(src.items[i]))
 	}

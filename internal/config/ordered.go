@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 
@@ -46,6 +47,9 @@ func (m *Map[T]) add(key string) reflect.Value {
 // Words is a list of words that may also be written as one text, with commas between them.
 type Words []string
 
+// String joins the words with commas.
+func (w Words) String() string { return strings.Join(w, ",") }
+
 // UnmarshalYAML reads a list, or the words of one text.
 func (w *Words) UnmarshalYAML(y *yaml.Node) error {
 	if y.Kind == yaml.ScalarNode {
@@ -57,5 +61,8 @@ func (w *Words) UnmarshalYAML(y *yaml.Node) error {
 		}
 		return nil
 	}
-	return y.Decode((*[]string)(w))
+	if err := y.Decode((*[]string)(w)); err != nil {
+		return errors.New("want a list, or words with commas between them")
+	}
+	return nil
 }

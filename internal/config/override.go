@@ -64,7 +64,7 @@ func overrideValue(text string) (*node, *FieldError) {
 		return nil, &FieldError{Origin: commandLine, Value: show(text), Want: "not a value: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	r := &reader{at: func(int) string { return commandLine }}
-	n, err := r.node(doc, 0)
+	n, err := r.node(doc, "", 0)
 	if err != nil {
 		return nil, err.(*FieldError)
 	}

@@ -38,7 +38,7 @@ func parse(file string, data []byte) (root *node, problems []*FieldError, err er
 		return nil, nil, &FieldError{Origin: file, Want: "empty, want a YAML map of settings"}
 	}
 	r := &reader{at: func(line int) string { return fmt.Sprintf("%s:%d", file, line) }}
-	root, err = r.node(doc, 0)
+	root, err = r.node(doc, "", 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,20 +92,21 @@ type reader struct {
 	problems []*FieldError
 }
 
-func (r *reader) node(y *yaml.Node, depth int) (*node, error) {
+// node converts y, which stands at key of the file.
+func (r *reader) node(y *yaml.Node, key string, depth int) (*node, error) {
 	origin := r.at(y.Line)
 	if r.nodes++; r.nodes > maxNodes || depth > maxDepth {
 		return nil, &FieldError{Origin: origin, Want: "too large or nested too deeply (an alias that holds itself?)"}
 	}
 	switch y.Kind {
 	case yaml.DocumentNode:
-		return r.node(y.Content[0], depth)
+		return r.node(y.Content[0], key, depth)
 	case yaml.AliasNode:
-		return r.node(y.Alias, depth+1)
+		return r.node(y.Alias, key, depth+1)
 	case yaml.SequenceNode:
 		n := &node{origin: origin, kind: list}
-		for _, item := range y.Content {
-			v, err := r.node(item, depth+1)
+		for i, item := range y.Content {
+			v, err := r.node(item, join(key, strconv.Itoa(i)), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -113,32 +114,32 @@ func (r *reader) node(y *yaml.Node, depth int) (*node, error) {
 		}
 		return n, nil
 	case yaml.MappingNode:
-		return r.dict(y, origin, depth)
+		return r.dict(y, origin, key, depth)
 	}
 	return &node{origin: origin, tag: scalarTag(y.ShortTag()), value: y.Value}, nil
 }
 
-func (r *reader) dict(y *yaml.Node, origin string, depth int) (*node, error) {
+func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error) {
 	n := &node{origin: origin, kind: dict}
 	var bases []*node // what << brings in; keys of the map itself win, then the first base
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		key := y.Content[i]
-		v, err := r.node(y.Content[i+1], depth+1)
+		v, err := r.node(y.Content[i+1], join(at, key.Value), depth+1)
 		if err != nil {
 			return nil, err
 		}
-		at := r.at(key.Line)
+		origin := r.at(key.Line)
 		switch {
 		case key.ShortTag() == "!!merge" && v.kind == dict:
 			bases = append(bases, v)
 		case key.ShortTag() == "!!merge" && v.kind == list:
 			bases = append(bases, v.items...)
 		case key.Kind != yaml.ScalarNode:
-			r.problems = append(r.problems, &FieldError{Origin: at, Want: "a key that is not a word"})
+			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "a key that is not a word"})
 		case slices.Contains(n.keys, key.Value):
-			r.problems = append(r.problems, &FieldError{Origin: at, Key: key.Value, Want: "given twice, first at " + n.child(key.Value).origin})
+			r.problems = append(r.problems, &FieldError{Origin: origin, Key: join(at, key.Value), Want: "given twice, first at " + n.child(key.Value).origin})
 		default:
-			v.origin = at
+			v.origin = origin
 			n.set(key.Value, v)
 		}
 	}
