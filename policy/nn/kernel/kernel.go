@@ -14,7 +14,7 @@ type level uint8
 const (
 	portable level = iota // plain loops
 	avx2                  // AVX2 and FMA
-	avx512                // AVX-512 F, DQ and VL
+	avx512                // AVX-512 F and DQ, with AVX2 and FMA
 )
 
 // isFloat32 reports whether T is float32; the compiler knows the answer for each instance.

@@ -1,0 +1,177 @@
+package kernel
+
+// Products with so few columns would leave most lanes idle: see productDots and productThin.
+const (
+	dotColumns, dotMinK      = 4, 32 // at most, at least
+	thinColumns, thinMinRows = 8, 16
+)
+
+// productSIMD is product for the vector levels: A lies by rows where a.row is k, by columns where it is 1.
+func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+	switch {
+	case m == 0 || n == 0:
+	case a.row == k && n <= dotColumns && k >= dotMinK:
+		productDots(lv, c, b, a, s, m, n, k)
+	case a.row == 1 && n <= thinColumns && m >= thinMinRows && s.bias == nil:
+		productThin(lv, c, b, a, s, m, n, k)
+	default:
+		productPanels(lv, c, b, a, s, m, n, k)
+	}
+}
+
+// productPanels lays the columns of C side by side in the lanes.
+func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+	var zeros [maxColumns]float32
+	for p := 0; p == 0 || p < k; p += blockK { // once even for k = 0
+		for i := 0; i < m; i += blockRows {
+			for j, columns := 0, 0; j < n; j += columns {
+				columns = panelColumns(lv, n-j)
+				t := panel{
+					c: &c[i*n+j], cStep: 4 * n, aStep: 4 * a.row, aCol: 4 * a.col, bStep: 4 * n,
+					m: min(blockRows, m-i), k: min(blockK, k-p),
+				}
+				if t.k > 0 {
+					t.a, t.b = &a.data[i*a.row+p*a.col], &b[p*n+j]
+				}
+				t.start, t.startStep = begin(s, p, j, t.c, t.cStep, &zeros[0])
+				t.run(lv, columns)
+			}
+		}
+	}
+}
+
+// A panel is some columns of a product, as the assembly takes them: m rows of C get start + A·B. Steps are in bytes.
+type panel struct {
+	c, a, b, start   *float32
+	cStep, startStep int // from row to row of C and of what the sums begin with; 0 for one row that serves all
+	aStep, aCol      int // from row to row and from column to column of A
+	bStep            int // from row to row of B
+	m, k             int
+	whole            int      // 1 when the last vector of columns has no lane off
+	mask512          uint64   // the lanes of the last vector, for AVX-512
+	mask256          [8]int32 // the same for AVX2
+}
+
+// One call works on at most so many rows and steps of k: the block of A stays in the second-level cache while the panels of B
+// pass, and the garbage collector, which cannot interrupt assembly, waits microseconds.
+const blockRows, blockK = 256, 256
+
+// A panel has at most so many columns.
+const maxColumns = 64
+
+// begin returns what the sums of a panel at c begin with, in the block of k that starts at p and from column j, and its step from
+// row to row: C itself, the bias, or zeros.
+func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
+	switch {
+	case s.acc || p > 0:
+		return c, cStep
+	case s.bias != nil:
+		return &s.bias[j], 0
+	}
+	return zeros, 0
+}
+
+// panelColumns returns how many of the n columns left the next panel takes.
+func panelColumns(lv level, n int) int {
+	lanes := 8
+	if lv == avx512 {
+		lanes = 16
+		if n > 3*lanes {
+			return min(n, 4*lanes)
+		}
+	}
+	if n > lanes {
+		return min(n, 2*lanes)
+	}
+	return n
+}
+
+// run chooses the assembly by the vectors that so many columns fill.
+func (t *panel) run(lv level, columns int) {
+	lanes := 8
+	if lv == avx512 {
+		lanes = 16
+	}
+	vectors := (columns + lanes - 1) / lanes
+	last := columns - (vectors-1)*lanes
+	t.mask512 = 1<<last - 1
+	if last == lanes {
+		t.whole = 1
+	}
+	t.mask256 = *(*[8]int32)(tailMasks[16-min(last, 8):])
+	switch {
+	case lv == avx512 && vectors == 4:
+		panel512x4(t)
+	case lv == avx512 && vectors == 2:
+		panel512x2(t)
+	case lv == avx512:
+		panel512x1(t)
+	case vectors == 2:
+		panel256x2(t)
+	default:
+		panel256x1(t)
+	}
+}
+
+// tailMasks[16-n:] begins with n lanes on. Never written.
+var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
+
+// productDots lays k in the lanes, for A by rows: one column of C after the other. Which products it does, and in which order it
+// adds, depends on n and k alone: a row has the same bits in any batch here too.
+func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+	var column [blockK]float32
+	var zero float32
+	for p := 0; p < k; p += blockK {
+		depth := min(blockK, k-p)
+		for j := range n {
+			x := b[p:]
+			if n > 1 {
+				x = column[:depth]
+				for q := range x {
+					x[q] = b[(p+q)*n+j]
+				}
+			}
+			for i := 0; i < m; i += blockRows {
+				t := panel{
+					c: &c[i*n+j], a: &a.data[i*a.row+p], b: &x[0], cStep: 4 * n, aStep: 4 * a.row,
+					m: min(blockRows, m-i), k: depth, mask512: 1<<(depth%16) - 1,
+				}
+				t.start, t.startStep = begin(s, p, j, t.c, t.cStep, &zero)
+				if lv == avx512 {
+					dots512(&t)
+				} else {
+					dots256(&t)
+				}
+			}
+		}
+	}
+}
+
+// productThin lays the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A, each sum the same chain as ever.
+func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+	var sums [thinColumns * maxColumns]float32 // some columns of Cᵀ
+	for i, rows := 0, 0; i < m; i += rows {
+		rows = panelColumns(lv, m-i)
+		block := c[i*n : (i+rows)*n]
+		clear(sums[:])
+		if s.acc {
+			for r := range rows {
+				for j := range n {
+					sums[j*maxColumns+r] = block[r*n+j]
+				}
+			}
+		}
+		for p := 0; p < k; p += blockK {
+			t := panel{
+				c: &sums[0], start: &sums[0], a: &b[p*n], b: &a.data[p*a.col+i], cStep: 4 * maxColumns, startStep: 4 * maxColumns,
+				aStep: 4, aCol: 4 * n, bStep: 4 * a.col, m: n, k: min(blockK, k-p),
+			}
+			t.run(lv, rows)
+		}
+		for r := range rows {
+			for j := range n {
+				block[r*n+j] = sums[j*maxColumns+r]
+			}
+		}
+	}
+}
