@@ -8,7 +8,8 @@ type Algorithm interface {
 	Prepare(rollout *tensor.Dict) error
 	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
-	// Save returns views of the state beside the policy's parameters: optimiser moments, counters, reward statistics.
+	// Save returns views of the state beside the policy's parameters: optimiser moments, counters, reward statistics. What stands under
+	// env. has one row for each of this replica's environments; all else is the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load puts back what Save returned.
 	Load(tensor.Dict) error

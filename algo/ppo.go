@@ -113,7 +113,7 @@ func NewPPO(s Setup) (*PPO, error) {
 	}
 	p.replicas, p.replica = p.reducer.Replicas()
 	n := s.Steps * s.Envs
-	if s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
+	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
 		return nil, fmt.Errorf("ppo: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
 			s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
 	}
@@ -295,7 +295,7 @@ func notFiniteIn(tr *Trajectory, reward []float32) error {
 			}
 		}
 	}
-	return fmt.Errorf("rollout: advantages overflow, though rewards and values are finite")
+	return fmt.Errorf("rollout: advantages are not finite, though the rewards and values of this replica are")
 }
 
 // standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased) deviation 1.

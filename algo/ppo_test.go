@@ -610,6 +610,7 @@ func TestNewPPOErrors(t *testing.T) {
 		change func(*Setup)
 	}{
 		{"global_batch_size 0: want a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
+		{"want a share of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
 		{"global_batch_size 48: want a share", func(s *Setup) { s.GlobalBatch = 48 }},
 		{"global_batch_size 256: want a share", func(s *Setup) { s.GlobalBatch = 256 }},
 		{"micro_batch_size 12: want a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
