@@ -25,6 +25,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -54,6 +56,8 @@ type comm struct {
 }
 
 var _ spmd.Comm = (*comm)(nil)
+
+var errClosed = errors.New("the communicator is closed")
 
 type pinned struct {
 	handle uint64
@@ -90,7 +94,7 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 		if code := C.int(uint32(handle)); code != 0 {
 			cause = errors.New(errorText(code))
 		}
-		return spmd.Request{}, c.errorf(sending, len(b), peer, tag, cause)
+		return spmd.Request{}, c.errorf(opText(sending, len(b), peer, tag), cause)
 	}
 	if pin != nil {
 		if handle == 0 {
@@ -110,7 +114,7 @@ func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
 	var cause error
 	switch {
 	case c.end == nil:
-		cause = errors.New("the communicator is closed")
+		cause = errClosed
 	case peer < 0 || peer >= len(c.seats):
 		cause = fmt.Errorf("want a member from 0 to %d", len(c.seats)-1)
 	case tag < 0 || tag >= spmd.MaxTag:
@@ -118,15 +122,11 @@ func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
 	default:
 		cause = fmt.Errorf("want at most %d bytes in one message", maxBytes)
 	}
-	return c.errorf(sending, len(b), peer, tag, cause)
+	return c.errorf(opText(sending, len(b), peer, tag), cause)
 }
 
-func (c *comm) errorf(sending bool, n, peer, tag int, cause error) error {
-	op, side := "receive", "from"
-	if sending {
-		op, side = "send", "to"
-	}
-	return fmt.Errorf("communicator %q: member %d: %s %d bytes %s member %d, tag %d: %w", c.label, c.me, op, n, side, peer, tag, cause)
+func (c *comm) errorf(op string, cause error) error {
+	return fmt.Errorf("communicator %q, member %d: %s: %w", c.label, c.me, op, cause)
 }
 
 // pin holds b in place until unpin: nil where it needs no holding.
@@ -184,12 +184,12 @@ func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 
 func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, error) {
 	if c.end == nil {
-		return -1, c.closed()
+		return -1, c.errorf("wait", errClosed)
 	}
 	var fault C.rl_fault
 	report := c.t.stall
-	for slices := C.int(0); ; slices++ {
-		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slices, &fault)
+	for slice := C.int(0); ; slice++ {
+		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slice, &fault)
 		if len(c.pinned) > 0 {
 			c.release()
 		}
@@ -201,18 +201,19 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		case ctx.Err() != nil:
 			return -1, context.Cause(ctx)
 		}
-		if waited := time.Duration(slices+1) * C.RL_SLICE_NS; report > 0 && waited > report {
-			c.reportWait(reqs, waited)
+		if waited := time.Duration(slice+1) * C.RL_SLICE_NS; report > 0 && waited > report {
+			c.reportWait(waited)
 			report *= 4
 		}
 	}
 }
 
 // reportWait says that a wait takes long: the peer lives, or its silence would have ended the job, but it may compute for ever.
-func (c *comm) reportWait(reqs []spmd.Request, waited time.Duration) {
+func (c *comm) reportWait(waited time.Duration) {
 	var first C.rl_fault
 	C.rl_end_next(c.end, 0, &first)
-	fmt.Fprintf(c.t.log, "rank %d: %v, waiting for %v so far; the job goes on\n", c.t.rank, c.describe(&first, errors.New("not done")), waited.Round(time.Second))
+	fmt.Fprintf(c.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job goes on\n",
+		c.t.rank, waited.Round(time.Second), c.label, c.me, c.requestText(&first))
 }
 
 func (c *comm) Test(r *spmd.Request) (bool, error) {
@@ -220,7 +221,7 @@ func (c *comm) Test(r *spmd.Request) (bool, error) {
 		return true, nil
 	}
 	if c.end == nil {
-		return false, c.closed()
+		return false, c.errorf("wait", errClosed)
 	}
 	var fault C.rl_fault
 	got := C.rl_test(c.end, (*C.rl_request)(unsafe.Pointer(r)), &fault)
@@ -241,7 +242,7 @@ func (c *comm) Cancel(r *spmd.Request) error {
 		return nil
 	}
 	if c.end == nil {
-		return c.closed()
+		return c.errorf("wait", errClosed)
 	}
 	var fault C.rl_fault
 	got := C.rl_cancel(c.end, (*C.rl_request)(unsafe.Pointer(r)), &fault)
@@ -252,38 +253,35 @@ func (c *comm) Cancel(r *spmd.Request) error {
 	case 0:
 		return nil
 	case C.RL_PENDING:
-		return fmt.Errorf("communicator %q: member %d: cancel: a message has matched the receive", c.label, c.me)
+		return c.errorf("cancel", errors.New("it is a send, or a message has matched it"))
 	}
 	return c.failed(got, &fault)
-}
-
-func (c *comm) closed() error {
-	return fmt.Errorf("communicator %q: member %d: the communicator is closed", c.label, c.me)
 }
 
 // failed turns what the shim said into an error.
 func (c *comm) failed(r C.int, f *C.rl_fault) error {
 	if r == C.RL_UNKNOWN {
-		return fmt.Errorf("communicator %q: member %d: a request of another communicator, or one that was waited for before", c.label, c.me)
+		return c.errorf("wait", errors.New("a request of another communicator, or one that was waited for before"))
 	}
-	return c.describe(f, errors.New(errorText(f.code)))
+	return c.errorf(c.requestText(f), errors.New(errorText(f.code)))
 }
 
-// describe names the request in f.
-func (c *comm) describe(f *C.rl_fault, cause error) error {
-	sending := f.sending != 0
+// requestText names the request in f.
+func (c *comm) requestText(f *C.rl_fault) string {
 	locals, tag := int(f.tag)/spmd.MaxTag, int(f.tag)%spmd.MaxTag
 	local := locals / c.width
-	if sending {
+	if f.sending != 0 {
 		local = locals % c.width
 	}
-	peer := -1
-	for m, s := range c.seats {
-		if s == (seat{int(f.peer), local}) {
-			peer = m
-		}
+	return opText(f.sending != 0, int(f.bytes), slices.Index(c.seats, seat{int(f.peer), local}), tag)
+}
+
+func opText(sending bool, n, peer, tag int) string {
+	op, side := "receive", "from"
+	if sending {
+		op, side = "send", "to"
 	}
-	return c.errorf(sending, int(f.bytes), peer, tag, cause)
+	return fmt.Sprintf("%s %d bytes %s member %d, tag %d", op, n, side, peer, tag)
 }
 
 // Close frees the end. Requests that nobody waited for are given up, and named in the error.
@@ -291,10 +289,10 @@ func (c *comm) Close() error {
 	if c.end == nil {
 		return nil
 	}
-	var errs []error
+	var left []string
 	var open C.rl_fault
 	for i := C.rl_end_next(c.end, 0, &open); i >= 0; i = C.rl_end_next(c.end, i, &open) {
-		errs = append(errs, c.describe(&open, errors.New("closed, but nobody waited for it")))
+		left = append(left, c.requestText(&open))
 	}
 	C.rl_end_close(c.end)
 	c.end = nil
@@ -302,5 +300,8 @@ func (c *comm) Close() error {
 	c.t.lost = append(c.t.lost, c.pinned...)
 	delete(c.t.open, c)
 	c.t.mu.Unlock()
-	return errors.Join(errs...)
+	if len(left) > 0 {
+		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", c.label, c.me, strings.Join(left, "; "))
+	}
+	return nil
 }

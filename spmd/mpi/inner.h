@@ -16,6 +16,7 @@ struct rl_world {
 	MPI_Comm beats;   // the same, for heartbeats alone
 	int rank, size;
 	int64_t beat_ns, stall_ns;
+	int overruns; // this MPI writes behind a buffer that is too short: see request.c
 
 	// What the progress thread goes by; see progress.c.
 	_Atomic int sends, receives; // under way
@@ -37,28 +38,34 @@ struct rl_group {
 	int owned; // comm is freed with the group
 };
 
-// A slot is one request under way. Its owner is the thread that uses the end; the progress thread tests sends too, so whoever tests a send claims it by
-// UNDERWAY → TESTING first.
-enum { FREE, UNDERWAY, TESTING, DONE };
+// A slot is one request under way.
+enum { FREE, UNMATCHED, UNDERWAY, DONE };
 
 typedef struct rl_slot {
 	MPI_Request req;
-	_Atomic int state;
+	int state;
 	int code; // MPI error, once DONE
 	uint32_t generation, index;
 	int sending, peer, tag;
+	uintptr_t buf;
 	int64_t bytes, got;
-	struct rl_slot *next; // in the free list
+	void *scratch;                 // takes a message that is longer than the buffer
+	struct rl_slot *next;          // in the free list; behind this one in a line
+	struct rl_slot *last;          // of a line's head: the end of the line
+	struct rl_slot *right, **left; // of a line's head: among the heads
 } rl_slot;
 
 enum { CHUNK = 64, CHUNKS = 1024 };
 
+// The requests of an end belong to the thread that uses it. The progress thread looks at them too, so both take `busy`: the owner for an instant, as it never
+// waits while it has it, and the progress thread only when it is free.
 struct rl_end {
 	rl_group *group;
-	rl_end *next, **at;
-	rl_slot *free;
-	_Atomic int chunks;
-	_Atomic int sends; // under way on this end
+	rl_end *next, **at; // among the world's ends
+	_Atomic int busy;
+	_Atomic int sends, unmatched; // how many
+	rl_slot *free, *heads;
+	int chunks;
 	rl_slot *chunk[CHUNKS];
 };
 
@@ -74,8 +81,8 @@ void rl_sleep(int64_t ns);
 // rl_kick wakes the progress thread if it dozes: something was posted.
 void rl_kick(rl_world *w);
 
-// rl_slot_test tests a request once and reports whether it is done. Any thread.
-int rl_slot_test(rl_end *e, rl_slot *s);
+// rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
+void rl_end_push(rl_end *e);
 
 int rl_progress_start(rl_world *w);
 

@@ -1,8 +1,8 @@
 //go:build mpi
 
 // The progress thread. Nobody moves MPI's messages while all workers of a process compute, so this thread does: it tests what is under way every
-// 100 us while a send of ours is among it, every 1 ms while there are receives only, and dozes when there is nothing. While some thread sits in rl_wait,
-// which moves everything as well, it leaves MPI alone. It also tells the next rank once per beat that this process lives, and listens to the one before.
+// 100 us while a send of ours is among it, every 1 ms while there are receives only, and dozes when there is nothing, or while some thread sits in rl_wait,
+// which moves everything as well. It also tells the next rank once per beat that this process lives, and listens to the one before.
 
 #include "inner.h"
 
@@ -10,7 +10,7 @@
 #include <signal.h>
 
 enum { BEAT_TAG = 0 };
-enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000 };
+enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, DOZE_NS = 50 * 1000 * 1000 };
 
 enum { ALIVE = 1, GOODBYE = 2 };
 
@@ -43,17 +43,9 @@ static void beat(rl_world *w, pulse *p, int64_t now, int leaving) {
 	MPI_Isend(&p->word, 1, MPI_INT64_T, p->after, BEAT_TAG, w->beats, &p->req);
 }
 
-static void test_sends(rl_world *w) {
+static void push_ends(rl_world *w) {
 	pthread_mutex_lock(&w->lock);
-	for (rl_end *e = w->ends; e; e = e->next) {
-		if (!atomic_load_explicit(&e->sends, memory_order_relaxed)) continue;
-		int k = atomic_load_explicit(&e->chunks, memory_order_acquire);
-		for (int i = 0; i < k; i++)
-			for (int j = 0; j < CHUNK; j++) {
-				rl_slot *s = &e->chunk[i][j];
-				if (atomic_load_explicit(&s->state, memory_order_acquire) == UNDERWAY && s->sending) rl_slot_test(e, s);
-			}
-	}
+	for (rl_end *e = w->ends; e; e = e->next) rl_end_push(e);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -92,7 +84,7 @@ static void *progress(void *arg) {
 		int leaving = atomic_load(&w->leaving), waited = atomic_load(&w->waiters) > 0;
 		int sends = atomic_load(&w->sends), receives = atomic_load(&w->receives);
 		uint32_t posts = atomic_load(&w->posts);
-		if (sends && !waited) test_sends(w);
+		if ((sends || receives) && !waited) push_ends(w);
 		if (!waited || leaving || now >= p.due) poke(w, &p, now);
 		if (w->size > 1) beat(w, &p, now, leaving);
 
@@ -103,16 +95,18 @@ static void *progress(void *arg) {
 			return NULL;
 		}
 
-		if (sends || receives || waited || leaving || posts != seen) active = now;
+		int ours = (sends || receives) && !waited; // to move
+		if (ours || leaving || posts != seen) active = now;
 		seen = posts;
-		if (sends && !waited) {
+		if (sends && ours) {
 			rl_sleep(SEND_NS);
-		} else if (active == now || now - active < 8 * RECEIVE_NS) {
+		} else if (now - active < 8 * RECEIVE_NS) {
 			rl_sleep(RECEIVE_NS);
 		} else {
-			// Nothing is under way, though the library may hold copies of messages that have not left: ever more seldom.
-			int64_t ns = (now - active) / 8;
-			doze(w, ns < w->beat_ns ? ns : w->beat_ns, posts);
+			// Somebody else moves what is under way, or nothing is, though the library may hold copies of messages that have not left: look ever more seldom.
+			int64_t ns = (now - active) / 8, most = sends || receives ? DOZE_NS : w->beat_ns;
+			if (most > w->beat_ns) most = w->beat_ns;
+			doze(w, ns < most ? ns : most, posts);
 		}
 	}
 }

@@ -70,11 +70,11 @@ int rl_end_next(rl_end *e, int from, rl_fault *out);
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag);
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag);
 // rl_wait waits for all of reqs (returns 0), or for any (returns its index), at most about RL_SLICE_NS: then RL_PENDING. Requests that are done are
-// zeroed on the way. resumed: an earlier call returned RL_PENDING for the same wait.
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int resumed, rl_fault *fault);
+// zeroed on the way. slices: how many calls before returned RL_PENDING for the same wait.
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *fault);
 // rl_test looks once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
-// rl_cancel takes a receive back: 0, or RL_PENDING when a message has matched it, and it must be waited for as before.
+// rl_cancel takes a receive back: 0, or RL_PENDING for a send and when a message has matched it: it must be waited for as before.
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
 
 // 1 while the handle's request has not been waited for.

@@ -50,6 +50,25 @@ static const char *level_text(int level) {
 	}
 }
 
+// overruns tries whether a message that is too long spills over the end of its buffer.
+static int overruns(void) {
+	enum { LONG = 1 << 16, SHORT = 8 };
+	int over = 0;
+	char *from = malloc(LONG), *to = calloc(1, LONG);
+	if (from && to) {
+		MPI_Request reqs[2];
+		memset(from, 1, LONG);
+		MPI_Irecv(to, SHORT, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[0]);
+		MPI_Isend(from, LONG, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[1]);
+		MPI_Wait(&reqs[0], MPI_STATUS_IGNORE); // an error, of course
+		MPI_Wait(&reqs[1], MPI_STATUS_IGNORE);
+		for (int i = SHORT; i < LONG; i++) over |= to[i];
+	}
+	free(from);
+	free(to);
+	return over;
+}
+
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault) {
 	TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 	TRY(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -64,6 +83,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	if (!w) return fault->call = "calloc", MPI_ERR_NO_MEM;
 	w->beat_ns = beat_ns;
 	w->stall_ns = stall_ns;
+	w->overruns = overruns();
 	TRY(MPI_Comm_split(MPI_COMM_WORLD, COLOUR, me, &w->world));
 	TRY(MPI_Comm_dup(w->world, &w->beats));
 	TRY(MPI_Comm_rank(w->world, &w->rank));

@@ -1,12 +1,17 @@
 //go:build mpi
 
-// Ranktest is the program that the tests of spmd/mpi start under mpirun. Its first argument names what to do; see the table in main.
+// Ranktest is what the tests of spmd/mpi start under mpirun: a program per thing to show. Its first argument names the program; see programs.
+//
+// RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a test can see that none is left.
+// RANKTEST_STALL is the stall timeout.
 package main
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -14,93 +19,83 @@ import (
 )
 
 func main() {
-	what, args := "", []string(nil)
-	if len(os.Args) > 1 {
-		what, args = os.Args[1], os.Args[2:]
+	if len(os.Args) < 2 {
+		usage("want the name of a program")
 	}
-	run, ok := programs[what]
+	run, ok := programs[os.Args[1]]
 	if !ok {
-		fmt.Fprintf(os.Stderr, "ranktest: %q: unknown program\n", what)
-		os.Exit(2)
+		usage(os.Args[1] + ": unknown program")
 	}
-	opts := mpi.Options{}
+	if dir := os.Getenv("RANKTEST_PIDS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(os.Getpid())), nil, 0o644); err != nil {
+			usage(err.Error())
+		}
+	}
+	var opts mpi.Options
 	if s := os.Getenv("RANKTEST_STALL"); s != "" {
 		d, err := time.ParseDuration(s)
 		if err != nil {
-			fmt.Fprintln(os.Stderr, "ranktest:", err)
-			os.Exit(2)
+			usage("RANKTEST_STALL: " + err.Error())
 		}
 		opts.StallTimeout = d
 	}
 	t, err := mpi.Open(opts)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "ranktest:", err)
-		os.Exit(2)
+		usage(err.Error())
 	}
-	err = run(context.Background(), t, args)
-	if err == nil {
-		err = t.Close()
-	}
-	if err != nil {
+	if err := run(context.Background(), t, os.Args[2:]); err != nil {
 		fmt.Fprintf(os.Stderr, "ranktest: rank %d: %v\n", t.Rank(), err)
 		t.Abort(1)
 	}
 }
 
-var programs = map[string]func(ctx context.Context, t spmd.Transport, args []string) error{
-	"pingpong": pingpong,
+func usage(text string) {
+	fmt.Fprintln(os.Stderr, "ranktest:", text)
+	os.Exit(2)
 }
 
-// all makes a communicator of all ranks, one member each.
-func all(t spmd.Transport, label string) (spmd.Comm, error) {
-	ranks := make([]int, t.Size())
-	for r := range ranks {
-		ranks[r] = r
-	}
-	ends, err := t.NewComm(ranks, label)
-	if err != nil {
-		return nil, err
-	}
-	return ends[0], nil
+// A program gets the open transport and closes it.
+type program func(ctx context.Context, t spmd.Transport, args []string) error
+
+var programs = map[string]program{
+	"cases":    cases,
+	"messages": closing(messages),
+	"leak":     leak,
+	"mismatch": mismatch,
+	"describe": closing(describe),
+	"signals":  closing(signals),
+	"progress": closing(progress),
+	"allocs":   closing(allocs),
+	"idle":     closing(idle),
+	"pingpong": closing(pingpong),
+	"fail":     fail,
+	"resume":   closing(resume),
 }
 
-// pingpong prints the median round trip between ranks 0 and 1.
-func pingpong(ctx context.Context, t spmd.Transport, args []string) error {
-	c, err := all(t, "pingpong")
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if t.Rank() > 1 {
-		return nil
-	}
-	buf, err := t.Alloc(1024)
-	if err != nil {
-		return err
-	}
-	reqs := make([]spmd.Request, 1)
-	const rounds = 20000
-	start := time.Now()
-	for i := range rounds + rounds/10 {
-		if i == rounds/10 {
-			start = time.Now()
+// closing closes the transport after a program.
+func closing(p program) program {
+	return func(ctx context.Context, t spmd.Transport, args []string) error {
+		if err := p(ctx, t, args); err != nil {
+			return err
 		}
-		for turn := range 2 {
-			if turn == t.Rank() {
-				reqs[0], err = c.Isend(buf, 1-t.Rank(), 7)
-			} else {
-				reqs[0], err = c.Irecv(buf, 1-t.Rank(), 7)
-			}
-			if err == nil {
-				err = c.Wait(ctx, reqs)
-			}
-			if err != nil {
-				return err
-			}
+		return t.Close()
+	}
+}
+
+// everyone makes a communicator of all ranks, with k members on each.
+func everyone(t spmd.Transport, k int, label string) ([]spmd.Comm, error) {
+	var ranks []int
+	for r := range t.Size() {
+		for range k {
+			ranks = append(ranks, r)
 		}
 	}
-	if t.Rank() == 0 {
-		fmt.Printf("%+v\nround trip of %d bytes: %.2f us\n", t.Describe(), len(buf), float64(time.Since(start).Microseconds())/rounds)
-	}
+	return t.NewComm(ranks, label)
+}
+
+// describe prints what the transport says about itself, and the lines of two ranks never mix.
+func describe(_ context.Context, t spmd.Transport, _ []string) error {
+	d := t.Describe()
+	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library, d.Launcher, d.Threads)
 	return nil
 }

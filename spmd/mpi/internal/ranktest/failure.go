@@ -1,0 +1,85 @@
+//go:build mpi
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// cases runs the conformance cases on a world of MPI ranks.
+func cases(ctx context.Context, t spmd.Transport, _ []string) error {
+	return nil
+}
+
+// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message of it.
+func fail(ctx context.Context, t spmd.Transport, args []string) error {
+	opts := spmd.Options{ExitCode: func(error) int { return 77 }}
+	return spmd.Run(ctx, []spmd.Transport{t}, opts, func(ctx context.Context, w *spmd.World) error {
+		all := make([]int, w.Size())
+		for r := range all {
+			all[r] = r
+		}
+		ends, err := w.NewComm(all, "waiting")
+		if err != nil {
+			return err
+		}
+		if w.Rank() != 1 {
+			r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
+			if err != nil {
+				return err
+			}
+			return ends[0].Wait(ctx, []spmd.Request{r})
+		}
+		w.SetStep(42)
+		switch args[0] {
+		case "error":
+			return errors.New("out of patience")
+		case "panic":
+			panic("out of its mind")
+		case "goroutine":
+			w.Go("feeder", func() error { panic("in a goroutine") })
+			select {}
+		case "exit":
+			os.Exit(3)
+		case "kill", "stop":
+			sig := map[string]syscall.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP}[args[0]]
+			if err := syscall.Kill(os.Getpid(), sig); err != nil {
+				return err
+			}
+			select {}
+		}
+		return fmt.Errorf("%s: unknown way to fail", args[0])
+	})
+}
+
+// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does, and go on: nothing must come of it. A child wakes the
+// ranks up again.
+func resume(ctx context.Context, t spmd.Transport, _ []string) error {
+	ends, err := everyone(t, 1, "resume")
+	if err != nil {
+		return err
+	}
+	c := ends[0]
+	defer c.Close()
+	pid := os.Getpid()
+	waker, err := os.StartProcess("/bin/sh", []string{"sh", "-c", fmt.Sprintf("sleep 2; kill -CONT %d", pid)}, &os.ProcAttr{})
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	if _, err := waker.Wait(); err != nil {
+		return err
+	}
+	// A few stall timeouts more, in which a clock that did not start anew would strike.
+	time.Sleep(1500 * time.Millisecond)
+	return nil
+}

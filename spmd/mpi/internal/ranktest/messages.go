@@ -1,0 +1,291 @@
+//go:build mpi
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// messages shows what this transport must get right beyond the conformance cases: memory of either kind, members that share a process, the libraries'
+// protocols for each size, errors that name the request.
+func messages(ctx context.Context, t spmd.Transport, _ []string) error {
+	for _, k := range []int{1, 2, 3} {
+		ends, err := everyone(t, k, fmt.Sprint("exchange ", k))
+		if err != nil {
+			return err
+		}
+		if len(ends) != k {
+			return fmt.Errorf("%d ends for %d members on each rank", len(ends), k)
+		}
+		var all sync.WaitGroup
+		errs := make([]error, k)
+		for i, c := range ends {
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				errs[i] = exchange(ctx, t, c)
+			}()
+		}
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		for _, c := range ends {
+			if err := c.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := refusals(ctx, t); err != nil {
+		return err
+	}
+	return someRanks(ctx, t)
+}
+
+// exchange sends a message of every size to every member, itself included, from C memory and from Go memory, with the garbage collector at work.
+func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
+	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
+		for _, goMemory := range []bool{false, true} {
+			get := func() ([]byte, error) {
+				if goMemory {
+					return make([]byte, size+16)[8 : 8+size : 16+size], nil // with room on either side, to see an overrun
+				}
+				b, err := t.Alloc(size + 16)
+				if err != nil {
+					return nil, err
+				}
+				if size > 0 && uintptr(unsafe.Pointer(&b[0]))%64 != 0 {
+					return nil, errors.New("memory is not on 64 bytes")
+				}
+				return b[8 : 8+size], nil
+			}
+			var reqs []spmd.Request
+			in := make([][]byte, c.Size())
+			for peer := range c.Size() {
+				var err error
+				if in[peer], err = get(); err != nil {
+					return err
+				}
+				r, err := c.Irecv(in[peer], peer, size%100)
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			for peer := range c.Size() {
+				out, err := get()
+				if err != nil {
+					return err
+				}
+				fill(out, c.Rank(), peer)
+				r, err := c.Isend(out, peer, size%100)
+				if err != nil {
+					return err
+				}
+				reqs = append(reqs, r)
+			}
+			if goMemory {
+				runtime.GC()
+			}
+			if err := c.Wait(ctx, reqs); err != nil {
+				return err
+			}
+			for peer := range c.Size() {
+				if reqs[peer] != (spmd.Request{N: size}) {
+					return fmt.Errorf("%d bytes from %d: request is %+v once done", size, peer, reqs[peer])
+				}
+				want := make([]byte, size)
+				fill(want, peer, c.Rank())
+				if !bytes.Equal(in[peer], want) {
+					return fmt.Errorf("%d bytes from %d to %d came changed (Go memory: %v)", size, peer, c.Rank(), goMemory)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func fill(b []byte, from, to int) {
+	for i := range b {
+		b[i] = byte(i*7 + from*31 + to*101 + i>>8)
+	}
+}
+
+// refusals holds what must be an error against what its text must name.
+func refusals(ctx context.Context, t spmd.Transport) error {
+	ends, err := everyone(t, 1, "refusals")
+	if err != nil {
+		return err
+	}
+	c := ends[0]
+	me := c.Rank()
+	post := func(sending bool, n, peer, tag int) error {
+		var r spmd.Request
+		var err error
+		if sending {
+			r, err = c.Isend(make([]byte, n), peer, tag)
+		} else {
+			r, err = c.Irecv(make([]byte, n), peer, tag)
+		}
+		if err != nil {
+			return err
+		}
+		return c.Wait(ctx, []spmd.Request{r})
+	}
+	huge := unsafe.Slice((*byte)(unsafe.Pointer(&t)), 1<<30+1) // never read
+	_, errHuge := c.Isend(huge, me, 0)
+	for _, e := range []struct {
+		err  error
+		want string
+	}{
+		{post(true, 1, c.Size(), 0), "send 1 bytes to member"},
+		{post(false, 1, -1, 0), "want a member from 0"},
+		{post(true, 1, me, spmd.MaxTag), "want a tag from 0 to 4095"},
+		{post(true, 1, me, -1), "want a tag"},
+		{errHuge, "want at most 1073741824 bytes"},
+		{second(t.NewComm([]int{t.Size()}, "beyond")), `communicator "beyond": member 0 is on rank`},
+		{second(t.NewComm(nil, "empty")), "no members"},
+	} {
+		if e.err == nil || !strings.Contains(e.err.Error(), e.want) {
+			return fmt.Errorf("error %v, want one with %q", e.err, e.want)
+		}
+	}
+
+	// A message that is too long is an error of Wait, leaves what follows the buffer alone, and names the request.
+	for _, size := range []int{16, 300_000} {
+		buf := bytes.Repeat([]byte{0xee}, size)
+		in, err := c.Irecv(buf[:8], me, 5)
+		if err != nil {
+			return err
+		}
+		out, err := c.Isend(make([]byte, size), me, 5)
+		if err != nil {
+			return err
+		}
+		err = c.Wait(ctx, []spmd.Request{in})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`communicator "refusals", member %d: receive 8 bytes from member %d, tag 5`, me, me)) {
+			return fmt.Errorf("%d bytes into a buffer of 8: %v", size, err)
+		}
+		if !bytes.Equal(buf[8:], bytes.Repeat([]byte{0xee}, size-8)) {
+			return fmt.Errorf("%d bytes into a buffer of 8: overrun", size)
+		}
+		if err := c.Wait(ctx, []spmd.Request{out}); err != nil && !strings.Contains(err.Error(), "send") {
+			return err
+		}
+	}
+
+	// A receive that nothing matched can be taken back, and its message is then still there for another; the ctx ends a wait.
+	in, err := c.Irecv(make([]byte, 8), me, 6)
+	if err != nil {
+		return err
+	}
+	stopped, stop := context.WithCancelCause(ctx)
+	cause := errors.New("enough")
+	stop(cause)
+	if err := c.Wait(stopped, []spmd.Request{in}); err != cause {
+		return fmt.Errorf("wait with a context that ended: %v, want its cause", err)
+	}
+	if done, err := c.Test(&in); done || err != nil {
+		return fmt.Errorf("test of a receive without a message: %v, %v", done, err)
+	}
+	again := in
+	if err := c.Cancel(&in); err != nil || in != (spmd.Request{}) {
+		return fmt.Errorf("cancel: %v, request %+v", err, in)
+	}
+	if err := c.Wait(ctx, []spmd.Request{again}); err == nil {
+		return errors.New("a request that is gone can be waited for")
+	}
+	out, err := c.Isend(make([]byte, 3), me, 6)
+	if err != nil {
+		return err
+	}
+	reqs := make([]spmd.Request, 3)
+	if reqs[1], err = c.Irecv(make([]byte, 8), me, 6); err != nil {
+		return err
+	}
+	if i, err := c.WaitAny(ctx, reqs); i != 1 || err != nil || reqs[1] != (spmd.Request{N: 3}) {
+		return fmt.Errorf("wait any: %d, %v, %+v", i, err, reqs[1])
+	}
+	if i, err := c.WaitAny(ctx, reqs); i != -1 || err != nil {
+		return fmt.Errorf("wait any of nothing: %d, %v", i, err)
+	}
+	if err := c.Wait(ctx, []spmd.Request{out}); err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// someRanks makes communicators of some ranks only, backwards, at the same time.
+func someRanks(ctx context.Context, t spmd.Transport) error {
+	var ranks []int
+	for r := t.Size() - 1; r >= 0; r-- {
+		if r%2 == t.Rank()%2 {
+			ranks = append(ranks, r, r)
+		}
+	}
+	ends, err := t.NewComm(ranks, fmt.Sprint("parity ", t.Rank()%2))
+	if err != nil {
+		return err
+	}
+	if got := ranks[ends[1].Rank()]; got != t.Rank() || ends[1].Size() != len(ranks) || ends[1].Rank() != ends[0].Rank()+1 {
+		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
+	}
+	for i, c := range ends { // a token once around each of the two rings of every other member
+		n := c.Size()
+		in, err := c.Irecv(make([]byte, 1), (c.Rank()+n-2)%n, i)
+		if err != nil {
+			return err
+		}
+		out, err := c.Isend([]byte{1}, (c.Rank()+2)%n, i)
+		if err != nil {
+			return err
+		}
+		if err := c.Wait(ctx, []spmd.Request{in, out}); err != nil {
+			return err
+		}
+		if err := c.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leak leaves requests open: Close must name them, and still end in order.
+func leak(_ context.Context, t spmd.Transport, _ []string) error {
+	ends, err := everyone(t, 1, "forgotten")
+	if err != nil {
+		return err
+	}
+	c := ends[0]
+	if _, err := c.Irecv(make([]byte, 24), (c.Rank()+1)%c.Size(), 9); err != nil {
+		return err
+	}
+	err = t.Close()
+	want := fmt.Sprintf(`close communicator "forgotten", member %d: requests nobody waited for: receive 24 bytes from member %d, tag 9`,
+		c.Rank(), (c.Rank()+1)%c.Size())
+	if err == nil || err.Error() != want {
+		return fmt.Errorf("close: %v, want %s", err, want)
+	}
+	return nil
+}
+
+// mismatch lets the last rank make another communicator than the others: an error, not a hang.
+func mismatch(_ context.Context, t spmd.Transport, _ []string) error {
+	label := "gradients"
+	if t.Rank() == t.Size()-1 {
+		label = "metrics"
+	}
+	_, err := everyone(t, 1, label)
+	return err
+}
