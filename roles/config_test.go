@@ -268,6 +268,44 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+// Each rule alone: the overrides break it, and nothing else is said.
+func TestRules(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		want      string
+	}{
+		{[]string{"~cluster.component_placement.rollout", "~cluster.component_placement.env"}, "testdata/config/cartpole.yaml:4: cluster.component_placement: want a place for rollout and env, as 0-7 or all"},
+		{[]string{"runner.only_eval=true", "~cluster.component_placement.actor", "actor.micro_batch_size=0"}, ""},
+		{[]string{"runner.task_type=embodied_eval", "~runner.max_epochs", "~actor.optim.lr"}, ""},
+		{[]string{"cluster.num_nodes=-1"}, "command line: cluster.num_nodes: -1: want a number > 0, or 0 for as many as there are"},
+		{[]string{"cluster.component_placement=7"}, "command line: cluster.component_placement: 7: want a map"},
+		{[]string{"spmd.nodes=-1"}, "command line: spmd.nodes: -1: want a number > 0, or 0 for the real nodes"},
+		{[]string{"comm.bucket_bytes=0"}, "command line: comm.bucket_bytes: 0: want at least 4"},
+		{[]string{"runner.max_time=-1s"}, "command line: runner.max_time: -1s: want a duration, or 0 for no limit"},
+		{[]string{"runner.max_epochs=-1", "runner.max_time=10s"}, ""},
+		{[]string{"~runner.max_epochs"}, "testdata/config/cartpole.yaml:8: runner.max_epochs: -1 (the default): want a number ≥ 0, here or in max_steps, or a max_time"},
+		{[]string{"runner.resume_dir=auto", "runner.ckpt_path=w.safetensors"}, "command line: runner.ckpt_path: w.safetensors: want no weights beside those of resume_dir"},
+		{[]string{"runner.logger.logger_backends=tensorboard,tensorboard"}, "command line: runner.logger.logger_backends: tensorboard: want each once"},
+		{[]string{"algorithm.adv_type=grpo"}, "testdata/config/cartpole.yaml:11: algorithm.group_size: 1 (the default): want a number > 1 (adv_type grpo compares the members of a group)"},
+		{[]string{"algorithm.group_size=2", "env.train.group_size=4"}, "command line: env.train.group_size: 4: want 2, as algorithm.group_size"},
+		{[]string{"algorithm.entropy_type=chunk_level", "algorithm.reward_type=action_level"}, ""},
+		{[]string{"algorithm.entropy_type=chunk_level", "actor.model.num_action_chunks=4"}, "command line: algorithm.entropy_type: chunk_level: want action_level, as logprob_type"},
+		{[]string{"algorithm.logprob_type=word_level"}, "command line: algorithm.logprob_type: word_level: want chunk_level, action_level or token_level"},
+		{[]string{"actor.optim.min_lr=1"}, "command line: actor.optim.min_lr: 1: want a number in [0, 0.001], up to lr"},
+		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"}, "command line: env.train.max_steps_per_rollout_epoch: 130: want a multiple of 4 (num_action_chunks)"},
+	} {
+		_, _, err := LoadConfig(cartpole, tc.overrides, false)
+		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
+			t.Errorf("%q\ngot  %s\nwant %s", tc.overrides, got, tc.want)
+		}
+	}
+}
+
+func TestOtherLoggers(t *testing.T) {
+	_, warnings := mustLoad(t, cartpole, "runner.logger.logger_backends=[tensorboard, wandb]")
+	expect(t, "warnings", warnings, "known keys without effect here: runner.logger.logger_backends: wandb (command line)")
+}
+
 func TestBatchArithmetic(t *testing.T) {
 	c, _ := mustLoad(t, cartpole, "algorithm.update_epoch=4", "env.train.rollout_epoch=2")
 	if err := c.Validate(8, 4, 4); err != nil {

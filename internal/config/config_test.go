@@ -43,6 +43,7 @@ type run struct {
 	Fast   bool          `yaml:"fast"`
 	Time   time.Duration `yaml:"max_time"`
 	Mode   mode          `yaml:"mode"`
+	Level  int8          `yaml:"level"`
 	common `yaml:",inline"`
 }
 
@@ -125,6 +126,7 @@ run:
   fast: true
   max_time: 01:30:00
   mode: true
+  level: -128
   group_size: 0x10
 sizes: [1, 2_000]
 limits: {a: 1, b.c: 2}
@@ -135,7 +137,7 @@ words: a, b,c
 `)
 	want(t, errs)
 	expect := job{
-		Name: "12", Run: run{1000, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "TRUE", common{16}},
+		Name: "12", Run: run{1000, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "TRUE", -128, common{16}},
 		Sizes: []int{1, 2000}, Limits: map[string]int{"a": 1, "b.c": 2},
 		Any: []any{"x", map[string]any{"y": 1.5}}, Model: &model{Hidden: []int{}},
 		Places: Map[place]{{"z", place{Where: "here"}}, {"a", place{"there", 2}}, {"m", place{Where: "7"}}}, Words: Words{"a", "b", "c"},
@@ -160,7 +162,8 @@ func TestEveryErrorAtOnce(t *testing.T) {
 name: [a]
 run:
   max_epochs: many
-  rate: .nan
+  rate: 0.5
+  level: 128
   seed: -1
   fast: 1
   max_time: 90
@@ -174,33 +177,40 @@ zzz: 1
 places: {a: nowhere, b: {count: x, size: 1}}
 words: {}
 run2: {rate: 1}
-`, "run.max_epoch=3", "name", "=3", "run.rate=1e99")
+`, "run.max_epoch=3", "name", "=3", "run.rate=1e99", "+model.dim=.nan")
 	want(t, errs,
 		`command line: name: want a value, as name=10`,
 		`command line: =3: want key=value with a dotted key, as runner.max_epochs=10`,
 		`job.yaml:4: run.max_epochs: many: want a whole number`,
 		`command line: run.rate: 1e99: want a number`,
-		`job.yaml:6: run.seed: -1: want a whole number ≥ 0`,
-		`job.yaml:7: run.fast: 1: want true or false`,
-		`job.yaml:8: run.max_time: 90: want a duration, as 90s, 1h30m or 01:30:00`,
-		`job.yaml:9: run.group_sice: unknown key, did you mean group_size?`,
+		`job.yaml:6: run.level: 128: want a whole number`,
+		`job.yaml:7: run.seed: -1: want a whole number ≥ 0`,
+		`job.yaml:8: run.fast: 1: want true or false`,
+		`job.yaml:9: run.max_time: 90: want a duration, as 90s, 1h30m or 01:30:00`,
+		`job.yaml:10: run.group_sice: unknown key, did you mean group_size?`,
 		`command line: run.max_epoch: unknown key, did you mean max_epochs?`,
-		`job.yaml:10: sizes: 3: want a list`,
-		`job.yaml:11: limits.a: 1.5: want a whole number`,
-		`job.yaml:13: model.hidden.1: x: want a whole number`,
-		`job.yaml:14: model.max_epochs: unknown key, did you mean run.max_epochs?`,
-		`job.yaml:15: zzz: unknown key`,
-		`job.yaml:16: places.a: nowhere: want a place`,
-		`job.yaml:16: places.b.count: x: want a whole number`,
-		`job.yaml:16: places.b.size: unknown key`,
-		`job.yaml:17: words: a map: want a list, or words with commas between them`,
-		`job.yaml:18: run2: unknown key, did you mean run?`,
+		`job.yaml:11: sizes: 3: want a list`,
+		`job.yaml:12: limits.a: 1.5: want a whole number`,
+		`job.yaml:14: model.hidden.1: x: want a whole number`,
+		`job.yaml:15: model.max_epochs: unknown key, did you mean run.max_epochs?`,
+		`command line: model.dim: .nan: want a whole number`,
+		`job.yaml:16: zzz: unknown key`,
+		`job.yaml:17: places.a: nowhere: want a place`,
+		`job.yaml:17: places.b.count: x: want a whole number`,
+		`job.yaml:17: places.b.size: unknown key`,
+		`job.yaml:18: words: a map: want a list, or words with commas between them`,
+		`job.yaml:19: run2: unknown key, did you mean run?`,
 	)
 }
 
 func TestNullWhereADefaultStands(t *testing.T) {
 	_, errs := load(t, "run: {max_epochs: null, seed: null}")
 	want(t, errs, "job.yaml:1: run.max_epochs: null: want a value; without the key it is 3")
+}
+
+func TestNotANumber(t *testing.T) {
+	_, errs := load(t, "run: {rate: .nan}")
+	want(t, errs, "job.yaml:1: run.rate: .nan: want a number")
 }
 
 func TestBadFiles(t *testing.T) {
@@ -399,6 +409,46 @@ func TestBadInterpolation(t *testing.T) {
 	}
 }
 
+// An error about a value that came by interpolation is of the line that asked for it.
+func TestInterpolationKeepsItsOrigin(t *testing.T) {
+	_, errs := load(t, "name: word\nrun:\n  rate: ${name}\n")
+	want(t, errs, "job.yaml:3: run.rate: word: want a number")
+}
+
+// Nothing doubles until memory is full.
+func TestInterpolationBudgets(t *testing.T) {
+	var text, maps, chain string
+	for i := range 20 {
+		text += fmt.Sprintf("  t%d: ${any.t%d}${any.t%d}\n", i+1, i, i)
+		maps += fmt.Sprintf("  m%d: {x: '${any.m%d}', y: '${any.m%d}'}\n", i+1, i, i)
+	}
+	for i := range 100 {
+		chain += fmt.Sprintf("  c%d: ${any.c%d}\n", i, i+1)
+	}
+	for _, tc := range []struct{ text, want string }{
+		{"any:\n  t0: x\n" + text, "grows beyond 65536 bytes"},
+		{"any:\n  m0: x\n" + maps, "interpolations copy more than 200000 values"},
+		{"any:\n" + chain + "  c100: x\n", "interpolations nested too deeply"},
+		{"any: " + strings.Repeat("${", 1000) + strings.Repeat("}", 1000), "interpolations nested too deeply"},
+		{"any: " + strings.Repeat("${", 50000) + "\n", "an interpolation longer than 65536 bytes"},
+	} {
+		if _, errs := load(t, tc.text); !strings.Contains(strings.Join(errs, "\n"), tc.want) {
+			t.Errorf("got %.300v, want %s", errs, tc.want)
+		}
+	}
+}
+
+// A ${ that was escaped is not looked at again, wherever it is copied to.
+func TestEscapedStaysEscaped(t *testing.T) {
+	cfg, errs := load(t, `limits: {}
+any: {a: {b: '\${x}'}, c: "${any.a}", d: "${any.c.b}"}`)
+	want(t, errs)
+	m := map[string]any{"b": "${x}"}
+	if expect := (map[string]any{"a": m, "c": m, "d": "${x}"}); !reflect.DeepEqual(cfg.Any, expect) {
+		t.Errorf("got %v, want %v", cfg.Any, expect)
+	}
+}
+
 func TestInterpolationSeesDefaults(t *testing.T) {
 	cfg, errs := loadWith(t, Options{Defaults: defaults()}, nil, "job.yaml", "name: ${run.group_size}\n")
 	want(t, errs)
@@ -412,10 +462,11 @@ func TestAliases(t *testing.T) {
 		{Old: "old.epochs", New: []string{"run.max_epochs"}},
 		{Old: "old.slow", New: []string{"run.fast"}, Value: "${not:%s}"},
 		{Old: "dims", New: []string{"model.dim", "limits.dim"}},
+		{Old: "both", New: []string{"any", "limits"}},
 	}}
 	dir := write(t, "job.yaml", "defaults: [p@old]\nold: {slow: true}\ndims: 4\nname: ${old.epochs}\n", "p.yaml", "epochs: 5\n")
 	cfg := defaults()
-	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"old.epochs=6"}, options)
+	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"old.epochs=6", "both={a: 1}", "limits.a=2"}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,11 +475,15 @@ func TestAliases(t *testing.T) {
 	if cfg.Run.Epochs != 6 || cfg.Run.Fast || cfg.Model.Dim != 4 || cfg.Limits["dim"] != 4 || cfg.Name != "6" {
 		t.Errorf("got %+v %+v", cfg, cfg.Model)
 	}
+	if one, other := cfg.Any, cfg.Limits["a"]; !reflect.DeepEqual(one, map[string]any{"a": 1}) || other != 2 {
+		t.Errorf("both: %v and %v, want values apart", one, other)
+	}
 	want(t, strings.Split(strings.ReplaceAll(strings.Join(check.Warnings(), "\n"), dir+"/", ""), "\n"),
 		"p.yaml:1: old.epochs is an old name, today it is run.max_epochs",
 		"job.yaml:2: old.slow is an old name, today it is run.fast",
 		"job.yaml:3: dims is an old name, today it is model.dim and limits.dim",
 		"command line: old.epochs is an old name, today it is run.max_epochs",
+		"command line: both is an old name, today it is any and limits",
 	)
 
 	_, errs := loadWith(t, options, nil, "job.yaml", "old: {epochs: 3}\nrun: {max_epochs: 4}\n")
@@ -436,13 +491,15 @@ func TestAliases(t *testing.T) {
 }
 
 func TestKnownKeys(t *testing.T) {
-	options := Options{Known: []Known{{Key: "run.*.queue"}, {Key: "actor.fsdp.**", Idle: []string{"no_shard"}}, {Key: "run.offload"}}}
+	options := Options{Known: []Known{{Key: "run.*.queue"}, {Key: "actor.fsdp.**", Idle: []string{"no_shard"}}, {Key: "run.offload"}, {Key: "video.**", Switch: "on"}, {Key: "film.**", Switch: "on"}}}
 	text := `
 run: {a: {queue: 0}, b: {queue: 3}, offload: false}
 actor:
   fsdp: {strategy: no_shard, sizes: [], deep: {x: "", y: 1}}
   fsdq: 1
 run2: {}
+video: {on: false, rate: 3}
+film: {rate: 3}
 `
 	dir := write(t, "job.yaml", text)
 	for _, strict := range []bool{false, true} {
@@ -497,7 +554,7 @@ func TestCheck(t *testing.T) {
 
 func TestMarshalAndReadAgain(t *testing.T) {
 	cfg := job{
-		Name: "${x} \\${y} é", Run: run{-1, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "ON", common{3}}, Sizes: []int{1}, Limits: map[string]int{"a.b": 3},
+		Name: "${x} \\${y} é", Run: run{-1, 3e-4, 1<<64 - 1, true, 90 * time.Minute, "ON", 1, common{3}}, Sizes: []int{1}, Limits: map[string]int{"a.b": 3, "${k}": 4},
 		Any: []any{"1", 1, nil}, Model: &model{Hidden: []int{}},
 		Places: Map[place]{{"z", place{"here", 1}}, {"a", place{}}}, Words: Words{"a", "1"},
 	}

@@ -68,13 +68,15 @@ func Marshal(v any) ([]byte, error) {
 	return yaml.Marshal(&y)
 }
 
-// escape protects a ${ that is meant as such.
+// escape protects a ${ that is meant as such; keys are never interpolated.
 func escape(y *yaml.Node) {
 	if y.Kind == yaml.ScalarNode {
 		y.Value = strings.ReplaceAll(y.Value, "${", `\${`)
 	}
-	for _, below := range y.Content {
-		escape(below)
+	for i, below := range y.Content {
+		if y.Kind != yaml.MappingNode || i%2 == 1 {
+			escape(below)
+		}
 	}
 }
 

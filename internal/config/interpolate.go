@@ -28,6 +28,7 @@ type interpolation struct {
 	state map[*node]progress
 	trail []string // keys being resolved, each because of the one before
 	nodes int      // copied so far
+	depth int      // of interpolations within, or because of, interpolations
 }
 
 func newInterpolation(t *Tree) *interpolation {
@@ -74,6 +75,9 @@ func (in *interpolation) resolve(n *node, key string) error {
 	}
 	if n.tag != strTag || !strings.Contains(n.value, "${") || in.state[n] == resolved {
 		return nil
+	}
+	if len(n.value) > maxText {
+		return fmt.Errorf("an interpolation longer than %d bytes", maxText)
 	}
 	if in.state[n] == running {
 		return fmt.Errorf("interpolations in a circle: %s", strings.Join(append(in.trail, key), " → "))
@@ -172,9 +176,10 @@ func closing(s string) int {
 
 // evaluate returns the value of one ${body}: of a resolver when it has the form name:arguments, else of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
-	if len(in.trail) > maxDepth {
+	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
 	}
+	defer func() { in.depth-- }()
 	name, arguments, isCall := strings.Cut(body, ":")
 	if isCall && !strings.Contains(name, "${") {
 		var args []*node
