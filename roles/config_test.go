@@ -301,6 +301,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// env.eval is decoded over env.train; what is said of its keys is said once.
+func TestKnownKeyOfEval(t *testing.T) {
+	_, warnings := mustLoad(t, cartpole, "env.eval.video_cfg.save_video=true")
+	expect(t, "warnings", warnings, "known keys without effect here: env.eval.video_cfg.save_video: true (command line)")
+}
+
 func TestOtherLoggers(t *testing.T) {
 	_, warnings := mustLoad(t, cartpole, "runner.logger.logger_backends=[tensorboard, wandb]")
 	expect(t, "warnings", warnings, "known keys without effect here: runner.logger.logger_backends: wandb (command line)")

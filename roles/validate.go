@@ -30,8 +30,8 @@ func (c *Config) Validate(actors, rollouts, envs int) error {
 func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	stages := c.Rollout.PipelineStageNum
 	split := func(name string, n, steps, epochs int) string {
-		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers in %d stages of %d, %d at a time for each of %d rollout workers; %d steps each",
-			name, n, n/envs, envs, stages, n/envs/stages, n/stages/rollouts, rollouts, steps*epochs)
+		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers in %d stages of %d, %d at a time for each of %d rollout workers; "+
+			"%d steps each", name, n, n/envs, envs, stages, n/envs/stages, n/stages/rollouts, rollouts, steps*epochs)
 	}
 	var lines []string
 	if c.Trains() {
@@ -41,7 +41,8 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 		minibatches := samples / perStep
 		lines = append(lines,
 			split("rollout", t.TotalNumEnvs, t.MaxStepsPerRolloutEpoch, t.RolloutEpoch),
-			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors", samples, steps, t.TotalNumEnvs, samples/actors, actors),
+			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
+				samples, steps, t.TotalNumEnvs, samples/actors, actors),
 			fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
 				c.Algorithm.UpdateEpoch, minibatches, perStep, perStep/actors, c.Actor.MicroBatchSize, c.Algorithm.UpdateEpoch*minibatches))
 	}

@@ -15,8 +15,9 @@ type Known struct {
 	Switch string
 }
 
-// classify reports what stands at key (from the root), which no field has a name for: nothing where it is known and idle, a line in the common
-// warning where it is known and asks for something, an error where it is unknown. siblings are the names that fields have.
+// classify reports what stands at key (from the root), which no field has a name for: nothing where it is known and idle, a line
+// in the common warning where it is known and asks for something, an error where it is unknown. siblings are the names of the
+// fields beside it, all those of every field.
 func (c *Check) classify(n *node, key string, siblings, all []string) {
 	var above bool // key holds known keys
 	for _, k := range c.tree.options.Known {
