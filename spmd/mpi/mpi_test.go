@@ -1,0 +1,361 @@
+package mpi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// These tests need no MPI in their own build: they build internal/ranktest with each MPI that the machine has, and start it under that MPI's launcher.
+
+// A flavour is one MPI: how scripts/build calls it, and its launcher.
+type flavour struct {
+	name      string
+	launchers []string // names to look for; the first whose --version says `says`
+	says      string
+	args      []string
+	install   string
+
+	setup func() (rig, error) // done once
+}
+
+// A rig is what the tests of a flavour use.
+type rig struct {
+	launcher []string
+	program  string
+	dir      string
+	cflags   string
+	ldflags  string
+}
+
+// errMissing is the error of a setup that lacks something which can be installed.
+var errMissing = errors.New("not on this machine")
+
+func flavours() []*flavour {
+	all := []*flavour{
+		{
+			name: "openmpi", launchers: []string{"mpirun.openmpi", "mpirun"}, says: "Open MPI",
+			args: []string{"--oversubscribe", "--bind-to", "none"}, install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
+		},
+		{
+			name: "mpich", launchers: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, says: "HYDRA",
+			install: "apt-get install mpich libmpich-dev pkg-config gcc",
+		},
+	}
+	for _, f := range all {
+		f.setup = sync.OnceValues(f.build)
+	}
+	return all
+}
+
+var built = flavours()
+
+// build builds the program, once for all tests of the run.
+func (f *flavour) build() (rig, error) {
+	var r rig
+	// Go's test cache must see what the program is made of: it knows the folders that a test looks into.
+	for _, root := range []string{"..", filepath.Join("..", "..", "scripts")} {
+		if err := filepath.WalkDir(root, func(string, os.DirEntry, error) error { return nil }); err != nil {
+			return r, err
+		}
+	}
+	for _, name := range f.launchers {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), f.says) {
+			r.launcher = append([]string{name}, f.args...)
+			break
+		}
+	}
+	if r.launcher == nil {
+		return r, fmt.Errorf("%w: no launcher", errMissing)
+	}
+	dir, err := os.MkdirTemp("", "rlinf-ranktest-"+f.name+"-")
+	if err != nil {
+		return r, err
+	}
+	r.dir, r.program = dir, filepath.Join(dir, "ranktest")
+	script := filepath.Join("..", "..", "scripts", "build")
+	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", r.program, "--package", "./spmd/mpi/internal/ranktest").CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
+		return r, fmt.Errorf("%w: %s", errMissing, text)
+	}
+	if err != nil {
+		return r, fmt.Errorf("%v\n%s", err, text)
+	}
+	env, err := exec.Command("bash", "-c", `eval "$(`+script+` --env --tags mpi --mpi `+f.name+`)" && echo "$CGO_CFLAGS" && echo "$CGO_LDFLAGS"`).Output()
+	if err != nil {
+		return r, err
+	}
+	lines := strings.Split(string(env), "\n")
+	r.cflags, r.ldflags = lines[0], lines[1]
+	return r, nil
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, f := range built {
+		if r, _ := f.setup(); r.dir != "" {
+			os.RemoveAll(r.dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// each runs a test with every MPI.
+func each(t *testing.T, test func(t *testing.T, f *flavour, r rig)) {
+	for _, f := range built {
+		t.Run(f.name, func(t *testing.T) {
+			r, err := f.setup()
+			if errors.Is(err, errMissing) {
+				t.Skipf("%v; %s", err, f.install)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, f, r)
+		})
+	}
+}
+
+// A job is one run of the program under the launcher.
+type job struct {
+	np      int
+	env     []string
+	flags   []string // of the launcher
+	command []string // nil: the program with args
+	args    []string
+}
+
+// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may take longer than two minutes.
+func (r rig) run(t *testing.T, j job) (out string, code int) {
+	t.Helper()
+	pids := t.TempDir()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	line := slices.Concat(r.launcher[1:], j.flags, []string{"-np", strconv.Itoa(j.np)}, j.command)
+	if j.command == nil {
+		line = append(append(line, r.program), j.args...)
+	}
+	cmd := exec.CommandContext(ctx, r.launcher[0], line...)
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "RANKTEST_PIDS="+pids)
+	cmd.Env = append(cmd.Env, j.env...)
+	cmd.WaitDelay = 5 * time.Second
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("%v: not over after two minutes\n%s", cmd.Args, text.String())
+	}
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	code = cmd.ProcessState.ExitCode()
+	if code < 0 { // the launcher died of a signal itself
+		code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+	}
+	left, err := os.ReadDir(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range left {
+		for deadline := time.Now().Add(10 * time.Second); alive(pid.Name()); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%v: process %s is left\n%s", cmd.Args, pid.Name(), text.String())
+			}
+		}
+	}
+	return text.String(), code
+}
+
+// alive reports whether a process still runs; a zombie does not.
+func alive(pid string) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	return err == nil && !regexp.MustCompile(`\) [ZX] `).Match(stat)
+}
+
+// ok runs a job that must succeed.
+func (r rig) ok(t *testing.T, j job) string {
+	t.Helper()
+	out, code := r.run(t, j)
+	if code != 0 {
+		t.Fatalf("%d ranks, %v: exit code %d\n%s", j.np, j.args, code, out)
+	}
+	return out
+}
+
+var sizes = []int{1, 2, 3, 4, 5, 8}
+
+func TestMessages(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		for _, np := range sizes {
+			r.ok(t, job{np: np, args: []string{"messages"}})
+		}
+		// Over TCP the libraries move data in other ways.
+		r.ok(t, job{np: 3, env: overTCP, args: []string{"messages"}})
+	})
+}
+
+// overTCP is the environment that keeps either library off shared memory.
+var overTCP = []string{"OMPI_MCA_btl=tcp,self", "OMPI_MCA_btl_tcp_if_include=lo", "MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo"}
+
+func TestDescribe(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour, r rig) {
+		out := r.ok(t, job{np: 3, args: []string{"describe"}})
+		library := map[string]string{"openmpi": "Open MPI v.*, mpirun", "mpich": "MPICH Version: .*, mpiexec"}[f.name]
+		for rank := range 3 {
+			if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[0 0 0\], %s, threads multiple$`, rank, library)).MatchString(out) {
+				t.Errorf("no line of rank %d in\n%s", rank, out)
+			}
+		}
+	})
+}
+
+// One program in several app contexts is one world; a foreign program is not in it.
+func TestSeveralPrograms(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		foreign := r.compile(t, "foreign.c")
+		out := r.ok(t, job{np: 1, command: []string{foreign, ":", "-np", "1", r.program, "describe", ":", "-np", "2", r.program, "describe"}})
+		for _, want := range []string{"foreign: a world of 1\n", "rank 0 of 3,", "rank 1 of 3,", "rank 2 of 3,"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("no %q in\n%s", want, out)
+			}
+		}
+	})
+}
+
+// compile compiles a C file of testdata with the flags of the MPI.
+func (r rig) compile(t *testing.T, name string, flags ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
+	args := slices.Concat(strings.Fields(r.cflags), flags, []string{"-o", out, filepath.Join("testdata", name)}, strings.Fields(r.ldflags))
+	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %v: %v\n%s", args, err, text)
+	}
+	return out
+}
+
+func TestCloseNamesOpenRequests(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 3, args: []string{"leak"}}) })
+}
+
+func TestCommMismatch(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		out, code := r.run(t, job{np: 3, args: []string{"mismatch"}})
+		if code != 1 || !strings.Contains(out, "makes another communicator at this point") {
+			t.Errorf("exit code %d, want 1 and an error that names the rank\n%s", code, out)
+		}
+	})
+}
+
+func TestSignals(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"signals"}}) })
+}
+
+func TestNoAllocations(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"allocs"}}) })
+}
+
+func TestProgressWhileComputing(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		for _, by := range []struct {
+			name string
+			env  []string
+		}{
+			{"default", nil},
+			{"tcp", overTCP},
+			{"no single copy", []string{"OMPI_MCA_btl_vader_single_copy_mechanism=none"}},
+		} {
+			t.Log(by.name, r.ok(t, job{np: 2, env: by.env, args: []string{"progress", t.TempDir()}}))
+		}
+	})
+}
+
+// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine under load may add.
+func TestWaitingIsCheap(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		out := r.ok(t, job{np: 3, args: []string{"idle"}})
+		t.Log(out)
+		shares := regexp.MustCompile(`([0-9.]+)% of a core`).FindAllStringSubmatch(out, -1)
+		if len(shares) != 3 {
+			t.Fatal("want a line of each rank")
+		}
+		for _, s := range shares {
+			if x, err := strconv.ParseFloat(s[1], 64); err != nil || x > 20 {
+				t.Errorf("a waiting rank uses %s %% of a core", s[1])
+			}
+		}
+	})
+}
+
+func TestFailures(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour, r rig) {
+		launcher := -1 // an exit code of the launcher's own choice, but not 0
+		for _, c := range []struct {
+			how   string
+			code  map[string]int
+			names string // what the output must say
+		}{
+			{"error", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
+			{"panic", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: panic: out of its mind$`},
+			{"goroutine", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},
+			{"exit", map[string]int{"openmpi": 3, "mpich": launcher}, ``},
+			{"kill", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
+			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$.*^goroutine`},
+		} {
+			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=2s"}, args: []string{"fail", c.how}})
+			if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
+				t.Errorf("%s: exit code %d, want %d\n%s", c.how, code, want, out)
+			}
+			if !regexp.MustCompile(c.names).MatchString(out) {
+				t.Errorf("%s: want %s in\n%s", c.how, c.names, out)
+			}
+		}
+	})
+}
+
+// A job that is suspended for longer than the stall timeout and goes on has not stalled.
+func TestSuspendedJobGoesOn(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=1s"}, args: []string{"resume"}})
+	})
+}
+
+// A binary built for one MPI and started by the other's launcher says so, in place of n jobs of one rank.
+func TestWrongLauncher(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour, r rig) {
+		for _, other := range built {
+			if other == f {
+				continue
+			}
+			o, err := other.setup()
+			if err != nil {
+				t.Skip(err)
+			}
+			out, code := o.run(t, job{np: 2, command: []string{r.program, "describe"}})
+			if code == 0 || !strings.Contains(out, "started 2 processes, but each sees a world of one") {
+				t.Errorf("exit code %d\n%s", code, out)
+			}
+		}
+	})
+}
+
+func TestTooFewThreads(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		preload := r.compile(t, "serialized.c", "-shared", "-fPIC")
+		out, code := r.run(t, job{np: 1, command: []string{"env", "LD_PRELOAD=" + preload, r.program, "describe"}})
+		if code == 0 || !strings.Contains(out, "needs MPI_THREAD_MULTIPLE, which this MPI does not give") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+}

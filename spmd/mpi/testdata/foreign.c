@@ -1,0 +1,16 @@
+// A program of somebody else in the same job: it takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and has nothing else to do with us.
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv) {
+	int *app, found, size;
+	MPI_Comm mine;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app, &found);
+	MPI_Comm_split(MPI_COMM_WORLD, found ? *app : 0, 0, &mine);
+	MPI_Comm_size(mine, &size);
+	printf("foreign: a world of %d\n", size);
+	MPI_Barrier(mine);
+	MPI_Comm_free(&mine);
+	return MPI_Finalize();
+}
