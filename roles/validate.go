@@ -28,8 +28,7 @@ func (c *Config) Validate(actors, rollouts, envs int) error {
 
 // BatchArithmetic says in a few lines what one iteration does with so many workers of each component, which Validate has accepted.
 func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
-	stages := c.Rollout.PipelineStageNum
-	split := func(name string, n, steps, epochs int) string {
+	split := func(name string, n, stages, steps, epochs int) string {
 		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers in %d stages of %d, %d at a time for each of %d rollout workers; "+
 			"%d steps each", name, n, n/envs, envs, stages, n/envs/stages, n/stages/rollouts, rollouts, steps*epochs)
 	}
@@ -40,7 +39,7 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 		perStep := c.Actor.GlobalBatchSize
 		minibatches := samples / perStep
 		lines = append(lines,
-			split("rollout", t.TotalNumEnvs, t.MaxStepsPerRolloutEpoch, t.RolloutEpoch),
+			split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch, t.RolloutEpoch),
 			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
 				samples, steps, t.TotalNumEnvs, samples/actors, actors),
 			fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
@@ -48,7 +47,7 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	}
 	if c.Evaluates() {
 		e := &c.Env.Eval
-		lines = append(lines, split("evaluation", e.TotalNumEnvs, e.MaxStepsPerRolloutEpoch, e.RolloutEpoch))
+		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, e.MaxStepsPerRolloutEpoch, e.RolloutEpoch))
 	}
 	return lines
 }
@@ -64,10 +63,10 @@ func (c *Config) samples() (samples, steps int) {
 // checkEnvCount checks that the environments of a section divide over the workers that simulate, infer and train.
 func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
 	e := &c.Env.Train
-	if section == "env.eval" {
-		e = &c.Env.Eval
-	}
 	stages := c.Rollout.PipelineStageNum
+	if section == "env.eval" {
+		e, stages = &c.Env.Eval, 1 // evaluation is not pipelined
+	}
 	if e.TotalNumEnvs <= 0 || stages <= 0 || e.GroupSize <= 0 {
 		return // reported
 	}

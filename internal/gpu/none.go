@@ -1,0 +1,8 @@
+//go:build !cuda
+
+package gpu
+
+// Devices returns none, and says why.
+func Devices() ([]Device, string) {
+	return nil, "GPUs are not looked for: this build lacks the tag cuda (scripts/build --tags \"mpi cuda\")"
+}

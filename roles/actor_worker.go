@@ -1,0 +1,126 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An ActorWorker holds one replica of the policy and trains it on its share of the environments.
+type ActorWorker struct {
+	m       *spmd.Member
+	job     *job
+	policy  policy.Policy
+	algo    algo.Algorithm
+	weights *weights // of this process, where actor 0 sends from; nil elsewhere
+	inputs  []*input // the segments that make up this actor's share, in the order of their environments
+	batch   tensor.Dict
+}
+
+// An input is where one segment's trajectories come from.
+type input struct {
+	segment
+	from *spmd.Receiver
+	item *spmd.Item
+}
+
+// reducer is the collectives' Reducer as algorithms see it.
+type reducer struct{ *collectives.Reducer }
+
+func (r reducer) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gradient(grad) }
+
+// NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
+func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
+	a := &ActorWorker{m: m, job: j, policy: pol}
+	group := collectives.New(m.Comm(gradients), m.World().Alloc)
+	var err error
+	if a.algo, err = j.newAlgorithm(pol, reducer{collectives.NewReducer(ctx, group, j.cfg.Comm.BucketBytes)}, m.World().Alloc); err != nil {
+		return nil, err
+	}
+	for _, l := range j.train.lanes {
+		for _, s := range l.segments {
+			if s.actor == m.Index() {
+				a.inputs = append(a.inputs, &input{segment: s})
+			}
+		}
+	}
+	slices.SortFunc(a.inputs, func(x, y *input) int { return x.lo - y.lo })
+	return a, nil
+}
+
+// SyncModelToRollout sends the parameters to the processes that infer.
+func (a *ActorWorker) SyncModelToRollout(ctx context.Context) error {
+	if a.m.Index() != 0 {
+		return nil
+	}
+	return a.weights.send(ctx)
+}
+
+// RecvRolloutBatch receives this actor's trajectories of the iteration.
+func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) error {
+	for _, in := range a.inputs {
+		var err error
+		if in.from == nil {
+			if in.from, err = out.Receiver(a.m, spmd.Key{To: a.m.Index(), Name: in.name()}); err != nil {
+				return err
+			}
+		}
+		if in.item, err = in.from.Get(ctx); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", in.lo, in.hi-1, err)
+		}
+	}
+	a.assemble()
+	return nil
+}
+
+// assemble lays the segments side by side in the order of their environments. One segment alone is used where it lies.
+func (a *ActorWorker) assemble() {
+	if len(a.inputs) == 1 {
+		a.batch = a.inputs[0].item.Dict
+		return
+	}
+	n := a.job.train.envs / a.job.actors
+	if a.batch.Len() == 0 {
+		layout := a.job.trajectoryLayout(n)
+		a.batch = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	}
+	at := 0
+	for _, in := range a.inputs {
+		for f := range a.batch.Len() {
+			name, dst := a.batch.Entry(f)
+			if name != "advantage" && name != "return" {
+				copyColumns(dst, in.item.Dict.Must(name), at)
+			}
+		}
+		at += in.hi - in.lo
+	}
+}
+
+// copyColumns copies src [T, m, ...] into columns at, at+1, … of dst [T, n, ...].
+func copyColumns(dst, src tensor.Tensor, at int) {
+	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
+	to, from := dst.Bytes(), src.Bytes()
+	wide, narrow := dst.Dim(1)*column, src.Dim(1)*column
+	for t := range src.Dim(0) {
+		copy(to[t*wide+at*column:], from[t*narrow:(t+1)*narrow])
+	}
+}
+
+// ComputeAdvantagesAndReturns prepares the batch for training.
+func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
+
+// RunTraining trains on the batch and gives its memory back.
+func (a *ActorWorker) RunTraining() (algo.Metrics, error) {
+	m, err := a.algo.Update(a.batch)
+	for _, in := range a.inputs {
+		in.from.Release(in.item)
+		in.item = nil
+	}
+	return m, err
+}

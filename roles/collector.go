@@ -1,0 +1,79 @@
+package roles
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what happened as rollouts [T, N].
+type SyncCollector struct {
+	shard   *shard
+	rec     *recorder
+	rollout tensor.Dict
+	dicts   []tensor.Dict
+	layout  func(t int) *tensor.Layout
+	length  int
+	steps   uint64
+}
+
+// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random numbers follow from seed.
+func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
+	n := cfg.TotalNumEnvs
+	shard, err := newShard(reg, cfg, env.Train, 0, n, 1)
+	if err != nil {
+		return nil, err
+	}
+	spec := shard.vec.Spec()
+	return &SyncCollector{
+		shard: shard, rec: newRecorder(pol, seed, 0, n, []int{0, n}, false),
+		layout: func(t int) *tensor.Layout {
+			return tensor.NewLayout(trajectoryFields(spec, 1, 1, t, n, !cfg.AutoReset)...)
+		},
+	}, nil
+}
+
+// Spec describes one environment.
+func (c *SyncCollector) Spec() env.Spec { return c.shard.vec.Spec() }
+
+// Collect takes n steps in every environment. With reset all start new episodes first; else they go on where they were. The rollout
+// is valid until the next call.
+func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
+	if n != c.length {
+		layout := c.layout(n)
+		c.length, c.rollout = n, layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	}
+	if reset {
+		c.shard.running = false
+	}
+	if err := c.shard.begin(); err != nil {
+		return c.rollout, err
+	}
+	c.dicts = append(c.dicts[:0], c.rollout)
+	c.rec.begin(c.dicts, c.steps)
+	c.steps += uint64(n)
+	return c.rollout, playEpoch(c.rec, c.shard, 0, n)
+}
+
+// Episodes returns the episodes that ended since the last call.
+func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take() }
+
+// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on.
+func playEpoch(rec *recorder, s *shard, first, n int) error {
+	for t := first; t < first+n; t++ {
+		action, err := rec.act(t, s.now.Obs, t == first)
+		if err != nil {
+			return err
+		}
+		policy.ClipAction(rec.space, s.action.Must("action"), action)
+		if err := s.step(); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
+		}
+		if err := rec.observe(t, s.now); err != nil {
+			return err
+		}
+	}
+	return rec.finish(first+n-1, s.now.Obs, !s.autoReset)
+}

@@ -1,0 +1,230 @@
+package roles
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An EmbodiedRunner leads the training of a policy on environments. Every rank runs one; its group calls do work on the ranks that
+// have members of the group.
+type EmbodiedRunner struct {
+	job     *job
+	world   *spmd.World
+	actor   *spmd.Group[*ActorWorker]
+	rollout *spmd.Group[*RolloutWorker]
+	env     *spmd.Group[*EnvWorker]
+
+	obs, act, out    *spmd.Channel // env → rollout → env; rollout → actor
+	evalObs, evalAct *spmd.Channel
+	agreement        *agreement
+	log              *logbook // on rank 0
+	requests         *requests
+	saver            *saver
+	weights          *weights // of this process; nil where nothing infers and actor 0 is not
+
+	step     int64 // iterations done
+	synced   int64 // version of the weights that rollouts use; -1: none yet
+	stopped  int   // why the run stopped before its last step: an exit code plus one; 0: it did not
+	report   report
+	reported int64 // the step of the report under way
+	buf      []byte
+}
+
+// phases are the names of the time/* metrics: a whole iteration, and its parts.
+var phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
+
+const (
+	wholeStep = iota
+	syncWeights
+	generateRollouts
+	calAdvAndReturns
+	actorTraining
+	evaluating
+)
+
+// Run trains until the last step, or until the ranks agree to stop; see next for the reasons.
+func (r *EmbodiedRunner) Run(ctx context.Context) error {
+	for {
+		goOn, err := r.next(ctx)
+		if err != nil || !goOn {
+			return err
+		}
+		if err := r.timed(wholeStep, ctx, r.iterate); err != nil {
+			return err
+		}
+	}
+}
+
+// iterate takes one step of training: the four phases.
+func (r *EmbodiedRunner) iterate(ctx context.Context) error {
+	r.world.SetStep(r.step + 1)
+	if r.step%r.job.syncInterval == 0 || r.synced < 0 {
+		if err := r.timed(syncWeights, ctx, r.updateRolloutWeights); err != nil {
+			return err
+		}
+	}
+	if err := r.timed(generateRollouts, ctx, r.generateRollouts); err != nil {
+		return err
+	}
+	if err := r.timed(calAdvAndReturns, ctx, r.computeAdvantages); err != nil {
+		return err
+	}
+	if err := r.timed(actorTraining, ctx, r.train); err != nil {
+		return err
+	}
+	r.step++
+	if r.job.evaluatesAt(r.step) {
+		return r.timed(evaluating, ctx, r.evaluate)
+	}
+	return nil
+}
+
+// updateRolloutWeights brings the actors' parameters to the processes that infer.
+func (r *EmbodiedRunner) updateRolloutWeights(ctx context.Context) error {
+	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none, error) {
+		return none{}, w.SyncModelFromActor(ctx)
+	})
+	actor := spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
+		return none{}, w.SyncModelToRollout(ctx)
+	})
+	r.synced = r.step
+	return waitAll(ctx, actor, rollout)
+}
+
+// generateRollouts simulates and infers, side by side through the channels, while actors wait for the trajectories.
+func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
+	first := uint64(r.step) * uint64(r.job.epochs*r.job.steps)
+	env := spmd.Call(r.env, ctx, "interact", func(ctx context.Context, w *EnvWorker) (none, error) {
+		return none{}, w.Interact(ctx, r.obs, r.act)
+	})
+	rollout := spmd.Call(r.rollout, ctx, "generate", func(ctx context.Context, w *RolloutWorker) (none, error) {
+		return none{}, w.Generate(ctx, r.obs, r.act, r.out, first)
+	})
+	actor := spmd.Call(r.actor, ctx, "recv_rollout_batch", func(ctx context.Context, w *ActorWorker) (none, error) {
+		return none{}, w.RecvRolloutBatch(ctx, r.out)
+	})
+	return waitAll(ctx, env, rollout, actor)
+}
+
+// computeAdvantages prepares each actor's share for training.
+func (r *EmbodiedRunner) computeAdvantages(ctx context.Context) error {
+	return waitAll(ctx, spmd.Call(r.actor, ctx, "compute_advantages_and_returns", func(_ context.Context, w *ActorWorker) (none, error) {
+		return none{}, w.ComputeAdvantagesAndReturns()
+	}))
+}
+
+// train updates the policy on all actors.
+func (r *EmbodiedRunner) train(ctx context.Context) error {
+	results, err := spmd.Call(r.actor, ctx, "run_training", func(_ context.Context, w *ActorWorker) (algo.Metrics, error) {
+		return w.RunTraining()
+	}).Wait(ctx)
+	if err != nil {
+		return err
+	}
+	r.report.names, r.report.values = nil, nil
+	for _, res := range results {
+		if res.Member == 0 {
+			r.report.names, r.report.values = res.Value.Names, res.Value.Values
+		}
+	}
+	return nil
+}
+
+type none struct{}
+
+// waitAll waits for calls in the order given and returns the first error.
+func waitAll(ctx context.Context, futures ...*spmd.Future[none]) error {
+	for _, f := range futures {
+		if _, err := f.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *EmbodiedRunner) timed(phase int, ctx context.Context, f func(context.Context) error) error {
+	start := time.Now()
+	err := f(ctx)
+	r.report.times[phase] += time.Since(start).Seconds()
+	return err
+}
+
+// evaluate plays every evaluation environment's episode with the newest weights, and leaves the rollouts' as they were.
+func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
+	synced := r.synced
+	if synced != r.step {
+		if r.job.syncInterval > 1 {
+			r.weights.stash()
+			defer r.weights.unstash()
+		}
+		if err := r.updateRolloutWeights(ctx); err != nil {
+			return err
+		}
+		if r.job.syncInterval > 1 {
+			r.synced = synced
+		}
+	}
+	env := spmd.Call(r.env, ctx, "evaluate", func(ctx context.Context, w *EnvWorker) (none, error) {
+		return none{}, w.Evaluate(ctx, r.evalObs, r.evalAct)
+	})
+	rollout := spmd.Call(r.rollout, ctx, "evaluate", func(ctx context.Context, w *RolloutWorker) (none, error) {
+		return none{}, w.Evaluate(ctx, r.evalObs, r.evalAct)
+	})
+	return waitAll(ctx, env, rollout)
+}
+
+// next is the loop head: it reports the iteration that ended, and decides with all ranks whether to save and whether to go on. What
+// the step number decides needs no vote; what one rank alone can know (a signal, the clock) is decided one step later.
+func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
+	d, reports, err := r.agreement.end(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := r.log.record(r.reported, reports); err != nil {
+		return false, err
+	}
+	last := r.step >= r.job.maxSteps
+	if r.job.savesAt(r.step) || d.save {
+		if err := r.saver.save(ctx, r); err != nil {
+			return false, err
+		}
+	}
+	r.writeReport()
+	v := vote{step: r.step}
+	_, v.path = r.world.Calls()
+	if !last && d.stop == 0 {
+		v.stop, v.save = r.requests.vote()
+	}
+	r.reported = r.step
+	if err := r.agreement.begin(v, r.buf); err != nil {
+		return false, err
+	}
+	if !last && d.stop == 0 {
+		return true, nil
+	}
+	if _, reports, err = r.agreement.end(ctx); err != nil { // the last report is not one step late
+		return false, err
+	}
+	r.stopped = d.stop
+	return false, r.log.record(r.reported, reports)
+}
+
+// writeReport encodes what this rank has to say of the iteration that ended.
+func (r *EmbodiedRunner) writeReport() {
+	rep := &r.report
+	rep.episodes, rep.evals = rep.episodes[:0], rep.evals[:0]
+	for _, w := range r.env.Here() {
+		for _, s := range w.train {
+			rep.episodes = env.AppendRows(rep.episodes, s.episodes.Take())
+		}
+		for _, s := range w.eval {
+			rep.evals = env.AppendRows(rep.evals, s.episodes.Take())
+		}
+	}
+	r.buf = rep.append(r.buf[:0])
+	clear(rep.times)
+}

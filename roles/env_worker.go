@@ -1,0 +1,119 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An EnvWorker simulates a contiguous range of the environments, in stages, and nothing else.
+type EnvWorker struct {
+	m     *spmd.Member
+	job   *job
+	train []*shard // one per stage
+	eval  []*shard // one; none where nothing is evaluated
+}
+
+// NewEnvWorker makes the environments of member m.
+func NewEnvWorker(m *spmd.Member, j *job) (*EnvWorker, error) {
+	w := &EnvWorker{m: m, job: j}
+	var err error
+	if w.train, err = newShards(j, j.train, m.Index(), j.cfg.Env.Train, env.Train); err != nil {
+		return nil, err
+	}
+	if j.cfg.Evaluates() {
+		w.eval, err = newShards(j, j.eval, m.Index(), j.cfg.Env.Eval, env.Eval)
+	}
+	return w, err
+}
+
+func newShards(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*shard, error) {
+	var shards []*shard
+	for s := range p.stages {
+		lo, hi := p.shardOf(worker, s)
+		sh, err := newShard(j.reg.Envs, cfg, use, lo, hi-lo, j.chunks)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range p.lanes {
+			if l.env == worker && l.stage == s {
+				sh.lanes = append(sh.lanes, &envLane{lane: l, layout: j.stepLayout(l), row: l.lo - lo})
+			}
+		}
+		shards = append(shards, sh)
+	}
+	return shards, nil
+}
+
+// Interact runs the environments of an iteration: observations leave through obs, actions come through act.
+func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
+	train := slices.DeleteFunc(slices.Clone(w.train), func(s *shard) bool { return s.local })
+	if err := w.open(train, obs, act); err != nil {
+		return err
+	}
+	for range w.job.epochs {
+		for _, s := range train {
+			if err := s.begin(); err != nil {
+				return err
+			}
+			if err := s.send(ctx, 0); err != nil {
+				return err
+			}
+		}
+		for t := range w.job.steps {
+			for _, s := range train {
+				if err := s.exchange(ctx); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Evaluate runs one episode of every environment for evaluation.
+func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *shard) bool { return s.local })
+	if err := w.open(eval, obs, act); err != nil {
+		return err
+	}
+	for _, s := range eval {
+		s.seeder.Rewind() // the same initial states every time
+		if err := s.begin(); err != nil {
+			return err
+		}
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+		for !s.over() {
+			if err := s.exchange(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx, lastOfEvaluation); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open makes the ends of the channels, once.
+func (w *EnvWorker) open(shards []*shard, obs, act *spmd.Channel) (err error) {
+	for _, s := range shards {
+		for _, l := range s.lanes {
+			if l.obs != nil {
+				continue
+			}
+			if l.obs, err = obs.Sender(w.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Receiver(w.m, spmd.Key{To: l.env, Name: l.name()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package roles
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Registries are what a job can be made of. A main of your own adds to them what it has.
+type Registries struct {
+	Envs       *env.Registry
+	Policies   *policy.Registry
+	Algorithms *algo.Registry
+}
+
+// A job is what follows from the configuration and the world, the same on every rank. It does not change.
+type job struct {
+	cfg                          *Config
+	reg                          Registries
+	place                        *spmd.Placement
+	spec                         env.Spec // of one environment, wrappers and all
+	actors, rollouts, simulators int      // workers of each component
+	train, eval                  plan
+	epochs, steps                int // rollouts for one update, and steps of each
+	chunks, logProbs             int // C actions chosen at a time, with L log-probs
+	autoReset, bootstrapAll      bool
+	syncInterval, maxSteps       int64
+}
+
+// newJob works cfg out for a world whose rank r is on node nodes[r]. The error joins everything that is wrong.
+func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
+	j := &job{cfg: cfg, reg: reg}
+	var err error
+	if j.place, err = cfg.place(nodes); err != nil {
+		return nil, err
+	}
+	workers := func(component string) int {
+		if !j.place.Has(component) {
+			return 0
+		}
+		return len(j.place.Group(component).Ranks)
+	}
+	j.actors, j.rollouts, j.simulators = workers("actor"), workers("rollout"), workers("env")
+	j.checkNames()
+	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
+		return nil, err
+	}
+	if j.spec, err = probe(reg, cfg.Env.Train); err != nil {
+		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
+	} else if _, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
+	}
+	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
+		return nil, err
+	}
+	train, eval := cfg.Env.Train, cfg.Env.Eval
+	j.chunks = cfg.Actor.Model.NumActionChunks
+	j.epochs, j.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/j.chunks
+	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks, "token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
+	j.autoReset, j.bootstrapAll = train.AutoReset, cfg.Algorithm.BootstrapType == algo.BootstrapAlways
+	j.syncInterval = int64(cfg.Runner.WeightSyncInterval)
+	if j.maxSteps = int64(cfg.Runner.Iterations()); j.maxSteps < 0 {
+		j.maxSteps = math.MaxInt64
+	}
+	j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
+	if cfg.Evaluates() {
+		j.eval = newPlan(eval.TotalNumEnvs, 1, j.simulators, j.rollouts, 0)
+	}
+	return j, nil
+}
+
+// checkNames checks what only the registries can tell; Validate returns what it finds.
+func (j *job) checkNames() {
+	check := func(key string, cfg env.Config) {
+		if err := j.reg.Envs.Find(cfg.ID()); err != nil {
+			j.cfg.Problem(key, cfg.ID(), "a known environment: "+err.Error())
+		}
+	}
+	check("env.train.env_type", j.cfg.Env.Train)
+	if j.cfg.Evaluates() && j.cfg.Env.Eval.ID() != j.cfg.Env.Train.ID() {
+		check("env.eval.env_type", j.cfg.Env.Eval)
+	}
+	j.reg.Algorithms.Check(j.cfg.Algorithm.Config, func(ok bool, key string, value any, want string) {
+		if !ok {
+			j.cfg.Problem("algorithm."+key, value, want)
+		}
+	})
+	if known := j.reg.Policies.Names(); !slices.Contains(known, j.cfg.Actor.Model.ModelType) {
+		j.cfg.Problem("actor.model.model_type", j.cfg.Actor.Model.ModelType, "one of "+strings.Join(known, ", "))
+	}
+}
+
+// probe returns the Spec of cfg's environments.
+func probe(reg Registries, cfg env.Config) (env.Spec, error) {
+	vec, err := reg.Envs.New(cfg, 1)
+	if err != nil {
+		return env.Spec{}, err
+	}
+	return vec.Spec(), vec.Close()
+}
+
+// newPolicy makes the policy with its initial parameters, the same wherever it is called.
+func (j *job) newPolicy(alloc tensor.Allocator) (policy.Policy, error) {
+	return j.reg.Policies.New(j.cfg.Actor.Model, j.spec, j.cfg.Actor.Seed, alloc)
+}
+
+// newAlgorithm makes the algorithm that trains pol on one actor's share of the environments.
+func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Allocator) (algo.Algorithm, error) {
+	return j.reg.Algorithms.New(algo.Setup{
+		Config: j.cfg.Algorithm.Config, Optim: j.cfg.Actor.Optim,
+		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
+		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
+		Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
+		Policy: pol, Reducer: r, Alloc: alloc,
+	})
+}
+
+// actionLayout is what a rollout worker sends to the environments of l.
+func (j *job) actionLayout(l lane) *tensor.Layout {
+	a := j.spec.Action
+	return tensor.NewLayout(tensor.Field{Name: "action", DType: a.DType, Shape: []int{l.hi - l.lo, j.chunks, a.Dim()}})
+}
+
+// stepLayout is what the environments of l send: an env.Step.
+func (j *job) stepLayout(l lane) *tensor.Layout {
+	n := l.hi - l.lo
+	var fs []tensor.Field
+	for _, prefix := range []string{"observation.", "final_observation."} {
+		for _, f := range j.spec.Obs {
+			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+		}
+	}
+	return tensor.NewLayout(append(fs,
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n, j.chunks}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, j.chunks}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, j.chunks}},
+	)...)
+}
+
+// trajectoryLayout is what a rollout worker sends to an actor of n environments.
+func (j *job) trajectoryLayout(n int) *tensor.Layout {
+	return tensor.NewLayout(trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset)...)
+}
+
+// envSteps returns how many steps all environments take together in one iteration.
+func (j *job) envSteps() int64 { return int64(j.train.envs) * int64(j.epochs*j.steps*j.chunks) }
+
+// evaluatesAt reports whether the policy is evaluated after step.
+func (j *job) evaluatesAt(step int64) bool {
+	return j.cfg.Evaluates() && (step >= j.maxSteps || step%int64(j.cfg.Runner.ValCheckInterval) == 0)
+}
+
+// savesAt reports whether a checkpoint is due after step.
+func (j *job) savesAt(step int64) bool {
+	every := int64(j.cfg.Runner.SaveInterval)
+	return every > 0 && step > 0 && (step%every == 0 || step >= j.maxSteps)
+}
+
+func (l lane) name() string { return fmt.Sprintf("lane %d", l.id) }
+
+func (s segment) name() string { return fmt.Sprintf("environments %d-%d", s.lo, s.hi-1) }

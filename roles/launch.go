@@ -1,0 +1,132 @@
+package roles
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Purposes of the communicators of a group.
+const gradients = "gradients"
+
+// launch builds the groups of a job, the channels between them, and the runner that leads them. Collective over the world.
+func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRunner, error) {
+	r := &EmbodiedRunner{job: j, world: w, saver: sv, synced: -1}
+	r.report.times = make([]float64, len(phases))
+	actorSpec, rolloutSpec, envSpec := j.place.Group("actor"), j.place.Group("rollout"), j.place.Group("env")
+	actorSpec.Comms = []string{gradients}
+
+	if err := r.makeWeights(w, actorSpec, rolloutSpec); err != nil {
+		return nil, err
+	}
+	var err error
+	r.actor, err = spmd.Launch(w, actorSpec, func(m *spmd.Member) (*ActorWorker, error) {
+		pol, err := j.newPolicy(w.Alloc)
+		if err != nil {
+			return nil, err
+		}
+		return NewActorWorker(ctx, m, j, pol)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if actors := r.actor.Here(); len(actors) > 0 {
+		if r.weights == nil {
+			r.weights = new(weights)
+		}
+		r.weights.actor = actors[0].policy
+		actors[0].weights = r.weights
+	}
+	if r.weights != nil && slices.Contains(rolloutSpec.Ranks, w.Rank()) {
+		r.weights.leader = slices.Index(rolloutSpec.Ranks, w.Rank())
+	}
+	r.rollout, err = spmd.Launch(w, rolloutSpec, func(m *spmd.Member) (*RolloutWorker, error) {
+		return NewRolloutWorker(m, j, r.weights), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.env, err = spmd.Launch(w, envSpec, func(m *spmd.Member) (*EnvWorker, error) { return NewEnvWorker(m, j) })
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range r.env.Here() {
+		for _, rw := range r.rollout.Here() {
+			rw.adopt(e)
+		}
+	}
+	return r, r.connect(w, actorSpec, rolloutSpec, envSpec)
+}
+
+// makeWeights makes the weights of this process if it infers, and the communicator over which they come if no actor is here.
+func (r *EmbodiedRunner) makeWeights(w *spmd.World, actor, rollout spmd.GroupSpec) error {
+	ranks := []int{actor.Ranks[0]}
+	for _, rank := range rollout.Ranks {
+		if !slices.Contains(actor.Ranks, rank) && !slices.Contains(ranks, rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	infers := slices.Contains(rollout.Ranks, w.Rank())
+	if !infers && !slices.Contains(ranks, w.Rank()) {
+		return nil
+	}
+	r.weights = new(weights)
+	if infers {
+		var err error
+		if r.weights.policy, err = r.job.newPolicy(w.Alloc); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(ranks, w.Rank()) {
+		ends, err := w.NewComm(ranks, "weights")
+		if err != nil {
+			return err
+		}
+		r.weights.group = collectives.New(ends[0], w.Alloc)
+	}
+	return nil
+}
+
+// connect makes the channels and the agreement.
+func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSpec) error {
+	j := r.job
+	step, action, trajectory := 0, 0, 0
+	for _, l := range j.train.lanes {
+		step, action = max(step, j.stepLayout(l).Size()), max(action, j.actionLayout(l).Size())
+		for _, s := range l.segments {
+			trajectory = max(trajectory, j.trajectoryLayout(s.hi-s.lo).Size())
+		}
+	}
+	for _, l := range j.eval.lanes {
+		step, action = max(step, j.stepLayout(l).Size()), max(action, j.actionLayout(l).Size())
+	}
+	var err error
+	channel := func(name string, from, to spmd.GroupSpec, bytes int) *spmd.Channel {
+		if err != nil {
+			return nil
+		}
+		var c *spmd.Channel
+		c, err = spmd.NewChannel(w, spmd.ChannelSpec{Name: name, From: from, To: to, MaxSize: 1, ItemBytes: bytes})
+		return c
+	}
+	r.obs = channel("obs", env, rollout, step)
+	r.act = channel("act", rollout, env, action)
+	r.out = channel("out", rollout, actor, trajectory)
+	r.evalObs = channel("eval obs", env, rollout, step)
+	r.evalAct = channel("eval act", rollout, env, action)
+	if err != nil {
+		return err
+	}
+	all := make([]int, w.Size())
+	for rank := range all {
+		all[rank] = rank
+	}
+	votes, err := w.NewComm(all, "votes")
+	if err != nil {
+		return err
+	}
+	r.agreement, err = newAgreement(votes[0], w.Alloc)
+	return err
+}

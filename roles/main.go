@@ -1,0 +1,140 @@
+package roles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code. A main of your own is
+//
+//	func main() { os.Exit(roles.Main(os.Args, registries)) }
+func Main(args []string, reg Registries) int {
+	code := ExitOK
+	app := newApp(reg, &code)
+	err := app.RunContext(context.Background(), inOrder(app, args))
+	if err != nil {
+		return explain(err)
+	}
+	return code
+}
+
+// A UsageError is a mistake in how the program was called, or in its configuration.
+type UsageError struct{ Err error }
+
+func (e UsageError) Error() string { return e.Err.Error() }
+func (e UsageError) Unwrap() error { return e.Err }
+
+// explain writes err and returns the exit code that goes with it.
+func explain(err error) int {
+	var usage UsageError
+	if errors.As(err, &usage) {
+		fmt.Fprintln(os.Stderr, usage.Error())
+		return ExitConfig
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return ExitFailed
+}
+
+func newApp(reg Registries, code *int) *cli.App {
+	job := []cli.Flag{
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"},
+		&cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher; default: as many as the placement names"},
+		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
+	}
+	train := append(slices.Clone(job),
+		&cli.StringFlag{Name: "resume", Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
+		&cli.BoolFlag{Name: "debug", Usage: "check that nobody touches memory that was handed on"},
+		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
+		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank"},
+	)
+	// Neither help nor errors end the process here: a rank that leaves alone would strand the others.
+	app := &cli.App{
+		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
+		UsageText: "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
+		Description: "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;\n" +
+			"76 a peer stalled; 130 interrupted; 143 terminated.",
+		HideVersion: true, Flags: train, ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return UsageError{err} },
+		Action: func(c *cli.Context) (err error) {
+			*code, err = runTrain(c, reg)
+			return err
+		},
+	}
+	app.Commands = []*cli.Command{
+		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory", Flags: job,
+			Action: func(c *cli.Context) error { return runCheck(c, reg) }},
+		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
+			Flags:  append(slices.Clone(job), &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}),
+			Action: func(c *cli.Context) error { return runEval(c, reg) }},
+		{Name: "envs", Usage: "list the environments", Action: func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }},
+		{Name: "version", Usage: "say what is inside", Action: func(c *cli.Context) error { return writeVersion(c.App.Writer) }},
+		{Name: "doctor", Usage: "say what this machine offers", Action: func(c *cli.Context) error { return writeDoctor(c.App.Writer) }},
+	}
+	for _, c := range app.Commands {
+		c.OnUsageError = app.OnUsageError
+	}
+	return app
+}
+
+// inOrder puts flags before plain arguments, behind the command: the library stops reading flags at the first plain one.
+func inOrder(app *cli.App, args []string) []string {
+	var flags, plain []string
+	command := app.Flags
+	var name []string
+	for i := 1; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			plain = append(plain, args[i+1:]...)
+			i = len(args)
+		case strings.HasPrefix(a, "-") && a != "-":
+			flags = append(flags, a)
+			if i+1 < len(args) && !strings.Contains(a, "=") && takesValue(command, strings.TrimLeft(a, "-")) {
+				i++
+				flags = append(flags, args[i])
+			}
+		case name == nil && len(plain) == 0 && app.Command(a) != nil:
+			name, command = []string{a}, app.Command(a).Flags
+		default:
+			plain = append(plain, a)
+		}
+	}
+	return slices.Concat(args[:1], name, flags, plain)
+}
+
+func takesValue(flags []cli.Flag, name string) bool {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			_, isBool := f.(*cli.BoolFlag)
+			return !isBool
+		}
+	}
+	return false
+}
+
+// configOf loads the configuration that the command line names, and writes its warnings.
+func configOf(c *cli.Context) (*Config, error) {
+	path := c.String("config")
+	if path == "" {
+		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")}
+	}
+	for _, a := range c.Args().Slice() {
+		if !strings.ContainsAny(a, "=~") {
+			return nil, UsageError{fmt.Errorf("argument %q: want key=value (or a command: rlinf help lists them)", a)}
+		}
+	}
+	cfg, warnings, err := LoadConfig(path, c.Args().Slice(), c.Bool("strict"))
+	for _, w := range warnings {
+		fmt.Fprintln(os.Stderr, "warning:", w)
+	}
+	if err != nil {
+		return nil, UsageError{err}
+	}
+	return cfg, nil
+}

@@ -1,0 +1,67 @@
+package roles
+
+// A plan says which worker simulates, infers for, and trains on which environments. It follows from the counts alone, so every rank
+// computes the same one, and nothing depends on who arrives first.
+//
+// Environments are numbered globally. Env worker r simulates a contiguous range, in S shards, the pipeline stages. The shards of one
+// stage, laid end to end, are a batch that the rollout workers divide evenly. Where a shard and a rollout worker's share overlap runs
+// a lane: observations one way, actions the other. Actor a trains on environments [a·N/W, (a+1)·N/W), so a lane ends in one or more
+// segments, each one actor's.
+type plan struct {
+	envs   int // N, over all env workers
+	stages int
+	lanes  []lane
+	perEnv int // environments of one env worker
+}
+
+// A lane carries the environments [lo, hi) between an env worker and a rollout worker.
+type lane struct {
+	id, env, rollout, stage int
+	lo, hi                  int
+	segments                []segment
+}
+
+// A segment is the part [lo, hi) of a lane that one actor trains on.
+type segment struct{ actor, lo, hi int }
+
+// newPlan divides n environments, which Validate has found to divide. actors is 0 where nothing is trained on, as in evaluation.
+func newPlan(n, stages, envWorkers, rolloutWorkers, actors int) plan {
+	p := plan{envs: n, stages: stages, perEnv: n / envWorkers}
+	batch := n / stages
+	shard, share := batch/envWorkers, batch/rolloutWorkers
+	for s := range stages {
+		for pos := 0; pos < batch; { // within the stage's batch
+			r, q := pos/shard, pos/share
+			end := min((r+1)*shard, (q+1)*share)
+			base := r*p.perEnv + s*shard - r*shard // position → global index
+			l := lane{id: len(p.lanes), env: r, rollout: q, stage: s, lo: base + pos, hi: base + end}
+			for lo := l.lo; actors > 0 && lo < l.hi; {
+				a := lo * actors / n
+				hi := min(l.hi, (a+1)*n/actors)
+				l.segments = append(l.segments, segment{a, lo, hi})
+				lo = hi
+			}
+			p.lanes = append(p.lanes, l)
+			pos = end
+		}
+	}
+	return p
+}
+
+// shardOf returns the environments that env worker r simulates in stage s.
+func (p plan) shardOf(r, s int) (lo, hi int) {
+	n := p.perEnv / p.stages
+	lo = r*p.perEnv + s*n
+	return lo, lo + n
+}
+
+// of returns the lanes that keep accepts, in order.
+func (p plan) of(keep func(lane) bool) []lane {
+	var ls []lane
+	for _, l := range p.lanes {
+		if keep(l) {
+			ls = append(ls, l)
+		}
+	}
+	return ls
+}

@@ -1,0 +1,246 @@
+package roles
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A recorder is the policy's side of one lane of environments: it chooses their actions and writes down what came of them, as
+// trajectories [T, n]. Per step: act on an observation, then observe what the environments returned; at the end, finish.
+type recorder struct {
+	pol          policy.Policy
+	work         policy.Work
+	noise        policy.Noise
+	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
+	parts        []part        // each actor's share of the rows
+	space        env.Space     // of actions
+	names        []string      // of the observations, in the policy's order
+	final        tensor.Dict   // the final observations to be valued, gathered
+	finals       []tensor.Dict // views of its first k rows
+	rows         []int         // their rows
+}
+
+// A part is the trajectory of rows [lo, hi) of the lane.
+type part struct {
+	lo, hi                               int
+	obs                                  []tensor.Tensor // [T, n, ...] in the order of the policy's observations
+	action, logProb, value, next, reward tensor.Tensor
+	terminated, truncated                tensor.Tensor
+	mask                                 tensor.Tensor // zero Tensor where every step counts
+	over                                 []bool        // with mask: the episode has ended before this step
+}
+
+// newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
+// rows at which one actor's share ends and the next begins: 0, …, n.
+func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *recorder {
+	r := &recorder{pol: pol, work: pol.NewWork(n), bootstrapAll: bootstrapAll}
+	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
+	for i := range n {
+		r.noise.Env[i] = uint64(first + i)
+	}
+	for i := 1; i < len(cuts); i++ {
+		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1])})
+	}
+	obs, space := pol.Spaces()
+	r.space = space
+	for _, f := range obs {
+		r.names = append(r.names, f.Name)
+		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
+	}
+	for k := range n + 1 {
+		r.finals = append(r.finals, r.final.Slice(0, k))
+	}
+	r.rows = make([]int, 0, n)
+	return r
+}
+
+// trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names that travel, for chunks of C actions
+// with L log-probs. With mask, steps may be marked as not to be trained on.
+func trajectoryFields(spec env.Spec, chunks, logProbs, t, n int, mask bool) []tensor.Field {
+	action := spec.Action
+	var fs []tensor.Field
+	for _, f := range spec.Obs {
+		fs = append(fs, tensor.Field{Name: "observation." + f.Name, DType: f.DType, Shape: append([]int{t, n}, f.Shape...)})
+	}
+	if mask {
+		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
+	}
+	return append(fs,
+		tensor.Field{Name: "action", DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
+		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{t, n, logProbs}},
+		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{t, n, 1}},
+		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{t, n}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{t, n}},
+		tensor.Field{Name: "advantage", DType: tensor.F32, Shape: []int{t, n}},
+		tensor.Field{Name: "return", DType: tensor.F32, Shape: []int{t, n}},
+	)
+}
+
+// begin starts trajectories in dicts, one per part; step is the number of steps every environment has taken so far.
+func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
+	for i := range r.parts {
+		p, d := &r.parts[i], dicts[i]
+		p.obs = p.obs[:0]
+		for _, name := range r.names {
+			p.obs = append(p.obs, d.Must("observation."+name))
+		}
+		p.action, p.logProb, p.value = d.Must("action"), d.Must("sample_log_prob"), d.Must("value")
+		p.next, p.reward = d.Must("next_value"), d.Must("reward")
+		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
+		p.mask, _ = d.Get("mask")
+	}
+	for i := range r.noise.Step {
+		r.noise.Step[i] = step
+	}
+}
+
+// act chooses actions [n,C,A] for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
+// with the values of obs.
+func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error) {
+	act, err := r.pol.Forward(r.work, obs, policy.Sample, r.noise)
+	if err != nil {
+		return tensor.Tensor{}, err
+	}
+	for i := range r.noise.Step {
+		r.noise.Step[i]++
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		for j, o := range p.obs {
+			record(o, t, obs.Must(r.names[j]), p.lo)
+		}
+		record(p.action, t, act.Action, p.lo)
+		record(p.logProb, t, act.LogProb, p.lo)
+		if act.Value.IsZero() {
+			p.value.At(t).Zero()
+		} else {
+			record(p.value, t, act.Value, p.lo)
+			if !fresh {
+				r.completeNext(p, t-1, act.Value)
+			}
+		}
+		if !p.mask.IsZero() {
+			p.markLive(t, fresh)
+		}
+	}
+	return act.Action, nil
+}
+
+// observe records what the actions of time t led to, and values the ends of episodes that were not the task's own.
+func (r *recorder) observe(t int, step *env.Step) error {
+	term, trunc := step.Terminated.U8(), step.Truncated.U8()
+	r.rows = r.rows[:0]
+	k := step.Reward.Dim(1)
+	for i := range r.parts {
+		p := &r.parts[i]
+		reward, terminated, truncated := p.reward.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
+		next := p.next.At(t).F32()
+		rewards := step.Reward.F32()
+		for j := range reward {
+			n := p.lo + j
+			reward[j], terminated[j], truncated[j], next[j] = 0, 0, 0, 0
+			for c := n * k; c < (n+1)*k; c++ {
+				reward[j] += rewards[c]
+				terminated[j] |= term[c]
+				truncated[j] |= trunc[c]
+			}
+			if truncated[j] != 0 || r.bootstrapAll && terminated[j] != 0 {
+				r.rows = append(r.rows, n)
+			}
+		}
+	}
+	return r.valueFinals(t, step.FinalObs)
+}
+
+// valueFinals puts the value of the final observation where an episode was cut off.
+func (r *recorder) valueFinals(t int, final tensor.Dict) error {
+	if len(r.rows) == 0 {
+		return nil
+	}
+	for f := range r.final.Len() {
+		name, dst := r.final.Entry(f)
+		src := final.Must(name)
+		size := src.Len() / src.Dim(0) * src.DType().Size()
+		for i, n := range r.rows {
+			copy(dst.Bytes()[i*size:(i+1)*size], src.Bytes()[n*size:(n+1)*size])
+		}
+	}
+	v, err := r.pol.Value(r.work, r.finals[len(r.rows)])
+	if err != nil {
+		return fmt.Errorf("value of final observations: %w", err)
+	}
+	if v.IsZero() {
+		return nil
+	}
+	for i, n := range r.rows {
+		for j := range r.parts {
+			if p := &r.parts[j]; n >= p.lo && n < p.hi {
+				p.next.At(t).F32()[n-p.lo] = v.F32()[i]
+			}
+		}
+	}
+	return nil
+}
+
+// finish values the observations after step t, the last of an epoch. With cut, episodes that go on are truncated there: the next
+// epoch begins with new ones.
+func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
+	v, err := r.pol.Value(r.work, obs)
+	if err != nil {
+		return err
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		if !v.IsZero() {
+			r.completeNext(p, t, v)
+		}
+		if cut {
+			terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
+			for j := range truncated {
+				truncated[j] |= 1 &^ terminated[j]
+			}
+		}
+	}
+	return nil
+}
+
+// markLive marks the steps of time t that belong to an episode: all up to and with its last.
+func (p *part) markLive(t int, fresh bool) {
+	mask := p.mask.At(t).U8()
+	for j := range mask {
+		if fresh {
+			p.over[j] = false
+		} else if p.terminated.At(t - 1).U8()[j]|p.truncated.At(t - 1).U8()[j] != 0 {
+			p.over[j] = true
+		}
+		mask[j] = 1
+		if p.over[j] {
+			mask[j] = 0
+		}
+	}
+}
+
+// completeNext sets the next values of time t from the values of what was observed after it, where no episode ended.
+func (r *recorder) completeNext(p *part, t int, v tensor.Tensor) {
+	if t < 0 {
+		return
+	}
+	next, terminated, truncated := p.next.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
+	for j := range next {
+		if terminated[j]|truncated[j] == 0 {
+			next[j] = v.F32()[p.lo+j]
+		}
+	}
+}
+
+// record copies rows of src, from row lo on, to time t of dst [T, n, ...].
+func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
+	to := dst.At(t).Bytes()
+	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()
+	copy(to, src.Bytes()[at:])
+}

@@ -1,0 +1,289 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A RolloutWorker chooses actions for the environments of its lanes, and owns their trajectories until the actors have them.
+type RolloutWorker struct {
+	m       *spmd.Member
+	job     *job
+	weights *weights
+	lanes   []*rolloutLane
+	evals   []*evalLane
+}
+
+// A rolloutLane is a lane as its rollout worker sees it.
+type rolloutLane struct {
+	lane
+	rec     *recorder
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	out     []*spmd.Sender // a segment each
+	layouts []*tensor.Layout
+	items   []*spmd.Item // the trajectories being recorded
+	dicts   []tensor.Dict
+	actions *tensor.Layout
+	steps   stepViews
+	shard   *shard // the environments themselves, where this worker plays them alone: see shard.local
+}
+
+// NewRolloutWorker returns the worker of member m. Its policy's parameters are those of the process, which weights keeps up to date.
+func NewRolloutWorker(m *spmd.Member, j *job, w *weights) *RolloutWorker {
+	r := &RolloutWorker{m: m, job: j, weights: w}
+	for _, l := range j.train.lanes {
+		if l.rollout == m.Index() {
+			r.lanes = append(r.lanes, newRolloutLane(l, j, w.policy))
+		}
+	}
+	for _, l := range j.eval.lanes {
+		if l.rollout == m.Index() {
+			r.evals = append(r.evals, &evalLane{lane: l, work: w.policy.NewWork(l.hi - l.lo), actions: j.actionLayout(l)})
+		}
+	}
+	return r
+}
+
+func newRolloutLane(l lane, j *job, pol policy.Policy) *rolloutLane {
+	cuts := []int{0}
+	rl := &rolloutLane{lane: l, actions: j.actionLayout(l)}
+	for _, s := range l.segments {
+		cuts = append(cuts, s.hi-l.lo)
+		rl.layouts = append(rl.layouts, j.trajectoryLayout(s.hi-s.lo))
+	}
+	rl.items, rl.dicts = make([]*spmd.Item, len(l.segments)), make([]tensor.Dict, len(l.segments))
+	rl.rec = newRecorder(pol, j.cfg.Actor.Seed, l.lo, l.hi-l.lo, cuts, j.bootstrapAll)
+	return rl
+}
+
+// adopt takes over those environments of e, which is on the same rank, that this worker alone chooses actions for: handing them to and
+// fro between two goroutines would take longer than their step.
+func (r *RolloutWorker) adopt(e *EnvWorker) {
+	mine := func(shards []*shard, l lane) *shard {
+		for _, s := range shards {
+			if len(s.lanes) == 1 && s.lanes[0].lane.id == l.id {
+				s.local = true
+				return s
+			}
+		}
+		return nil
+	}
+	for _, l := range r.lanes {
+		if l.env == e.m.Index() {
+			l.shard = mine(e.train, l.lane)
+		}
+	}
+	for _, l := range r.evals {
+		if l.env == e.m.Index() {
+			l.shard = mine(e.eval, l.lane)
+		}
+	}
+}
+
+// SyncModelFromActor brings the weights of this process up to date.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context) error {
+	return r.weights.receive(ctx, r.m.Index())
+}
+
+// Generate chooses actions for what comes through obs, sends them through act, and the trajectories of the iteration through out.
+// step is the number of steps that every environment has taken before.
+func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, step uint64) error {
+	for _, l := range r.lanes {
+		if err := l.open(ctx, r.m, obs, act, out, step); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+	}
+	for e := range r.job.epochs {
+		for _, l := range r.lanes {
+			if l.shard != nil {
+				if err := l.play(e*r.job.steps, r.job.steps); err != nil {
+					return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
+				}
+			}
+		}
+		for t := range r.job.steps + 1 {
+			for _, l := range r.lanes {
+				if l.shard != nil {
+					continue
+				}
+				if err := l.step(ctx, r.job, e, t); err != nil {
+					return fmt.Errorf("environments %d-%d, step %d: %w", l.lo, l.hi-1, t, err)
+				}
+			}
+		}
+	}
+	for _, l := range r.lanes {
+		for i, s := range l.segments {
+			l.items[i].Lo, l.items[i].Hi = s.lo, s.hi
+			if err := l.out[i].Put(ctx, l.items[i]); err != nil {
+				return fmt.Errorf("trajectories of environments %d-%d: %w", s.lo, s.hi-1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// open takes memory for the trajectories, and once the ends of the channels.
+func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel, step uint64) (err error) {
+	if l.obs == nil {
+		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
+			return err
+		}
+		if l.act, err = act.Sender(m, spmd.Key{To: l.env, Name: l.name()}); err != nil {
+			return err
+		}
+		for _, s := range l.segments {
+			o, err := out.Sender(m, spmd.Key{To: s.actor, Name: s.name()})
+			if err != nil {
+				return err
+			}
+			l.out = append(l.out, o)
+		}
+	}
+	for i := range l.segments {
+		if l.items[i], err = l.out[i].Take(ctx, l.layouts[i]); err != nil {
+			return err
+		}
+		l.dicts[i] = l.items[i].Dict
+	}
+	l.rec.begin(l.dicts, step)
+	return nil
+}
+
+// play plays n steps of an epoch, from time first on, in the lane's own environments.
+func (l *rolloutLane) play(first, n int) error {
+	if err := l.shard.begin(); err != nil {
+		return err
+	}
+	return playEpoch(l.rec, l.shard, first, n)
+}
+
+// step receives what the environments show at time t of epoch e, and answers with actions unless the epoch ends there.
+func (l *rolloutLane) step(ctx context.Context, j *job, e, t int) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	at := e*j.steps + t // in the trajectory
+	st := l.steps.of(item)
+	if t > 0 {
+		if err := l.rec.observe(at-1, st); err != nil {
+			return err
+		}
+	}
+	if t == j.steps {
+		return l.rec.finish(at-1, st.Obs, !j.autoReset)
+	}
+	action, err := l.rec.act(at, st.Obs, t == 0)
+	if err != nil {
+		return err
+	}
+	return sendAction(ctx, l.act, l.actions, l.rec.space, action)
+}
+
+// sendAction sends actions [n,C,A] to the environments of a lane.
+func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, action tensor.Tensor) error {
+	item, err := to.Take(ctx, layout)
+	if err != nil {
+		return err
+	}
+	policy.ClipAction(space, item.Dict.Must("action"), action)
+	return to.Put(ctx, item)
+}
+
+// An evalLane is a lane of evaluation: the policy's mode, nothing recorded.
+type evalLane struct {
+	lane
+	work    policy.Work
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	actions *tensor.Layout
+	steps   stepViews
+	shard   *shard
+	over    bool
+}
+
+// Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's environments are done.
+func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	left := len(r.evals)
+	for _, l := range r.evals {
+		if l.over = l.shard != nil; l.over {
+			left--
+			if err := playEpisodes(r.weights.policy, l.work, l.shard); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
+			}
+			continue
+		}
+		if l.obs == nil {
+			var err error
+			if l.obs, err = obs.Receiver(r.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Sender(r.m, spmd.Key{To: l.env, Name: l.name()}); err != nil {
+				return err
+			}
+		}
+	}
+	for left > 0 {
+		for _, l := range r.evals {
+			if l.over {
+				continue
+			}
+			if err := l.step(ctx, r.weights.policy); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
+			}
+			if l.over {
+				left--
+			}
+		}
+	}
+	return nil
+}
+
+func (l *evalLane) step(ctx context.Context, pol policy.Policy) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	if l.over = item.Version == lastOfEvaluation; l.over {
+		return nil
+	}
+	act, err := pol.Forward(l.work, l.steps.of(item).Obs, policy.Deterministic, policy.Noise{})
+	if err != nil {
+		return err
+	}
+	_, space := pol.Spaces()
+	return sendAction(ctx, l.act, l.actions, space, act.Action)
+}
+
+// lastOfEvaluation is the version of the item that tells a lane that all its environments are done.
+const lastOfEvaluation = -1
+
+// stepViews binds the items of a lane, whose memory comes round again, as an env.Step each; once per piece of memory.
+type stepViews struct {
+	items []*spmd.Item
+	steps []*env.Step
+}
+
+func (v *stepViews) of(item *spmd.Item) *env.Step {
+	for i := range v.items {
+		if v.items[i] == item {
+			return v.steps[i]
+		}
+	}
+	d := item.Dict
+	v.items = append(v.items, item)
+	v.steps = append(v.steps, &env.Step{
+		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
+		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
+	})
+	return v.steps[len(v.steps)-1]
+}

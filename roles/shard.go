@@ -1,0 +1,151 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A shard is a run of environments that step together, with what training and metrics need to know of their episodes.
+type shard struct {
+	vec       env.Vec
+	now       *env.Step   // what they returned last
+	action    tensor.Dict // what they take next
+	seeder    *env.Seeder
+	episodes  *env.Episodes
+	autoReset bool
+	running   bool // episodes go on from earlier
+	lanes     []*envLane
+	local     bool // the rollout worker of its only lane is on this rank and plays it without channels, in one goroutine
+}
+
+// An envLane is a lane as its env worker sees it.
+type envLane struct {
+	lane
+	obs    *spmd.Sender
+	act    *spmd.Receiver
+	layout *tensor.Layout
+	row    int // its first row in the shard
+}
+
+// newShard makes the environments first, first+1, … first+n-1 of cfg, which take chunks of actions.
+func newShard(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*shard, error) {
+	vec, err := reg.New(cfg, n)
+	if err != nil {
+		return nil, err
+	}
+	spec := vec.Spec()
+	s := &shard{
+		vec: vec, now: spec.NewStep(n, chunks), autoReset: cfg.AutoReset && use == env.Train,
+		seeder: env.NewSeeder(cfg, use, first, n),
+	}
+	s.episodes = env.NewEpisodes(spec, first, n, s.autoReset)
+	s.action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
+	return s, nil
+}
+
+// begin starts new episodes, unless those that run go on by themselves.
+func (s *shard) begin() error {
+	if s.autoReset && s.running {
+		return nil
+	}
+	if err := s.vec.Reset(nil, s.seeder.Next(), s.now); err != nil {
+		return err
+	}
+	s.seeder.Started(nil)
+	s.episodes.Started(nil)
+	s.now.Terminated.Zero()
+	s.now.Truncated.Zero()
+	s.running = true
+	return nil
+}
+
+// step takes one step of all environments.
+func (s *shard) step() error {
+	if !s.autoReset {
+		if err := s.vec.Step(s.action, nil, s.now); err != nil {
+			return err
+		}
+		s.episodes.Observe(s.now)
+		return nil
+	}
+	if err := s.vec.Step(s.action, s.seeder.Next(), s.now); err != nil {
+		return err
+	}
+	s.seeder.Observe(s.now)
+	s.episodes.Observe(s.now)
+	return nil
+}
+
+// over reports whether every environment's episode has ended and none begins by itself.
+func (s *shard) over() bool {
+	term, trunc := s.now.Terminated.U8(), s.now.Truncated.U8()
+	k := s.now.Reward.Dim(1)
+	for n := 0; n < len(term); n += k {
+		var done byte
+		for i := n; i < n+k; i++ {
+			done |= term[i] | trunc[i]
+		}
+		if done == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange receives actions over every lane, takes a step, and sends what came of it.
+func (s *shard) exchange(ctx context.Context) error {
+	for _, l := range s.lanes {
+		item, err := l.act.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions for environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+		a := item.Dict.Must("action").Bytes()
+		copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
+		l.act.Release(item)
+	}
+	if err := s.step(); err != nil {
+		return err
+	}
+	return s.send(ctx, 0)
+}
+
+// send sends what the environments returned last, over every lane.
+func (s *shard) send(ctx context.Context, version int64) error {
+	for _, l := range s.lanes {
+		item, err := l.obs.Take(ctx, l.layout)
+		if err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+		item.Lo, item.Hi, item.Version = l.lo, l.hi, version
+		l.fill(item.Dict, s.now)
+		if err := l.obs.Put(ctx, item); err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+	}
+	return nil
+}
+
+// fill copies the lane's rows of a step, in the order of job.stepLayout.
+func (l *envLane) fill(to tensor.Dict, from *env.Step) {
+	at := 0
+	rows := func(src tensor.Tensor) {
+		_, dst := to.Entry(at)
+		at++
+		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.hi-l.lo):])
+	}
+	for i := range from.Obs.Len() {
+		_, t := from.Obs.Entry(i)
+		rows(t)
+	}
+	for i := range from.FinalObs.Len() {
+		_, t := from.FinalObs.Entry(i)
+		rows(t)
+	}
+	rows(from.Reward)
+	rows(from.Terminated)
+	rows(from.Truncated)
+}

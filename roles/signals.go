@@ -1,0 +1,99 @@
+package roles
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Exit codes; see README.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitConfig      = 2
+	ExitCheck       = 3
+	ExitRequeue     = 75
+	ExitStalled     = 76
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
+
+// requests are what the outside asks of a run: signals, and the clock. Ranks read it when they vote.
+type requests struct {
+	stop     atomic.Int64 // exit code plus one; 0: none
+	started  time.Time
+	deadline atomic.Int64 // in Unix nanoseconds; 0: none
+	arrived  chan os.Signal
+	done     chan struct{}
+}
+
+// watch starts to listen: USR1 stops with a checkpoint and asks to be queued again, INT and TERM stop, USR2 writes all goroutines to
+// standard error and goes on.
+func watch() *requests {
+	r := &requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
+	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
+	go r.listen()
+	return r
+}
+
+func (r *requests) listen() {
+	defer close(r.done)
+	for s := range r.arrived {
+		switch s {
+		case syscall.SIGUSR1:
+			r.stop.CompareAndSwap(0, ExitRequeue+1)
+		case syscall.SIGINT:
+			r.again(ExitInterrupted)
+		case syscall.SIGTERM:
+			r.again(ExitTerminated)
+		case syscall.SIGUSR2:
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		}
+	}
+}
+
+// again asks to stop with code; the second time there is no asking.
+func (r *requests) again(code int) {
+	if r.stop.Swap(int64(code)+1) == int64(code)+1 {
+		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
+		os.Exit(code)
+	}
+}
+
+// close stops listening.
+func (r *requests) close() {
+	signal.Stop(r.arrived)
+	close(r.arrived)
+	<-r.done
+}
+
+// vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
+func (r *requests) vote() (stop int, save bool) {
+	stop = int(r.stop.Load())
+	if at := r.deadline.Load(); stop == 0 && at != 0 && time.Now().UnixNano() > at {
+		stop = ExitRequeue + 1
+	}
+	return stop, stop != 0
+}
+
+// expire makes the run stop, as USR1 does, maxTime after its start (0: any time), or in time for a checkpoint before Slurm's limit.
+func (r *requests) expire(maxTime time.Duration) {
+	end := int64(math.MaxInt64)
+	if maxTime > 0 {
+		end = r.started.Add(maxTime).UnixNano()
+	}
+	if s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64); err == nil {
+		limit := time.Unix(s, 0)
+		limit = limit.Add(-min(limit.Sub(r.started)/20, 2*time.Minute))
+		end = min(end, limit.UnixNano())
+	}
+	if end != math.MaxInt64 {
+		r.deadline.Store(end)
+	}
+}

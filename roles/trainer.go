@@ -1,0 +1,107 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Collector gathers experience: SyncCollector for one.
+type Collector interface {
+	Collect(n int, reset bool) (tensor.Dict, error)
+	Episodes() []env.Episode
+}
+
+// A Trainer coordinates training in one process: it collects, updates and evaluates, and does none of that itself.
+type Trainer struct {
+	Policy    policy.Policy
+	Algorithm algo.Algorithm
+	Collector Collector
+	Evaluator *Evaluator // nil: Evaluate is not used
+}
+
+// A TrainerStep is what one round of training gave.
+type TrainerStep struct {
+	Epoch    int
+	Episodes env.Summary // of the episodes that ended while collecting
+	Metrics  algo.Metrics
+}
+
+// Train collects nSteps in every environment and updates the policy, nEpochs times, and tells each after every round.
+func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(TrainerStep) error) error {
+	for epoch := range nEpochs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rollout, err := t.Collector.Collect(nSteps, epoch == 0)
+		if err != nil {
+			return fmt.Errorf("epoch %d: collect: %w", epoch, err)
+		}
+		if err := t.Algorithm.Prepare(&rollout); err != nil {
+			return fmt.Errorf("epoch %d: prepare: %w", epoch, err)
+		}
+		metrics, err := t.Algorithm.Update(rollout)
+		if err != nil {
+			return fmt.Errorf("epoch %d: update: %w", epoch, err)
+		}
+		if each != nil {
+			if err := each(TrainerStep{epoch, env.Summarize(t.Collector.Episodes()), metrics}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Evaluate plays one episode in each evaluation environment with the policy's most likely actions.
+func (t *Trainer) Evaluate() (env.Summary, error) { return t.Evaluator.Evaluate(t.Policy) }
+
+// An Evaluator plays episodes without learning from them, always from the same initial states.
+type Evaluator struct {
+	shard *shard
+	work  policy.Work
+}
+
+// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
+func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
+	s, err := newShard(reg, cfg, env.Eval, 0, cfg.TotalNumEnvs, 1)
+	return &Evaluator{shard: s}, err
+}
+
+// Spec describes one environment.
+func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
+
+// Evaluate plays one episode in each environment with pol's most likely actions.
+func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
+	if e.work == nil {
+		e.work = pol.NewWork(e.shard.vec.Len())
+	}
+	if err := playEpisodes(pol, e.work, e.shard); err != nil {
+		return env.Summary{}, err
+	}
+	return env.Summarize(e.shard.episodes.Take()), nil
+}
+
+// playEpisodes plays one episode in each environment of s with pol's most likely actions, from the same initial states every time.
+func playEpisodes(pol policy.Policy, work policy.Work, s *shard) error {
+	s.seeder.Rewind()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	_, space := pol.Spaces()
+	for !s.over() {
+		act, err := pol.Forward(work, s.now.Obs, policy.Deterministic, policy.Noise{})
+		if err != nil {
+			return err
+		}
+		policy.ClipAction(space, s.action.Must("action"), act.Action)
+		if err := s.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
