@@ -56,6 +56,9 @@ func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx con
 			protect(w.reporter("", -1), func() error { return w.run(main) })
 			w.workers.Wait()
 			w.tasks.Wait()
+			for _, c := range w.channels {
+				c.served.Wait()
+			}
 		}()
 	}
 	ended := make(chan struct{})

@@ -25,13 +25,14 @@ type World struct {
 	tasks   sync.WaitGroup // those of World.Go, that end by themselves
 	stop    chan struct{}
 
-	mu      sync.Mutex
-	control Comm // of all ranks, for the start and the end
-	comms   []Comm
-	groups  map[string]*roster
-	order   []*roster // as launched
-	calls   int64
-	history uint64
+	mu       sync.Mutex
+	control  Comm // of all ranks, for the start and the end
+	comms    []Comm
+	groups   map[string]*roster
+	order    []*roster // as launched
+	channels []*Channel
+	calls    int64
+	history  uint64
 }
 
 func newWorld(j *job, t Transport) *World {
@@ -174,8 +175,19 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 
 // close frees what the rank holds, once no rank needs it any more.
 func (w *World) close(ctx context.Context) error {
-	if err := barrier(ctx, w.control); err != nil {
-		return err
+	for _, phase := range []func(*Channel, context.Context) error{
+		(*Channel).drain, // all that was sent from here has left …
+		(*Channel).halt,  // … and from everywhere, so that nobody asks any more …
+		(*Channel).close, // … and nobody answers
+	} {
+		for _, c := range w.channels {
+			if err := phase(c, ctx); err != nil {
+				return err
+			}
+		}
+		if err := barrier(ctx, w.control); err != nil {
+			return err
+		}
 	}
 	for _, c := range w.comms {
 		if err := c.Close(); err != nil {

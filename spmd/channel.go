@@ -1,0 +1,383 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"sync"
+)
+
+// Errors of channels that callers branch on.
+var (
+	ErrClosed = errors.New("closed")         // no more items will come, or may be put
+	ErrEmpty  = errors.New("nothing queued") // TryGet
+	ErrFull   = errors.New("no credit")      // TryTake
+)
+
+// A ChannelSpec describes a Channel. It is the same on every rank.
+type ChannelSpec struct {
+	Name     string
+	From, To GroupSpec // producers and consumers; both launched before
+	// MaxSize is how many items a key queues; 0 is 1. Each producer may have one more under way.
+	MaxSize int
+	// ItemBytes is the largest Layout.Size of an item.
+	ItemBytes int
+	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil: each to each. A consumer listens to those alone, so large
+	// jobs say who talks to whom.
+	Pairs func(from, to int) bool
+	// Shared allows keys with To: AnyMember. They are served by a goroutine on each process of To.
+	Shared bool
+}
+
+// AnyMember, as Key.To, is a key that all consumers share: each item goes to whoever asks first.
+const AnyMember = -1
+
+// A Key is one queue of a Channel.
+type Key struct {
+	To   int // consumer member, or AnyMember
+	Name string
+}
+
+func (k Key) String() string {
+	if k.To == AnyMember {
+		return fmt.Sprintf("%q of any member", k.Name)
+	}
+	return fmt.Sprintf("%q of member %d", k.Name, k.To)
+}
+
+// maxKeyName is the largest length of Key.Name.
+const maxKeyName = 255
+
+// A Channel is a set of bounded FIFO queues from the members of one group to those of another, one for each key. A queue lives where its
+// consumer is; one that consumers share lives on one process of theirs. Each consumer sees each producer's items in order.
+//
+// A member's Senders and Receivers of one Channel belong to one goroutine at a time, which is the worker's own.
+type Channel struct {
+	w    *World
+	spec ChannelSpec
+
+	homes     []int // ranks that serve shared keys; home h has member len(From)+len(To)+h of the communicator
+	producers map[int]*port
+	consumers map[int]*port
+	inboxes   map[int]*inbox // of the consumers here
+	home      *inbox         // of the shared keys that live here; nil where there are none
+	stop      context.CancelFunc
+	served    sync.WaitGroup
+
+	mu        sync.Mutex
+	senders   map[handle]*Sender
+	receivers map[handle]*Receiver
+	tags      map[[2]int]int // next free tag between a producer or consumer here and a peer
+}
+
+type handle struct {
+	member int
+	key    Key
+}
+
+// Tags of a channel's communicator; keys have those from firstKeyTag on.
+const (
+	tagControl  = iota // producer → inbox: keys opened and closed
+	tagBell            // members of the process → inbox: look at your queues
+	tagRequest         // consumer → home: get
+	firstKeyTag = 8
+)
+
+// NewChannel makes a channel. It is collective: every rank calls it, in the same order.
+func NewChannel(w *World, spec ChannelSpec) (*Channel, error) {
+	w.note("channel", spec.Name, nil)
+	c, err := newChannel(w, spec)
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: %w", spec.Name, err)
+	}
+	w.mu.Lock()
+	w.channels = append(w.channels, c)
+	w.mu.Unlock()
+	return c, nil
+}
+
+func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
+	if len(spec.From.Ranks) == 0 || len(spec.To.Ranks) == 0 {
+		return nil, errors.New("want producers and consumers")
+	}
+	if spec.MaxSize < 0 || spec.ItemBytes < 0 {
+		return nil, fmt.Errorf("max size %d, %d bytes an item: want none below 0", spec.MaxSize, spec.ItemBytes)
+	}
+	spec.MaxSize = max(spec.MaxSize, 1)
+	if spec.Pairs == nil {
+		spec.Pairs = func(int, int) bool { return true }
+	}
+	c := &Channel{
+		w: w, spec: spec,
+		producers: make(map[int]*port), consumers: make(map[int]*port), inboxes: make(map[int]*inbox),
+		senders: make(map[handle]*Sender), receivers: make(map[handle]*Receiver), tags: make(map[[2]int]int),
+	}
+	members := slices.Concat(spec.From.Ranks, spec.To.Ranks)
+	if spec.Shared {
+		for _, r := range spec.To.Ranks {
+			if !slices.Contains(c.homes, r) {
+				c.homes = append(c.homes, r)
+			}
+		}
+		members = append(members, c.homes...)
+	}
+	if !slices.Contains(members, w.Rank()) {
+		return c, nil
+	}
+	ports, err := c.connect(members)
+	if err != nil {
+		return nil, err
+	}
+	return c, c.open(members, ports)
+}
+
+// connect makes the communicator of all members, and returns the port of those here. Where all are in one process, there is nobody to talk to.
+func (c *Channel) connect(members []int) (map[int]*port, error) {
+	ports := make(map[int]*port)
+	alone := !slices.ContainsFunc(members, func(r int) bool { return r != members[0] })
+	var ends []Comm
+	if !alone {
+		var err error
+		if ends, err = c.w.NewComm(members, "channel/"+c.spec.Name); err != nil {
+			return nil, err
+		}
+	}
+	for m, r := range members {
+		switch {
+		case r != c.w.Rank():
+		case alone:
+			ports[m] = nil
+		default:
+			ports[m] = &port{comm: ends[0]}
+			ends = ends[1:]
+		}
+	}
+	return ports, nil
+}
+
+// open makes the inboxes of this rank, and starts what serves shared keys.
+func (c *Channel) open(members []int, ports map[int]*port) error {
+	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
+	for m := range members {
+		p, here := ports[m]
+		switch {
+		case !here:
+		case m < from:
+			c.producers[m] = p
+		case m < from+to:
+			c.consumers[m-from] = p
+			senders := make([]int, 0, from)
+			for i := range from {
+				if c.spec.Pairs(i, m-from) {
+					senders = append(senders, i)
+				}
+			}
+			box, err := newInbox(c, m, members, p, senders, nil)
+			if err != nil {
+				return err
+			}
+			c.inboxes[m-from] = box
+		default:
+			all := make([]int, from)
+			for i := range all {
+				all[i] = i
+			}
+			askers := make([]int, to)
+			for i := range askers {
+				askers[i] = from + i
+			}
+			box, err := newInbox(c, m, members, p, all, askers)
+			if err != nil {
+				return err
+			}
+			c.home = box
+			if box.port != nil {
+				c.serve(box)
+			}
+		}
+	}
+	return nil
+}
+
+// serve starts the goroutine that answers for the shared keys that live here.
+func (c *Channel) serve(box *inbox) {
+	ctx, stop := context.WithCancel(c.w.job.end)
+	c.stop = stop
+	c.served.Add(1)
+	go func() {
+		defer c.served.Done()
+		protect(c.w.reporter("channel "+c.spec.Name, -1), func() error {
+			err := box.serve(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+	}()
+}
+
+// Sender returns the handle with which member m, of From, puts items under key: always the same one. The consumer learns of it at once.
+func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
+	if err := c.check(m, c.spec.From, key); err != nil {
+		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
+	}
+	if key.To != AnyMember && !c.spec.Pairs(m.Index(), key.To) {
+		return nil, fmt.Errorf("channel %q: sender of key %v: Pairs does not let producer %d send to consumer %d", c.spec.Name, key, m.Index(), key.To)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := handle{m.Index(), key}
+	if s := c.senders[h]; s != nil {
+		return s, nil
+	}
+	s, err := c.newSender(m.Index(), key)
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
+	}
+	c.senders[h] = s
+	return s, nil
+}
+
+// Receiver returns the handle with which member m, of To, gets the items of key, which is its own or shared: always the same one.
+func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
+	err := c.check(m, c.spec.To, key)
+	if err == nil && key.To != AnyMember && key.To != m.Index() {
+		err = fmt.Errorf("it belongs to member %d, not to %d", key.To, m.Index())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: receiver of key %v: %w", c.spec.Name, key, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := handle{m.Index(), key}
+	if r := c.receivers[h]; r != nil {
+		return r, nil
+	}
+	r, err := c.newReceiver(m.Index(), key)
+	if err != nil {
+		return nil, fmt.Errorf("channel %q: receiver of key %v: %w", c.spec.Name, key, err)
+	}
+	c.receivers[h] = r
+	return r, nil
+}
+
+// Close ends what member m puts: its Senders are closed, and the keys that it never opened need not wait for it. A worker that
+// returns for good calls it.
+func (c *Channel) Close(m *Member) error {
+	if err := c.check(m, c.spec.From, Key{}); err != nil {
+		return fmt.Errorf("channel %q: close: %w", c.spec.Name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for h, s := range c.senders {
+		if h.member != m.Index() {
+			continue
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+	}
+	if err := c.leave(m.Index()); err != nil {
+		return fmt.Errorf("channel %q: close: %w", c.spec.Name, err)
+	}
+	return nil
+}
+
+func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
+	switch {
+	case m.Group() != group.Name || m.World() != c.w:
+		return fmt.Errorf("want a member of group %q of this rank, not of %q", group.Name, m.Group())
+	case len(key.Name) > maxKeyName:
+		return fmt.Errorf("want a name of at most %d bytes", maxKeyName)
+	case key.To == AnyMember && !c.spec.Shared:
+		return errors.New("want ChannelSpec.Shared for keys of any member")
+	case key.To < AnyMember || key.To >= len(c.spec.To.Ranks):
+		return fmt.Errorf("want a consumer of 0..%d", len(c.spec.To.Ranks)-1)
+	}
+	return nil
+}
+
+// at returns the member of the communicator where a key lives, and its inbox if that is in this process.
+func (c *Channel) at(key Key) (member int, box *inbox) {
+	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
+	if key.To != AnyMember {
+		return from + key.To, c.inboxes[key.To]
+	}
+	h := fnv.New32a()
+	h.Write([]byte(key.Name))
+	at := int(h.Sum32() % uint32(len(c.homes)))
+	if c.homes[at] == c.w.Rank() {
+		return from + to + at, c.home
+	}
+	return from + to + at, nil
+}
+
+// tag returns a tag that nothing uses between two members of the communicator.
+func (c *Channel) tag(here, there, n int) (int, error) {
+	p := [2]int{here, there}
+	t := max(c.tags[p], firstKeyTag)
+	if t+n > MaxTag {
+		return 0, fmt.Errorf("more than %d keys between two members", MaxTag-firstKeyTag)
+	}
+	c.tags[p] = t + n
+	return t, nil
+}
+
+// drain waits until all that was sent from here has left.
+func (c *Channel) drain(ctx context.Context) error {
+	for _, s := range c.senders {
+		if err := s.drain(ctx); err != nil {
+			return c.ending(err)
+		}
+	}
+	for _, ports := range []map[int]*port{c.producers, c.consumers} {
+		for _, p := range ports {
+			if err := p.drain(ctx); err != nil {
+				return c.ending(err)
+			}
+		}
+	}
+	return nil
+}
+
+// halt stops what serves shared keys.
+func (c *Channel) halt(ctx context.Context) error {
+	if c.stop == nil {
+		return nil
+	}
+	c.stop()
+	c.served.Wait()
+	return c.ending(c.home.drain(ctx))
+}
+
+// close takes back the receives that nothing will match.
+func (c *Channel) close(ctx context.Context) error {
+	for _, s := range c.senders {
+		if err := s.cancel(ctx); err != nil {
+			return c.ending(err)
+		}
+	}
+	for _, r := range c.receivers {
+		if err := r.end.cancel(ctx); err != nil {
+			return c.ending(err)
+		}
+	}
+	for _, b := range c.inboxes {
+		if err := b.cancel(ctx); err != nil {
+			return c.ending(err)
+		}
+	}
+	if c.home != nil {
+		return c.ending(c.home.cancel(ctx))
+	}
+	return nil
+}
+
+func (c *Channel) ending(err error) error {
+	if err != nil {
+		return fmt.Errorf("channel %q: end: %w", c.spec.Name, err)
+	}
+	return nil
+}

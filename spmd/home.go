@@ -1,0 +1,146 @@
+package spmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A demand is a consumer that waits for an item of a shared key.
+type demand struct {
+	limit  int           // the largest weight wanted; below 0: any
+	wake   chan struct{} // of a consumer in this process
+	answer *answer       // to one elsewhere
+
+	kind uint32 // how it was met, once wake has its token
+	slab *slab  // for isItem
+}
+
+// An asker is a consumer elsewhere that shares the keys of an inbox.
+type asker struct {
+	member int
+	note   [noteBytes]byte
+	req    Request
+	keys   map[string]*answer
+}
+
+// An answer is the line to an asker for one key; it has one demand at most.
+type answer struct {
+	demand demand
+	to     int
+	tag    int            // of items; tag+1 is for the state
+	layout *tensor.Layout // that it has seen last
+	short  [2]*slab       // headers alone: for tag, and for tag+1
+}
+
+func (b *inbox) attend(a *asker) (err error) {
+	a.req, err = b.port.comm.Irecv(a.note[:], a.member, tagRequest)
+	return err
+}
+
+// serve is the life of the owner of shared keys.
+func (b *inbox) serve(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		if err := b.wait(ctx, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// request does what a consumer's note asks for.
+func (b *inbox) request(a *asker) error {
+	n, name, err := readNote(a.note[:a.req.N])
+	if err != nil {
+		return err
+	}
+	q := b.queue(name)
+	ans := a.keys[string(name)]
+	if ans == nil {
+		ans = &answer{to: a.member, tag: n.tag}
+		for i := range ans.short {
+			ans.short[i] = &slab{mem: make([]byte, headerBytes)}
+		}
+		a.keys[q.name] = ans
+	}
+	switch n.op {
+	case opGet, opTryGet:
+		if err := b.match(q, true); err != nil {
+			return err
+		}
+		if n.op == opTryGet && q.len() == 0 && !q.closed() {
+			return b.reply(ans, 0, header{kind: isEmpty})
+		}
+		ans.demand = demand{limit: n.count, answer: ans}
+		q.demands = append(q.demands, &ans.demand)
+		if err := b.match(q, true); err != nil {
+			return err
+		}
+		return b.pay(q)
+	case opState:
+		ans.short[1].item = Item{}
+		if head := q.peek(); head != nil {
+			ans.short[1].item = head.item
+		}
+		return b.reply(ans, 1, header{kind: isState, count: q.len()})
+	}
+	return fmt.Errorf("a request with op %d", n.op)
+}
+
+// match serves those who wait for items of q, in the order in which they asked. Only the owner can serve consumers elsewhere: anyone else
+// leaves that to it. mu is held.
+func (b *inbox) match(q *queue, owner bool) error {
+	for len(q.demands) > 0 {
+		d, head := q.demands[0], q.peek()
+		switch {
+		case head == nil && !q.closed(), d.answer != nil && !owner:
+			return nil
+		case head == nil:
+			d.kind = isClosed
+		case d.limit >= 0 && head.item.Weight > d.limit:
+			d.kind = isHeavy
+		default:
+			d.kind, d.slab = isItem, q.pop()
+		}
+		q.demands = slices.Delete(q.demands, 0, 1)
+		if d.answer == nil {
+			signal(d.wake)
+		} else if err := b.meet(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meet sends what a demand got.
+func (b *inbox) meet(d *demand) error {
+	ans, sl := d.answer, d.slab
+	if d.kind != isItem {
+		return b.reply(ans, 0, header{kind: d.kind})
+	}
+	d.slab = nil
+	msg, err := sl.pack(ans.layout != sl.layout)
+	if err != nil {
+		return err
+	}
+	ans.layout = sl.layout
+	if sl.req, err = b.port.comm.Isend(msg, ans.to, ans.tag); err != nil {
+		return err
+	}
+	if sl.req.Handle == 0 {
+		b.recycle(sl)
+	} else {
+		b.replies = append(b.replies, sl)
+	}
+	return nil
+}
+
+// reply sends a header alone. The asker has got the one before, so its buffer is free.
+func (b *inbox) reply(ans *answer, line int, h header) error {
+	sl := ans.short[line]
+	sl.writeHeader(h)
+	return b.port.post(sl.mem, ans.to, ans.tag+line)
+}

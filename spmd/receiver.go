@@ -1,0 +1,290 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Receiver gets the items of one key of a Channel, oldest first:
+//
+//	it, err := r.Get(ctx)       // waits for one; ErrClosed when there will be none
+//	use(it.Dict)                // in place
+//	r.Release(it)               // and gives it back
+//
+// Taking an item makes room for the next, so a consumer may hold many. It belongs to one goroutine at a time, with the member's other handles.
+type Receiver struct {
+	c     *Channel
+	key   Key
+	end   end
+	batch []*Item
+}
+
+// An end is how a consumer reaches a key: its own, one shared in this process, or one shared and elsewhere.
+type end interface {
+	// take returns the oldest item, or ErrClosed; errHeavy when it weighs more than limit, unless that is below 0; ErrEmpty where
+	// there is none and block is false.
+	take(ctx context.Context, limit int, block bool) (*slab, error)
+	// release takes back a slab that take gave.
+	release(sl *slab)
+	// state returns how many items have arrived, and the oldest.
+	state(ctx context.Context) (n int, first Item, err error)
+	// cancel takes back what is posted, at the end.
+	cancel(ctx context.Context) error
+}
+
+var errHeavy = errors.New("the next item weighs too much")
+
+func (c *Channel) newReceiver(member int, key Key) (*Receiver, error) {
+	r := &Receiver{c: c, key: key}
+	p := c.consumers[member]
+	at, box := c.at(key)
+	if box == nil {
+		here := len(c.spec.From.Ranks) + member
+		tag, err := c.tag(here, at, 2)
+		if err != nil {
+			return nil, err
+		}
+		a := &away{c: c, name: key.Name, port: p, home: at, tag: tag}
+		a.decode.known = &a.layouts
+		r.end = a
+		return r, nil
+	}
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	q := box.queue([]byte(key.Name))
+	if key.To == AnyMember {
+		r.end = &common{box: box, queue: q, port: p, demand: demand{wake: make(chan struct{}, 1)}}
+	} else {
+		r.end = &own{box: box, queue: q}
+	}
+	return r, nil
+}
+
+// Get waits for an item and takes it. It returns ErrClosed once all producers have closed and nothing is left.
+func (r *Receiver) Get(ctx context.Context) (*Item, error) { return r.get(ctx, -1, true) }
+
+// TryGet is Get, but returns ErrEmpty when no item has arrived. For a key whose home is elsewhere it waits for the answer.
+func (r *Receiver) TryGet(ctx context.Context) (*Item, error) { return r.get(ctx, -1, false) }
+
+func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error) {
+	sl, err := r.end.take(ctx, limit, block)
+	if err == ErrEmpty || err == errHeavy {
+		return nil, err
+	}
+	if err != nil {
+		return nil, r.errorf("get", err)
+	}
+	sl.phase = held
+	return &sl.item, nil
+}
+
+// GetBatch takes items until they weigh weight together, or the next one would exceed it; it waits for items meanwhile. The first is taken
+// whatever it weighs. At the end of the key the batch may weigh less; ErrClosed comes when it is empty. The slice is valid until the next
+// GetBatch. With an error come the items taken before it.
+func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
+	r.batch = r.batch[:0]
+	for sum := 0; len(r.batch) == 0 || sum < weight; {
+		limit := weight - sum
+		if len(r.batch) == 0 {
+			limit = -1
+		}
+		it, err := r.get(ctx, limit, true)
+		if err == errHeavy || errors.Is(err, ErrClosed) && len(r.batch) > 0 {
+			break
+		}
+		if err != nil {
+			return r.batch, err
+		}
+		r.batch = append(r.batch, it)
+		sum += it.Weight
+	}
+	return r.batch, nil
+}
+
+// Release gives an item back; neither it nor its tensors may be used from then on. It panics when it is not held.
+func (r *Receiver) Release(it *Item) {
+	sl := it.slab
+	if sl == nil || sl.phase != held {
+		panic(fmt.Sprintf("spmd: channel %q: key %v: release of an item that is not held", r.c.spec.Name, r.key))
+	}
+	r.end.release(sl)
+}
+
+// Len returns how many items have arrived.
+func (r *Receiver) Len(ctx context.Context) (int, error) {
+	n, _, err := r.state(ctx)
+	return n, err
+}
+
+// Empty reports whether nothing has arrived.
+func (r *Receiver) Empty(ctx context.Context) (bool, error) {
+	n, _, err := r.state(ctx)
+	return n == 0, err
+}
+
+// Full reports whether MaxSize items have arrived.
+func (r *Receiver) Full(ctx context.Context) (bool, error) {
+	n, _, err := r.state(ctx)
+	return n >= r.c.spec.MaxSize, err
+}
+
+// Peek returns the oldest item without taking it, or ErrEmpty. Its Dict is there for keys of one consumer alone, and valid until that
+// consumer's next Get.
+func (r *Receiver) Peek(ctx context.Context) (Item, error) {
+	n, it, err := r.state(ctx)
+	if err == nil && n == 0 {
+		err = r.errorf("peek", ErrEmpty)
+	}
+	return it, err
+}
+
+func (r *Receiver) state(ctx context.Context) (int, Item, error) {
+	n, it, err := r.end.state(ctx)
+	if err != nil {
+		return 0, Item{}, r.errorf("state", err)
+	}
+	it.slab = nil
+	if r.key.To == AnyMember {
+		it.Dict = tensor.Dict{}
+	}
+	return n, it, nil
+}
+
+func (r *Receiver) errorf(op string, cause error) error {
+	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
+}
+
+// An own end is that of the one consumer of a key, who owns the inbox.
+type own struct {
+	box   *inbox
+	queue *queue
+}
+
+func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
+	b, q := o.box, o.queue
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if q.polled > q.maxsize+len(q.sources) { // messages get their turn though items are there
+		if err := b.poll(q); err != nil {
+			return nil, err
+		}
+	}
+	for q.len() == 0 {
+		if q.closed() {
+			return nil, ErrClosed
+		}
+		if block {
+			if err := b.wait(ctx, q); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := b.poll(q); err != nil {
+			return nil, err
+		}
+		if q.len() == 0 && !q.closed() {
+			return nil, ErrEmpty
+		}
+	}
+	if limit >= 0 && q.peek().item.Weight > limit {
+		return nil, errHeavy
+	}
+	sl := q.pop()
+	return sl, b.pay(q)
+}
+
+func (o *own) release(sl *slab) {
+	o.box.mu.Lock()
+	defer o.box.mu.Unlock()
+	o.box.recycle(sl)
+}
+
+func (o *own) state(context.Context) (int, Item, error) {
+	o.box.mu.Lock()
+	defer o.box.mu.Unlock()
+	if err := o.box.poll(o.queue); err != nil {
+		return 0, Item{}, err
+	}
+	if head := o.queue.peek(); head != nil {
+		return o.queue.len(), head.item, nil
+	}
+	return 0, Item{}, nil
+}
+
+func (o *own) cancel(context.Context) error { return nil } // the inbox does
+
+// A common end is that of a consumer who shares a key whose home is this process.
+type common struct {
+	box    *inbox
+	queue  *queue
+	port   *port
+	demand demand
+}
+
+func (m *common) take(ctx context.Context, limit int, block bool) (*slab, error) {
+	sl, ring, err := m.next(ctx, limit, block)
+	if ring {
+		if err := m.box.ring(m.port); err != nil {
+			return nil, err
+		}
+	}
+	return sl, err
+}
+
+func (m *common) next(ctx context.Context, limit int, block bool) (sl *slab, ring bool, err error) {
+	b, q, d := m.box, m.queue, &m.demand
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if head := q.peek(); head != nil {
+		if limit >= 0 && head.item.Weight > limit {
+			return nil, false, errHeavy
+		}
+		sl := q.pop()
+		return sl, b.rouse(q), nil
+	}
+	if q.closed() {
+		return nil, false, ErrClosed
+	}
+	if !block {
+		return nil, false, ErrEmpty
+	}
+	d.limit, d.kind, d.slab = limit, 0, nil
+	q.demands = append(q.demands, d)
+	for d.kind == 0 {
+		b.mu.Unlock()
+		err := park(ctx, d.wake, b.c.w.job.end)
+		b.mu.Lock()
+		if err != nil && d.kind == 0 {
+			q.demands = slices.DeleteFunc(q.demands, func(o *demand) bool { return o == d })
+			return nil, false, err
+		}
+	}
+	switch d.kind {
+	case isClosed:
+		return nil, false, ErrClosed
+	case isHeavy:
+		return nil, false, errHeavy
+	}
+	return d.slab, b.rouse(q), nil
+}
+
+func (m *common) release(sl *slab) {
+	m.box.mu.Lock()
+	defer m.box.mu.Unlock()
+	m.box.recycle(sl)
+}
+
+func (m *common) state(context.Context) (int, Item, error) {
+	m.box.mu.Lock()
+	defer m.box.mu.Unlock()
+	if head := m.queue.peek(); head != nil {
+		return m.queue.len(), head.item, nil
+	}
+	return 0, Item{}, nil
+}
+
+func (m *common) cancel(context.Context) error { return nil }

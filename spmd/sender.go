@@ -1,0 +1,339 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Sender puts items under one key of a Channel:
+//
+//	it, err := s.Take(ctx, layout)         // waits until the key has room
+//	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
+//	err = s.Put(ctx, it)                   // from here on it is the consumer's
+//
+// It belongs to one goroutine at a time, with the member's other handles. Items of one layout allocate nothing.
+type Sender struct {
+	c      *Channel
+	key    Key
+	member int
+	port   *port
+	closed bool
+	slabs  []*slab // where items are filled; a consumer in this process is given slabs of the queue instead, but in debug mode
+
+	// A home in this process.
+	box *inbox
+	src *source
+	// A home elsewhere.
+	to     int
+	tag    int
+	credit [1]Request // receive of the next credit
+	has    int        // credits
+	sent   int
+	known  *tensor.Layout // to the home
+	wire   []*slab        // what is sent, in debug mode
+	notes  [2][noteBytes]byte
+}
+
+func (c *Channel) newSender(member int, key Key) (*Sender, error) {
+	s := &Sender{c: c, key: key, member: member, port: c.producers[member]}
+	s.to, s.box = c.at(key)
+	if s.box != nil {
+		s.src = &source{member: member, wake: make(chan struct{}, 1)}
+		s.box.mu.Lock()
+		s.box.queue([]byte(key.Name)).join(s.src)
+		s.box.mu.Unlock()
+		return s, nil
+	}
+	var err error
+	if s.tag, err = c.tag(member, s.to, 1); err != nil {
+		return nil, err
+	}
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	return s, s.port.post(note{op: opOpen, tag: s.tag, name: key.Name}.write(s.notes[0][:]), s.to, tagControl)
+}
+
+func (s *Sender) listen() (err error) {
+	s.credit[0], err = s.port.comm.Irecv(nil, s.to, s.tag)
+	return err
+}
+
+// Take waits until the key has room, and returns an item laid out as layout, whose contents are arbitrary.
+func (s *Sender) Take(ctx context.Context, layout *tensor.Layout) (*Item, error) {
+	return s.take(ctx, layout, true)
+}
+
+// TryTake is Take, but returns ErrFull when the key has no room.
+func (s *Sender) TryTake(layout *tensor.Layout) (*Item, error) {
+	return s.take(context.Background(), layout, false)
+}
+
+func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*Item, error) {
+	if s.closed {
+		return nil, s.errorf("take", ErrClosed)
+	}
+	if layout.Size() > s.c.spec.ItemBytes {
+		return nil, s.errorf("take", fmt.Errorf("a layout of %d bytes, items have at most %d", layout.Size(), s.c.spec.ItemBytes))
+	}
+	var sl *slab
+	var err error
+	if s.box != nil {
+		sl, err = s.takeHere(ctx, block)
+	} else {
+		sl, err = s.takeThere(ctx, block)
+	}
+	if err == ErrFull {
+		return nil, err
+	}
+	if err != nil {
+		return nil, s.errorf("take", err)
+	}
+	sl.item = Item{From: s.member, slab: sl}
+	sl.bind(layout)
+	sl.phase, sl.sender = taken, s
+	return &sl.item, nil
+}
+
+func (s *Sender) takeHere(ctx context.Context, block bool) (*slab, error) {
+	s.box.mu.Lock()
+	defer s.box.mu.Unlock()
+	for s.src.owed == 0 {
+		if !block {
+			return nil, ErrFull
+		}
+		s.box.mu.Unlock()
+		err := park(ctx, s.src.wake, s.c.w.job.end)
+		s.box.mu.Lock()
+		if err != nil {
+			return nil, err
+		}
+	}
+	s.src.owed--
+	if s.debug() {
+		return s.own(&s.slabs, true)
+	}
+	return s.box.slab(s.src.queue)
+}
+
+func (s *Sender) takeThere(ctx context.Context, block bool) (*slab, error) {
+	if s.has == 0 {
+		if block {
+			if err := s.port.comm.Wait(ctx, s.credit[:]); err != nil {
+				return nil, err
+			}
+		} else if ok, err := s.port.comm.Test(&s.credit[0]); !ok || err != nil {
+			if err == nil {
+				err = ErrFull
+			}
+			return nil, err
+		}
+		s.has++
+		if err := s.listen(); err != nil {
+			return nil, err
+		}
+	}
+	s.has--
+	return s.own(&s.slabs, s.debug())
+}
+
+func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
+
+var errWritten = errors.New("an item was written after its Put")
+
+// own returns a slab of pool whose send is over. There are as many as credits, at most. Where poisoned, nobody may have written to it meanwhile.
+func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
+	for _, sl := range *pool {
+		if sl.phase == taken {
+			continue
+		}
+		if sl.req.Handle != 0 {
+			if ok, err := s.port.comm.Test(&sl.req); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+		}
+		if poisoned && !sl.spoiled() {
+			return nil, errWritten
+		}
+		return sl, nil
+	}
+	sl, err := newSlab(s.c.w.Alloc, s.c.spec.ItemBytes)
+	if err != nil {
+		return nil, err
+	}
+	*pool = append(*pool, sl)
+	return sl, nil
+}
+
+var errNotTaken = errors.New("it was not taken from this sender, or was put already")
+
+// Put hands the item on. It does not wait: Take has.
+func (s *Sender) Put(ctx context.Context, it *Item) error {
+	if err := context.Cause(ctx); err != nil {
+		return s.errorf("put", err)
+	}
+	sl := it.slab
+	if sl == nil || sl.phase != taken || sl.sender != s || it != &sl.item {
+		return s.errorf("put", errNotTaken)
+	}
+	if s.closed {
+		return s.errorf("put", ErrClosed)
+	}
+	var err error
+	if s.box != nil {
+		err = s.putHere(sl)
+	} else {
+		err = s.putThere(sl)
+	}
+	if err != nil {
+		return s.errorf("put", err)
+	}
+	return nil
+}
+
+func (s *Sender) putHere(sl *slab) error {
+	b, q := s.box, s.src.queue
+	b.mu.Lock()
+	if s.debug() {
+		to, err := b.slab(q)
+		if err != nil {
+			b.mu.Unlock()
+			return err
+		}
+		sl = s.spend(sl, to)
+	}
+	q.arrive(s.src, sl)
+	err := b.match(q, false)
+	ring := b.rouse(q)
+	b.mu.Unlock()
+	if err == nil && ring {
+		err = b.ring(s.port)
+	}
+	return err
+}
+
+func (s *Sender) putThere(sl *slab) error {
+	if s.debug() {
+		to, err := s.own(&s.wire, false)
+		if err != nil {
+			return err
+		}
+		sl = s.spend(sl, to)
+	}
+	msg, err := sl.pack(sl.layout != s.known)
+	if err != nil {
+		return err
+	}
+	s.known = sl.layout
+	sl.phase, sl.item.Dict = busy, tensor.Dict{}
+	if sl.req, err = s.port.comm.Isend(msg, s.to, s.tag); err != nil {
+		return err
+	}
+	s.sent++
+	return nil
+}
+
+// spend moves an item to another slab, and poisons what its producer may still point at.
+func (s *Sender) spend(sl, to *slab) *slab {
+	to.copyFrom(sl)
+	sl.spoil()
+	sl.phase, sl.item.Dict = free, tensor.Dict{}
+	return to
+}
+
+// Close says that no more items come. Items taken and not put are lost; closing twice does nothing.
+func (s *Sender) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	var err error
+	if s.box == nil {
+		err = s.port.post(note{op: opClose, tag: s.tag, count: s.sent}.write(s.notes[1][:]), s.to, tagControl)
+	} else {
+		b, q := s.box, s.src.queue
+		b.mu.Lock()
+		q.close(s.src, s.src.arrived)
+		err = b.match(q, false)
+		ring := b.rouse(q)
+		b.mu.Unlock()
+		if err == nil && ring {
+			err = b.ring(s.port)
+		}
+	}
+	if err != nil {
+		return s.errorf("close", err)
+	}
+	return nil
+}
+
+// leave tells every inbox that producer member may send to that it will not, beyond the keys that it has opened and closed.
+func (c *Channel) leave(member int) error {
+	p := c.producers[member]
+	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
+	for m := range to + len(c.homes) {
+		box := c.home
+		if m < to {
+			if !c.spec.Pairs(member, m) {
+				continue
+			}
+			box = c.inboxes[m]
+		} else if c.homes[m-to] != c.w.Rank() {
+			box = nil
+		}
+		if box == nil {
+			if err := p.post(note{op: opLeave}.write(make([]byte, noteBytes)), from+m, tagControl); err != nil {
+				return err
+			}
+			continue
+		}
+		box.mu.Lock()
+		err := box.leave(member, false)
+		ring := false
+		for _, q := range box.order {
+			ring = box.rouse(q) || ring
+		}
+		box.mu.Unlock()
+		if err == nil && ring {
+			err = box.ring(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain waits for the items under way.
+func (s *Sender) drain(ctx context.Context) error {
+	if s.box != nil {
+		return nil
+	}
+	for _, pool := range [][]*slab{s.slabs, s.wire} {
+		for _, sl := range pool {
+			reqs := [1]Request{sl.req}
+			if err := s.port.comm.Wait(ctx, reqs[:]); err != nil {
+				return err
+			}
+			sl.req = Request{}
+		}
+	}
+	return nil
+}
+
+// cancel takes back the receive for the next credit.
+func (s *Sender) cancel(ctx context.Context) error {
+	if s.box != nil {
+		return nil
+	}
+	return s.port.cancel(ctx, &s.credit[0])
+}
+
+func (s *Sender) errorf(op string, cause error) error {
+	return fmt.Errorf("channel %q: key %v: %s: %w", s.c.spec.Name, s.key, op, cause)
+}

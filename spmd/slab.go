@@ -1,0 +1,234 @@
+package spmd
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An Item is what travels through a Channel: tensors that share one slab of memory, and what they are. A Sender hands it out (Take) and
+// gets it back (Put); a Receiver hands it out (Get) and gets it back (Release). In between it belongs to the caller, and never afterwards.
+type Item struct {
+	Dict    tensor.Dict // laid out as Take was told
+	From    int         // member that sent it
+	Lo, Hi  int         // range of global env indices that it is about
+	Version int64       // of the weights that made it
+	Weight  int         // what it counts in GetBatch
+
+	slab *slab
+}
+
+// A slab is the memory of one item: header, tensors, and room for the schema, which travels when it is news to the receiver.
+type slab struct {
+	item   Item
+	mem    []byte
+	req    Request // its receive or send under way
+	phase  phase
+	sender *Sender // who took it last
+	src    *source // whose item it holds
+	queue  *queue  // whose pool it belongs to; nil for one of a Sender or of a remote Receiver
+
+	layout *tensor.Layout // of its item
+	bound  []binding
+}
+
+// A binding is a layout laid over a slab, kept so that binding it again allocates nothing.
+type binding struct {
+	layout *tensor.Layout
+	dict   tensor.Dict
+}
+
+type phase uint8
+
+const (
+	free  phase = iota
+	taken       // a producer fills it
+	busy        // queued or under way
+	held        // a consumer reads it
+)
+
+const (
+	headerBytes = tensor.Align
+	schemaRoom  = 4096
+	maxBindings = 8 // layouts remembered per slab
+)
+
+// slabBytes is the memory of a slab for tensors of n bytes.
+func slabBytes(n int) int {
+	return headerBytes + (n+tensor.Align-1)&^(tensor.Align-1) + schemaRoom
+}
+
+func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
+	mem, err := alloc(slabBytes(itemBytes))
+	if err != nil {
+		return nil, err
+	}
+	sl := &slab{mem: mem}
+	sl.item.slab = sl
+	return sl, nil
+}
+
+// bind lays l over the slab's tensors.
+func (sl *slab) bind(l *tensor.Layout) {
+	sl.layout = l
+	for i := range sl.bound {
+		if sl.bound[i].layout == l {
+			sl.item.Dict = sl.bound[i].dict
+			return
+		}
+	}
+	if len(sl.bound) == maxBindings {
+		sl.bound = append(sl.bound[:0], sl.bound[1:]...)
+	}
+	sl.item.Dict = l.Bind(sl.mem[headerBytes:])
+	sl.bound = append(sl.bound, binding{l, sl.item.Dict})
+}
+
+// A header precedes the tensors of an item on the wire, or is a whole message by itself.
+type header struct {
+	kind   uint32
+	schema int // bytes of it behind the tensors; 0: as before
+	data   int // bytes of the tensors
+	count  int // items in the queue, in a reply of kind isState
+}
+
+const (
+	isItem  uint32 = 1 + iota
+	isEmpty        // TryGet found nothing
+	isClosed
+	isHeavy // the next item weighs more than is wanted
+	isState
+)
+
+// writeHeader writes h and the fields of the item.
+func (sl *slab) writeHeader(h header) {
+	le, b := binary.LittleEndian, sl.mem
+	le.PutUint32(b[0:], h.kind)
+	le.PutUint32(b[4:], uint32(h.schema))
+	le.PutUint64(b[8:], uint64(h.data))
+	le.PutUint64(b[16:], uint64(sl.item.Lo))
+	le.PutUint64(b[24:], uint64(sl.item.Hi))
+	le.PutUint64(b[32:], uint64(sl.item.Version))
+	le.PutUint64(b[40:], uint64(sl.item.Weight))
+	le.PutUint32(b[48:], uint32(sl.item.From))
+	le.PutUint32(b[52:], uint32(h.count))
+}
+
+// readHeader is its inverse, for a message of n bytes.
+func (sl *slab) readHeader(n int) (header, error) {
+	le, b := binary.LittleEndian, sl.mem
+	if n < headerBytes {
+		return header{}, fmt.Errorf("a message of %d bytes", n)
+	}
+	sl.item.Lo = int(le.Uint64(b[16:]))
+	sl.item.Hi = int(le.Uint64(b[24:]))
+	sl.item.Version = int64(le.Uint64(b[32:]))
+	sl.item.Weight = int(int64(le.Uint64(b[40:])))
+	sl.item.From = int(le.Uint32(b[48:]))
+	h := header{kind: le.Uint32(b[0:]), schema: int(le.Uint32(b[4:])), data: int(le.Uint64(b[8:])), count: int(le.Uint32(b[52:]))}
+	if h.data < 0 || h.data > len(b)-headerBytes || headerBytes+h.data+h.schema != n {
+		return h, fmt.Errorf("a message of %d bytes says that it holds %d and %d", n, h.data, h.schema)
+	}
+	return h, nil
+}
+
+// pack writes the header of an item, and its schema if the receiver does not know it, and returns the message.
+func (sl *slab) pack(withSchema bool) ([]byte, error) {
+	h := header{kind: isItem, data: sl.layout.Size()}
+	end := headerBytes + h.data
+	if withSchema {
+		b, err := appendSchema(sl.mem[end:end:end+schemaRoom], sl.layout)
+		if err != nil {
+			return nil, err
+		}
+		if len(b) > schemaRoom {
+			return nil, fmt.Errorf("a layout of %d tensors takes %d bytes to describe, want at most %d", len(sl.layout.Fields()), len(b), schemaRoom)
+		}
+		h.schema = len(b)
+	}
+	sl.writeHeader(h)
+	return sl.mem[:end+h.schema], nil
+}
+
+// A decoder turns messages of one sender and key into items. Equal schemas give the same layout, so that slabs stay bound.
+type decoder struct {
+	known   *[]knownLayout
+	current *tensor.Layout
+}
+
+type knownLayout struct {
+	schema string
+	layout *tensor.Layout
+}
+
+var errNoSchema = errors.New("the first item came without its schema")
+
+// unpack reads the message of n bytes that arrived in sl.
+func (d *decoder) unpack(sl *slab, n int) (header, error) {
+	h, err := sl.readHeader(n)
+	if err != nil || h.kind != isItem {
+		return h, err
+	}
+	if h.schema > 0 {
+		if err := d.learn(sl.mem[headerBytes+h.data : n]); err != nil {
+			return h, err
+		}
+	}
+	if d.current == nil {
+		return h, errNoSchema
+	}
+	if d.current.Size() != h.data {
+		return h, fmt.Errorf("an item of %d bytes, its layout has %d", h.data, d.current.Size())
+	}
+	sl.bind(d.current)
+	return h, nil
+}
+
+func (d *decoder) learn(schema []byte) error {
+	for _, k := range *d.known {
+		if k.schema == string(schema) {
+			d.current = k.layout
+			return nil
+		}
+	}
+	l, err := parseSchema(schema)
+	if err != nil {
+		return err
+	}
+	*d.known = append(*d.known, knownLayout{string(schema), l})
+	d.current = l
+	return nil
+}
+
+// copyFrom makes sl a copy of the item in from.
+func (sl *slab) copyFrom(from *slab) {
+	sl.bind(from.layout)
+	end := headerBytes + from.layout.Size()
+	copy(sl.mem[headerBytes:end], from.mem[headerBytes:end])
+	dict := sl.item.Dict
+	sl.item = from.item
+	sl.item.Dict, sl.item.slab = dict, sl
+}
+
+// poison is what memory holds that was handed on, in debug mode: a NaN in every float type.
+const poison = 0xff
+
+// spoil fills the tensors with poison.
+func (sl *slab) spoil() {
+	mem := sl.mem[headerBytes : len(sl.mem)-schemaRoom]
+	for i := range mem {
+		mem[i] = poison
+	}
+}
+
+// spoiled reports whether the poison is untouched.
+func (sl *slab) spoiled() bool {
+	for _, b := range sl.mem[headerBytes : len(sl.mem)-schemaRoom] {
+		if b != poison {
+			return false
+		}
+	}
+	return true
+}
