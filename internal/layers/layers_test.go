@@ -1,0 +1,299 @@
+package layers
+
+import (
+	"fmt"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+)
+
+const module = "github.com/rlinf/rlinf"
+
+// A layer says what the packages at path may import besides the standard library. All names are patterns as of the go command: "env" is
+// that package, "env/..." those below it too; "." is the main package, "C" is cgo.
+type layer struct {
+	path  string
+	may   []string
+	tests []string // what test files may import besides, their own package apart
+	why   string
+}
+
+const (
+	cli  = "github.com/urfave/cli/v2"
+	yaml = "gopkg.in/yaml.v3"
+	sys  = "golang.org/x/sys/..."
+)
+
+// The first line that matches a package counts.
+var layers = []layer{
+	{".", []string{"roles", "algo/...", "policy/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
+	{"examples/...", []string{"roles", "algo/...", "policy/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
+		"examples use what users of the library can"},
+	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives", "spmd/...", "tensor", "internal/...", cli, yaml, sys}, []string{"..."},
+		"roles brings the parts together, and gets the environments from main"},
+
+	{"algo/...", []string{"algo", "policy/...", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
+	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
+	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
+	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
+	{"policy/...", []string{"policy/...", "env", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
+	{"env/all", []string{"env/..."}, nil, "the list of environments"},
+	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
+
+	{"collectives/...", []string{"collectives", "spmd", "tensor"}, []string{"spmd/..."}, "collectives run over any transport"},
+	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
+	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
+	{"tensor/...", nil, nil, "tensor is the bottom"},
+
+	{"internal/philox", nil, nil, "random numbers are arithmetic"},
+	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
+	{"internal/layers", nil, nil, "reads the tree as text"},
+	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
+	{"scripts/...", nil, nil, "tools of the scripts stand alone"},
+}
+
+func TestImports(t *testing.T) {
+	for _, v := range importViolations(t, os.DirFS("../..")) {
+		t.Error(v)
+	}
+}
+
+func TestImportRulesBite(t *testing.T) {
+	file := func(imports ...string) *fstest.MapFile {
+		text := "package p\n"
+		for _, i := range imports {
+			text += "import _ " + strconv.Quote(i) + "\n"
+		}
+		return &fstest.MapFile{Data: []byte(text)}
+	}
+	got := importViolations(t, fstest.MapFS{
+		"algo/a.go":          file("fmt", module+"/policy/nn", module+"/spmd"),
+		"algo/a_test.go":     file(module+"/env/classic", module+"/algo", module+"/collectives"),
+		"env/classic/e.go":   file(module+"/env", module+"/env/all"),
+		"spmd/mpi/m.go":      file("C", "github.com/sbromberger/gompi"),
+		"spmd/local/l.go":    file("C"),
+		"roles/r.go":         file("github.com/sbromberger/gompi", module+"/env/all"),
+		"main.go":            file(module),
+		"new/n.go":           file("fmt"),
+		"tensor/testdata/t":  file(module + "/env"),
+		"tensor/_old/t.go":   file(module + "/env"),
+		"clients/go.mod":     file(),
+		"clients/client.go":  file("example.org/other"),
+		"policy/tags_x.go":   {Data: []byte("//go:build never\n\npackage policy\n\nimport _ \"" + module + "/roles\"\n")},
+		"tensor/x/a_test.go": file(module+"/tensor/x", "golang.org/x/sys/unix"),
+	})
+	want := []string{
+		"algo imports spmd", "the tests of algo import collectives", "env/classic imports env/all", ". imports .", "new is in no layer", "policy imports roles",
+		"roles imports github.com/sbromberger/gompi", "roles imports env/all", "spmd/local imports C", "the tests of tensor/x import golang.org/x/sys/unix",
+	}
+	short := make([]string, len(got))
+	for i, v := range got {
+		short[i], _, _ = strings.Cut(v, ":")
+	}
+	slices.Sort(short)
+	slices.Sort(want)
+	if !slices.Equal(short, want) {
+		t.Errorf("got %q\nwant %q", short, want)
+	}
+}
+
+// importViolations holds the imports of every Go file against the table.
+func importViolations(t *testing.T, root fs.FS) (found []string) {
+	strange := map[string]bool{}
+	walk(t, root, func(name string, text []byte) {
+		if path.Ext(name) != ".go" {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+		if err != nil {
+			t.Errorf("read imports: %v", err)
+			return
+		}
+		from := path.Dir(name)
+		at := slices.IndexFunc(layers, func(l layer) bool { return matches(l.path, from) })
+		if at < 0 {
+			if !strange[from] {
+				found = append(found, from+" is in no layer: give it a line in the table of internal/layers")
+			}
+			strange[from] = true
+			return
+		}
+		l, may, subject := layers[at], layers[at].may, from+" imports"
+		if strings.HasSuffix(name, "_test.go") {
+			may, subject = slices.Concat(l.may, l.tests, []string{from}), "the tests of "+from+" import"
+		}
+		for _, i := range f.Imports {
+			to, _ := strconv.Unquote(i.Path.Value)
+			to, free := relative(to)
+			if !free && !slices.ContainsFunc(may, func(p string) bool { return matches(p, to) }) {
+				found = append(found, fmt.Sprintf("%s %s: in %s: may import %s: %s", subject, to, name, orNothing(may), l.why))
+			}
+		}
+	})
+	return found
+}
+
+// relative returns an import path as the table writes it, and whether it is the standard library's, which is free.
+func relative(to string) (name string, free bool) {
+	if to == module {
+		return ".", false
+	}
+	if rest, ours := strings.CutPrefix(to, module+"/"); ours {
+		return rest, false
+	}
+	first, _, _ := strings.Cut(to, "/")
+	return to, to != "C" && !strings.Contains(first, ".")
+}
+
+func matches(pattern, name string) bool {
+	prefix, below := strings.CutSuffix(pattern, "...")
+	return name == strings.TrimSuffix(prefix, "/") || below && strings.HasPrefix(name, prefix)
+}
+
+func orNothing(may []string) string {
+	if len(may) == 0 {
+		return "nothing"
+	}
+	return strings.Join(may, ", ")
+}
+
+// Words of reinforcement learning, in the singular. spmd and collectives carry the work of any program.
+var learning = []string{"reward", "policy", "env", "environment", "action", "observation", "obs", "episode", "trajectory", "advantage", "actor", "critic", "rollout", "agent"}
+
+func TestWords(t *testing.T) {
+	for _, v := range wordViolations(t, os.DirFS("../..")) {
+		t.Error(v)
+	}
+}
+
+func TestWordRuleBites(t *testing.T) {
+	got := wordViolations(t, fstest.MapFS{
+		"spmd/a.go":            {Data: []byte("package spmd\n\n// the env may be named here\nvar globalEnvs, getenv = \"batch\", \"to the actor\"\n")},
+		"spmd/a_test.go":       {Data: []byte("package spmd\n\nvar rollout int\n")},
+		"spmd/spmdtest/c.go":   {Data: []byte("package spmdtest\n\nvar rollout int\n")},
+		"spmd/mpi/shim.h":      {Data: []byte("/* in the\n environment */ int rl_reward(void); // the policy\n")},
+		"collectives/sub/c.go": {Data: []byte("package sub\n\nfunc sumOfPolicies() {}\n")},
+		"roles/r.go":           {Data: []byte("package roles\n\nvar env int\n")},
+	})
+	want := []string{"collectives/sub/c.go: sumOfPolicies", `spmd/a.go: "to the actor"`, "spmd/a.go: globalEnvs", "spmd/mpi/shim.h: rl_reward"}
+	slices.Sort(got)
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}
+
+var (
+	cComment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
+	cWord    = regexp.MustCompile(`\w+`)
+)
+
+// wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name them in examples, and tests
+// and packages for tests (spmdtest) may use them.
+func wordViolations(t *testing.T, root fs.FS) (found []string) {
+	look := func(name, text string) {
+		for _, w := range words(text) {
+			if slices.Contains(learning, w) {
+				found = append(found, fmt.Sprintf("%s: %s: %q is a word of reinforcement learning, of which spmd and collectives know nothing", name, text, w))
+			}
+		}
+	}
+	walk(t, root, func(name string, text []byte) {
+		if !matches("spmd/...", path.Dir(name)) && !matches("collectives/...", path.Dir(name)) {
+			return
+		}
+		switch path.Ext(name) {
+		case ".go":
+			if !strings.HasSuffix(name, "_test.go") && !strings.HasSuffix(path.Dir(name), "test") {
+				goWords(name, text, look)
+			}
+		case ".c", ".h":
+			for _, w := range cWord.FindAllString(cComment.ReplaceAllString(string(text), " "), -1) {
+				look(name, w)
+			}
+		}
+	})
+	return slices.Compact(found)
+}
+
+// goWords calls look with every identifier and string of a Go file.
+func goWords(name string, text []byte, look func(name, text string)) {
+	var s scanner.Scanner
+	files := token.NewFileSet()
+	s.Init(files.AddFile(name, -1, len(text)), text, nil, 0)
+	for {
+		_, tok, literal := s.Scan()
+		switch tok {
+		case token.EOF:
+			return
+		case token.IDENT, token.STRING:
+			look(name, literal)
+		}
+	}
+}
+
+// words cuts text into its words in lower case and in the singular: "GlobalEnvs of policies" is global, env, of, policy.
+func words(text string) (list []string) {
+	var word []rune
+	end := func() {
+		if len(word) == 0 {
+			return
+		}
+		w := strings.ToLower(string(word))
+		if stem, ok := strings.CutSuffix(w, "ies"); ok {
+			w = stem + "y"
+		} else if w != "obs" {
+			w = strings.TrimSuffix(w, "s")
+		}
+		list, word = append(list, w), word[:0]
+	}
+	lower := false
+	for _, r := range text {
+		if !unicode.IsLetter(r) || unicode.IsUpper(r) && lower {
+			end()
+		}
+		if unicode.IsLetter(r) {
+			word = append(word, r)
+		}
+		lower = unicode.IsLower(r)
+	}
+	end()
+	return list
+}
+
+// walk calls visit with every file of the module that the go command would look at.
+func walk(t *testing.T, root fs.FS, visit func(name string, text []byte)) {
+	t.Helper()
+	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, noModule := fs.Stat(root, path.Join(name, "go.mod"))
+			if base := d.Name(); name != "." && (noModule == nil || base == "testdata" || strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_")) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !slices.Contains([]string{".go", ".c", ".h"}, path.Ext(name)) {
+			return nil
+		}
+		text, err := fs.ReadFile(root, name)
+		if err == nil {
+			visit(name, text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
