@@ -14,7 +14,7 @@ type Member struct {
 	comms map[string]Comm
 
 	mu   sync.Mutex
-	mail []Comm // point-to-point: mail[k] reaches the groups launched up to the k-th; nil where this group came later
+	mail []Comm // mail[k] reaches the members of all groups up to the k-th launched; nil where this group came later
 }
 
 // World returns the rank that the member lives on.

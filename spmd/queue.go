@@ -52,14 +52,14 @@ func (q *queue) join(s *source) {
 
 // grant deals the free credits, each to the source that has the fewest; prefer wins ties.
 func (q *queue) grant(prefer *source) {
-	held, open := 0, 0
+	free := q.maxsize
 	for _, s := range q.sources {
-		held += s.out + s.queued
-		if !s.closing {
-			open++
+		free -= s.out + s.queued
+		if !s.closing || s.out+s.queued > 0 {
+			free++
 		}
 	}
-	for free := q.maxsize + open - held; free > 0; free-- {
+	for ; free > 0; free-- {
 		var to *source
 		for _, s := range q.sources {
 			if s.closing {

@@ -1,0 +1,141 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Tags of the mail communicators.
+const (
+	tagMailSchema = iota
+	tagMailTensor
+)
+
+// SendTo sends the tensors of d to a member of a group launched on every rank before. It returns when they have left: a large tensor leaves when
+// its receiver asks for it. What one member sends to another arrives in order. It belongs to the worker's goroutine.
+func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
+	c, peer, err := m.mailTo(group, member)
+	if err == nil {
+		err = sendDict(ctx, c, peer, d)
+	}
+	if err != nil {
+		return fmt.Errorf("%s[%d]: send to %s[%d]: %w", m.Group(), m.index, group, member, err)
+	}
+	return nil
+}
+
+// RecvFrom receives what a member of a group sends by SendTo. Where into has tensors, they are received in place, and must be those that
+// were sent, by name, type and shape; the zero Dict stands for new ones on the Go heap. It returns the tensors in the order in which they were sent.
+func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
+	c, peer, err := m.mailTo(group, member)
+	if err == nil {
+		into, err = recvDict(ctx, c, peer, into)
+	}
+	if err != nil {
+		return tensor.Dict{}, fmt.Errorf("%s[%d]: receive from %s[%d]: %w", m.Group(), m.index, group, member, err)
+	}
+	return into, nil
+}
+
+// mailTo returns the communicator that reaches a member, and its number there.
+func (m *Member) mailTo(group string, member int) (Comm, int, error) {
+	m.w.mu.Lock()
+	g := m.w.groups[group]
+	m.w.mu.Unlock()
+	if g == nil {
+		return nil, 0, errors.New("there is no such group")
+	}
+	if n := len(g.spec.Ranks); member < 0 || member >= n {
+		return nil, 0, fmt.Errorf("want a member of 0..%d", n-1)
+	}
+	if g == m.group && member == m.index {
+		return nil, 0, errors.New("want another member, not oneself")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := max(g.order, m.group.order)
+	if at >= len(m.mail) {
+		return nil, 0, errors.New("the group is still being launched")
+	}
+	return m.mail[at], g.first + member, nil
+}
+
+func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {
+	fields := make([]tensor.Field, d.Len())
+	reqs := make([]Request, d.Len()+1)
+	for i := range fields {
+		name, t := d.Entry(i)
+		fields[i] = tensor.Field{Name: name, DType: t.DType(), Shape: t.Shape()}
+	}
+	schema, err := appendSchema(nil, tensor.NewLayout(fields...))
+	if err != nil {
+		return err
+	}
+	if len(schema) > schemaRoom {
+		return fmt.Errorf("%d tensors take %d bytes to describe, want at most %d", d.Len(), len(schema), schemaRoom)
+	}
+	if reqs[0], err = c.Isend(schema, to, tagMailSchema); err != nil {
+		return err
+	}
+	for i := range d.Len() {
+		_, t := d.Entry(i)
+		if reqs[i+1], err = c.Isend(t.Bytes(), to, tagMailTensor); err != nil {
+			return err
+		}
+	}
+	return c.Wait(ctx, reqs)
+}
+
+func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.Dict, error) {
+	schema := make([]byte, schemaRoom)
+	r, err := c.Irecv(schema, from, tagMailSchema)
+	if err != nil {
+		return into, err
+	}
+	reqs := []Request{r}
+	if err := c.Wait(ctx, reqs); err != nil {
+		return into, err
+	}
+	layout, err := parseSchema(schema[:reqs[0].N])
+	if err != nil {
+		return into, err
+	}
+	if err := accepts(into, layout); err != nil {
+		return into, err
+	}
+	var d tensor.Dict
+	reqs = reqs[:0]
+	for _, f := range layout.Fields() {
+		t, ok := into.Get(f.Name)
+		if !ok {
+			t = tensor.New(f.DType, f.Shape...)
+		}
+		d.Set(f.Name, t)
+		if r, err = c.Irecv(t.Bytes(), from, tagMailTensor); err != nil {
+			return into, err
+		}
+		reqs = append(reqs, r)
+	}
+	return d, c.Wait(ctx, reqs)
+}
+
+// accepts checks that into is empty or holds what layout describes.
+func accepts(into tensor.Dict, layout *tensor.Layout) error {
+	if into.Len() == 0 {
+		return nil
+	}
+	if into.Len() != len(layout.Fields()) {
+		return fmt.Errorf("%d tensors came, want the %d of %v", len(layout.Fields()), into.Len(), into)
+	}
+	for _, f := range layout.Fields() {
+		t, ok := into.Get(f.Name)
+		if !ok || t.DType() != f.DType || !slices.Equal(t.Shape(), f.Shape) {
+			return fmt.Errorf("%q came as %v%v, want one of %v", f.Name, f.DType, f.Shape, into)
+		}
+	}
+	return nil
+}
