@@ -81,10 +81,7 @@ func (g *Group) Broadcast(ctx context.Context, b []byte, root int) error {
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	tag := g.tags(2)
 	if g.Rank() != root {
-		head, err := g.alloc(8)
-		if err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
+		head := make([]byte, 8) // not of g.alloc, whose memory is never given back
 		binary.LittleEndian.PutUint64(head, uint64(len(b)))
 		if err := g.send(head, root, tag); err != nil {
 			return nil, fmt.Errorf("gather: %w", err)
@@ -134,11 +131,8 @@ func sumStaged[T float](ctx context.Context, g *Group, s *sum[T], x []T) error {
 		return nil
 	}
 	n := len(x) * int(unsafe.Sizeof(x[0]))
-	if len(g.stage) < n {
-		var err error
-		if g.stage, err = g.alloc(2 * n); err != nil {
-			return fmt.Errorf("sum: %w", err)
-		}
+	if err := g.grow(&g.stage, n); err != nil {
+		return fmt.Errorf("sum of %d: %w", len(x), err)
 	}
 	mem := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(g.stage))), len(x))
 	copy(mem, x)
@@ -152,7 +146,22 @@ func sumStaged[T float](ctx context.Context, g *Group, s *sum[T], x []T) error {
 	return nil
 }
 
-// tags reserves n consecutive tags for an operation. They come round again: messages of one pair and tag keep their order.
+// grow makes mem at least n bytes long; what is in it may be lost. Memory is never given back, so lengths that grow little by little
+// take ever larger steps.
+func (g *Group) grow(mem *[]byte, n int) error {
+	if len(*mem) >= n {
+		return nil
+	}
+	b, err := g.alloc(max(n, 2*len(*mem)))
+	if err != nil {
+		return err
+	}
+	*mem = b
+	return nil
+}
+
+// tags reserves n consecutive tags for an operation. They come round again: messages of one pair and tag keep their order. But sums that
+// overlap may overtake each other, so they must have tags of their own; see maxBuckets.
 func (g *Group) tags(n int) int {
 	const room = spmd.MaxTag - 8
 	t := g.seq % room

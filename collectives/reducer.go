@@ -3,6 +3,9 @@ package collectives
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a model. The methods that take no
@@ -14,7 +17,11 @@ type Reducer struct {
 	grad   GradientSum
 }
 
-// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes. ctx ends every wait.
+// maxBuckets is how many buckets a gradient is cut into at most: all may be under way at once, each with two tags of its own.
+const maxBuckets = spmd.MaxTag / 4
+
+// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes, or of a larger size when that were too many.
+// ctx ends every wait.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
@@ -37,17 +44,20 @@ func (r *Reducer) Gradient(grad []float32) *GradientSum {
 type GradientSum struct {
 	r       *Reducer
 	grad    []float32
-	missing []int // per bucket: elements not yet ready
-	sums    []sum[float32]
-	started int   // sums[:started] are under way or done
-	err     error // the first failure, for Wait
+	bucket  int            // elements
+	missing []int          // per bucket: elements not yet ready
+	sums    []sum[float32] // one per bucket, and more where an earlier gradient had more
+	started int            // sums[:started] are under way or done
+	err     error          // the first failure, for Wait
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {
 	s.r, s.grad, s.started, s.err = r, grad, 0, nil
-	n := (len(grad) + r.bucket - 1) / r.bucket
-	if len(s.missing) != n {
-		s.missing, s.sums = make([]int, n), make([]sum[float32], n)
+	s.bucket = max(r.bucket, (len(grad)+maxBuckets-1)/maxBuckets)
+	n := (len(grad) + s.bucket - 1) / s.bucket
+	s.missing = slices.Grow(s.missing[:0], n)[:n]
+	if n > len(s.sums) {
+		s.sums = append(s.sums, make([]sum[float32], n-len(s.sums))...)
 	}
 	for b := range s.missing {
 		lo, hi := s.bounds(b)
@@ -60,7 +70,7 @@ func (s *GradientSum) Ready(lo, hi int) {
 	if s.err != nil || s.r.g.Size() == 1 || lo == hi {
 		return
 	}
-	for b := lo / s.r.bucket; b <= (hi-1)/s.r.bucket; b++ {
+	for b := lo / s.bucket; b <= (hi-1)/s.bucket; b++ {
 		from, to := s.bounds(b)
 		s.missing[b] -= min(hi, to) - max(lo, from)
 		if s.missing[b] == 0 {
@@ -105,5 +115,5 @@ func (s *GradientSum) start(b int) {
 }
 
 func (s *GradientSum) bounds(b int) (lo, hi int) {
-	return b * s.r.bucket, min((b+1)*s.r.bucket, len(s.grad))
+	return b * s.bucket, min((b+1)*s.bucket, len(s.grad))
 }

@@ -1,0 +1,425 @@
+package collectives_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+// groups are the shapes that every operation is tried on: the world rank of each member, several on one rank included.
+var groups = [][]int{
+	{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 6, 7},
+	{0, 0}, {0, 0, 1, 1, 1}, {2, 0, 1}, {1, 0, 1, 0},
+}
+
+// A member is what a test's program gets: one goroutine's end of the group.
+type member struct {
+	*collectives.Group
+	comm  spmd.Comm
+	alloc func(n int) ([]byte, error)
+}
+
+// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own, and wrap, if any, stands between
+// it and its Comm. The end of the world finds requests that nobody waited for.
+func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx context.Context, m member) error) error {
+	t.Helper()
+	return spmd.Run(t.Context(), local.New(slices.Max(ranks)+1), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+		ends, err := w.NewComm(ranks, "test")
+		if err != nil {
+			return err
+		}
+		for _, end := range ends {
+			w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
+				if wrap != nil {
+					end = wrap(end)
+				}
+				g := collectives.New(end, w.Alloc)
+				if err := f(ctx, member{g, end, w.Alloc}); err != nil {
+					return err
+				}
+				return g.Close()
+			})
+		}
+		return nil
+	})
+}
+
+// everywhere runs f on every one of groups as a subtest.
+func everywhere(t *testing.T, f func(ctx context.Context, m member) error) {
+	t.Helper()
+	for _, ranks := range groups {
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			if err := run(t, ranks, nil, f); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// guard is how many elements with a known value stand before and behind the buffer of an operation.
+const guard = 16
+
+// guarded is a buffer between guards.
+type guarded[T comparable] struct {
+	all  []T
+	mark T
+}
+
+// newGuarded returns a buffer of n elements that starts somewhere off the alignment of communication memory.
+func newGuarded[T comparable](n int, mark T) guarded[T] { return guard1(make([]T, n+2*guard+1), mark) }
+
+// allocGuarded returns one in communication memory.
+func allocGuarded[T comparable](alloc func(int) ([]byte, error), n int, mark T) (guarded[T], error) {
+	size := int(unsafe.Sizeof(mark))
+	b, err := alloc((n + 2*guard + 1) * size)
+	if err != nil {
+		return guarded[T]{}, err
+	}
+	return guard1(unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/size), mark), nil
+}
+
+func guard1[T comparable](all []T, mark T) guarded[T] {
+	for i := range all {
+		all[i] = mark
+	}
+	return guarded[T]{all, mark}
+}
+
+func (g guarded[T]) buf() []T { return g.all[guard : len(g.all)-guard-1 : len(g.all)-guard-1] }
+
+func (g guarded[T]) check() error {
+	for i, v := range g.all {
+		if (i < guard || i >= len(g.all)-guard-1) && v != g.mark {
+			return fmt.Errorf("element %d, outside of the buffer, was overwritten with %v", i-guard, v)
+		}
+	}
+	return nil
+}
+
+func TestBroadcastReachesEveryMemberFromAnyRoot(t *testing.T) {
+	everywhere(t, func(ctx context.Context, m member) error {
+		for root := range m.Size() {
+			for _, n := range []int{0, 1, 7, 1000, 65537} {
+				want := noise(root, n)
+				b := newGuarded[byte](n, 0xa5)
+				if m.Rank() == root {
+					copy(b.buf(), want)
+				}
+				if err := m.Broadcast(ctx, b.buf(), root); err != nil {
+					return err
+				}
+				if !bytes.Equal(b.buf(), want) {
+					return fmt.Errorf("member %d has not what root %d sent in %d bytes", m.Rank(), root, n)
+				}
+				if err := b.check(); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestGatherKeepsMemberOrderAndLengths(t *testing.T) {
+	everywhere(t, func(ctx context.Context, m member) error {
+		piece := func(root, member int) []byte { // a length of its own for each, empty ones too
+			return noise(10*root+member, []int{0, 3, 70000, 1}[(root+member)%4])
+		}
+		for root := range m.Size() {
+			all, err := m.Gather(ctx, piece(root, m.Rank()), root)
+			if err != nil {
+				return err
+			}
+			if m.Rank() != root {
+				if all != nil {
+					return fmt.Errorf("member %d, not the root, got %d pieces", m.Rank(), len(all))
+				}
+				continue
+			}
+			if len(all) != m.Size() {
+				return fmt.Errorf("%d pieces of %d members", len(all), m.Size())
+			}
+			for i, b := range all {
+				if !bytes.Equal(b, piece(root, i)) {
+					return fmt.Errorf("root %d has %d wrong bytes of member %d", root, len(b), i)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func TestGatherTakesNoMemoryOfTheWorld(t *testing.T) {
+	var taken atomic.Int64
+	err := run(t, []int{0, 1, 2}, nil, func(ctx context.Context, m member) error {
+		g := collectives.New(m.comm, func(n int) ([]byte, error) {
+			taken.Add(int64(n))
+			return m.alloc(n)
+		})
+		for range 3 {
+			if _, err := g.Gather(ctx, []byte("what lives as long as the world must not grow with every call"), 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := taken.Load(); n != 0 {
+		t.Errorf("gathering took %d bytes that are never given back", n)
+	}
+}
+
+// Nobody leaves a barrier before the last has come.
+func TestBarrier(t *testing.T) {
+	for _, ranks := range groups {
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			var came atomic.Int64
+			err := run(t, ranks, nil, func(ctx context.Context, m member) error {
+				r := rand.New(rand.NewPCG(3, uint64(m.Rank())))
+				for round := int64(1); round <= 200; round++ {
+					dawdle(r)
+					came.Add(1)
+					if err := m.Barrier(ctx); err != nil {
+						return err
+					}
+					if n := came.Load(); n < round*int64(len(ranks)) {
+						return fmt.Errorf("member %d left barrier %d when %d of %d had come", m.Rank(), round, n-(round-1)*int64(len(ranks)), len(ranks))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, stay apart all the same.
+func TestManyOperationsStayApart(t *testing.T) {
+	const ops = 3 * spmd.MaxTag / 2 // each takes one number or two
+	err := run(t, []int{0, 1, 2, 1}, nil, func(ctx context.Context, m member) error {
+		mine := rand.New(rand.NewPCG(5, uint64(m.Rank())))
+		same := rand.New(rand.NewPCG(6, 6)) // the same numbers on all members
+		for op := range ops {
+			dawdle(mine)
+			if err := oneOf(ctx, m, same, op); err != nil {
+				return fmt.Errorf("operation %d: %w", op, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// oneOf makes one call, chosen by r, that leaves a known result.
+func oneOf(ctx context.Context, m member, r *rand.Rand, op int) error {
+	kind, root, n := r.IntN(5), r.IntN(m.Size()), 1+r.IntN(3)
+	if op%97 == 0 {
+		n = 3000 // in shards
+	}
+	switch total := float64(m.Size()*op) + float64(m.Size()*(m.Size()-1)/2); kind {
+	case 0:
+		return m.Barrier(ctx)
+	case 1:
+		b := slices.Repeat([]byte{byte(op + root - m.Rank())}, n)
+		if err := m.Broadcast(ctx, b, root); err != nil {
+			return err
+		}
+		return expect(b, byte(op))
+	case 2:
+		all, err := m.Gather(ctx, slices.Repeat([]byte{byte(op + m.Rank())}, n), root)
+		for i, b := range all {
+			if err == nil {
+				err = expect(b, byte(op+i))
+			}
+		}
+		return err
+	case 3:
+		x := slices.Repeat([]float64{float64(op + m.Rank())}, n)
+		if err := m.Sum64(ctx, x); err != nil {
+			return err
+		}
+		return expect(x, total)
+	default:
+		x := slices.Repeat([]float32{float32(op + m.Rank())}, n)
+		if err := m.Sum32(ctx, x); err != nil {
+			return err
+		}
+		return expect(x, float32(total))
+	}
+}
+
+func expect[T comparable](x []T, want T) error {
+	for i, v := range x {
+		if v != want {
+			return fmt.Errorf("element %d is %v, want %v", i, v, want)
+		}
+	}
+	return nil
+}
+
+func TestLongerMessageIsAnError(t *testing.T) {
+	err := run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
+		b := newGuarded[byte](10-5*m.Rank(), 0xa5)
+		if err := m.Broadcast(ctx, b.buf(), 0); err != nil {
+			return errors.Join(err, b.check())
+		}
+		<-ctx.Done() // the root may have sent all: it waits for the other's error
+		return context.Cause(ctx)
+	})
+	if err == nil || !strings.Contains(err.Error(), "broadcast: ") || !strings.Contains(err.Error(), "10 bytes") {
+		t.Errorf("10 bytes for a buffer of 5: %v", err)
+	}
+	if err != nil && strings.Contains(err.Error(), "overwritten") {
+		t.Error(err)
+	}
+
+	err = run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
+		if err := m.Sum64(ctx, make([]float64, 4+m.Rank())); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err == nil || !strings.Contains(err.Error(), "sum of 4: ") {
+		t.Errorf("sum of 4 and 5 elements: %v", err)
+	}
+}
+
+// A member that waits for others leaves with the cause of its context when that ends.
+func TestContextEndsTheWait(t *testing.T) {
+	gone := errors.New("gone fishing")
+	for what, op := range map[string]func(ctx context.Context, m member) error{
+		"barrier":   func(ctx context.Context, m member) error { return m.Barrier(ctx) },
+		"broadcast": func(ctx context.Context, m member) error { return m.Broadcast(ctx, make([]byte, 9), 1) },
+		"gather":    func(ctx context.Context, m member) error { _, err := m.Gather(ctx, nil, 0); return err },
+		"sum":       func(ctx context.Context, m member) error { return m.Sum64(ctx, make([]float64, 3)) },
+		"sum gradients over 2 replicas": func(ctx context.Context, m member) error {
+			mem, err := m.alloc(4096)
+			if err != nil {
+				return err
+			}
+			grad := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), 1024)
+			s := collectives.NewReducer(ctx, m.Group, 256).Gradient(grad)
+			s.Ready(0, 512)
+			return s.Wait()
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			err := run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
+				if m.Rank() == 1 { // never comes
+					<-ctx.Done()
+					return nil
+				}
+				ctx, cancel := context.WithCancelCause(ctx)
+				cancel(gone)
+				err := op(ctx, m)
+				if !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), what) {
+					return fmt.Errorf("got %w, want %s: … %v", err, what, gone)
+				}
+				return gone
+			})
+			var f *spmd.Failure
+			if !errors.As(err, &f) || f.Err != gone {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Once warm, an operation allocates nothing on any member.
+func TestOperationsDoNotAllocate(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		op   func(ctx context.Context, m member, b []byte, x []float64, y []float32) error
+	}{
+		{"barrier", func(ctx context.Context, m member, _ []byte, _ []float64, _ []float32) error { return m.Barrier(ctx) }},
+		{"broadcast", func(ctx context.Context, m member, b []byte, _ []float64, _ []float32) error {
+			return m.Broadcast(ctx, b, 1)
+		}},
+		{"short sum", func(ctx context.Context, m member, _ []byte, x []float64, _ []float32) error {
+			return m.Sum64(ctx, x[:7])
+		}},
+		{"long sum", func(ctx context.Context, m member, _ []byte, _ []float64, y []float32) error { return m.Sum32(ctx, y) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {
+				b, x, y := make([]byte, 10_000), make([]float64, 7), make([]float32, 10_000)
+				return func() error { return c.op(ctx, m, b, x, y) }, nil
+			})
+			if allocs != 0 {
+				t.Errorf("%v allocations per operation of 4 members, want 0", allocs)
+			}
+		})
+	}
+}
+
+// allocsPerRun returns the allocations, on all members together, of one round of what setup returns, once warm.
+func allocsPerRun(t *testing.T, ranks []int, setup func(ctx context.Context, m member) (func() error, error)) float64 {
+	t.Helper()
+	const warm, runs = 100, 200
+	var allocs float64
+	measured := make(chan struct{})
+	err := run(t, ranks, nil, func(ctx context.Context, m member) error {
+		op, err := setup(ctx, m)
+		if err != nil {
+			return err
+		}
+		for range warm {
+			if err := op(); err != nil {
+				return err
+			}
+		}
+		if m.Rank() != 0 {
+			for range runs + 1 { // AllocsPerRun makes one more
+				if err := op(); err != nil {
+					return err
+				}
+			}
+			select { // what follows may allocate
+			case <-measured:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		defer close(measured)
+		allocs = testing.AllocsPerRun(runs, func() { err = errors.Join(err, op()) })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return allocs
+}
+
+// dawdle lets others go first, now and then, so that members come to the next operation in ever another order.
+func dawdle(r *rand.Rand) {
+	for range r.IntN(4) {
+		runtime.Gosched()
+	}
+}
+
+// noise returns n bytes that look random, others for another seed.
+func noise(seed, n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{byte(seed)})
+	r.Read(b)
+	return b
+}

@@ -1,0 +1,183 @@
+package collectives_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// lengths of sums: none, one, fewer than members, and about where a vector is first cut into shards (8 KiB, in either width).
+var lengths = []int{0, 1, 3, 7, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 65537}
+
+// numbers are of such different sizes that every order of adding them gives other bits.
+var numbers = sync.OnceValue(func() []float64 {
+	r := rand.New(rand.NewPCG(1, 2))
+	x := make([]float64, 1<<17)
+	for i := range x {
+		x[i] = math.Ldexp(r.Float64()-0.5, r.IntN(20))
+	}
+	return x
+})
+
+// addend returns what a member brings to a sum.
+func addend[T float32 | float64](member, n int) []T {
+	x := make([]T, n)
+	for i, v := range numbers()[member*7919:][:n] {
+		x[i] = T(v)
+	}
+	return x
+}
+
+// total returns the sum of all addends, added in the given order.
+func total[T float32 | float64](members []int, n int) []T {
+	sum := addend[T](members[0], n)
+	for _, m := range members[1:] {
+		for i, v := range addend[T](m, n) {
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+func upTo(n int) []int {
+	x := make([]int, n)
+	for i := range x {
+		x[i] = i
+	}
+	return x
+}
+
+// differences counts the elements whose bits differ.
+func differences[T float32 | float64](got, want []T) (n int) {
+	for i := range want {
+		if math.Float64bits(float64(got[i])) != math.Float64bits(float64(want[i])) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAddendsTellOrdersApart(t *testing.T) {
+	if n := differences(total[float32]([]int{2, 1, 0}, 1000), total[float32](upTo(3), 1000)); n < 100 {
+		t.Errorf("backwards, only %d of 1000 float32 sums have other bits: the tests would not see a wrong order", n)
+	}
+	if n := differences(total[float64]([]int{0, 2, 1}, 1000), total[float64](upTo(3), 1000)); n < 100 {
+		t.Errorf("swapped, only %d of 1000 float64 sums have other bits: the tests would not see a wrong order", n)
+	}
+}
+
+func TestSumsAddInMemberOrder(t *testing.T) {
+	everywhere(t, func(ctx context.Context, m member) error {
+		for _, n := range lengths {
+			if err := checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) }); err != nil {
+				return err
+			}
+			if err := checkSum(n, m, func(x []float64) error { return m.Sum64(ctx, x) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// checkSum makes one sum of n elements and compares it bit by bit.
+func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
+	b := newGuarded[T](n, 12345)
+	copy(b.buf(), addend[T](m.Rank(), n))
+	if err := sum(b.buf()); err != nil {
+		return err
+	}
+	if d := differences(b.buf(), total[T](upTo(m.Size()), n)); d != 0 {
+		return fmt.Errorf("member %d of %d: %d of %d elements are not the sum in member order", m.Rank(), m.Size(), d, n)
+	}
+	return b.check()
+}
+
+// Whatever the order in which members come, the sum is that in member order. A member starts when the one before it, in the order tried,
+// has sent all it can and waits.
+func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
+	const members = 4
+	for _, order := range permutations(members) {
+		for _, n := range []int{5, 5000} { // summed by one member, and in shards
+			gates := make([]chan struct{}, members+1)
+			for i := range gates {
+				gates[i] = make(chan struct{})
+			}
+			close(gates[0])
+			turn := make([]int, members)
+			for k, m := range order {
+				turn[m] = k
+			}
+			wrap := func(c spmd.Comm) spmd.Comm { return &announcing{Comm: c, posted: gates[turn[c.Rank()]+1]} }
+			err := run(t, upTo(members), wrap, func(ctx context.Context, m member) error {
+				select {
+				case <-gates[turn[m.Rank()]]:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				return checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) })
+			})
+			if err != nil {
+				t.Fatalf("in the order %v: %v", order, err)
+			}
+		}
+	}
+}
+
+// announcing closes posted when its owner first waits.
+type announcing struct {
+	spmd.Comm
+	posted chan struct{}
+	said   bool
+}
+
+func (a *announcing) Wait(ctx context.Context, reqs []spmd.Request) error {
+	if !a.said {
+		a.said = true
+		close(a.posted)
+	}
+	return a.Comm.Wait(ctx, reqs)
+}
+
+// permutations returns all orders of 0..n-1.
+func permutations(n int) [][]int {
+	if n == 0 {
+		return [][]int{nil}
+	}
+	var all [][]int
+	for _, p := range permutations(n - 1) {
+		for at := range n {
+			q := append(append(append([]int(nil), p[:at]...), n-1), p[at:]...)
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// A vector may be summed by another member each time; the memory for that is there after one round of all.
+func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
+	const longest = 3000
+	taken := make([]int, 3)
+	err := run(t, []int{0, 1, 2}, nil, func(ctx context.Context, m member) error {
+		g := newCounting(m, &taken[m.Rank()])
+		for n := 1; n <= longest; n++ {
+			if err := g.Sum64(ctx, make([]float64, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m, n := range taken {
+		if most := 16 * longest * 8; n > most {
+			t.Errorf("member %d took %d bytes, which stay taken, for sums of up to %d: want at most %d", m, n, longest*8, most)
+		}
+	}
+}
