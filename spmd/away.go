@@ -34,7 +34,7 @@ func (a *away) take(ctx context.Context, limit int, block bool) (*slab, error) {
 			if limit >= 0 && sl.item.Weight > limit {
 				return nil, errHeavy
 			}
-			a.ready = nil
+			a.ready, sl.phase = nil, held
 			return sl, nil
 		}
 		if a.posted == nil {

@@ -78,7 +78,6 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	if err != nil {
 		return nil, r.errorf("get", err)
 	}
-	sl.phase = held
 	return &sl.item, nil
 }
 
