@@ -1,0 +1,104 @@
+// Testreport runs go test -json and prints of it what a reader wants: what failed, what was skipped without leave, and a line of counts.
+//
+//	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
+//
+// A test counts where it is a leaf: one that only starts subtests does not. A skip that no line of the allowed file covers is a failure; each
+// line there is a regular expression, which "package.Test" must match as a whole, and the reason. The counts file gets a line of three numbers
+// more: passed, failed, skipped. The exit code is 0 if nothing failed, 1 if something did, 2 if the command could not be run or read.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+)
+
+func main() {
+	stage := flag.String("stage", "tests", "what the summary calls this run")
+	allowed := flag.String("allowed", "", "`FILE` of the skips that are no failure")
+	counts := flag.String("counts", "", "`FILE` to add the counts to")
+	flag.Parse()
+	ok, err := run(*stage, *allowed, *counts, flag.Args())
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "testreport: %s: %v\n", *stage, err)
+		os.Exit(2)
+	}
+	if !ok {
+		os.Exit(1)
+	}
+}
+
+func run(stage, allowed, counts string, command []string) (ok bool, err error) {
+	if len(command) == 0 {
+		return false, errors.New("no command: want go test -json and its arguments")
+	}
+	r := newReport(os.Stdout)
+	if allowed != "" {
+		text, err := os.ReadFile(allowed)
+		if err != nil {
+			return false, fmt.Errorf("read allowed skips: %w", err)
+		}
+		if r.allowed, err = parseAllowed(string(text)); err != nil {
+			return false, fmt.Errorf("%s:%w", allowed, err)
+		}
+	}
+	start := time.Now()
+	if err := r.follow(command); err != nil {
+		return false, err
+	}
+	fmt.Printf("%-44s %5d packages, %d passed, %d failed, %d skipped, %.1fs\n", stage, r.packages, r.passed, r.failed, r.skipped, time.Since(start).Seconds())
+	if counts != "" {
+		f, err := os.OpenFile(counts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
+		if err != nil {
+			return false, err
+		}
+		fmt.Fprintln(f, r.passed, r.failed, r.skipped)
+		if err := f.Close(); err != nil {
+			return false, err
+		}
+	}
+	return r.failed == 0, nil
+}
+
+// follow runs the command and adds its events to the report.
+func (r *report) follow(command []string) error {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	readErr := r.read(out)
+	if readErr != nil {
+		io.Copy(io.Discard, out) // the command must be able to end
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	r.close(err != nil)
+	return readErr
+}
+
+// read adds the events of a stream to the report.
+func (r *report) read(from io.Reader) error {
+	for d := json.NewDecoder(from); ; {
+		var e event
+		switch err := d.Decode(&e); {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return fmt.Errorf("read the events of go test -json: %w", err)
+		}
+		r.add(e)
+	}
+}

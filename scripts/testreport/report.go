@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/rlinf/rlinf/"
+
+// An event is what go test -json writes; see go doc test2json and go help buildjson.
+type event struct {
+	Action      string
+	Package     string
+	ImportPath  string // of what was built, in build-output
+	Test        string
+	Output      string
+	FailedBuild string // the ImportPath because of which a package failed
+}
+
+// A report gathers the events of one run of go test.
+type report struct {
+	out     io.Writer
+	allowed []*regexp.Regexp
+
+	packages, passed, failed, skipped int
+
+	running map[string]map[string]*test // by package and test, "" for the package itself; until the package ends
+	builds  map[string]string           // what the builder wrote, by ImportPath
+}
+
+type test struct {
+	output strings.Builder
+	parent bool   // of subtests
+	result string // pass, fail or skip; "" while it runs
+}
+
+func newReport(out io.Writer) *report {
+	return &report{out: out, running: map[string]map[string]*test{}, builds: map[string]string{}}
+}
+
+// add takes one event. Where a package ends, it prints what there is to say about it.
+func (r *report) add(e event) {
+	if e.Action == "build-output" {
+		r.builds[e.ImportPath] += e.Output
+	}
+	if e.Package == "" {
+		return
+	}
+	t := r.test(e.Package, e.Test)
+	switch e.Action {
+	case "output":
+		if !progress.MatchString(e.Output) {
+			t.output.WriteString(e.Output)
+		}
+	case "pass", "fail", "skip":
+		t.result = e.Action
+		if e.Test == "" {
+			t.output.WriteString(r.builds[e.FailedBuild])
+			delete(r.builds, e.FailedBuild)
+			r.end(e.Package)
+		}
+	}
+}
+
+// progress are the lines by which go test says where it is, and those that a summary repeats.
+var progress = regexp.MustCompile(`(?m)^(=== (RUN|PAUSE|CONT|NAME)|\s*--- (PASS|SKIP)|(PASS|FAIL)$|(ok|FAIL|\?)\s+\S+\s)`)
+
+// test returns the record of a test, and makes it known to its parents.
+func (r *report) test(pkg, name string) *test {
+	tests := r.running[pkg]
+	if tests == nil {
+		tests = map[string]*test{}
+		r.running[pkg] = tests
+	}
+	t := tests[name]
+	if t == nil {
+		t = new(test)
+		tests[name] = t
+		for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name[:i], '/') {
+			r.test(pkg, name[:i]).parent = true
+		}
+	}
+	return t
+}
+
+// end counts and prints the tests of a package that has ended. One without a result was running when the package failed.
+func (r *report) end(pkg string) {
+	tests := r.running[pkg]
+	delete(r.running, pkg)
+	whole := tests[""]
+	delete(tests, "")
+	if whole.result != "skip" { // skip: no tests in it
+		r.packages++
+	}
+	failed := r.failed
+	name := strings.TrimPrefix(pkg, module)
+	for _, n := range sortedKeys(tests) {
+		t := tests[n]
+		full := name + "." + n
+		switch {
+		case t.result == "pass" && !t.parent:
+			r.passed++
+		case t.result == "skip" && r.mayskip(full):
+			r.skipped++
+		case t.result == "skip":
+			r.say(full, "skipped, which no line of the allowed skips covers", t.output.String())
+			r.failed++
+		case t.result == "fail" || t.result == "":
+			if !t.parent || t.output.Len() > 0 {
+				r.say(full, map[string]string{"fail": "FAIL", "": "did not end"}[t.result], t.output.String())
+			}
+			if !t.parent {
+				r.failed++
+			}
+		}
+	}
+	if whole.result == "fail" {
+		if r.failed == failed {
+			r.failed++
+			r.say(name, "FAIL", whole.output.String())
+		} else if whole.output.Len() > 0 {
+			r.say(name, "wrote", whole.output.String())
+		}
+	}
+}
+
+// close ends the report: packages that never ended have failed, and so has a command that says it failed where no test did.
+func (r *report) close(commandFailed bool) {
+	for _, pkg := range sortedKeys(r.running) {
+		r.test(pkg, "").result = "fail"
+		r.end(pkg)
+	}
+	for _, path := range sortedKeys(r.builds) {
+		r.say(path, "build", r.builds[path])
+	}
+	if r.failed == 0 && (commandFailed || r.packages == 0) {
+		r.failed++
+		r.say("go test", "failed, or ran nothing", "")
+	}
+}
+
+func (r *report) mayskip(name string) bool {
+	return slices.ContainsFunc(r.allowed, func(p *regexp.Regexp) bool { return p.MatchString(name) })
+}
+
+// say prints a headline, and the output below it, indented.
+func (r *report) say(name, what, output string) {
+	fmt.Fprintf(r.out, "%s: %s\n", name, what)
+	for line := range strings.Lines(output) {
+		fmt.Fprintf(r.out, "    %s\n", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// parseAllowed reads lines of a pattern and a reason; # starts a comment line. Its errors begin with the number of the line.
+func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
+	for i, line := range strings.Split(text, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		pattern, reason, _ := strings.Cut(line, " ")
+		if strings.TrimSpace(reason) == "" {
+			return nil, fmt.Errorf("%d: %s: no reason: want a pattern, a space, and why these tests may be skipped", i+1, pattern)
+		}
+		p, err := regexp.Compile("^(?:" + pattern + ")$")
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", i+1, err)
+		}
+		patterns = append(patterns, p)
+	}
+	return patterns, nil
+}
