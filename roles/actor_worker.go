@@ -21,6 +21,7 @@ type ActorWorker struct {
 	weights *weights // of this process, where actor 0 sends from; nil elsewhere
 	inputs  []*input // the segments that make up this actor's share, in the order of their environments
 	batch   tensor.Dict
+	trace   *tracer
 }
 
 // An input is where one segment's trajectories come from.
@@ -37,7 +38,7 @@ func (r reducer) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gr
 
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
 func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
-	a := &ActorWorker{m: m, job: j, policy: pol}
+	a := &ActorWorker{m: m, job: j, policy: pol, trace: j.newTracer(m)}
 	group := collectives.New(m.Comm(gradients), m.World().Alloc)
 	var err error
 	if a.algo, err = j.newAlgorithm(pol, reducer{collectives.NewReducer(ctx, group, j.cfg.Comm.BucketBytes)}, m.World().Alloc); err != nil {
@@ -117,7 +118,9 @@ func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepar
 
 // RunTraining trains on the batch and gives its memory back.
 func (a *ActorWorker) RunTraining() (algo.Metrics, error) {
+	start := a.trace.start()
 	m, err := a.algo.Update(a.batch)
+	a.trace.done("train", start)
 	for _, in := range a.inputs {
 		in.from.Release(in.item)
 		in.item = nil

@@ -37,8 +37,18 @@ type ClusterConfig struct {
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups names sets of nodes for placements to refer to.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
+	// Tracer notes what every worker does when, for a browser to show.
+	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks lets a world have ranks that no component is placed on. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
+}
+
+// TracerConfig is the section cluster.tracer.
+type TracerConfig struct {
+	// Enable writes OutputFile when the run ends. Default false.
+	Enable bool `yaml:"enable"`
+	// OutputFile is in Chrome's Trace Event Format. Default: trace.json in the run's folder.
+	OutputFile string `yaml:"output_file"`
 }
 
 // PlacementConfig is the place of one component: written as the placement alone, or as a map with these keys.

@@ -50,7 +50,6 @@ func knownKeys() []config.Known {
 	add("cluster", "auto_scheduler", "use_pre_process_policy", "use_wait_before_last_iter_policy",
 		"node_groups.*.env_configs.**", "node_groups.*.hardware.**", "node_groups.*.ignore_hardware")
 	tree("cluster.profiling", "enabled")
-	tree("cluster.tracer", "enable")
 	tree("cluster.net_emulation", "enabled")
 
 	add("runner", "expert_ckpt_path", "seq_length", "max_prompt_length", "per_worker_log", "overlap_env_bootstrap",

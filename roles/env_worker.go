@@ -15,11 +15,12 @@ type EnvWorker struct {
 	job   *job
 	train []*shard // one per stage
 	eval  []*shard // one; none where nothing is evaluated
+	trace *tracer
 }
 
 // NewEnvWorker makes the environments of member m.
 func NewEnvWorker(m *spmd.Member, j *job) (*EnvWorker, error) {
-	w := &EnvWorker{m: m, job: j}
+	w := &EnvWorker{m: m, job: j, trace: j.newTracer(m)}
 	var err error
 	if w.train, err = newShards(j, j.train, m.Index(), j.cfg.Env.Train, env.Train); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 		for t := range w.job.steps {
 			for _, s := range train {
-				if err := s.exchange(ctx); err != nil {
+				if err := s.exchange(ctx, w.trace); err != nil {
 					return fmt.Errorf("step %d: %w", t, err)
 				}
 			}
@@ -89,7 +90,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 			return err
 		}
 		for !s.over() {
-			if err := s.exchange(ctx); err != nil {
+			if err := s.exchange(ctx, nil); err != nil {
 				return err
 			}
 		}

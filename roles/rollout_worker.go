@@ -15,6 +15,7 @@ type RolloutWorker struct {
 	m       *spmd.Member
 	job     *job
 	weights *weights
+	trace   *tracer
 	lanes   []*rolloutLane
 	evals   []*evalLane
 }
@@ -36,7 +37,7 @@ type rolloutLane struct {
 
 // NewRolloutWorker returns the worker of member m. Its policy's parameters are those of the process, which weights keeps up to date.
 func NewRolloutWorker(m *spmd.Member, j *job, w *weights) *RolloutWorker {
-	r := &RolloutWorker{m: m, job: j, weights: w}
+	r := &RolloutWorker{m: m, job: j, weights: w, trace: j.newTracer(m)}
 	for _, l := range j.train.lanes {
 		if l.rollout == m.Index() {
 			r.lanes = append(r.lanes, newRolloutLane(l, j, w.policy))
@@ -112,7 +113,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 				if l.shard != nil {
 					continue
 				}
-				if err := l.step(ctx, r.job, e, t); err != nil {
+				if err := l.step(ctx, r, e, t); err != nil {
 					return fmt.Errorf("environments %d-%d, step %d: %w", l.lo, l.hi-1, t, err)
 				}
 			}
@@ -165,12 +166,14 @@ func (l *rolloutLane) play(first, n int) error {
 }
 
 // step receives what the environments show at time t of epoch e, and answers with actions unless the epoch ends there.
-func (l *rolloutLane) step(ctx context.Context, j *job, e, t int) error {
+func (l *rolloutLane) step(ctx context.Context, r *RolloutWorker, e, t int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.obs.Release(item)
+	start := r.trace.start()
+	j := r.job
 	at := e*j.steps + t // in the trajectory
 	st := l.steps.of(item)
 	if t > 0 {
@@ -185,6 +188,7 @@ func (l *rolloutLane) step(ctx context.Context, j *job, e, t int) error {
 	if err != nil {
 		return err
 	}
+	r.trace.done("infer", start)
 	return sendAction(ctx, l.act, l.actions, l.rec.space, action)
 }
 

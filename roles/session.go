@@ -82,6 +82,9 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
+	if err := r.saveTrace(ctx, world, s.traceFile(cfg)); err != nil {
+		return err
+	}
 	return s.finish(w, r, book)
 }
 
@@ -230,6 +233,14 @@ func openLogbook(f *runfolder.Folder, j *job, from *checkpoint.Checkpoint, out i
 // restore hands out the state of the checkpoint from, or the weights of runner.ckpt_path; nothing where there is neither.
 func (s *session) restore(ctx context.Context, r *EmbodiedRunner, from *checkpoint.Checkpoint) error {
 	return r.saver.restore(ctx, r, from)
+}
+
+// traceFile returns where the trace goes.
+func (s *session) traceFile(cfg *Config) string {
+	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
+		return file
+	}
+	return filepath.Join(cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName, "trace.json")
 }
 
 // finish leaves the run's folder in order.

@@ -97,7 +97,7 @@ func (s *shard) over() bool {
 }
 
 // exchange receives actions over every lane, takes a step, and sends what came of it.
-func (s *shard) exchange(ctx context.Context) error {
+func (s *shard) exchange(ctx context.Context, trace *tracer) error {
 	for _, l := range s.lanes {
 		item, err := l.act.Get(ctx)
 		if err != nil {
@@ -107,9 +107,11 @@ func (s *shard) exchange(ctx context.Context) error {
 		copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
 		l.act.Release(item)
 	}
+	start := trace.start()
 	if err := s.step(); err != nil {
 		return err
 	}
+	trace.done("simulate", start)
 	return s.send(ctx, 0)
 }
 
