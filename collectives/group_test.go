@@ -232,7 +232,7 @@ func TestManyOperationsStayApart(t *testing.T) {
 func oneOf(ctx context.Context, m member, r *rand.Rand, op int) error {
 	kind, root, n := r.IntN(5), r.IntN(m.Size()), 1+r.IntN(3)
 	if op%97 == 0 {
-		n = 3000 // in shards
+		n = 40_000 // in shards
 	}
 	switch total := float64(m.Size()*op) + float64(m.Size()*(m.Size()-1)/2); kind {
 	case 0:
@@ -361,7 +361,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {
-				b, x, y := make([]byte, 10_000), make([]float64, 7), make([]float32, 10_000)
+				b, x, y := make([]byte, 10_000), make([]float64, 7), make([]float32, 40_000)
 				return func() error { return c.op(ctx, m, b, x, y) }, nil
 			})
 			if allocs != 0 {

@@ -9,8 +9,9 @@ import (
 
 type float interface{ float32 | float64 }
 
-// whole is the size in bytes up to which a vector is summed by one member instead of in P shards: latency counts there, not bytes.
-const whole = 8 << 10
+// whole bounds the bytes, S·P, that one member takes in to sum a vector alone instead of all members a shard each: there latency counts,
+// and 2(P-1) messages in all beat 2P(P-1). Eight ranks on two cores sum 36 KiB in 0.3 ms this way, in 0.5 ms in shards (Open MPI 4.1.4).
+const whole = 512 << 10
 
 // A sum is one ordered allreduce under way. The vector is cut into shards, each with an owner:
 //
@@ -42,7 +43,7 @@ const (
 // start begins to sum x, which must be communication memory, in place.
 func (s *sum[T]) start(g *Group, x []T) error {
 	s.g, s.x, s.tag, s.owner = g, x, g.tags(2), -1
-	if n := len(x) * int(unsafe.Sizeof(x[0])); n <= whole {
+	if n := len(x) * int(unsafe.Sizeof(x[0])); n*g.Size() <= whole {
 		s.owner = (s.tag / 2) % g.Size()
 	}
 	s.phase = pieces

@@ -11,13 +11,19 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// lengths of sums: none, one, fewer than members, and about where a vector is first cut into shards (8 KiB, in either width).
-var lengths = []int{0, 1, 3, 7, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 65537}
+// whole is how many bytes, over all members, are summed by one of them; longer vectors are cut into shards.
+const whole = 512 << 10
+
+// lengths returns what to sum over n members in elements of the given size: none, one, fewer than members, and about where shards begin.
+func lengths(n, size int) []int {
+	cut := whole / n / size
+	return []int{0, 1, 3, 7, 1000, cut - 1, cut, cut + 1, 65537}
+}
 
 // numbers are of such different sizes that every order of adding them gives other bits.
 var numbers = sync.OnceValue(func() []float64 {
 	r := rand.New(rand.NewPCG(1, 2))
-	x := make([]float64, 1<<17)
+	x := make([]float64, 1<<18)
 	for i := range x {
 		x[i] = math.Ldexp(r.Float64()-0.5, r.IntN(20))
 	}
@@ -73,10 +79,12 @@ func TestAddendsTellOrdersApart(t *testing.T) {
 
 func TestSumsAddInMemberOrder(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
-		for _, n := range lengths {
+		for _, n := range lengths(m.Size(), 4) {
 			if err := checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) }); err != nil {
 				return err
 			}
+		}
+		for _, n := range lengths(m.Size(), 8) {
 			if err := checkSum(n, m, func(x []float64) error { return m.Sum64(ctx, x) }); err != nil {
 				return err
 			}
@@ -103,7 +111,7 @@ func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	const members = 4
 	for _, order := range permutations(members) {
-		for _, n := range []int{5, 5000} { // summed by one member, and in shards
+		for _, n := range []int{5, 40_000} { // summed by one member, and in shards
 			gates := make([]chan struct{}, members+1)
 			for i := range gates {
 				gates[i] = make(chan struct{})
