@@ -22,6 +22,7 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 		t.Fatal(err)
 	}
 	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}
+	withSlowPolicy(reg.Policies)
 	err = spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		j, err := newJob(cfg, reg, w.Nodes())
 		if err != nil {
