@@ -15,8 +15,8 @@ const (
 	tagMailTensor
 )
 
-// SendTo sends the tensors of d to a member of a group launched on every rank before. It returns when they have left: a large tensor leaves when
-// its receiver asks for it. What one member sends to another arrives in order. It belongs to the worker's goroutine.
+// SendTo sends the tensors of d to a member of a group that Mail connects with the member's own. It returns when they have left: a large tensor
+// leaves when its receiver asks for it. What one member sends to another arrives in order. It belongs to the worker's goroutine.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
 	c, peer, err := m.mailTo(group, member)
 	if err == nil {
@@ -43,25 +43,18 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, into te
 
 // mailTo returns the communicator that reaches a member, and its number there.
 func (m *Member) mailTo(group string, member int) (Comm, int, error) {
-	m.w.mu.Lock()
-	g := m.w.groups[group]
-	m.w.mu.Unlock()
-	if g == nil {
-		return nil, 0, errors.New("there is no such group")
-	}
-	if n := len(g.spec.Ranks); member < 0 || member >= n {
-		return nil, 0, fmt.Errorf("want a member of 0..%d", n-1)
-	}
-	if g == m.group && member == m.index {
-		return nil, 0, errors.New("want another member, not oneself")
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := max(g.order, m.group.order)
-	if at >= len(m.mail) {
-		return nil, 0, errors.New("the group is still being launched")
+	a, ok := m.mail[group]
+	switch {
+	case !ok:
+		return nil, 0, errors.New("want a group of GroupSpec.Mail, on either side")
+	case member < 0 || member >= a.size:
+		return nil, 0, fmt.Errorf("want a member of 0..%d", a.size-1)
+	case a.first+member == a.comm.Rank():
+		return nil, 0, errors.New("want another member, not oneself")
 	}
-	return m.mail[at], g.first + member, nil
+	return a.comm, a.first + member, nil
 }
 
 func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {

@@ -1,6 +1,7 @@
 package spmd
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,7 +15,14 @@ type Member struct {
 	comms map[string]Comm
 
 	mu   sync.Mutex
-	mail []Comm // mail[k] reaches the members of all groups up to the k-th launched; nil where this group came later
+	mail map[string]address // by group
+}
+
+// An address is how a member reaches those of a group.
+type address struct {
+	comm  Comm
+	first int // number of the group's member 0 in comm
+	size  int
 }
 
 // World returns the rank that the member lives on.
@@ -42,8 +50,6 @@ func (m *Member) Comm(purpose string) Comm {
 // A roster is what every rank knows of a launched group.
 type roster struct {
 	spec    GroupSpec
-	order   int       // 0 for the group launched first
-	first   int       // number of its member 0 among the members of all groups, in the order launched
 	members []*Member // those of this rank
 }
 
@@ -51,68 +57,78 @@ type roster struct {
 func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	w.note("launch", spec.Name, spec.Ranks)
 	if len(spec.Ranks) == 0 {
-		return nil, fmt.Errorf("no members")
+		return nil, errors.New("no members")
 	}
 	for i, r := range spec.Ranks {
 		if r < 0 || r >= w.Size() {
 			return nil, fmt.Errorf("member %d on rank %d, in a world of %d ranks", i, r, w.Size())
 		}
 	}
-	w.mu.Lock()
-	g := &roster{spec: spec, order: len(w.order)}
-	if g.order > 0 {
-		last := w.order[g.order-1]
-		g.first = last.first + len(last.spec.Ranks)
-	}
-	_, twice := w.groups[spec.Name]
-	w.groups[spec.Name] = g
-	w.order = append(w.order, g)
-	order := w.order
-	w.mu.Unlock()
-	if twice {
-		return nil, fmt.Errorf("there is a group of this name")
-	}
-
+	g := &roster{spec: spec}
 	for i, r := range spec.Ranks {
 		if r == w.Rank() {
-			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm), mail: make([]Comm, g.order)})
+			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm), mail: make(map[string]address)})
 		}
 	}
-	if g.members != nil {
-		for _, purpose := range spec.Comms {
-			ends, err := w.NewComm(spec.Ranks, spec.Name+"/"+purpose)
-			if err != nil {
-				return nil, err
-			}
-			for i, m := range g.members {
-				m.comms[purpose] = ends[i]
-			}
+	w.mu.Lock()
+	_, twice := w.groups[spec.Name]
+	w.groups[spec.Name] = g
+	w.mu.Unlock()
+	if twice {
+		return nil, errors.New("there is a group of this name")
+	}
+	if err := w.connect(g); err != nil {
+		return nil, err
+	}
+	if g.members == nil {
+		return nil, nil
+	}
+	for _, purpose := range spec.Comms {
+		ends, err := w.NewComm(spec.Ranks, spec.Name+"/"+purpose)
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range g.members {
+			m.comms[purpose] = ends[i]
 		}
 	}
-	return g.members, w.connect(order)
+	return g.members, nil
 }
 
-// connect makes the communicator over the members of all groups launched so far: the two groups of a pair talk over
-// that of the later one, so there are as many communicators as groups.
-func (w *World) connect(order []*roster) error {
-	var ranks []int
-	for _, g := range order {
-		ranks = append(ranks, g.spec.Ranks...)
-	}
-	if !slices.Contains(ranks, w.Rank()) {
-		return nil
-	}
-	ends, err := w.NewComm(ranks, "mail/"+order[len(order)-1].spec.Name)
-	if err != nil {
-		return err
-	}
-	for _, g := range order {
-		for _, m := range g.members {
-			m.mu.Lock()
-			m.mail = append(m.mail, ends[0])
-			m.mu.Unlock()
+// connect makes the communicators between g and the groups of its Mail.
+func (w *World) connect(g *roster) error {
+	for _, name := range g.spec.Mail {
+		w.mu.Lock()
+		peers := w.groups[name]
+		w.mu.Unlock()
+		if peers == nil {
+			return fmt.Errorf("mail to %q: there is no such group yet", name)
+		}
+		ranks := g.spec.Ranks
+		if peers != g {
+			ranks = slices.Concat(peers.spec.Ranks, ranks)
+		}
+		if !slices.Contains(ranks, w.Rank()) {
+			continue
+		}
+		ends, err := w.NewComm(ranks, g.spec.Name+"/mail/"+name)
+		if err != nil {
+			return err
+		}
+		for _, m := range peers.members {
+			m.meet(g, ends[0], len(ranks)-len(g.spec.Ranks))
 			ends = ends[1:]
+		}
+		for i, c := range ends { // of g, unless that is its own peer
+			g.members[i].meet(peers, c, 0)
 		}
 	}
 	return nil
+}
+
+// meet notes that c reaches the members of g, the first of them under number first.
+func (m *Member) meet(g *roster, c Comm, first int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mail[g.spec.Name] = address{c, first, len(g.spec.Ranks)}
 }

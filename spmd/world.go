@@ -29,7 +29,6 @@ type World struct {
 	control  Comm // of all ranks, for the start and the end
 	comms    []Comm
 	groups   map[string]*roster
-	order    []*roster // as launched
 	channels []*Channel
 	calls    int64
 	history  uint64

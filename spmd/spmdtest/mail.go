@@ -25,7 +25,7 @@ func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx
 	if err != nil {
 		return err
 	}
-	two, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " two", Ranks: []int{w.Size() - 1, 0, 0}}, self)
+	two, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " two", Ranks: []int{w.Size() - 1, 0, 0}, Mail: []string{one.Name()}}, self)
 	if err != nil {
 		return err
 	}
