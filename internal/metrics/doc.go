@@ -10,8 +10,7 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows where the run stands, as one live line on a terminal and as a line now and then in a log; Table shows all figures of
-// a step. Timers measure the phases of a step for time/*.
+// Progress shows where the run stands, as one live line on a terminal and as a line now and then in a log.
 //
-// Nothing here is for concurrent use, but for Timers.
+// Nothing here is for concurrent use.
 package metrics

@@ -91,15 +91,3 @@ func TestIsTerminal(t *testing.T) {
 		t.Error("a file is taken for a terminal")
 	}
 }
-
-func ExampleTable() {
-	metrics.Table(os.Stdout, "step 12/100", []string{"env/return", "time/step", "train/actor/policy_loss", "env/episode_len", "eval/return", "epoch"},
-		[]float64{187.3125, 0.0512345, -0.0123, 187, math.NaN(), 3})
-	// Output:
-	// ── step 12/100 ─────────────────────────────────────────────────────────────────────────────────────────────────────
-	// env                                   │time                                  │train
-	//   return                         187.3│  step                         0.05123│  actor/policy_loss            -0.0123
-	//   episode_len                      187│                                      │
-	// eval                                  │
-	//   return                           NaN│  epoch                              3
-}
