@@ -76,6 +76,12 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 			return fmt.Errorf("trajectories of environments %d-%d: %w", in.lo, in.hi-1, err)
 		}
 	}
+	for _, in := range a.inputs {
+		if first := a.inputs[0]; in.item.Version != first.item.Version {
+			return fmt.Errorf("trajectories of environments %d-%d are of weights %d, those of %d-%d of %d",
+				in.lo, in.hi-1, in.item.Version, first.lo, first.hi-1, first.item.Version)
+		}
+	}
 	a.assemble()
 	return nil
 }

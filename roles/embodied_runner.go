@@ -86,7 +86,7 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 // updateRolloutWeights brings the actors' parameters to the processes that infer.
 func (r *EmbodiedRunner) updateRolloutWeights(ctx context.Context) error {
 	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none, error) {
-		return none{}, w.SyncModelFromActor(ctx)
+		return none{}, w.SyncModelFromActor(ctx, r.step)
 	})
 	actor := spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
 		return none{}, w.SyncModelToRollout(ctx)

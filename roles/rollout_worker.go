@@ -87,9 +87,9 @@ func (r *RolloutWorker) adopt(e *EnvWorker) {
 	}
 }
 
-// SyncModelFromActor brings the weights of this process up to date.
-func (r *RolloutWorker) SyncModelFromActor(ctx context.Context) error {
-	return r.weights.receive(ctx, r.m.Index())
+// SyncModelFromActor brings the weights of this process to a version.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	return r.weights.receive(ctx, r.m.Index(), version)
 }
 
 // Generate chooses actions for what comes through obs, sends them through act, and the trajectories of the iteration through out.
@@ -121,7 +121,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	}
 	for _, l := range r.lanes {
 		for i, s := range l.segments {
-			l.items[i].Lo, l.items[i].Hi = s.lo, s.hi
+			l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, r.weights.version
 			if err := l.out[i].Put(ctx, l.items[i]); err != nil {
 				return fmt.Errorf("trajectories of environments %d-%d: %w", s.lo, s.hi-1, err)
 			}

@@ -11,14 +11,16 @@ import (
 )
 
 // weights are the parameters that the rollout workers of one process infer with: a copy of the actors', one version for all, taken
-// when the runner says so and unchanged in between. A process that hosts an actor copies that one's; the others share a broadcast from
+// when the runner says so and unchanged in between. The version is the number of iterations that went into them. A process that hosts an actor copies that one's; the others share a broadcast from
 // actor 0, one endpoint each.
 type weights struct {
-	policy policy.Policy
-	actor  policy.Policy      // of an actor in this process; nil: none
-	group  *collectives.Group // actor 0 and the processes that infer without an actor; nil: not one of them
-	leader int                // the rollout worker that does it for the process
-	kept   []byte             // what stash keeps
+	policy  policy.Policy
+	actor   policy.Policy      // of an actor in this process; nil: none
+	group   *collectives.Group // actor 0 and the processes that infer without an actor; nil: not one of them
+	leader  int                // the rollout worker that does it for the process
+	version int64
+	kept    []byte // what stash keeps, and its version
+	keptAs  int64
 }
 
 // send gives the parameters of actor 0 to those that wait in receive.
@@ -29,15 +31,17 @@ func (w *weights) send(ctx context.Context) error {
 	return w.broadcast(ctx, w.actor.Params())
 }
 
-// receive takes the actors' parameters; worker is the caller's number in its group.
-func (w *weights) receive(ctx context.Context, worker int) error {
+// receive takes the actors' parameters, of that version; worker is the caller's number in its group.
+func (w *weights) receive(ctx context.Context, worker int, version int64) error {
 	switch {
 	case worker != w.leader:
 		return nil
 	case w.actor != nil:
+		w.version = version
 		copyParams(w.policy.Params(), w.actor.Params())
 		return nil
 	}
+	w.version = version
 	return w.broadcast(ctx, w.policy.Params())
 }
 
@@ -64,13 +68,14 @@ func copyParams(dst, src *nn.Params[float32]) {
 // stash keeps the present version aside, and unstash puts it back.
 func (w *weights) stash() {
 	if w != nil && w.policy != nil {
-		w.kept = appendParams(w.kept[:0], w.policy.Params())
+		w.kept, w.keptAs = appendParams(w.kept[:0], w.policy.Params()), w.version
 	}
 }
 
 func (w *weights) unstash() {
 	if w != nil && w.policy != nil {
 		readParams(w.policy.Params(), w.kept)
+		w.version = w.keptAs
 	}
 }
 
