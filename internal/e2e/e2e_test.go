@@ -1,0 +1,310 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// full asks for whole tests in place of samples.
+var full = os.Getenv("RLINF_TEST_FULL") != ""
+
+// A platform is one way in which the ranks of a job come to be.
+type platform struct {
+	name    string
+	build   []string // arguments of scripts/build
+	names   []string // of the launcher, and what its --version says; none: the process starts its ranks itself
+	says    string
+	flags   []string // of the launcher
+	install string   // how to get what is missing
+
+	mu       sync.Mutex
+	programs map[string]program // by package
+}
+
+type program struct {
+	path string
+	err  error
+}
+
+// The platforms: goroutines of one process, in a build with nothing but Go, and two MPIs.
+var (
+	local   = &platform{name: "local", build: []string{"--tags", ""}}
+	openmpi = &platform{
+		name: "openmpi", build: []string{"--tags", "mpi", "--mpi", "openmpi"}, names: []string{"mpirun.openmpi", "mpirun"}, says: "Open MPI",
+		flags: []string{"--oversubscribe", "--bind-to", "none"}, install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc",
+	}
+	mpich = &platform{
+		name: "mpich", build: []string{"--tags", "mpi", "--mpi", "mpich"}, names: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, says: "HYDRA",
+		install: "apt-get install mpich libmpich-dev pkg-config gcc",
+	}
+	platforms = []*platform{local, openmpi, mpich}
+)
+
+// errMissing is the error of a build that lacks something which can be installed.
+var errMissing = errors.New("not on this machine")
+
+// bin is the folder of the programs that were built.
+var bin string
+
+func TestMain(m *testing.M) {
+	var err error
+	if bin, err = os.MkdirTemp("", "rlinf-e2e-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(bin)
+	os.Exit(code)
+}
+
+// program returns the path of the main package pkg ("." is rlinf itself), built for p once in a run of the tests.
+func (p *platform) program(t testing.TB, pkg string) string {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	prog, ok := p.programs[pkg]
+	if !ok {
+		prog.path, prog.err = p.compile(pkg)
+		if p.programs == nil {
+			p.programs = map[string]program{}
+		}
+		p.programs[pkg] = prog
+	}
+	if errors.Is(prog.err, errMissing) {
+		t.Skipf("%s: %v; %s", p.name, prog.err, p.install)
+	}
+	if prog.err != nil {
+		t.Fatal(prog.err)
+	}
+	return prog.path
+}
+
+const root = "../.."
+
+func (p *platform) compile(pkg string) (string, error) {
+	if _, err := p.launcher(); err != nil {
+		return "", err
+	}
+	// Go's test cache must see what the program is made of: it knows the folders that a test looks into.
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "logs") {
+			return fs.SkipDir
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(bin, p.name, filepath.Base(pkg), "rlinf")
+	text, err := exec.Command(filepath.Join(root, "scripts", "build"), slices.Concat(p.build, []string{"--out", out, "--package", pkg})...).CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
+		return "", fmt.Errorf("%w: %s", errMissing, bytes.TrimSpace(text))
+	}
+	if err != nil {
+		return "", fmt.Errorf("build %s for %s: %w\n%s", pkg, p.name, err, text)
+	}
+	return out, nil
+}
+
+// launcher returns the launcher's name, "" where there is none to be had.
+func (p *platform) launcher() (string, error) {
+	for _, name := range p.names {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), p.says) {
+			return name, nil
+		}
+	}
+	if len(p.names) > 0 {
+		return "", fmt.Errorf("%w: no launcher %s", errMissing, p.names[0])
+	}
+	return "", nil
+}
+
+// A job is rlinf at work.
+type job struct {
+	t              testing.TB
+	cmd            *exec.Cmd
+	mark           string // in the environment of all its processes
+	stdout, stderr bytes.Buffer
+	ended          chan struct{}
+	code           int // once it has ended
+}
+
+// jobs counts, to tell one job's processes from another's.
+var jobs = struct {
+	sync.Mutex
+	n int
+}{}
+
+// marker is the environment variable by which the processes of a job are found.
+const marker = "RLINF_E2E_JOB"
+
+// start starts rlinf with args on np ranks, in the folder dir, where its logs go. The test does not end before the job has.
+func (p *platform) start(t testing.TB, dir string, np int, args ...string) *job {
+	t.Helper()
+	return p.startProgram(t, p.program(t, "."), dir, np, args...)
+}
+
+// startProgram is start for another program. On the platform local the program finds out by itself how many ranks it needs, and np is
+// not used.
+func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...string) *job {
+	t.Helper()
+	line := append([]string{path}, args...)
+	if launcher, err := p.launcher(); err != nil {
+		t.Fatal(err)
+	} else if launcher != "" {
+		line = slices.Concat([]string{launcher}, p.flags, []string{"-np", strconv.Itoa(np)}, line)
+	}
+	jobs.Lock()
+	jobs.n++
+	j := &job{t: t, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n), ended: make(chan struct{})}
+	jobs.Unlock()
+	j.cmd = exec.Command(line[0], line[1:]...)
+	j.cmd.Dir = dir
+	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark)
+	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
+	j.cmd.WaitDelay = 5 * time.Second
+	if err := j.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(j.ended)
+		j.cmd.Wait()
+		j.code = j.cmd.ProcessState.ExitCode()
+		if j.code < 0 { // died of a signal itself
+			j.code = 128 + int(j.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+		}
+	}()
+	t.Cleanup(func() {
+		j.kill()
+		<-j.ended
+	})
+	return j
+}
+
+// hung is after how long a job that should have ended is given up.
+const hung = 2 * time.Minute
+
+// wait returns the exit code when the job has ended, and all its processes with it.
+func (j *job) wait() int {
+	j.t.Helper()
+	deadline := time.NewTimer(hung)
+	defer deadline.Stop()
+	select {
+	case <-j.ended:
+	case <-deadline.C:
+		j.kill()
+		<-j.ended
+		j.t.Fatalf("%v: not over after %v\n%s%s", j.cmd.Args, hung, &j.stdout, &j.stderr)
+	}
+	for start := time.Now(); len(j.processes()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > 20*time.Second {
+			left := j.processes()
+			j.kill()
+			j.t.Fatalf("%v: processes are left: %v\n%s%s", j.cmd.Args, left, &j.stdout, &j.stderr)
+		}
+	}
+	return j.code
+}
+
+// over reports whether the job has ended.
+func (j *job) over() bool {
+	select {
+	case <-j.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// A process is one of a job's.
+type process struct {
+	pid  int
+	rank int // in the world of the MPI; -1: a launcher's own process, or one without a launcher
+}
+
+// processes returns the job's living processes.
+func (j *job) processes() []process {
+	dirs, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	var found []process
+	for _, dir := range dirs {
+		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
+		if err != nil || !bytes.Contains(append(environ, 0), []byte(j.mark+"\x00")) { // not ours, or gone; a zombie has none
+			continue
+		}
+		p := process{rank: -1}
+		p.pid, _ = strconv.Atoi(filepath.Base(dir))
+		if m := rankOf.FindSubmatch(environ); m != nil {
+			p.rank, _ = strconv.Atoi(string(m[1]))
+		}
+		found = append(found, p)
+	}
+	return found
+}
+
+// rankOf finds the rank in what a launcher tells a process.
+var rankOf = regexp.MustCompile(`(?:^|\x00)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)`)
+
+// kill ends all processes of the job at once, by SIGKILL.
+func (j *job) kill() {
+	for _, p := range j.processes() {
+		syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+}
+
+// signal sends sig to the launcher, or where there is none to the process.
+func (j *job) signal(sig syscall.Signal) { j.cmd.Process.Signal(sig) }
+
+// A result is what came of a job.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// run runs rlinf with args on np ranks in the folder dir.
+func (p *platform) run(t testing.TB, dir string, np int, args ...string) result {
+	t.Helper()
+	return p.start(t, dir, np, args...).result()
+}
+
+// result waits for the job to end.
+func (j *job) result() result {
+	j.t.Helper()
+	code := j.wait()
+	return result{code, j.stdout.String(), j.stderr.String()}
+}
+
+// ok runs a job that must succeed.
+func (p *platform) ok(t testing.TB, dir string, np int, args ...string) result {
+	t.Helper()
+	r := p.run(t, dir, np, args...)
+	if r.code != 0 {
+		t.Fatalf("%s, %d ranks, %q: exit code %d\n%s%s", p.name, np, args, r.code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+// writeFile writes a file for a job to read, and returns its path.
+func writeFile(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
