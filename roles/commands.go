@@ -166,7 +166,11 @@ func evaluateCheckpoint(ctx context.Context, out io.Writer, cfg *Config, reg Reg
 	if err := loadModel(pol.Params(), weights); err != nil {
 		return UsageError{fmt.Errorf("%s: %w", from, err)}
 	}
-	ev, err := NewEvaluator(reg.Envs, cfg.Env.Eval)
+	test, err := evaluationEnv(cfg, reg)
+	if err != nil {
+		return UsageError{err}
+	}
+	ev, err := NewEvaluator(reg.Envs, test)
 	if err != nil {
 		return UsageError{err}
 	}

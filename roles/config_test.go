@@ -232,14 +232,13 @@ func TestValidate(t *testing.T) {
 		{"fits one rank", nil, 1, 1, 1, nil},
 		{"environments of train, and of eval", []string{"env.train.total_num_envs=60", "env.eval.total_num_envs=4"}, 8, 4, 4, []string{
 			"command line: env.train.total_num_envs: 60: want a multiple of 8 (4 env workers × pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2; 8 actors)",
-			"command line: env.eval.total_num_envs: 4: want a multiple of 8 (4 env workers × pipeline_stage_num 2; 4 rollout workers × pipeline_stage_num 2)",
 		}},
 		{"eval from train is said once", []string{"~env.eval"}, 8, 3, 4, []string{
 			"testdata/config/cartpole.yaml:16: env.train.total_num_envs: 64: want a multiple of 24 (3 rollout workers × pipeline_stage_num 2)",
 		}},
 		{"groups", []string{"algorithm.group_size=16"}, 8, 4, 4, []string{
 			"testdata/config/cartpole.yaml:16: env.train.total_num_envs: 64: want a multiple of 128 (4 env workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
-			"testdata/config/cartpole.yaml:19: env.eval.total_num_envs: 16: want a multiple of 128 (4 env workers × pipeline_stage_num 2 × group_size 16)",
+			"testdata/config/cartpole.yaml:19: env.eval.total_num_envs: 16: want a multiple of 64 (4 env workers × group_size 16)",
 		}},
 		{"batch and micro-batch", []string{"actor.global_batch_size=500"}, 4, 4, 4, []string{
 			"command line: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actors) that divides the samples of an iteration, 8192 (128 steps × 64 environments)",
@@ -257,7 +256,6 @@ func TestValidate(t *testing.T) {
 		{"absurd numbers", []string{"env.train.total_num_envs=9007199254740992", "actor.micro_batch_size=4611686018427387904", "rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
 			"command line: env.train.total_num_envs: 9007199254740992: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
 			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a multiple of 9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
-			"testdata/config/cartpole.yaml:19: env.eval.total_num_envs: 16: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
 		}},
 	} {
 		c, _, err := LoadConfig(cartpole, tc.overrides, false)
@@ -321,6 +319,6 @@ func TestBatchArithmetic(t *testing.T) {
 		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout workers; 256 steps each",
 		"samples: 16384 per iteration (256 steps × 64 environments), 2048 for each of 8 actors",
 		"update: 4 epochs × 32 minibatches of 512 samples (64 on each actor, 64 at a time) = 128 optimiser steps per iteration",
-		"evaluation: 16 environments, 4 on each of 4 env workers in 2 stages of 2, 2 at a time for each of 4 rollout workers; 1000 steps each",
+		"evaluation: 16 environments, 4 on each of 4 env workers, 4 at a time for each of 4 rollout workers; 500 steps each at most",
 	)
 }

@@ -26,7 +26,7 @@ func NewEnvWorker(m *spmd.Member, j *job) (*EnvWorker, error) {
 		return nil, err
 	}
 	if j.cfg.Evaluates() {
-		w.eval, err = newShards(j, j.eval, m.Index(), j.cfg.Env.Eval, env.Eval)
+		w.eval, err = newShards(j, j.eval, m.Index(), j.evalEnv, env.Eval)
 	}
 	return w, err
 }

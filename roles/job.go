@@ -25,8 +25,9 @@ type job struct {
 	cfg                          *Config
 	reg                          Registries
 	place                        *spmd.Placement
-	spec                         env.Spec // of one environment, wrappers and all
-	actors, rollouts, simulators int      // workers of each component
+	spec                         env.Spec   // of one environment, wrappers and all
+	evalEnv                      env.Config // of evaluations
+	actors, rollouts, simulators int        // workers of each component
 	train, eval                  plan
 	epochs, steps                int // rollouts for one update, and steps of each
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
@@ -71,6 +72,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	}
 	j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
 	if cfg.Evaluates() {
+		if j.evalEnv, err = evaluationEnv(cfg, reg); err != nil {
+			return nil, err
+		}
 		j.eval = newPlan(eval.TotalNumEnvs, 1, j.simulators, j.rollouts, 0)
 	}
 	return j, nil
@@ -104,6 +108,16 @@ func probe(reg Registries, cfg env.Config) (env.Spec, error) {
 		return env.Spec{}, err
 	}
 	return vec.Spec(), vec.Close()
+}
+
+// evaluationEnv returns the environments of evaluations, whose episodes end after env.eval.max_steps_per_rollout_epoch steps if not before.
+func evaluationEnv(cfg *Config, reg Registries) (env.Config, error) {
+	e := cfg.Env.Eval
+	spec, err := probe(reg, e)
+	if most := e.MaxStepsPerRolloutEpoch; spec.MaxSteps == 0 || spec.MaxSteps > most {
+		e.MaxEpisodeSteps = most
+	}
+	return e, err
 }
 
 // newPolicy makes the policy with its initial parameters, the same wherever it is called.

@@ -28,9 +28,13 @@ func (c *Config) Validate(actors, rollouts, envs int) error {
 
 // BatchArithmetic says in a few lines what one iteration does with so many workers of each component, which Validate has accepted.
 func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
-	split := func(name string, n, stages, steps, epochs int) string {
-		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers in %d stages of %d, %d at a time for each of %d rollout workers; "+
-			"%d steps each", name, n, n/envs, envs, stages, n/envs/stages, n/stages/rollouts, rollouts, steps*epochs)
+	split := func(name string, n, stages, steps int) string {
+		staged := ""
+		if stages > 1 {
+			staged = fmt.Sprintf(" in %d stages of %d", stages, n/envs/stages)
+		}
+		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout workers; %d steps each",
+			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
 	}
 	var lines []string
 	if c.Trains() {
@@ -39,7 +43,7 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 		perStep := c.Actor.GlobalBatchSize
 		minibatches := samples / perStep
 		lines = append(lines,
-			split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch, t.RolloutEpoch),
+			split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
 			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
 				samples, steps, t.TotalNumEnvs, samples/actors, actors),
 			fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
@@ -47,7 +51,7 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	}
 	if c.Evaluates() {
 		e := &c.Env.Eval
-		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, e.MaxStepsPerRolloutEpoch, e.RolloutEpoch))
+		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, e.MaxStepsPerRolloutEpoch)+" at most")
 	}
 	return lines
 }
@@ -84,8 +88,12 @@ func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
 			}
 		}
 	}
-	rule(envs, stages, e.GroupSize, fmt.Sprintf("%d env workers × pipeline_stage_num %d%s", envs, stages, group))
-	rule(rollouts, stages, 1, fmt.Sprintf("%d rollout workers × pipeline_stage_num %d", rollouts, stages))
+	staged := ""
+	if section == "env.train" {
+		staged = fmt.Sprintf(" × pipeline_stage_num %d", stages)
+	}
+	rule(envs, stages, e.GroupSize, fmt.Sprintf("%d env workers%s%s", envs, staged, group))
+	rule(rollouts, stages, 1, fmt.Sprintf("%d rollout workers%s", rollouts, staged))
 	rule(actors, 1, e.GroupSize, fmt.Sprintf("%d actors%s", actors, group))
 	c.want(len(broken) == 0, section, "total_num_envs", e.TotalNumEnvs, fmt.Sprintf("a multiple of %d (%s)", least, strings.Join(broken, "; ")))
 }
