@@ -1,9 +1,15 @@
 package mpi
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 )
+
+// ErrMismatch is in the error of Open when the launcher cannot start this binary as one job: all its processes get that error.
+var ErrMismatch = errors.New("binary and launcher do not fit")
 
 // Launched returns how many processes a launcher started this one among, and what that launcher is called: "mpirun" (Open MPI), "mpiexec" (MPICH and
 // others that speak PMI), "srun". It reads the environment only. Without a launcher it returns 1 and "".
@@ -22,4 +28,18 @@ func Launched() (n int, launcher string) {
 		}
 	}
 	return 1, ""
+}
+
+// Leads tells, from the environment alone, whether this process is the one to speak for all of the program before there is a world: its
+// lowest rank, or a process without a launcher.
+func Leads() bool {
+	if rank, ok := os.LookupEnv("OMPI_COMM_WORLD_RANK"); ok { // a job of several programs has several first ranks: OMPI_FIRST_RANKS="0 4"
+		return rank == "0" || slices.Contains(strings.Fields(os.Getenv("OMPI_FIRST_RANKS")), rank)
+	}
+	for _, name := range []string{"PMI_RANK", "SLURM_PROCID"} {
+		if rank, ok := os.LookupEnv(name); ok {
+			return rank == "0"
+		}
+	}
+	return true
 }

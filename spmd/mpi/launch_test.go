@@ -1,6 +1,9 @@
 package mpi
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 func TestLaunched(t *testing.T) {
 	for _, c := range []struct {
@@ -23,6 +26,37 @@ func TestLaunched(t *testing.T) {
 			}
 			if n, by := Launched(); n != c.n || by != c.by {
 				t.Errorf("Launched() = %d, %q, want %d, %q", n, by, c.n, c.by)
+			}
+		})
+	}
+}
+
+func TestLeads(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		want bool
+	}{
+		{"alone", nil, true},
+		{"Open MPI, first", map[string]string{"OMPI_COMM_WORLD_RANK": "0", "OMPI_FIRST_RANKS": "0"}, true},
+		{"Open MPI, another", map[string]string{"OMPI_COMM_WORLD_RANK": "1", "OMPI_FIRST_RANKS": "0"}, false},
+		{"Open MPI, first of the second program", map[string]string{"OMPI_COMM_WORLD_RANK": "4", "OMPI_FIRST_RANKS": "0 4"}, true},
+		{"Open MPI, another of the second program", map[string]string{"OMPI_COMM_WORLD_RANK": "5", "OMPI_FIRST_RANKS": "0 4"}, false},
+		{"Hydra, first", map[string]string{"PMI_RANK": "0"}, true},
+		{"Hydra, another", map[string]string{"PMI_RANK": "3"}, false},
+		{"srun, first", map[string]string{"SLURM_PROCID": "0"}, true},
+		{"srun, another", map[string]string{"SLURM_PROCID": "2"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"OMPI_COMM_WORLD_RANK", "OMPI_FIRST_RANKS", "PMI_RANK", "SLURM_PROCID"} {
+				t.Setenv(name, "") // so that it is put back
+				os.Unsetenv(name)
+				if v, ok := c.env[name]; ok {
+					os.Setenv(name, v)
+				}
+			}
+			if got := Leads(); got != c.want {
+				t.Errorf("Leads() = %v", got)
 			}
 		})
 	}

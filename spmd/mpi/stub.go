@@ -15,8 +15,8 @@ const Compiled = false
 // Open returns an error that names the build command: MPI is not in this build.
 func Open(Options) (spmd.Transport, error) {
 	if n, launcher := Launched(); n > 1 {
-		return nil, fmt.Errorf("open mpi: %s started %d processes, but this binary is built without MPI: "+
-			"build it with scripts/build --tags mpi, or start it without %s", launcher, n, launcher)
+		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but this binary is built without MPI: "+
+			"build it with scripts/build --tags mpi, or start it without %s", ErrMismatch, launcher, n, launcher)
 	}
 	return nil, errors.New("open mpi: this binary is built without MPI: build it with scripts/build --tags mpi")
 }
