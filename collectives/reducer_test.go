@@ -44,7 +44,7 @@ func TestGradientDoesNotDependOnBucketsNorOnRanges(t *testing.T) {
 			if n, this := r.Replicas(); n != m.Size() || this != m.Rank() {
 				return fmt.Errorf("replica %d of %d, want %d of %d", this, n, m.Rank(), m.Size())
 			}
-			for _, n := range []int{0, 1, 255, 256, 257, 70_000} {
+			for _, n := range []int{0, 1, 257, 70_000} {
 				for _, b := range backwards(n) { // in the same order on every member
 					if err := checkGradient(m, r, n, b.pass); err != nil {
 						return fmt.Errorf("%d elements in buckets of %d bytes, %s: %w", n, bucket, b.name, err)

@@ -54,14 +54,3 @@ func (p plan) shardOf(r, s int) (lo, hi int) {
 	lo = r*p.perEnv + s*n
 	return lo, lo + n
 }
-
-// of returns the lanes that keep accepts, in order.
-func (p plan) of(keep func(lane) bool) []lane {
-	var ls []lane
-	for _, l := range p.lanes {
-		if keep(l) {
-			ls = append(ls, l)
-		}
-	}
-	return ls
-}

@@ -14,6 +14,7 @@ type recorder struct {
 	pol          policy.Policy
 	work         policy.Work
 	noise        policy.Noise
+	critic       bool          // the policy gives values, as it last did
 	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
 	parts        []part        // each actor's share of the rows
 	space        env.Space     // of actions
@@ -30,7 +31,7 @@ type part struct {
 	action, logProb, value, next, reward tensor.Tensor
 	terminated, truncated                tensor.Tensor
 	mask                                 tensor.Tensor // zero Tensor where every step counts
-	over                                 []bool        // with mask: the episode has ended before this step
+	over                                 []bool        // with mask: the episode has ended before this step, and the environment idles
 }
 
 // newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
@@ -109,6 +110,7 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error
 	for i := range r.noise.Step {
 		r.noise.Step[i]++
 	}
+	r.critic = !act.Value.IsZero()
 	for i := range r.parts {
 		p := &r.parts[i]
 		for j, o := range p.obs {
@@ -116,13 +118,13 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error
 		}
 		record(p.action, t, act.Action, p.lo)
 		record(p.logProb, t, act.LogProb, p.lo)
-		if act.Value.IsZero() {
-			p.value.At(t).Zero()
-		} else {
+		if r.critic {
 			record(p.value, t, act.Value, p.lo)
 			if !fresh {
 				r.completeNext(p, t-1, act.Value)
 			}
+		} else {
+			p.value.At(t).Zero()
 		}
 		if !p.mask.IsZero() {
 			p.markLive(t, fresh)
@@ -149,17 +151,20 @@ func (r *recorder) observe(t int, step *env.Step) error {
 				terminated[j] |= term[c]
 				truncated[j] |= trunc[c]
 			}
-			if truncated[j] != 0 || r.bootstrapAll && terminated[j] != 0 {
+			if (truncated[j] != 0 || r.bootstrapAll && terminated[j] != 0) && !p.over[j] {
 				r.rows = append(r.rows, n)
 			}
 		}
+	}
+	if !r.parts[0].mask.IsZero() { // nothing resets itself, so the last observation still shows
+		return r.valueFinals(t, step.Obs)
 	}
 	return r.valueFinals(t, step.FinalObs)
 }
 
 // valueFinals puts the value of the final observation where an episode was cut off.
 func (r *recorder) valueFinals(t int, final tensor.Dict) error {
-	if len(r.rows) == 0 {
+	if len(r.rows) == 0 || !r.critic {
 		return nil
 	}
 	for f := range r.final.Len() {
@@ -174,9 +179,6 @@ func (r *recorder) valueFinals(t int, final tensor.Dict) error {
 	if err != nil {
 		return fmt.Errorf("value of final observations: %w", err)
 	}
-	if v.IsZero() {
-		return nil
-	}
 	for i, n := range r.rows {
 		for j := range r.parts {
 			if p := &r.parts[j]; n >= p.lo && n < p.hi {
@@ -190,16 +192,17 @@ func (r *recorder) valueFinals(t int, final tensor.Dict) error {
 // finish values the observations after step t, the last of an epoch. With cut, episodes that go on are truncated there: the next
 // epoch begins with new ones.
 func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
-	v, err := r.pol.Value(r.work, obs)
-	if err != nil {
-		return err
+	if r.critic {
+		v, err := r.pol.Value(r.work, obs)
+		if err != nil {
+			return fmt.Errorf("value of the last observations: %w", err)
+		}
+		for i := range r.parts {
+			r.completeNext(&r.parts[i], t, v)
+		}
 	}
 	for i := range r.parts {
-		p := &r.parts[i]
-		if !v.IsZero() {
-			r.completeNext(p, t, v)
-		}
-		if cut {
+		if p := &r.parts[i]; cut {
 			terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
 			for j := range truncated {
 				truncated[j] |= 1 &^ terminated[j]
