@@ -2,12 +2,27 @@
 //
 // A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The workers of a component form a group:
 //
-//	err := spmd.Run(ctx, opts, func(ctx context.Context, w *spmd.World) error {
-//		place, err := spmd.Place(cluster, w.Nodes())                       // component_placement → ranks per component
-//		actor, err := spmd.Launch(w, place.Group("actor"), newActor)       // collective: every rank, in the same order
+//	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
+//		place, err := spmd.Place(cluster, w.Nodes())                         // component_placement → ranks per component
+//		actor, err := spmd.Launch(w, place.Group("actor"), newActor)         // collective: every rank, in the same order
 //		res, err := spmd.Call(actor, ctx, "train", (*Actor).Train).Wait(ctx) // works on the group's ranks, done at once elsewhere
 //	})
 //
-// A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. Workers exchange
-// data through Channels, and through Comms made for the group. The first error anywhere ends the job on every rank.
+// A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The first error anywhere
+// (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank, in one line that says where it was.
+//
+// Workers exchange data in three ways, none of which allocates per message where it matters:
+//
+//   - Communicators (Member.Comm, World.NewComm): tagged messages between numbered members, and what package collectives builds on them.
+//   - Channels: bounded queues from the members of one group to those of another. An item is a set of tensors in one slab, which is
+//     filled where it is taken (Sender.Take, Put) and read where it arrives (Receiver.Get, Release):
+//
+//     obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
+//     s, err := obs.Sender(member, spmd.Key{To: 3, Name: "stage 0"})
+//     it, err := s.Take(ctx, layout) // waits until the key has room
+//     err = s.Put(ctx, it)
+//
+//   - Letters (Member.SendTo, RecvFrom): named tensors to a member of a group, for what is rare.
+//
+// What carries all this is a Transport: spmd/mpi's processes or spmd/local's goroutines. Package spmdtest says what it must promise.
 package spmd

@@ -15,7 +15,7 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // and gives it back
 //
-// Taking an item makes room for the next, so a consumer may hold many. It belongs to one goroutine at a time, with the member's other handles.
+// With the next call the item taken before makes room for another, released or not: a consumer may hold many. It belongs to one goroutine at a time, with the member's other handles.
 type Receiver struct {
 	c     *Channel
 	key   Key
@@ -157,7 +157,8 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// An own end is that of the one consumer of a key, who owns the inbox.
+// An own end is that of the one consumer of a key, who owns the inbox. It pays the credit of an item with the call after, so that it costs no time
+// between the item's arrival and the answer to it; the producer's other credits last until then.
 type own struct {
 	box   *inbox
 	queue *queue
@@ -167,6 +168,9 @@ func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	b, q := o.box, o.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if err := b.pay(q); err != nil {
+		return nil, err
+	}
 	if q.polled > q.maxsize+len(q.sources) { // messages get their turn though items are there
 		if err := b.poll(q); err != nil {
 			return nil, err
@@ -192,8 +196,7 @@ func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	if limit >= 0 && q.peek().item.Weight > limit {
 		return nil, errHeavy
 	}
-	sl := q.pop()
-	return sl, b.pay(q)
+	return q.pop(), nil
 }
 
 func (o *own) release(sl *slab) {
@@ -205,6 +208,9 @@ func (o *own) release(sl *slab) {
 func (o *own) state(context.Context) (int, Item, error) {
 	o.box.mu.Lock()
 	defer o.box.mu.Unlock()
+	if err := o.box.pay(o.queue); err != nil {
+		return 0, Item{}, err
+	}
 	if err := o.box.poll(o.queue); err != nil {
 		return 0, Item{}, err
 	}

@@ -425,9 +425,9 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				return err
 			}
 			key := spmd.Key{To: to, Name: "k"}
-			// The two take turns: back carries the word from consumer to producer.
-			err = spmdBoth(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, turn func() error) error {
-				if err := turn(); err != nil { // the consumer has seen the key empty
+			// The two take turns: the producer starts at the consumer's word.
+			err = both(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
+				if _, _, err := get(ctx, word); err != nil { // the consumer has seen the key empty
 					return err
 				}
 				for i := range 2 {
@@ -445,7 +445,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				third.Dict.Must("n").I64()[0] = 2
 				third.Lo, third.Hi, third.Version = 2, 3, -2
 				return snd.Put(ctx, third)
-			}, func(ctx context.Context, rcv *spmd.Receiver, turn func() error) error {
+			}, func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
 				empty, err := rcv.Empty(ctx)
 				if err != nil || !empty {
 					return fmt.Errorf("at first: empty %v, %v", empty, err)
@@ -459,7 +459,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				if _, err := rcv.Peek(ctx); !errors.Is(err, spmd.ErrEmpty) {
 					return fmt.Errorf("a peek at nothing: %v", err)
 				}
-				if err := turn(); err != nil {
+				if err := put(ctx, word, 0, 0); err != nil {
 					return err
 				}
 				for n := 0; n < 3; runtime.Gosched() { // until all have arrived
@@ -491,37 +491,30 @@ func lengths(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// spmdBoth plays one producer and one consumer; turn lets the consumer tell the producer to go on, once.
-func spmdBoth(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, func() error) error,
-	consume func(context.Context, *spmd.Receiver, func() error) error, key spmd.Key) error {
-	word := spmd.Key{Name: "go"}
-	members := func(g *spmd.Group[*spmd.Member]) *spmd.Member {
-		if here := g.Here(); len(here) > 0 {
-			return here[0]
-		}
-		return nil
-	}
-	talker, listener := members(back.from), members(back.to)
+// both plays one producer and one consumer, with back for what the consumer has to say to the producer.
+func both(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
+	consume func(context.Context, *spmd.Receiver, *spmd.Sender) error, key spmd.Key) error {
+	reply := spmd.Key{Name: "reply"}
 	return sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 		snd, err := sc.ch.Sender(m, key)
 		if err != nil {
 			return err
 		}
-		rcv, err := back.ch.Receiver(listener, word)
+		rcv, err := back.ch.Receiver(back.to.Here()[0], reply)
 		if err != nil {
 			return err
 		}
-		return produce(ctx, snd, func() error { _, _, err := get(ctx, rcv); return err })
+		return produce(ctx, snd, rcv)
 	}, func(ctx context.Context, m *spmd.Member) error {
 		rcv, err := sc.ch.Receiver(m, key)
 		if err != nil {
 			return err
 		}
-		snd, err := back.ch.Sender(talker, word)
+		snd, err := back.ch.Sender(back.from.Here()[0], reply)
 		if err != nil {
 			return err
 		}
-		return consume(ctx, rcv, func() error { return put(ctx, snd, 0, 0) })
+		return consume(ctx, rcv, snd)
 	})
 }
 
@@ -653,8 +646,8 @@ func stalled(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		return spmdBoth(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, turn func() error) error {
-			if err := turn(); err != nil {
+		return both(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
+			if _, _, err := get(ctx, word); err != nil {
 				return err
 			}
 			for sent := range 40 {
@@ -668,8 +661,8 @@ func stalled(ctx context.Context, w *spmd.World) error {
 				}
 			}
 			return nil
-		}, func(ctx context.Context, rcv *spmd.Receiver, turn func() error) error {
-			if err := turn(); err != nil {
+		}, func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
+			if err := put(ctx, word, 0, 0); err != nil {
 				return err
 			}
 			for n := 0; n < maxSize+1; runtime.Gosched() { // the producer fills what there is, and stops
@@ -782,7 +775,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 				return err
 			}
 			key := spmd.Key{To: to, Name: "k"}
-			const items = 2000 // of each producer; the first half warms up
+			const items = 1000 // of each producer; the first half warms up
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < items && err == nil; i++ {

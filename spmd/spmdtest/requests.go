@@ -295,7 +295,7 @@ func noAllocation(ctx context.Context, w *spmd.World) error {
 		}
 		return c.Wait(ctx, reqs)
 	}
-	const rounds = 500
+	const rounds = 300
 	var before, after runtime.MemStats
 	for _, n := range []int{100, 20_000} {
 		for i := range 2 * rounds {
