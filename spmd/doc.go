@@ -11,18 +11,21 @@
 // A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The first error anywhere
 // (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank, in one line that says where it was.
 //
-// Workers exchange data in three ways, none of which allocates per message where it matters:
+// Workers exchange data by communicators (Member.Comm, World.NewComm): tagged messages between numbered members, on which package
+// collectives builds; by letters (Member.SendTo, RecvFrom), for what is rare; and by channels: bounded queues from the members of one group
+// to those of another. An item is a set of tensors in one slab of memory, filled where it is taken and read where it arrives:
 //
-//   - Communicators (Member.Comm, World.NewComm): tagged messages between numbered members, and what package collectives builds on them.
-//   - Channels: bounded queues from the members of one group to those of another. An item is a set of tensors in one slab, which is
-//     filled where it is taken (Sender.Take, Put) and read where it arrives (Receiver.Get, Release):
+//	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
 //
-//     obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
-//     s, err := obs.Sender(member, spmd.Key{To: 3, Name: "stage 0"})
-//     it, err := s.Take(ctx, layout) // waits until the key has room
-//     err = s.Put(ctx, it)
+//	s, err := obs.Sender(member, spmd.Key{To: 3, Name: "stage 0"}) // once
+//	it, err := s.Take(ctx, layout)                                 // waits until the key has room
+//	err = s.Put(ctx, it)
 //
-//   - Letters (Member.SendTo, RecvFrom): named tensors to a member of a group, for what is rare.
+//	r, err := obs.Receiver(member, spmd.Key{To: 3, Name: "stage 0"}) // on member 3 of rollout
+//	it, err := r.Get(ctx)
+//	r.Release(it)
+//
+// Messages, items and waiting for them allocate nothing. Which memory belongs to whom, and when, each type says.
 //
 // What carries all this is a Transport: spmd/mpi's processes or spmd/local's goroutines. Package spmdtest says what it must promise.
 package spmd
