@@ -51,7 +51,8 @@ func run(stage, allowed, counts string, command []string) (ok bool, err error) {
 	if err := r.follow(command); err != nil {
 		return false, err
 	}
-	fmt.Printf("%-44s %5d packages, %d passed, %d failed, %d skipped, %.1fs\n", stage, r.packages, r.passed, r.failed, r.skipped, time.Since(start).Seconds())
+	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs (longest: %.1fs %s)\n", stage, r.packages, r.passed, r.failed, r.skipped,
+		time.Since(start).Seconds(), r.slowest.seconds, r.slowest.pkg)
 	if counts != "" {
 		f, err := os.OpenFile(counts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 		if err != nil {

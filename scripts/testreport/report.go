@@ -17,7 +17,8 @@ type event struct {
 	ImportPath  string // of what was built, in build-output
 	Test        string
 	Output      string
-	FailedBuild string // the ImportPath because of which a package failed
+	FailedBuild string  // the ImportPath because of which a package failed
+	Elapsed     float64 // seconds, of what ended
 }
 
 // A report gathers the events of one run of go test.
@@ -26,6 +27,11 @@ type report struct {
 	allowed []*regexp.Regexp
 
 	packages, passed, failed, skipped int
+
+	slowest struct {
+		pkg     string
+		seconds float64
+	}
 
 	running map[string]map[string]*test // by package and test, "" for the package itself; until the package ends
 	builds  map[string]string           // what the builder wrote, by ImportPath
@@ -58,6 +64,9 @@ func (r *report) add(e event) {
 	case "pass", "fail", "skip":
 		t.result = e.Action
 		if e.Test == "" {
+			if e.Elapsed > r.slowest.seconds {
+				r.slowest.pkg, r.slowest.seconds = strings.TrimPrefix(e.Package, module), e.Elapsed
+			}
 			t.output.WriteString(r.builds[e.FailedBuild])
 			delete(r.builds, e.FailedBuild)
 			r.end(e.Package)
