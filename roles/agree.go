@@ -50,10 +50,11 @@ func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
 	if a.votes, err = alloc(n); err != nil {
 		return nil, err
 	}
-	a.votes = a.votes[:n]
-	a.down, err = alloc(decisionSize)
-	a.down = a.down[:decisionSize]
-	return a, err
+	if a.down, err = alloc(decisionSize); err != nil {
+		return nil, err
+	}
+	a.votes, a.down = a.votes[:n], a.down[:decisionSize]
+	return a, nil
 }
 
 // begin gives this rank's vote and its report, which belongs to the agreement until end returns.

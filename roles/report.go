@@ -29,9 +29,10 @@ func (r *report) append(b []byte) []byte {
 
 // parse decodes what append wrote, into r, whose slices it uses again.
 func (r *report) parse(b []byte) (err error) {
+	size := len(b)
 	defer func() {
 		if recover() != nil { // an index beyond b
-			err = fmt.Errorf("report of %d bytes is damaged", len(b))
+			err = fmt.Errorf("report of %d bytes is cut off", size)
 		}
 	}()
 	next := func() uint64 {
@@ -56,6 +57,9 @@ func (r *report) parse(b []byte) (err error) {
 		b = b[n:]
 	}
 	r.values = floats(r.values)
+	if len(b) > 0 {
+		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
+	}
 	return nil
 }
 
