@@ -42,14 +42,13 @@ const (
 	_ = uint(C.sizeof_rl_request - unsafe.Sizeof(spmd.Request{}))
 )
 
-// A comm is one member's end of a communicator. The members of one process share an MPI rank: who sends to whom there is part of the tag.
+// A comm is one member's end of a communicator.
 type comm struct {
 	t     *transport
 	end   *C.rl_end
 	label string
 	me    int
-	seats []seat // of all members
-	width int    // the most members of one process
+	layout
 
 	pinned []pinned // requests under way whose memory is Go's
 	spare  []*runtime.Pinner
@@ -106,8 +105,8 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag tells apart the members of a process: tag is below spmd.MaxTag, above it stand sender and receiver.
-func (c *comm) wireTag(from, to, tag int) int { return (from*c.width+to)*spmd.MaxTag + tag }
+// wireTag tells apart communicators, and the members on a rank: each pair of these has a block of tags.
+func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
 // refuse says what is wrong with a post.
 func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
@@ -268,7 +267,7 @@ func (c *comm) failed(r C.int, f *C.rl_fault) error {
 
 // requestText names the request in f.
 func (c *comm) requestText(f *C.rl_fault) string {
-	locals, tag := int(f.tag)/spmd.MaxTag, int(f.tag)%spmd.MaxTag
+	locals, tag := int(f.tag)/spmd.MaxTag-c.block, int(f.tag)%spmd.MaxTag
 	local := locals / c.width
 	if f.sending != 0 {
 		local = locals % c.width

@@ -12,7 +12,7 @@
 //   - request.c posts sends and receives without blocking and waits for them in one function, which spins, then yields, then sleeps, and comes back to
 //     Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and exchanges heartbeats with the neighbouring ranks.
-//   - world.c finds the processes that run this program, their nodes, and makes communicators of some of them.
+//   - world.c finds the processes that run this program, and their nodes.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program form the world. Splitting it off is one
 // MPI_Comm_split of MPI_COMM_WORLD, in which a foreign program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.

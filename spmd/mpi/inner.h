@@ -11,9 +11,13 @@
 
 #include "shim.h"
 
+enum { MAX_PLANES = 16 };
+
 struct rl_world {
 	MPI_Comm world;   // the processes that run this program
 	MPI_Comm beats;   // the same, for heartbeats alone
+	MPI_Comm plane[MAX_PLANES]; // the same, for messages
+	int planes;
 	int rank, size;
 	int64_t beat_ns, stall_ns;
 	int overruns; // this MPI writes behind a buffer that is too short: see request.c
@@ -29,13 +33,6 @@ struct rl_world {
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
-};
-
-struct rl_group {
-	rl_world *w;
-	MPI_Comm comm;
-	_Atomic int ends;
-	int owned; // comm is freed with the group
 };
 
 // A slot is one request under way.
@@ -60,7 +57,8 @@ enum { CHUNK = 64, CHUNKS = 1024 };
 // The requests of an end belong to the thread that uses it. The progress thread looks at them too, so both take `busy`: the owner for an instant, as it never
 // waits while it has it, and the progress thread only when it is free.
 struct rl_end {
-	rl_group *group;
+	rl_world *w;
+	MPI_Comm comm;
 	rl_end *next, **at; // among the world's ends
 	_Atomic int busy;
 	_Atomic int sends, unmatched; // how many

@@ -194,11 +194,27 @@ func (r rig) ok(t *testing.T, j job) string {
 	return out
 }
 
-var sizes = []int{1, 2, 3, 4, 5, 8}
+// sizes are the worlds to test; fewer in a short run.
+func sizes() []int {
+	if testing.Short() {
+		return []int{1, 3}
+	}
+	return []int{1, 2, 3, 4, 5, 8}
+}
+
+func TestConformance(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		for _, np := range sizes() {
+			if out := r.ok(t, job{np: np, args: []string{"cases"}}); !regexp.MustCompile(`(?m)^[1-9]\d* cases$`).MatchString(out) {
+				t.Errorf("%d ranks: no cases were run\n%s", np, out)
+			}
+		}
+	})
+}
 
 func TestMessages(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		for _, np := range sizes {
+		for _, np := range sizes() {
 			r.ok(t, job{np: np, args: []string{"messages"}})
 		}
 		// Over TCP the libraries move data in other ways.

@@ -16,12 +16,11 @@
 // How a wait goes on: spin, then give the core away, then sleep, each time for 1/64 of the time waited so far: that is how much too late the end may be seen.
 enum { SPIN_NS = 20 * 1000, YIELD_NS = 1000 * 1000, SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
-rl_end *rl_end_open(rl_group *g) {
+rl_end *rl_end_open(rl_world *w, int plane) {
 	rl_end *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
-	e->group = g;
-	atomic_fetch_add(&g->ends, 1);
-	rl_world *w = g->w;
+	e->w = w;
+	e->comm = w->plane[plane];
 	pthread_mutex_lock(&w->lock);
 	e->next = w->ends;
 	e->at = &w->ends;
@@ -100,13 +99,13 @@ static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, in
 }
 
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag) {
-	rl_world *w = e->group->w;
+	rl_world *w = e->w;
 	hold(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
 	if (s) {
 		fill(s, 1, buf, n, to, tag);
-		int over = 0, rc = MPI_Isend((const void *)buf, (int)n, MPI_BYTE, to, tag, e->group->comm, &s->req);
+		int over = 0, rc = MPI_Isend((const void *)buf, (int)n, MPI_BYTE, to, tag, e->comm, &s->req);
 		// A small message has left by now, as a rule; asking also pushes a large one on its way.
 		if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, MPI_STATUS_IGNORE);
 		if (rc != MPI_SUCCESS || over) {
@@ -181,7 +180,7 @@ static int match(rl_end *e, rl_slot *h) {
 	int there = 0, n = 0;
 	MPI_Message message;
 	MPI_Status st;
-	int rc = MPI_Improbe(h->peer, h->tag, e->group->comm, &there, &message, &st);
+	int rc = MPI_Improbe(h->peer, h->tag, e->comm, &there, &message, &st);
 	if (rc == MPI_SUCCESS && !there) return 0;
 	line_leave(e, h);
 	h->state = UNDERWAY;
@@ -198,7 +197,7 @@ static int match(rl_end *e, rl_slot *h) {
 }
 
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag) {
-	rl_world *w = e->group->w;
+	rl_world *w = e->w;
 	hold(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
@@ -207,7 +206,7 @@ uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag) {
 		int rc = MPI_SUCCESS;
 		if (w->overruns)
 			line_join(e, s);
-		else if ((rc = MPI_Irecv((void *)buf, (int)n, MPI_BYTE, from, tag, e->group->comm, &s->req)) == MPI_SUCCESS)
+		else if ((rc = MPI_Irecv((void *)buf, (int)n, MPI_BYTE, from, tag, e->comm, &s->req)) == MPI_SUCCESS)
 			s->state = UNDERWAY;
 		if (rc != MPI_SUCCESS) {
 			handle = RL_BAD | (uint32_t)rc;
@@ -233,7 +232,7 @@ static void ended(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	s->scratch = NULL;
 	s->state = DONE;
 	if (s->sending) atomic_fetch_sub(&e->sends, 1);
-	atomic_fetch_sub(s->sending ? &e->group->w->sends : &e->group->w->receives, 1);
+	atomic_fetch_sub(s->sending ? &e->w->sends : &e->w->receives, 1);
 }
 
 // test looks once whether a request is done.
@@ -322,7 +321,7 @@ static int look_at(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_f
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *fault) {
 	int first = 0, r = look_at(e, reqs, n, any, &first, fault);
 	if (r != RL_PENDING) return r;
-	rl_world *w = e->group->w;
+	rl_world *w = e->w;
 	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
 	atomic_fetch_add(&w->waiters, 1);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
@@ -380,7 +379,7 @@ int rl_end_next(rl_end *e, int from, rl_fault *out) {
 }
 
 void rl_end_close(rl_end *e) {
-	rl_world *w = e->group->w;
+	rl_world *w = e->w;
 	pthread_mutex_lock(&w->lock); // from here on the progress thread does not see the end
 	*e->at = e->next;
 	if (e->next) e->next->at = e->at;
@@ -393,9 +392,7 @@ void rl_end_close(rl_end *e) {
 		atomic_fetch_sub(s->sending ? &w->sends : &w->receives, 1);
 	}
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
-	rl_group *g = e->group;
 	free(e);
-	if (atomic_fetch_sub(&g->ends, 1) == 1) rl_group_close(g);
 }
 
 void rl_sleep(int64_t ns) {

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 typedef struct rl_world rl_world; // this process's place among the processes of the program, and its progress thread
-typedef struct rl_group rl_group; // a communicator
 typedef struct rl_end rl_end;     // one member's end of a communicator, with the requests it has under way
 
 typedef struct { // spmd.Request, field by field
@@ -18,7 +17,7 @@ typedef struct {
 	const char *call; // the MPI function that failed; NULL for a request that ended in an error
 	int code;         // MPI's error code
 	int sending;      // 1: a send, 0: a receive
-	int peer;         // rank in the communicator
+	int peer;         // rank in the world
 	int tag;          // as MPI saw it
 	int64_t bytes;
 } rl_fault;
@@ -26,7 +25,8 @@ typedef struct {
 typedef struct {
 	int rank, size;
 	int granted;           // thread level
-	int max_tag;           // MPI_TAG_UB
+	int tags;              // how many there are in a plane
+	int planes;            // see rl_end_open
 	char before[320];      // "rank R (host H, pid P)" of the rank whose heartbeat this one hears
 	const char *level;     // granted, in words
 } rl_place;
@@ -49,18 +49,15 @@ int rl_signals_restore(void *saved);
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault);
 // rl_world_watch returns when the progress thread ends: 0 after rl_world_leave, 1 when the rank before this one fell silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
-// rl_world_meet waits, asleep, until every process has called it.
+// rl_world_meet waits, asleep, until every process has called it, and receives what nobody did, so that MPI can end in peace.
 int rl_world_meet(rl_world *w, rl_fault *fault);
 // rl_world_leave tells the progress thread to say goodbye to the neighbours and end; rl_world_free may follow once rl_world_watch has returned.
 void rl_world_leave(rl_world *w);
 void rl_world_free(rl_world *w);
 
-// A group of world ranks; collective over them alone. tag tells apart groups made at the same time. w's own communicator for ranks == NULL.
-int rl_group_open(rl_world *w, const int *ranks, int n, int tag, rl_group **out, rl_fault *fault);
-void rl_group_close(rl_group *g);
-
-// An end serves one thread at a time. rl_end_close gives up what is still under way.
-rl_end *rl_end_open(rl_group *g);
+// An end serves one thread at a time. Its messages travel in a plane, a duplicate of the world's communicator: who shares it is told apart by tags alone.
+// rl_end_close gives up what is still under way.
+rl_end *rl_end_open(rl_world *w, int plane);
 void rl_end_close(rl_end *e);
 // rl_end_next describes the first request at or after slot `from` that nobody has waited for, and returns the slot after it; -1: there is none.
 int rl_end_next(rl_end *e, int from, rl_fault *out);

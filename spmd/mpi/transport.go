@@ -25,6 +25,7 @@ import (
 	"unsafe"
 
 	gompi "github.com/sbromberger/gompi"
+	"golang.org/x/sys/unix"
 
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -36,7 +37,8 @@ type transport struct {
 	world    *C.rl_world
 	rank     int
 	size     int
-	maxTag   int
+	blocks   int // of spmd.MaxTag tags, in one plane
+	planes   int
 	nodes    []int
 	about    spmd.Description
 	stall    time.Duration
@@ -45,6 +47,7 @@ type transport struct {
 	watched  chan struct{} // closed when the progress thread has ended
 	abort    sync.Once
 	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
+	next     uint64     // the first block that no communicator of this process has
 	control  *comm      // of all ranks, for what NewComm agrees on
 	greeting []byte
 	mu       sync.Mutex // open, lost
@@ -74,8 +77,8 @@ func Open(opts Options) (spmd.Transport, error) {
 	launched, launcher := Launched()
 	if launched > 1 && gompi.WorldSize() == 1 {
 		gompi.Stop()
-		return nil, fmt.Errorf("open mpi: %s started %d processes, but each sees a world of one: this binary is built for %s, so "+
-			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi mpich)", launcher, launched, library())
+		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is built for %s, so "+
+			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi mpich)", ErrMismatch, launcher, launched, library())
 	}
 	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}), open: make(map[*comm]struct{})}
 
@@ -90,26 +93,27 @@ func Open(opts Options) (spmd.Transport, error) {
 	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest, &fault); rc != 0 {
 		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
 	}
-	t.rank, t.size, t.maxTag = int(place.rank), int(place.size), int(place.max_tag)
+	t.rank, t.size = int(place.rank), int(place.size)
+	t.blocks, t.planes = int(place.tags)/spmd.MaxTag, int(place.planes)
 	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
 	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(), Threads: C.GoString(place.level)}
 
 	go t.watch(C.GoString(&place.before[0]))
-	var group *C.rl_group
-	if rc := C.rl_group_open(t.world, nil, 0, 0, &group, &fault); rc != 0 {
-		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
-	}
-	everyone := make([]seat, t.size)
+	everyone := make([]int, t.size)
 	for r := range everyone {
-		everyone[r].rank = r
+		everyone[r] = r
 	}
-	var err error
-	if t.control, err = t.newEnd(group, everyone, 1, t.rank, "control"); err != nil {
+	l, err := layOut(everyone, t.size)
+	if err != nil {
 		return nil, fmt.Errorf("open mpi: %w", err)
 	}
-	t.greeting, err = t.Alloc(16)
+	t.next = 1
+	if t.control, err = t.newEnd(l, t.rank, "control"); err != nil {
+		return nil, fmt.Errorf("open mpi: %w", err)
+	}
+	t.greeting, err = t.Alloc(64)
 	return t, err
 }
 
@@ -186,7 +190,8 @@ func (t *transport) Describe() spmd.Description { return t.about }
 
 func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 
-// NewComm makes a communicator; see spmd.Transport.
+// NewComm makes a communicator; see spmd.Transport. It is no communicator of MPI, whose making blocks (82 ms each, where 8 ranks of MPICH share two cores)
+// and whose number is limited (2048 in MPICH): it is a block of tags that no other communicator of these processes has, ever.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	ends, err := t.newComm(ranks, label)
 	if err != nil {
@@ -198,37 +203,33 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	t.making.Lock()
 	defer t.making.Unlock()
-	seats, processes, width, err := seatAll(ranks, t.size)
+	l, err := layOut(ranks, t.size)
 	if err != nil {
 		return nil, err
 	}
-	if most := t.maxTag / spmd.MaxTag; width*width > most {
-		return nil, fmt.Errorf("%d members on one rank: this MPI has room for %d different tags, too few to tell them apart", width, t.maxTag)
-	}
-	here := slices.Index(processes, t.rank)
+	here := slices.Index(l.processes, t.rank)
 	if here < 0 {
-		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, processes)
+		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
 	}
-	h := fnv.New64a()
-	fmt.Fprint(h, label, ranks)
-	if err := t.meet(processes, here, h.Sum64()); err != nil {
+	first, err := t.agree(l.processes, here, label, ranks)
+	if err != nil {
 		return nil, err
 	}
-	list := make([]C.int, len(processes))
-	for i, r := range processes {
-		list[i] = C.int(r)
+	blocks, perPlane := uint64(l.width*l.width), uint64(t.blocks)
+	if first%perPlane+blocks > perPlane { // a block lies in one plane
+		first += perPlane - first%perPlane
 	}
-	var group *C.rl_group
-	var fault C.rl_fault
-	if rc := C.rl_group_open(t.world, &list[0], C.int(len(list)), C.int(h.Sum64()%(1<<15)), &group, &fault); rc != 0 {
-		return nil, callError(&fault)
+	l.plane, l.block = int(first/perPlane), int(first%perPlane)
+	if l.plane >= t.planes || blocks > perPlane {
+		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members on a rank counts as k²", t.planes, t.blocks)
 	}
+	t.next = first + blocks
 	var ends []spmd.Comm
-	for m, s := range seats {
-		if s.rank != here {
+	for m, r := range ranks {
+		if r != t.rank {
 			continue
 		}
-		end, err := t.newEnd(group, seats, width, m, label)
+		end, err := t.newEnd(l, m, label)
 		if err != nil {
 			return nil, err
 		}
@@ -240,77 +241,101 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// A seat is where a member sits: its rank in the MPI communicator, and which of the members of that process it is.
-type seat struct{ rank, local int }
-
-// seatAll seats members on world ranks, and lists the processes concerned; width is the most members on one of them.
-func seatAll(ranks []int, size int) (seats []seat, processes []int, width int, err error) {
-	if len(ranks) == 0 {
-		return nil, nil, 0, errors.New("no members")
-	}
-	at := make(map[int]int)
-	var count []int
-	for m, r := range ranks {
-		if r < 0 || r >= size {
-			return nil, nil, 0, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
-		}
-		i, ok := at[r]
-		if !ok {
-			i = len(processes)
-			at[r] = i
-			processes = append(processes, r)
-			count = append(count, 0)
-		}
-		seats = append(seats, seat{i, count[i]})
-		count[i]++
-		width = max(width, count[i])
-	}
-	return seats, processes, width, nil
-}
-
-// meet waits, asleep, until all processes have come to the same call, and finds out if one makes another: making the communicator blocks inside MPI, and
-// should do so briefly. A dissemination barrier: in round k process i hears from i-2^k.
-func (t *transport) meet(processes []int, here int, what uint64) error {
-	mine, theirs := t.greeting[:8], t.greeting[8:16]
-	binary.NativeEndian.PutUint64(mine, what)
-	n := len(processes)
+// agree finds the first block of tags that all processes have free: the largest of what each says, which goes round as in a dissemination barrier (in round k
+// process i hears from i-2^k). It also finds out if one makes another communicator than the others.
+func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
+	const words = 16
+	mine, theirs := t.greeting[:words], t.greeting[words:2*words]
+	h := fnv.New64a()
+	fmt.Fprint(h, label, ranks)
+	what, first, n := h.Sum64(), t.next, len(processes)
 	for d := 1; d < n; d *= 2 {
+		binary.NativeEndian.PutUint64(mine, what)
+		binary.NativeEndian.PutUint64(mine[8:], first)
 		from := processes[(here-d+n)%n]
 		in, err := t.control.Irecv(theirs, from, 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		out, err := t.control.Isend(mine, processes[(here+d)%n], 0)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if err := t.control.Wait(context.Background(), []spmd.Request{in, out}); err != nil {
-			return err
+			return 0, err
 		}
 		if binary.NativeEndian.Uint64(theirs) != what {
-			return fmt.Errorf("rank %d makes another communicator at this point (another label or other members)", from)
+			return 0, fmt.Errorf("rank %d makes another communicator at this point (another label or other members)", from)
 		}
+		first = max(first, binary.NativeEndian.Uint64(theirs[8:]))
 	}
-	return nil
+	return first, nil
 }
 
-// newEnd opens member me's end of a group.
-func (t *transport) newEnd(group *C.rl_group, seats []seat, width, me int, label string) (*comm, error) {
-	end := C.rl_end_open(group)
+// A layout says how the members of a communicator are told apart in MPI's terms.
+type layout struct {
+	seats        []seat // of the members
+	processes    []int  // the ranks that have members
+	width        int    // the most members on one rank
+	plane, block int    // where its tags are
+}
+
+// A seat is where a member sits: its rank, and which of the members on that rank it is.
+type seat struct{ rank, local int }
+
+// layOut seats members on ranks.
+func layOut(ranks []int, size int) (l layout, err error) {
+	if len(ranks) == 0 {
+		return l, errors.New("no members")
+	}
+	count := make(map[int]int)
+	for m, r := range ranks {
+		if r < 0 || r >= size {
+			return l, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
+		}
+		if count[r] == 0 {
+			l.processes = append(l.processes, r)
+		}
+		l.seats = append(l.seats, seat{r, count[r]})
+		count[r]++
+		l.width = max(l.width, count[r])
+	}
+	return l, nil
+}
+
+// newEnd opens member me's end of a communicator.
+func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
+	end := C.rl_end_open(t.world, C.int(l.plane))
 	if end == nil {
 		return nil, errors.New("out of memory")
 	}
-	return &comm{t: t, end: end, seats: seats, width: width, me: me, label: label}, nil
+	return &comm{t: t, end: end, layout: l, me: me, label: label}, nil
 }
 
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {
 	t.abort.Do(func() {
 		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // where even MPI_Abort hangs
+		awaitReader(os.Stdout)
+		awaitReader(os.Stderr)
 		gompi.NewCommunicator(nil).Abort(code)
 		os.Exit(code)
 	})
 	select {}
+}
+
+// awaitReader waits, not for long, until the launcher has read what this process wrote: MPICH's ends a job without a look at what is left in its pipes, and
+// the line that says why the job ended would be lost.
+func awaitReader(f *os.File) {
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return
+	}
+	for range 1000 {
+		if unread, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCINQ); err != nil || unread == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Close leaves the world in order: it waits for all ranks, then stops MPI. Communicators that are still open are closed, and what they say is returned.

@@ -13,11 +13,6 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// cases runs the conformance cases on a world of MPI ranks.
-func cases(ctx context.Context, t spmd.Transport, _ []string) error {
-	return nil
-}
-
 // fail lets rank 1 fail in the way that args[0] names, while the others wait for a message of it.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	opts := spmd.Options{ExitCode: func(error) int { return 77 }}

@@ -68,6 +68,7 @@ var programs = map[string]program{
 	"allocs":   closing(allocs),
 	"idle":     closing(idle),
 	"pingpong": closing(pingpong),
+	"comms":    closing(comms),
 	"fail":     fail,
 	"resume":   closing(resume),
 }

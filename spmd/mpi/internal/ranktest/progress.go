@@ -209,6 +209,25 @@ func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
+// comms prints what making a communicator of everyone costs.
+func comms(_ context.Context, t spmd.Transport, _ []string) error {
+	const n = 20
+	start := time.Now()
+	for range n {
+		ends, err := everyone(t, 1, "one of many")
+		if err != nil {
+			return err
+		}
+		if err := ends[0].Close(); err != nil {
+			return err
+		}
+	}
+	if t.Rank() == 0 {
+		fmt.Printf("a communicator of %d ranks: %v\n", t.Size(), (time.Since(start) / n).Round(time.Microsecond))
+	}
+	return nil
+}
+
 // signals shows that Go's handlers are in place after MPI has started: a nil pointer is a panic that can be recovered, USR1 and USR2 come through a
 // channel, while the process computes and calls MPI.
 func signals(ctx context.Context, t spmd.Transport, _ []string) error {
