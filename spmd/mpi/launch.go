@@ -33,11 +33,11 @@ func Launched() (n int, launcher string) {
 // Leads tells, from the environment alone, whether this process is the one to speak for all of the program before there is a world: its
 // lowest rank, or a process without a launcher.
 func Leads() bool {
-	if rank, ok := os.LookupEnv("OMPI_COMM_WORLD_RANK"); ok { // a job of several programs has several first ranks: OMPI_FIRST_RANKS="0 4"
+	if rank := os.Getenv("OMPI_COMM_WORLD_RANK"); rank != "" { // a job of several programs has several first ranks: OMPI_FIRST_RANKS="0 4"
 		return rank == "0" || slices.Contains(strings.Fields(os.Getenv("OMPI_FIRST_RANKS")), rank)
 	}
 	for _, name := range []string{"PMI_RANK", "SLURM_PROCID"} {
-		if rank, ok := os.LookupEnv(name); ok {
+		if rank := os.Getenv(name); rank != "" {
 			return rank == "0"
 		}
 	}

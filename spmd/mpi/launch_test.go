@@ -1,9 +1,6 @@
 package mpi
 
-import (
-	"os"
-	"testing"
-)
+import "testing"
 
 func TestLaunched(t *testing.T) {
 	for _, c := range []struct {
@@ -49,11 +46,7 @@ func TestLeads(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, name := range []string{"OMPI_COMM_WORLD_RANK", "OMPI_FIRST_RANKS", "PMI_RANK", "SLURM_PROCID"} {
-				t.Setenv(name, "") // so that it is put back
-				os.Unsetenv(name)
-				if v, ok := c.env[name]; ok {
-					os.Setenv(name, v)
-				}
+				t.Setenv(name, c.env[name])
 			}
 			if got := Leads(); got != c.want {
 				t.Errorf("Leads() = %v", got)
