@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
@@ -20,6 +21,9 @@ func runCheck(c *cli.Context, reg Registries) error {
 		return err
 	}
 	np, err := localRanks(c, cfg)
+	if n, launcher := mpi.Launched(); launcher != "" && !c.IsSet("np") {
+		np = n
+	}
 	if err != nil {
 		return err
 	}
@@ -45,14 +49,6 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	worst, local := int64(0), map[int]int{}
 	perNode := map[int]int64{}
 	for r, node := range nodes {
-		var workers []string
-		for _, name := range j.place.Components() {
-			for m, at := range j.place.Group(name).Ranks {
-				if at == r {
-					workers = append(workers, name+"["+strconv.Itoa(m)+"]")
-				}
-			}
-		}
 		device := "cpu"
 		if len(devices) > 0 {
 			device = devices[local[node]%len(devices)].Name
@@ -61,7 +57,7 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		mem := j.memory(r)
 		worst = max(worst, mem)
 		perNode[node] += mem
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\n", r, node, strings.Join(workers, " "), device, mebibytes(mem))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\n", r, node, strings.Join(j.workersOn(r), " "), device, mebibytes(mem))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -323,6 +324,11 @@ func (c *Config) Resolved() []byte {
 		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
 	}
 	return text
+}
+
+// folder returns the path of the run's folder.
+func (c *Config) folder() string {
+	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
 // Trains tells whether the job trains.

@@ -80,6 +80,19 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	return j, nil
 }
 
+// workersOn names the workers of rank r, as env[0].
+func (j *job) workersOn(r int) []string {
+	workers := []string{}
+	for _, name := range j.place.Components() {
+		for m, at := range j.place.Group(name).Ranks {
+			if at == r {
+				workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
+			}
+		}
+	}
+	return workers
+}
+
 // checkNames checks what only the registries can tell; Validate returns what it finds.
 func (j *job) checkNames() {
 	check := func(key string, cfg env.Config) {

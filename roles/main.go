@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
@@ -30,15 +31,21 @@ type UsageError struct{ Err error }
 func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
-// explain writes err and returns the exit code that goes with it.
+// explain writes err and returns the exit code that goes with it. What is wrong with the call is the same in every process that a launcher
+// started: one tells, and the others leave with 0, because launchers end a job with the first process that fails, before another may
+// have spoken.
 func explain(err error) int {
 	var usage UsageError
-	if errors.As(err, &usage) {
-		fmt.Fprintln(os.Stderr, usage.Error())
-		return ExitConfig
+	var help cli.ExitCoder // help for a command that there is not
+	switch {
+	case !errors.As(err, &usage) && !errors.As(err, &help):
+		fmt.Fprintln(os.Stderr, err)
+		return ExitFailed
+	case !mpi.Leads():
+		return ExitOK
 	}
 	fmt.Fprintln(os.Stderr, err)
-	return ExitFailed
+	return ExitConfig
 }
 
 func newApp(reg Registries, code *int) *cli.App {
@@ -66,15 +73,24 @@ func newApp(reg Registries, code *int) *cli.App {
 			return err
 		},
 	}
+	// The other commands are for one process, which is the leading one where a launcher started several.
+	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
+		return func(c *cli.Context) error {
+			if !mpi.Leads() {
+				return nil
+			}
+			return run(c)
+		}
+	}
 	app.Commands = []*cli.Command{
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory", Flags: job,
-			Action: func(c *cli.Context) error { return runCheck(c, reg) }},
+			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
 			Flags:  append(slices.Clone(job), &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}),
-			Action: func(c *cli.Context) error { return runEval(c, reg) }},
-		{Name: "envs", Usage: "list the environments", Action: func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }},
-		{Name: "version", Usage: "say what is inside", Action: func(c *cli.Context) error { return writeVersion(c.App.Writer) }},
-		{Name: "doctor", Usage: "say what this machine offers", Action: func(c *cli.Context) error { return writeDoctor(c.App.Writer) }},
+			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
+		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
+		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
+		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},
 	}
 	for _, c := range app.Commands {
 		c.OnUsageError = app.OnUsageError
@@ -118,6 +134,16 @@ func takesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
+// bare is run for a command that takes no arguments.
+func bare(run func(*cli.Context) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return UsageError{fmt.Errorf("%s: argument %q: want none", c.Command.Name, c.Args().First())}
+		}
+		return run(c)
+	}
+}
+
 // configOf loads the configuration that the command line names, and writes its warnings.
 func configOf(c *cli.Context) (*Config, error) {
 	path := c.String("config")
@@ -131,7 +157,9 @@ func configOf(c *cli.Context) (*Config, error) {
 	}
 	cfg, warnings, err := LoadConfig(path, c.Args().Slice(), c.Bool("strict"))
 	for _, w := range warnings {
-		fmt.Fprintln(os.Stderr, "warning:", w)
+		if mpi.Leads() {
+			fmt.Fprintln(os.Stderr, "warning:", w)
+		}
 	}
 	if err != nil {
 		return nil, UsageError{err}

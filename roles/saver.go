@@ -278,25 +278,18 @@ func join(ranks [][]byte, n int) (state, error) {
 	return st, nil
 }
 
-// restore hands the state of a checkpoint, which rank 0 has opened, to all ranks; nothing happens where it is nil.
-func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from *checkpoint.Checkpoint) error {
+// restore hands what the run starts from, which rank 0 has read, to all ranks; nothing happens where that is nothing.
+func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) error {
 	var blob []byte
-	if from != nil {
-		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.Step))
-		for _, file := range []string{modelFile, trainerFile, envFile} {
-			d, err := readFile(from, file)
-			if err != nil {
-				return err
-			}
-			blob = append(blob, encodeShares([]share{{kind: file, dict: d}})...)
-		}
+	if from.from != "" {
+		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.step))
+		blob = append(blob, encodeShares([]share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.envs}})...)
 	}
 	blob, err := broadcastBytes(ctx, s.group, blob)
 	if err != nil || len(blob) == 0 {
 		return err
 	}
 	r.step = int64(binary.LittleEndian.Uint64(blob))
-	s.saved = r.step
 	shares, err := decodeShares(blob[8:])
 	if err != nil {
 		return err
@@ -335,11 +328,14 @@ func broadcastBytes(ctx context.Context, g *collectives.Group, b []byte) ([]byte
 	return b, g.Broadcast(ctx, b, 0)
 }
 
-// load takes this rank's parts of st.
+// load takes this rank's parts of st, which may be weights alone.
 func (r *EmbodiedRunner) load(st state) error {
 	for _, a := range r.actor.Here() {
 		if err := loadModel(a.policy.Params(), st.model); err != nil {
 			return err
+		}
+		if st.trainer.Len() == 0 {
+			continue
 		}
 		trainer := tensor.Dict{}
 		merge(&trainer, st.trainer)

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/collectives"
-	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/spmd"
@@ -20,20 +20,18 @@ import (
 
 // A session is one start of a job: what the ranks of this process share.
 type session struct {
-	reg    Registries
-	resume string  // "", auto, or a checkpoint's folder
-	cfg    *Config // of rank 0, and with goroutine ranks everyone's; nil elsewhere
-	cfgErr error   // what was wrong with it
-	asked  *requests
-	out    io.Writer
-	code   atomic.Int64                     // the exit code, where nothing failed
-	folder atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
-}
-
-// mayChange are the keys that a resumed run may have changed.
-var mayChange = [...]string{
-	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
-	"runner.keep_checkpoints", "runner.resume_dir", "runner.logger", "cluster", "spmd", "comm", "env.eval",
+	reg     Registries
+	lead    int     // the lowest rank of this process
+	resume  string  // "", auto, or a checkpoint's folder
+	cfg     *Config // of rank 0, and with goroutine ranks everyone's; nil elsewhere
+	cfgErr  error   // what was wrong with it
+	profile profile
+	asked   *requests
+	out     io.Writer
+	log     rankLog
+	code    atomic.Int64                     // the exit code
+	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
+	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
 }
 
 // run is the life of one rank of a training job.
@@ -51,14 +49,27 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err != nil || cfg == nil {
 		return err
 	}
+	if !cfg.Trains() {
+		return s.evaluate(ctx, w, world, cfg)
+	}
 	j, err := newJob(cfg, s.reg, w.Nodes())
 	if err != nil {
 		s.refuse(w, err)
 		return nil // every rank found the same
 	}
 	sv := &saver{group: world, ranks: w.Size(), saved: -1, yaml: cfg.Resolved(), warn: s.warn}
-	book, from, err := s.openFolder(w, j, sv)
+	var book *logbook
+	var from beginning
+	if w.Rank() == s.lead {
+		err = s.profile.start(w.Rank())
+	}
+	if w.Rank() == 0 && err == nil {
+		book, from, err = s.begin(ctx, j, sv)
+	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+		return err
+	}
+	if err := s.record(ctx, w, world, j, from); err != nil {
 		return err
 	}
 	r, err := launch(ctx, w, j, sv)
@@ -66,13 +77,20 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	r.log = book
-	if err := s.restore(ctx, r, from); err != nil {
+	if err := sv.restore(ctx, r, from); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if f := s.folder.Load(); f != nil && w.Rank() == 0 {
-		w.Go("run folder", func() error { return f.KeepAlive(ctx) })
+	if w.Rank() == 0 {
+		f := s.folder.Load()
+		w.Go("run folder", func() error {
+			err := f.KeepAlive(ctx)
+			if err != nil {
+				s.path.Store(nil) // it may be another job's by now
+			}
+			return err
+		})
 		if err := f.SetStatus(runfolder.Running); err != nil {
 			return err
 		}
@@ -104,17 +122,31 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return ParseConfig(text)
 }
 
-// agreeTo tells all ranks whether rank 0 has err. If so rank 0 writes it, and nobody goes on: it is the user's to mend.
+// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, and nobody goes on: it is the user's to mend.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
-	flag := []byte{0}
+	var mine []byte
 	if err != nil {
-		flag[0] = 1
+		mine = []byte(err.Error())
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil {
+		return false, err
+	}
+	flag := []byte{0}
+	var wrong error
+	for r, text := range all {
+		if len(text) > 0 && wrong == nil {
+			flag[0], wrong = 1, errors.New(string(text))
+			if r > 0 {
+				wrong = fmt.Errorf("rank %d: %w", r, wrong)
+			}
+		}
 	}
 	if err := world.Broadcast(ctx, flag, 0); err != nil {
 		return false, err
 	}
 	if flag[0] != 0 {
-		s.refuse(w, err)
+		s.refuse(w, wrong)
 		return false, nil
 	}
 	return true, nil
@@ -124,95 +156,85 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 func (s *session) refuse(w *spmd.World, err error) {
 	s.code.Store(ExitConfig)
 	if w.Rank() == 0 {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(&s.log, err)
 	}
 }
 
-func (s *session) warn(text string) { fmt.Fprintln(os.Stderr, "warning:", text) }
-
-// openFolder opens the run's folder on rank 0, finds the checkpoint to go on from, and starts the log.
-func (s *session) openFolder(w *spmd.World, j *job, sv *saver) (*logbook, *checkpoint.Checkpoint, error) {
-	if w.Rank() != 0 {
-		return nil, nil, nil
+// failed is called with the job's first error: it marks the run's folder, and returns the exit code. The process that fails does so,
+// because rank 0 may not live to do it.
+func (s *session) failed(error) int {
+	if path := s.path.Load(); path != nil {
+		runfolder.Fail(*path)
 	}
-	logger := j.cfg.Runner.Logger
-	f, err := runfolder.Open(filepath.Join(logger.LogPath, logger.ExperimentName), os.Getenv("SLURM_JOB_ID"))
-	if err != nil {
-		return nil, nil, err
-	}
-	s.folder.Store(f)
-	from, err := s.findCheckpoint(f, j, sv)
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	book, err := openLogbook(f, j, from, s.out)
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return book, from, f.WriteConfig(sv.yaml)
+	s.code.Store(ExitFailed)
+	return ExitFailed
 }
 
-// findCheckpoint opens the store of f and returns the checkpoint that this session goes on from, nil for a new run. A new run moves what
-// an earlier one left aside.
-func (s *session) findCheckpoint(f *runfolder.Folder, j *job, sv *saver) (from *checkpoint.Checkpoint, err error) {
-	resume := s.resume
-	if resume == "" {
-		resume = j.cfg.Runner.ResumeDir
-	}
-	if resume != "" && resume != "auto" {
-		if from, err = checkpoint.Load(resume); err != nil {
-			return nil, err
+func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
+
+// evaluate is the life of one rank of a job that only evaluates: rank 0 does it alone.
+func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) error {
+	var err error
+	if w.Rank() == 0 {
+		if w.Size() > 1 {
+			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: %d ranks have nothing to do", w.Size()-1))
 		}
+		err = evaluateCheckpoint(s.out, cfg, s.reg, "")
 	}
-	if resume == "" {
-		if earlier, err := f.SetAside(); err != nil {
-			return nil, err
-		} else if earlier != "" {
-			fmt.Fprintf(s.out, "an earlier run of this name is now in %s\n", earlier)
+	if usage := (UsageError{}); err != nil && !errors.As(err, &usage) {
+		return err
+	}
+	_, err = s.agreeTo(ctx, w, world, err)
+	return err
+}
+
+// record begins this process's log, and writes down, on rank 0, what runs, where and how.
+func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job, from beginning) error {
+	path := j.cfg.folder()
+	s.path.Store(&path)
+	if w.Rank() == s.lead {
+		s.log.open(runfolder.RankLog(path, w.Rank()))
+	}
+	about := w.Describe()
+	type member struct {
+		runfolder.Rank
+		Binding string
+	}
+	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host, Components: j.workersOn(w.Rank())}, runfolder.Binding()})
+	if err != nil {
+		return err
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil || w.Rank() != 0 {
+		return err
+	}
+	if about.Launcher == "" && w.Size() > 1 {
+		fmt.Fprintf(&s.log, "no launcher: %d ranks as goroutines of this process\n", w.Size())
+	}
+	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
+	p.Project, p.Resumed = j.cfg.Runner.Logger.ProjectName, from.from
+	p.Transport, p.Library, p.Launcher, p.Threads = about.Transport, about.Library, about.Launcher, about.Threads
+	ranks := make([]runfolder.Rank, len(all))
+	for r, text := range all {
+		var m member
+		if err := json.Unmarshal(text, &m); err != nil {
+			return err
 		}
+		ranks[r] = m.Rank
+		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
-	if sv.store, err = checkpoint.Open(f.Checkpoints(), j.cfg.Runner.KeepCheckpoints); err != nil {
-		return nil, err
-	}
-	if resume == "auto" {
-		var rejected []error
-		if from, rejected, err = sv.store.Newest(); err != nil {
-			return nil, err
-		}
-		for _, r := range rejected {
-			s.warn(fmt.Sprintf("not used: %v", r))
-		}
-		if from == nil {
-			s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
-		}
-	}
-	if from == nil {
-		_, err = metrics.CutBack(f.Metrics(), 0)
-		return nil, err
-	}
-	if err := from.CheckConfig(sv.yaml, mayChange[:]...); err != nil {
-		return nil, err
-	}
-	if _, err := sv.store.Rewind(from.Step); err != nil {
-		return nil, err
-	}
-	if _, err := metrics.CutBack(f.Metrics(), from.Step); err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(s.out, "resuming from %s\n", from.Dir)
-	return from, nil
+	f := s.folder.Load()
+	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
 }
 
 // openLogbook opens the files that metrics go to.
-func openLogbook(f *runfolder.Folder, j *job, from *checkpoint.Checkpoint, out io.Writer) (*logbook, error) {
+func openLogbook(f *runfolder.Folder, j *job, step int64, out io.Writer) (*logbook, error) {
 	b := &logbook{job: j}
 	b.state = metrics.State{MaxStep: j.maxSteps, Return: math.NaN(), Eval: math.NaN()}
 	if j.maxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
-	if from != nil {
-		b.state.Step, b.state.EnvSteps = from.Step, from.Step*j.envSteps()
-	}
+	b.state.Step, b.state.EnvSteps = step, step*j.envSteps()
 	var err error
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
 		return nil, err
@@ -230,17 +252,12 @@ func openLogbook(f *runfolder.Folder, j *job, from *checkpoint.Checkpoint, out i
 	return b, nil
 }
 
-// restore hands out the state of the checkpoint from, or the weights of runner.ckpt_path; nothing where there is neither.
-func (s *session) restore(ctx context.Context, r *EmbodiedRunner, from *checkpoint.Checkpoint) error {
-	return r.saver.restore(ctx, r, from)
-}
-
 // traceFile returns where the trace goes.
 func (s *session) traceFile(cfg *Config) string {
 	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
 		return file
 	}
-	return filepath.Join(cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName, "trace.json")
+	return filepath.Join(cfg.folder(), "trace.json")
 }
 
 // finish leaves the run's folder in order.
@@ -260,5 +277,14 @@ func (s *session) finish(w *spmd.World, r *EmbodiedRunner, book *logbook) error 
 	if err == nil {
 		err = s.folder.Load().SetStatus(status)
 	}
-	return errors.Join(err, s.folder.Load().Close())
+	return err
+}
+
+// close completes what the process still has open, and gives the run's folder free.
+func (s *session) close() error {
+	err := s.profile.stop()
+	if f := s.folder.Swap(nil); f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }

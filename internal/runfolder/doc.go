@@ -17,7 +17,7 @@
 //	metrics.jsonl      the record of the run
 //	tensorboard/       the same for TensorBoard
 //	checkpoints/       global_step_N, and latest
-//	logs/rank-0000.log what each rank printed, up to 64 ranks; beyond, rank 0's and the failing ones'
+//	logs/rank-0000.log what a rank said went wrong; a rank with nothing to say has none
 //	lock               while a job runs here: who
 //	earlier-1/ …       what earlier runs left
 package runfolder

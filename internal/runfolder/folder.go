@@ -53,13 +53,10 @@ func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboar
 // Checkpoints returns the path of the folder of checkpoints.
 func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
 
-// RankLog returns the path of the log of rank in the run folder path; any rank may ask.
+// RankLog returns the path of the log of rank in the run folder path; any rank may ask. A rank that has nothing to say has none.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
-
-// MaxRankLogs is the largest number of ranks of which every one has a log.
-const MaxRankLogs = 64
 
 // SetAside moves all that earlier runs left into a new folder earlier-N, and returns its path; "" when there was nothing. A run that is
 // not resumed does this before it writes.
@@ -129,6 +126,21 @@ const (
 
 // SetStatus writes STATUS.
 func (f *Folder) SetStatus(s Status) error { return f.write("STATUS", []byte(s+"\n")) }
+
+// Fail writes STATUS failed into the run folder path, for any rank that ends the job: rank 0, whose folder it is, may not live to do it.
+// Several may do so at once.
+func Fail(path string) error {
+	status := filepath.Join(path, "STATUS")
+	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
+	err := durable.WriteFile(mine, []byte(Failed+"\n"))
+	if err == nil {
+		err = os.Rename(mine, status)
+	}
+	if err != nil {
+		return fmt.Errorf("run folder: %w", err)
+	}
+	return nil
+}
 
 // Status returns the word in STATUS, "" when there is none.
 func (f *Folder) Status() (Status, error) {

@@ -15,6 +15,7 @@ import (
 // itself, the caller the rest.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
+	Project  string            `json:"project,omitempty"`
 	Args     []string          `json:"args"`
 	Build    Build             `json:"build"`
 	Job      string            `json:"job,omitempty"` // the scheduler's name for the job

@@ -1,0 +1,176 @@
+package roles
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A beginning is what a run starts from: the state in a checkpoint, weights alone, or nothing.
+type beginning struct {
+	from  string // the checkpoint's folder, or the file of weights; "": nothing
+	step  int64
+	state state // of a file of weights the model alone
+}
+
+// mayChange are the keys that a resumed run may have changed.
+var mayChange = [...]string{
+	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
+	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm", "env.eval",
+}
+
+// begin opens the run's folder, on rank 0, and returns what the run starts from and its log. Whatever is the user's to mend is found
+// before anything in the folder changes.
+func (s *session) begin(ctx context.Context, j *job, sv *saver) (*logbook, beginning, error) {
+	resume := cmp.Or(s.resume, j.cfg.Runner.ResumeDir)
+	var b beginning
+	var err error
+	if resume != "" && resume != "auto" {
+		b, err = namedState(j, sv, resume)
+	} else if path := j.cfg.Runner.CkptPath; path != "" {
+		b, err = weightsIn(j, path)
+	}
+	if err != nil {
+		return nil, b, err
+	}
+	f, err := s.lock(ctx, j.cfg.folder(), resume == "auto")
+	if err != nil {
+		return nil, b, err
+	}
+	book, b, err := s.open(f, j, sv, resume, b)
+	if err != nil {
+		return nil, b, errors.Join(err, f.Close())
+	}
+	s.folder.Store(f)
+	return book, b, nil
+}
+
+// namedState reads the checkpoint in dir.
+func namedState(j *job, sv *saver, dir string) (beginning, error) {
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		return beginning{}, err
+	}
+	return stateIn(j, sv, c)
+}
+
+// stateIn reads c, and sees that it is of this job.
+func stateIn(j *job, sv *saver, c *checkpoint.Checkpoint) (b beginning, err error) {
+	if err := c.CheckConfig(sv.yaml, mayChange[:]...); err != nil {
+		return b, err
+	}
+	b = beginning{from: c.Dir, step: c.Step}
+	for file, d := range map[string]*tensor.Dict{modelFile: &b.state.model, trainerFile: &b.state.trainer, envFile: &b.state.envs} {
+		if *d, err = readFile(c, file); err != nil {
+			return b, err
+		}
+	}
+	return b, b.fits(j)
+}
+
+// weightsIn reads a file of weights, runner.ckpt_path.
+func weightsIn(j *job, path string) (b beginning, err error) {
+	b.from = path
+	if b.state.model, err = readWeights(path); err != nil {
+		return b, err
+	}
+	return b, b.fits(j)
+}
+
+// fits sees that the model in b is one of this job's policy.
+func (b beginning) fits(j *job) error {
+	pol, err := j.newPolicy(tensor.Heap)
+	if err == nil {
+		err = loadModel(pol.Params(), b.state.model)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", b.from, err)
+	}
+	return err
+}
+
+// lock opens the folder path. With wait, for a job that was queued again, it waits for a job that was killed on another host: its lock
+// looks alive until it has had no heartbeat for a minute. A heartbeat while waiting ends the hope.
+func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
+	var last time.Duration
+	for {
+		f, err := runfolder.Open(path, os.Getenv("SLURM_JOB_ID"))
+		var busy *runfolder.BusyError
+		if host, _ := os.Hostname(); !wait || !errors.As(err, &busy) || busy.Owner.Host == host || busy.Beat < last {
+			return f, err
+		}
+		if last == 0 {
+			s.warn(fmt.Sprintf("%v; waiting for a sign that it is over", err))
+		}
+		last = max(busy.Beat, 1)
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint in it. A run that resumes nothing moves
+// aside what an earlier one left.
+func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b beginning) (*logbook, beginning, error) {
+	if resume == "" {
+		if earlier, err := f.SetAside(); err != nil {
+			return nil, b, err
+		} else if earlier != "" {
+			fmt.Fprintf(s.out, "an earlier run of this name is now in %s\n", earlier)
+		}
+	}
+	var err error
+	if sv.store, err = checkpoint.Open(f.Checkpoints(), j.cfg.Runner.KeepCheckpoints); err != nil {
+		return nil, b, err
+	}
+	if resume == "auto" {
+		if b, err = s.newest(f, j, sv, b); err != nil {
+			return nil, b, err
+		}
+	}
+	if b.step > 0 {
+		if _, err := sv.store.Rewind(b.step); err != nil {
+			return nil, b, err
+		}
+	}
+	if _, err := metrics.CutBack(f.Metrics(), b.step); err != nil {
+		return nil, b, err
+	}
+	switch {
+	case b.step > 0:
+		fmt.Fprintf(s.out, "resuming from %s\n", b.from)
+	case b.from != "":
+		fmt.Fprintf(s.out, "starting from the weights in %s\n", b.from)
+	}
+	book, err := openLogbook(f, j, b.step, s.out)
+	if err != nil {
+		return nil, b, err
+	}
+	return book, b, f.WriteConfig(sv.yaml)
+}
+
+// newest reads the newest usable checkpoint in f, and returns b where there is none.
+func (s *session) newest(f *runfolder.Folder, j *job, sv *saver, b beginning) (beginning, error) {
+	c, rejected, err := sv.store.Newest()
+	if err != nil {
+		return b, err
+	}
+	for _, r := range rejected {
+		s.warn(fmt.Sprintf("not used: %v", r))
+	}
+	if c == nil {
+		s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
+		return b, nil
+	}
+	return stateIn(j, sv, c)
+}

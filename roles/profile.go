@@ -1,0 +1,55 @@
+package roles
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	_ "net/http/pprof" // its handlers, for --pprof
+	"os"
+	"runtime/pprof"
+	"strconv"
+)
+
+// A profile is what --cpu-profile and --pprof ask of a process. The zero value asks for nothing.
+type profile struct {
+	prefix  string // the file is PREFIX-rank-R.pprof
+	address string // HOST:PORT; each rank serves on PORT + rank
+
+	file   *os.File
+	server net.Listener
+}
+
+// start begins it for the process whose lowest rank is rank.
+func (p *profile) start(rank int) error {
+	if p.address != "" {
+		host, port, err := net.SplitHostPort(p.address)
+		n, notNumber := strconv.Atoi(port)
+		if err != nil || notNumber != nil {
+			return fmt.Errorf("--pprof %q: want HOST:PORT, as localhost:6060", p.address)
+		}
+		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {
+			return fmt.Errorf("--pprof: %w", err)
+		}
+		go http.Serve(p.server, nil) // until stop closes the server
+	}
+	if p.prefix == "" {
+		return nil
+	}
+	var err error
+	if p.file, err = os.Create(fmt.Sprintf("%s-rank-%d.pprof", p.prefix, rank)); err != nil {
+		return fmt.Errorf("--cpu-profile: %w", err)
+	}
+	return pprof.StartCPUProfile(p.file)
+}
+
+// stop ends it, and completes the file.
+func (p *profile) stop() error {
+	if p.server != nil {
+		p.server.Close()
+	}
+	if p.file == nil {
+		return nil
+	}
+	pprof.StopCPUProfile()
+	return p.file.Close()
+}

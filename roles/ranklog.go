@@ -1,0 +1,51 @@
+package roles
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A rankLog is where a process says what went wrong: standard error, and, once its run has a folder, the log of its rank there. The file
+// begins with what was said before, and is not made where nothing was. Safe for concurrent use.
+type rankLog struct {
+	mu    sync.Mutex
+	early bytes.Buffer
+	path  string // "" while there is no folder
+	file  *os.File
+}
+
+// Write writes p to both. An unwritable log is no reason to end a run: standard error has it all.
+func (l *rankLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early.Write(p)
+	l.flush()
+	return os.Stderr.Write(p)
+}
+
+// open says where the log goes from now on.
+func (l *rankLog) open(path string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.path = path
+	l.flush()
+}
+
+// flush moves what was said to the file.
+func (l *rankLog) flush() {
+	if l.path == "" || l.early.Len() == 0 {
+		return
+	}
+	if l.file == nil {
+		if os.MkdirAll(filepath.Dir(l.path), 0o777) != nil {
+			return
+		}
+		var err error
+		if l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666); err != nil {
+			return
+		}
+	}
+	l.early.WriteTo(l.file)
+}
