@@ -178,7 +178,7 @@ func TestWords(t *testing.T) {
 
 func TestWordRuleBites(t *testing.T) {
 	got := wordViolations(t, fstest.MapFS{
-		"spmd/a.go":            {Data: []byte("package spmd\n\n// the env may be named here\nvar globalEnvs, getenv = \"batch\", \"to the actor\"\n")},
+		"spmd/a.go":            {Data: []byte("package spmd\n\n// the env may be named here\nvar globalEnvs, getenv = \"batch\"+os.LookupEnv(\"\"), \"to the actor\"\n")},
 		"spmd/a_test.go":       {Data: []byte("package spmd\n\nvar rollout int\n")},
 		"spmd/spmdtest/c.go":   {Data: []byte("package spmdtest\n\nvar rollout int\n")},
 		"spmd/mpi/shim.h":      {Data: []byte("/* in the\n environment */ int rl_reward(void); // the policy\n")},
@@ -197,10 +197,16 @@ var (
 	cWord    = regexp.MustCompile(`\w+`)
 )
 
+// exempt are identifiers that mean the environment of a process.
+var exempt = []string{"LookupEnv"}
+
 // wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name them in examples, and tests
 // and packages for tests (spmdtest) may use them.
 func wordViolations(t *testing.T, root fs.FS) (found []string) {
 	look := func(name, text string) {
+		if slices.Contains(exempt, text) {
+			return
+		}
 		for _, w := range words(text) {
 			if slices.Contains(learning, w) {
 				found = append(found, fmt.Sprintf("%s: %s: %q is a word of reinforcement learning, of which spmd and collectives know nothing", name, text, w))
