@@ -189,7 +189,9 @@ func (c *Config) checkRunner() {
 			want(false, key, b, "tensorboard, or an empty list")
 		}
 	}
-	want(r.Iterations() >= 0 || r.MaxTime > 0 || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
+	unclear := func(key string) bool { return c.check.Reported("runner." + key) }
+	bounded := r.Iterations() >= 0 || r.MaxTime > 0 || slices.ContainsFunc([]string{"max_epochs", "max_steps", "max_time"}, unclear)
+	want(bounded || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
 	want(r.MaxTime >= 0, "max_time", r.MaxTime, "a duration, or 0 for no limit")
 	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval", r.SaveInterval,
 		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))

@@ -70,6 +70,9 @@ func (c *Check) At(key string) *Check {
 // Has tells whether key was given.
 func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
+// Reported tells whether anything is wrong with key so far: for what cannot be judged then.
+func (c *Check) Reported(key string) bool { return c.found.bad[join(c.prefix, key)] }
+
 // Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With a nil value
 // the line does without. A key is reported once: what follows from a value that could not be read is not said.
 func (c *Check) Want(ok bool, key string, value any, want string) {
