@@ -212,7 +212,7 @@ func (c *comm) reportWait(waited time.Duration) {
 	var first C.rl_fault
 	C.rl_end_next(c.end, 0, &first)
 	fmt.Fprintf(c.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job goes on\n",
-		c.t.rank, waited.Round(time.Second), c.label, c.me, c.requestText(&first))
+		c.t.rank, waited.Round(100*time.Millisecond), c.label, c.me, c.requestText(&first))
 }
 
 func (c *comm) Test(r *spmd.Request) (bool, error) {

@@ -314,6 +314,16 @@ func TestWaitingIsCheap(t *testing.T) {
 	})
 }
 
+// Who waits for long for a peer that lives says so, and waits on.
+func TestLongWaitIsReported(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
+		if !regexp.MustCompile(`(?m)^rank 1 has waited [12].* for communicator "idle", member 1: receive 0 bytes from member 0, tag 0; no rank has stopped`).MatchString(out) {
+			t.Errorf("no word of rank 1's wait in\n%s", out)
+		}
+	})
+}
+
 func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // an exit code of the launcher's own choice, but not 0
