@@ -26,11 +26,15 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	if err != nil {
 		return nil, err
 	}
-	spec := shard.vec.Spec()
+	spec, rec := shard.vec.Spec(), newRecorder(pol, seed, 0, n, []int{0, n}, false)
+	chunks, logProbs, err := shard.fit(pol, rec.work)
+	if err != nil {
+		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
+	}
 	return &SyncCollector{
-		shard: shard, rec: newRecorder(pol, seed, 0, n, []int{0, n}, false),
+		shard: shard, rec: rec,
 		layout: func(t int) *tensor.Layout {
-			return tensor.NewLayout(trajectoryFields(spec, 1, 1, t, n, !cfg.AutoReset)...)
+			return tensor.NewLayout(trajectoryFields(spec, chunks, logProbs, t, n, !cfg.AutoReset)...)
 		},
 	}, nil
 }
@@ -38,9 +42,12 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 // Spec describes one environment.
 func (c *SyncCollector) Spec() env.Spec { return c.shard.vec.Spec() }
 
-// Collect takes n steps in every environment. With reset all start new episodes first; else they go on where they were. The rollout
-// is valid until the next call.
+// Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at a time. With reset all start new
+// episodes first; else they go on where they were, unless cfg.AutoReset is off. The rollout is valid until the next call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
+	if n <= 0 {
+		return tensor.Dict{}, fmt.Errorf("collect %d steps: want at least 1", n)
+	}
 	if n != c.length {
 		layout := c.layout(n)
 		c.length, c.rollout = n, layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -38,13 +39,28 @@ func newShard(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 		return nil, err
 	}
 	spec := vec.Spec()
-	s := &shard{
-		vec: vec, now: spec.NewStep(n, chunks), autoReset: cfg.AutoReset && use == env.Train,
-		seeder: env.NewSeeder(cfg, use, first, n),
-	}
+	s := &shard{vec: vec, autoReset: cfg.AutoReset && use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
 	s.episodes = env.NewEpisodes(spec, first, n, s.autoReset)
-	s.action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
+	s.take(chunks)
 	return s, nil
+}
+
+// take makes room for chunks of actions and for what they lead to. Episodes are to begin after it.
+func (s *shard) take(chunks int) {
+	n, spec := s.vec.Len(), s.vec.Spec()
+	s.now = spec.NewStep(n, chunks)
+	s.action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
+}
+
+// fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and how many log-probs come with them.
+func (s *shard) fit(pol policy.Policy, work policy.Work) (chunks, logProbs int, err error) {
+	act, err := pol.Forward(work, s.now.Obs, policy.Deterministic, policy.Noise{})
+	if err != nil {
+		return 0, 0, err
+	}
+	chunks, logProbs = act.Action.Dim(1), act.LogProb.Dim(1)
+	s.take(chunks)
+	return chunks, logProbs, nil
 }
 
 // begin starts new episodes, unless those that run go on by themselves.

@@ -62,14 +62,18 @@ func (t *Trainer) Evaluate() (env.Summary, error) { return t.Evaluator.Evaluate(
 
 // An Evaluator plays episodes without learning from them, always from the same initial states.
 type Evaluator struct {
-	shard *shard
-	work  policy.Work
+	shard  *shard
+	policy policy.Policy // that of the last evaluation, whose work is kept
+	work   policy.Work
 }
 
 // NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	s, err := newShard(reg, cfg, env.Eval, 0, cfg.TotalNumEnvs, 1)
-	return &Evaluator{shard: s}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{shard: s}, nil
 }
 
 // Spec describes one environment.
@@ -77,8 +81,12 @@ func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
 
 // Evaluate plays one episode in each environment with pol's most likely actions.
 func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
-	if e.work == nil {
-		e.work = pol.NewWork(e.shard.vec.Len())
+	if e.policy != pol {
+		work := pol.NewWork(e.shard.vec.Len())
+		if _, _, err := e.shard.fit(pol, work); err != nil {
+			return env.Summary{}, fmt.Errorf("evaluate in %s: %w", e.Spec().Name, err)
+		}
+		e.policy, e.work = pol, work
 	}
 	if err := playEpisodes(pol, e.work, e.shard); err != nil {
 		return env.Summary{}, err
