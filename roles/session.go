@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -57,13 +58,16 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		s.refuse(w, err)
 		return nil // every rank found the same
 	}
-	sv := &saver{group: world, ranks: w.Size(), saved: -1, yaml: cfg.Resolved(), warn: s.warn}
-	var book *logbook
-	var from beginning
 	if w.Rank() == s.lead {
 		err = s.profile.start(w.Rank())
 	}
-	if w.Rank() == 0 && err == nil {
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+		return err
+	}
+	sv := &saver{group: world, ranks: w.Size(), saved: -1, yaml: cfg.Resolved(), warn: s.warn}
+	var book *logbook
+	var from beginning
+	if w.Rank() == 0 {
 		book, from, err = s.begin(ctx, j, sv)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
@@ -71,6 +75,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	}
 	if err := s.record(ctx, w, world, j, from); err != nil {
 		return err
+	}
+	if w.Describe().Transport == "mpi" { // goroutine ranks share the process's
+		// With one, workers hold each other up for 10 ms at a time; with all of a node's cores on each of its ranks, collectors crowd them.
+		runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.workersOn(w.Rank()))+1))
 	}
 	r, err := launch(ctx, w, j, sv)
 	if err != nil {
@@ -176,10 +184,10 @@ func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) error {
 	var err error
 	if w.Rank() == 0 {
-		if w.Size() > 1 {
-			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: %d ranks have nothing to do", w.Size()-1))
-		}
 		err = evaluateCheckpoint(s.out, cfg, s.reg, "")
+		if err == nil && w.Size() > 1 && w.Describe().Launcher != "" {
+			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: the other %d ranks had nothing to do", w.Size()-1))
+		}
 	}
 	if usage := (UsageError{}); err != nil && !errors.As(err, &usage) {
 		return err
