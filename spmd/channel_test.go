@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -380,4 +382,74 @@ func TestMailRefuses(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A spy is a transport that notes the length of every message with the tag of a key.
+type spy struct {
+	spmd.Transport
+	seen *[]int
+}
+
+func (s spy) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
+	ends, err := s.Transport.NewComm(ranks, label)
+	for i := range ends {
+		ends[i] = spyComm{ends[i], s.seen}
+	}
+	return ends, err
+}
+
+type spyComm struct {
+	spmd.Comm
+	seen *[]int
+}
+
+func (s spyComm) Isend(b []byte, to, tag int) (spmd.Request, error) {
+	if len(b) >= pair.Size() {
+		*s.seen = append(*s.seen, len(b))
+	}
+	return s.Comm.Isend(b, to, tag)
+}
+
+// Between processes an item is one message of header and tensors; the schema is in the first, and in the first with another layout.
+func TestSchemaTravelsWhenItIsNews(t *testing.T) {
+	other := tensor.NewLayout(tensor.Field{Name: "y", DType: tensor.F32, Shape: []int{3}})
+	for _, k := range keys {
+		if k.to == 0 {
+			continue
+		}
+		t.Run(k.name, func(t *testing.T) {
+			seen := make([][]int, 2)
+			ranks := local.New(2)
+			for r := range ranks {
+				ranks[r] = spy{ranks[r], &seen[r]}
+			}
+			err := spmd.Run(context.Background(), ranks, spmd.Options{Log: t.Output()}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+				for _, l := range []*tensor.Layout{pair, pair, pair, other, other} {
+					it, err := s.Take(ctx, l)
+					if err != nil {
+						return err
+					}
+					if err := s.Put(ctx, it); err != nil {
+						return err
+					}
+				}
+				return s.Close()
+			}, func(ctx context.Context, r *spmd.Receiver) error {
+				for range 5 {
+					it, err := r.Get(ctx)
+					if err != nil {
+						return err
+					}
+					r.Release(it)
+				}
+				return nil
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := []int{138, 128, 128, 138, 128}; !slices.Equal(seen[0], want) { // 64 header, 64 tensors; schema: 2 + 3 + 1 + 4
+				t.Errorf("messages of %v bytes, want %v", seen[0], want)
+			}
+		})
+	}
 }

@@ -47,11 +47,11 @@ type source struct {
 func (q *queue) join(s *source) {
 	s.queue, s.decode.known = q, &q.layouts
 	q.sources = append(q.sources, s)
-	q.grant(s)
+	q.grant()
 }
 
-// grant deals the free credits, each to the source that has the fewest; prefer wins ties.
-func (q *queue) grant(prefer *source) {
+// grant deals the free credits, each to the source that has the fewest, the one that joined first among equals.
+func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
 		free -= s.out + s.queued
@@ -65,7 +65,7 @@ func (q *queue) grant(prefer *source) {
 			if s.closing {
 				continue
 			}
-			if n := s.out + s.queued; to == nil || n < to.out+to.queued || n == to.out+to.queued && s == prefer {
+			if to == nil || s.out+s.queued < to.out+to.queued {
 				to = s
 			}
 		}
@@ -102,7 +102,7 @@ func (q *queue) end(s *source) {
 	s.done = true
 	s.out, s.owed = 0, 0
 	q.gone++
-	q.grant(nil)
+	q.grant()
 }
 
 // closed reports that nothing will arrive any more and nothing is left.
@@ -128,7 +128,7 @@ func (q *queue) pop() *slab {
 	sl.phase = held
 	sl.src.queued--
 	q.polled++
-	q.grant(sl.src)
+	q.grant()
 	return sl
 }
 

@@ -136,3 +136,21 @@ func TestCreditsHold(t *testing.T) {
 		}
 	}
 }
+
+// A queue that is never empty keeps its memory.
+func TestQueueKeepsItsMemory(t *testing.T) {
+	q := &queue{maxsize: 3, producers: 1}
+	s := &source{}
+	q.join(s)
+	var slabs [2]slab
+	q.arrive(s, &slabs[0])
+	for i := range 10_000 {
+		q.arrive(s, &slabs[(i+1)%2])
+		if got := q.pop(); got != &slabs[i%2] {
+			t.Fatal("not the oldest")
+		}
+	}
+	if cap(q.items) > 8 {
+		t.Errorf("%d items take room for %d", q.len(), cap(q.items))
+	}
+}

@@ -1,0 +1,286 @@
+package spmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// This file is what the owner of an inbox does: it waits for messages, and deals with them. mu is held in all of it, but never while waiting.
+
+// An event is something that an owner waits for.
+type event struct {
+	kind   eventKind
+	req    *Request
+	source *source
+	at     int
+}
+
+type eventKind uint8
+
+const (
+	itemCame    eventKind = iota // of source
+	controlCame                  // of links[at]
+	bellRang                     // of bells[at]
+	requestCame                  // of askers[at]
+	replyLeft                    // replies[at]
+)
+
+// pay posts the receives for the credits of q that are owed to producers elsewhere, and tells these. For the owner, with mu held.
+func (b *inbox) pay(q *queue) error {
+	for _, s := range q.sources {
+		for s.remote && s.owed > 0 {
+			sl, err := b.slab(q)
+			if err != nil {
+				return err
+			}
+			if sl.req, err = b.port.comm.Irecv(sl.mem, s.member, s.tag); err != nil {
+				return err
+			}
+			sl.phase = busy
+			s.posted = append(s.posted, sl)
+			s.owed--
+			if err := b.port.post(nil, s.member, s.tag); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errDeaf = errors.New("nobody is left to wait for")
+
+// wait lets the owner sleep until something happens that may concern q, or any queue if q is nil, and deals with it. mu is held before and after.
+func (b *inbox) wait(ctx context.Context, q *queue) error {
+	if b.port == nil {
+		b.mu.Unlock()
+		defer b.mu.Lock()
+		return park(ctx, b.bell, b.c.w.job.end)
+	}
+	for _, q := range b.changed {
+		if err := b.match(q, true); err != nil {
+			return err
+		}
+		if err := b.pay(q); err != nil {
+			return err
+		}
+	}
+	b.changed = b.changed[:0]
+	b.gather(q)
+	b.asleep = true
+	b.mu.Unlock()
+	i, err := b.port.comm.WaitAny(ctx, b.reqs)
+	b.mu.Lock()
+	b.asleep = false
+	if err != nil {
+		return err
+	}
+	if i < 0 {
+		return errDeaf
+	}
+	*b.events[i].req = b.reqs[i]
+	return b.handle(b.events[i])
+}
+
+// poll deals with all that has happened to q already. For the owner, with mu held.
+func (b *inbox) poll(q *queue) error {
+	q.polled = 0
+	if b.port == nil {
+		return nil
+	}
+	for {
+		b.gather(q)
+		i, err := b.done()
+		if i < 0 || err != nil {
+			return err
+		}
+		if err := b.handle(b.events[i]); err != nil { // which may change what there is to wait for
+			return err
+		}
+	}
+}
+
+// done returns the first of events that has happened, -1 if none has.
+func (b *inbox) done() (int, error) {
+	for i, e := range b.events {
+		if ok, err := b.port.comm.Test(e.req); ok || err != nil {
+			return i, err
+		}
+	}
+	return -1, nil
+}
+
+// gather lists what to wait for. The sources take turns in being first, so that none is always overtaken.
+func (b *inbox) gather(q *queue) {
+	b.events, b.reqs = b.events[:0], b.reqs[:0]
+	b.turn++
+	if b.turn%2 == 0 {
+		b.gatherLines()
+	}
+	if q != nil {
+		b.gatherItems(q)
+	} else {
+		for i := range b.order {
+			b.gatherItems(b.order[(i+b.turn)%len(b.order)])
+		}
+	}
+	if b.turn%2 == 1 {
+		b.gatherLines()
+	}
+}
+
+func (b *inbox) gatherItems(q *queue) {
+	for i := range q.sources {
+		s := q.sources[(i+b.turn)%len(q.sources)]
+		if len(s.posted) > 0 {
+			b.expect(event{kind: itemCame, req: &s.posted[0].req, source: s})
+		}
+	}
+}
+
+func (b *inbox) gatherLines() {
+	for i, l := range b.links {
+		b.expect(event{kind: controlCame, req: &l.req, at: i})
+	}
+	for i, l := range b.bells {
+		b.expect(event{kind: bellRang, req: &l.req, at: i})
+	}
+	for i, a := range b.askers {
+		b.expect(event{kind: requestCame, req: &a.req, at: i})
+	}
+	for i, sl := range b.replies {
+		b.expect(event{kind: replyLeft, req: &sl.req, at: i})
+	}
+}
+
+func (b *inbox) expect(e event) {
+	if e.req.Handle == 0 {
+		return
+	}
+	b.events = append(b.events, e)
+	b.reqs = append(b.reqs, *e.req)
+}
+
+// handle deals with an event whose request is done.
+func (b *inbox) handle(e event) error {
+	switch e.kind {
+	case itemCame:
+		return b.accept(e.source)
+	case controlCame:
+		l := b.links[e.at]
+		if err := b.control(l); err != nil {
+			return fmt.Errorf("from producer %d: %w", l.member, err)
+		}
+		return b.listen(l)
+	case bellRang:
+		return b.hear(b.bells[e.at])
+	case requestCame:
+		a := b.askers[e.at]
+		if err := b.request(a); err != nil {
+			return fmt.Errorf("from consumer %d: %w", a.member-len(b.c.spec.From.Ranks), err)
+		}
+		return b.attend(a)
+	case replyLeft:
+		b.recycle(b.replies[e.at])
+		b.replies = slices.Delete(b.replies, e.at, e.at+1)
+	}
+	return nil
+}
+
+// accept queues the item that came from s.
+func (b *inbox) accept(s *source) error {
+	sl := s.posted[0]
+	s.posted = s.posted[:copy(s.posted, s.posted[1:])]
+	h, err := s.decode.unpack(sl, sl.req.N)
+	if err == nil && h.kind != isItem {
+		err = fmt.Errorf("a message of kind %d", h.kind)
+	}
+	if err != nil {
+		return fmt.Errorf("key %q: from producer %d: %w", s.queue.name, s.member, err)
+	}
+	sl.item.From = s.member
+	s.queue.arrive(s, sl)
+	return b.settle(s)
+}
+
+// settle follows up on a change of s: what waits is served, and when s has ended its receives are taken back.
+func (b *inbox) settle(s *source) error {
+	if s.done {
+		for _, sl := range s.posted {
+			if err := b.port.cancel(b.c.w.job.end, &sl.req); err != nil {
+				return err
+			}
+			b.recycle(sl)
+		}
+		s.posted = s.posted[:0]
+	}
+	if err := b.match(s.queue, true); err != nil {
+		return err
+	}
+	return b.pay(s.queue)
+}
+
+// control does what a producer's note says.
+func (b *inbox) control(l *link) error {
+	n, name, err := readNote(l.note[:l.req.N])
+	if err != nil {
+		return err
+	}
+	switch n.op {
+	case opOpen:
+		s := &source{member: l.member, remote: true, tag: n.tag}
+		l.tags[n.tag] = s
+		b.queue(name).join(s)
+		return b.pay(s.queue)
+	case opClose:
+		s := l.tags[n.tag]
+		if s == nil {
+			return fmt.Errorf("a close of tag %d, which is not open", n.tag)
+		}
+		s.queue.close(s, uint64(n.count))
+		return b.settle(s)
+	case opLeave:
+		return b.leave(l.member, true)
+	}
+	return fmt.Errorf("a note with op %d", n.op)
+}
+
+// drain waits for the replies under way.
+func (b *inbox) drain(ctx context.Context) error {
+	for _, sl := range b.replies {
+		b.reqs = append(b.reqs[:0], sl.req)
+		if err := b.port.comm.Wait(ctx, b.reqs); err != nil {
+			return err
+		}
+		sl.req = Request{}
+	}
+	return b.port.drain(ctx)
+}
+
+// cancel takes back all receives.
+func (b *inbox) cancel(ctx context.Context) error {
+	if b.port == nil {
+		return nil
+	}
+	b.events = b.events[:0]
+	b.gather(nil)
+	for _, e := range b.events {
+		if e.kind == itemCame {
+			continue
+		}
+		if err := b.port.cancel(ctx, e.req); err != nil {
+			return err
+		}
+	}
+	for _, q := range b.order {
+		for _, s := range q.sources {
+			for _, sl := range s.posted {
+				if err := b.port.cancel(ctx, &sl.req); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return b.port.drain(ctx)
+}
