@@ -20,10 +20,6 @@ type logbook struct {
 	names    []string
 	values   []float64
 	rows     [2][]float64
-	best     struct {
-		step int64
-		eval float64
-	}
 }
 
 // record writes the metrics of step, which took all of reports.

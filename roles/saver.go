@@ -27,12 +27,13 @@ const (
 // A saver gathers the state of a run on rank 0, where it writes checkpoints, and hands it out again. All its methods are collective
 // over the world.
 type saver struct {
-	group *collectives.Group
-	store *checkpoint.Store // on rank 0
-	ranks int
-	yaml  []byte // the configuration in force
-	saved int64  // newest step saved; -1: none
-	warn  func(string)
+	group  *collectives.Group
+	store  *checkpoint.Store // on rank 0
+	ranks  int
+	yaml   []byte // the configuration in force
+	saved  int64  // newest step saved; -1: none
+	warn   func(string)
+	warned bool // that environments cannot save
 }
 
 // state is all of a run that a checkpoint holds.
@@ -104,7 +105,10 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 			lo, hi := r.job.train.shardOf(w.m.Index(), i)
 			d, err := s.save()
 			if errors.Is(err, errors.ErrUnsupported) {
-				r.saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not be bit-identical", r.job.spec.Name))
+				if !r.saver.warned {
+					r.saver.warned = true
+					r.saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not be bit-identical", r.job.spec.Name))
+				}
 				continue
 			}
 			if err != nil {
