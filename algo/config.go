@@ -189,6 +189,6 @@ func (c *OptimConfig) Check(want Want) {
 	if c.ValueLR > 0 && c.ValueLR < least {
 		least, of = c.ValueLR, "value_lr"
 	}
-	want(c.MinLR >= 0 && c.MinLR <= least, "min_lr", c.MinLR, fmt.Sprintf("a number in [0, %g], up to %s", least, of))
+	want(c.LR <= 0 || c.MinLR >= 0 && c.MinLR <= least, "min_lr", c.MinLR, fmt.Sprintf("a number in [0, %g], up to %s", least, of))
 	want(c.CriticWarmupSteps >= 0, "critic_warmup_steps", c.CriticWarmupSteps, "a number >= 0")
 }

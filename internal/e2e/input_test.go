@@ -1,0 +1,458 @@
+package e2e
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// good is a job of two ranks that takes an instant; each case breaks it in one way. Its lines are numbered in the messages.
+const good = `cluster:
+  num_nodes: 1
+  component_placement:
+    actor: 0-1
+    env: 0
+    rollout: 1
+runner:
+  max_steps: 2
+  save_interval: 1
+env:
+  train:
+    env_type: CartPole-v1
+    total_num_envs: 8
+    max_steps_per_rollout_epoch: 8
+  eval:
+    max_steps_per_rollout_epoch: 500
+algorithm:
+  update_epoch: 1
+actor:
+  micro_batch_size: 16
+  global_batch_size: 32
+  model:
+    model_type: mlp_policy
+    hidden_sizes: [8]
+  optim:
+    lr: 1.0e-3
+`
+
+// mistakes are what a user may get wrong on the command line and in the configuration, each with everything that rlinf says about it.
+var mistakes = []struct {
+	name string
+	edit [2]string // in good: replace the first by the second
+	args []string  // behind -c job.yaml
+	want string    // on standard error, a line each; "%" stands for any text
+}{
+	{name: "unknown key", edit: [2]string{"max_steps: 2", "max_steps: 2\n  max_stps: 2"},
+		want: "job.yaml:9: runner.max_stps: unknown key, did you mean max_steps?"},
+	{name: "unknown key on the command line", args: []string{"actor.optim.learning_rate=1"},
+		want: "command line: actor.optim.learning_rate: unknown key%"},
+	{name: "unknown section", edit: [2]string{"runner:", "runer:\n  a: 1\nrunner:"},
+		want: "job.yaml:7: runer: unknown key, did you mean runner?"},
+	{name: "word for a number", edit: [2]string{"max_steps: 2", "max_steps: many"},
+		want: "job.yaml:8: runner.max_steps: many: want a whole number"},
+	{name: "fraction for a whole number", args: []string{"env.train.total_num_envs=8.5"},
+		want: "command line: env.train.total_num_envs: 8.5: want a whole number"},
+	{name: "list for a number", edit: [2]string{"lr: 1.0e-3", "lr: [1, 2]"},
+		want: "job.yaml:26: actor.optim.lr: %want a number%"},
+	{name: "map for a list", edit: [2]string{"hidden_sizes: [8]", "hidden_sizes: {a: 1}"},
+		want: "job.yaml:24: actor.model.hidden_sizes: %want a list%"},
+	{name: "number for a truth value", args: []string{"runner.deterministic=2"},
+		want: "command line: runner.deterministic: 2: want true or false"},
+	{name: "no duration", args: []string{"comm.stall_timeout=soon"},
+		want: "command line: comm.stall_timeout: soon: want a duration%"},
+	{name: "value out of range", edit: [2]string{"update_epoch: 1", "gamma: 1.5"},
+		want: "job.yaml:18: algorithm.gamma: 1.5: want a number in [0, 1]"},
+	{name: "no learning rate", edit: [2]string{"    lr: 1.0e-3\n", "    adam_eps: 1.0e-5\n"},
+		want: "job.yaml:25: actor.optim.lr: not set: want a number > 0"},
+	{name: "several mistakes, told together", args: []string{"algorithm.gamma=2", "runner.max_stps=1", "actor.optim.lr=-1"},
+		want: "command line: runner.max_stps: unknown key, did you mean max_steps?\n" +
+			"command line: algorithm.gamma: 2: want a number in [0, 1]\n" +
+			"command line: actor.optim.lr: -1: want a number > 0"},
+
+	{name: "duplicate ranks", edit: [2]string{"actor: 0-1", "actor: 0,0-1"},
+		want: `job.yaml:4: cluster.component_placement.actor: 0,0-1: want every resource once and in ascending order, not "0-1" after 0`},
+	{name: "descending ranks", edit: [2]string{"actor: 0-1", "actor: 1,0"},
+		want: `job.yaml:4: cluster.component_placement.actor: 1,0: want every resource once and in ascending order, not "0" after 1`},
+	{name: "descending range", edit: [2]string{"actor: 0-1", "actor: 1-0"},
+		want: `job.yaml:4: cluster.component_placement.actor: 1-0: want a range that ascends, not "1-0"`},
+	{name: "no ranks at all", edit: [2]string{"actor: 0-1", "actor: first"},
+		want: `job.yaml:4: cluster.component_placement.actor: first: want resources n, a-b or all, not "first"`},
+	{name: "world too small", args: []string{"-np", "1"},
+		want: `job.yaml:4: cluster.component_placement.actor: 0-1: want resources 0..0, the ranks of a world of 1, not "0-1"` + "\n" +
+			`job.yaml:6: cluster.component_placement.rollout: 1: want resources 0..0, the ranks of a world of 1, not "1"`},
+	{name: "world too large", args: []string{"-np", "4"},
+		want: "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks, there is none on 2, 3: " +
+			"start fewer ranks, or set cluster.allow_idle_ranks"},
+	{name: "component twice", edit: [2]string{"rollout: 1", "rollout: 1\n    env,rollout: 1"},
+		want: `job.yaml:7: cluster.component_placement.env,rollout: want component "env" once: it is placed above`},
+	{name: "unknown component", edit: [2]string{"rollout: 1", "rollout: 1\n    rolout: 1"},
+		want: "job.yaml:7: cluster.component_placement.rolout: rolout: want the components actor, rollout and env"},
+	{name: "component without a place", edit: [2]string{"    rollout: 1\n", ""},
+		want: "job.yaml:3: cluster.component_placement: want a place for rollout, as 0-7 or all"},
+	{name: "other number of nodes", args: []string{"cluster.num_nodes=2"},
+		want: "command line: cluster.num_nodes: 2: want 1, the nodes of this world"},
+
+	{name: "batch that actors cannot share", args: []string{"actor.global_batch_size=16"},
+		want: "command line: actor.global_batch_size: 16: want a multiple of 32 (micro_batch_size 16 × 2 actors)"},
+	{name: "batch that does not divide the samples", args: []string{"actor.global_batch_size=96"},
+		want: "command line: actor.global_batch_size: 96: want a divisor of the samples of an iteration, 64 (8 steps × 8 environments)"},
+	{name: "environments that actors cannot share", edit: [2]string{"total_num_envs: 8", "total_num_envs: 7"},
+		want: "job.yaml:13: env.train.total_num_envs: 7: want a multiple of 2 (2 actors)\n" +
+			"job.yaml:21: actor.global_batch_size: 32: want a divisor of the samples of an iteration, 56 (8 steps × 7 environments)"},
+	{name: "environments that stages cannot share", args: []string{"rollout.pipeline_stage_num=3"},
+		want: "job.yaml:13: env.train.total_num_envs: 8: want a multiple of 6 (1 env workers × pipeline_stage_num 3; 1 rollout workers × pipeline_stage_num 3)"},
+	{name: "saving between evaluations", args: []string{"runner.val_check_interval=2"},
+		want: "job.yaml:9: runner.save_interval: 1: want a multiple of 2 (val_check_interval)"},
+
+	{name: "unknown environment", edit: [2]string{"CartPole-v1", "CartPol-v1"},
+		want: `job.yaml:12: env.train.env_type: CartPol-v1: want a known environment: unknown environment "CartPol-v1", did you mean CartPole-v1?%`},
+	{name: "unknown policy", edit: [2]string{"mlp_policy", "mpl_policy"},
+		want: "job.yaml:23: actor.model.model_type: mpl_policy: want one of mlp_policy"},
+	{name: "unknown advantages", args: []string{"algorithm.adv_type=geometric"},
+		want: "command line: algorithm.adv_type: geometric: want one of gae"},
+	{name: "unknown loss", args: []string{"algorithm.loss_type=lost"},
+		want: "command line: algorithm.loss_type: lost: want one of actor_critic, actor (with adv_type gae)"},
+	{name: "unknown schedule", args: []string{"actor.optim.lr_scheduler=step"},
+		want: "command line: actor.optim.lr_scheduler: step: want constant, linear or cosine"},
+	{name: "key of RLinf without effect here, strictly", args: []string{"rollout.enable_offload=true", "--strict"},
+		want: "command line: rollout.enable_offload: true: known, but without effect here"},
+
+	{name: "log path below a file", args: []string{"runner.logger.log_path=job.yaml/logs"},
+		want: "run folder %/job.yaml/logs/default: mkdir %/job.yaml: not a directory; choose another with runner.logger.log_path"},
+	{name: "log path where nobody may write", args: []string{"runner.logger.log_path=/proc/logs"},
+		want: "run folder /proc/logs/default: mkdir /proc/logs: no such file or directory; choose another with runner.logger.log_path"},
+	{name: "run folder outside the log path", args: []string{"runner.logger.experiment_name=../other"},
+		want: "command line: runner.logger.experiment_name: ../other: want the name of a folder below log_path"},
+	{name: "checkpoint that is not there", args: []string{"--resume", "logs/default/checkpoints/global_step_9"},
+		want: "checkpoint logs/default/checkpoints/global_step_9: %no such file or directory"},
+	{name: "weights that are not there", args: []string{"runner.ckpt_path=model.safetensors"},
+		want: "runner.ckpt_path: open model.safetensors: no such file or directory"},
+	{name: "profile that cannot be written", args: []string{"--cpu-profile", "nowhere/profile"},
+		want: "--cpu-profile: open nowhere/profile-rank-0.pprof: no such file or directory"},
+	{name: "address without a port", args: []string{"--pprof", "localhost"},
+		want: `--pprof "localhost": want HOST:PORT, as localhost:6060`},
+
+	{name: "unknown flag", args: []string{"--fast"}, want: "flag provided but not defined: -fast"},
+	{name: "flag without its value", args: []string{"--resume"}, want: "flag needs an argument: -resume"},
+	{name: "argument that is no setting", args: []string{"runner.max_steps"},
+		want: `argument "runner.max_steps": want key=value (or a command: rlinf help lists them)`},
+	{name: "setting without a key", args: []string{"=3"}, want: "command line: =3: want key=value with a dotted key, as runner.max_epochs=10"},
+	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: want a number of ranks > 0"},
+	{name: "no number of ranks", args: []string{"-np", "two"}, want: `invalid value "two" for flag -np: %`},
+}
+
+// TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is told once, with its place and what would
+// be valid, and no file is made or changed.
+func TestMistakes(t *testing.T) {
+	for _, c := range mistakes {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			text := strings.Replace(good, c.edit[0], c.edit[1], 1)
+			if c.edit[0] != "" && text == good {
+				t.Fatalf("nothing to edit: %q", c.edit[0])
+			}
+			writeFile(t, dir, "job.yaml", text)
+			refused(t, local, dir, 0, c.want, slices.Concat([]string{"-c", "job.yaml"}, c.args)...)
+		})
+	}
+	t.Run("none", func(t *testing.T) { // so that it is the edits that are refused
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", good)
+		local.ok(t, dir, 0, "-c", "job.yaml")
+	})
+}
+
+// TestConfigFiles gives rlinf what is no configuration.
+func TestConfigFiles(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "job.yaml: empty, want a YAML map of settings"},
+		{"only a comment", "# nothing\n", "job.yaml: empty, want a YAML map of settings"},
+		{"binary", "\x7fELF\x02\x01\x01\x00\x00", "job.yaml: not a configuration: binary, want YAML text in UTF-8"},
+		{"list", "- actor\n- env\n", "job.yaml:1: want a YAML map of settings, got a list"},
+		{"bracket left open", "cluster:\n  ranks: [1,\nrunner: 2\n", "job.yaml:%: not valid YAML: %"},
+		{"tab", "cluster:\n\tnum_nodes: 1\n", "job.yaml:2: not valid YAML: found character that cannot start any token"},
+		{"key twice", strings.Replace(good, "max_steps: 2", "max_steps: 2\n  max_steps: 3", 1), "job.yaml:9: runner.max_steps: %"},
+		{"interpolation of nothing", strings.Replace(good, "max_steps: 2", "max_steps: ${runner.steps}", 1), "job.yaml:8: runner.max_steps: ${runner.steps}: %"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", c.text)
+			refused(t, local, dir, 0, c.want, "-c", "job.yaml")
+		})
+	}
+	t.Run("missing", func(t *testing.T) {
+		refused(t, local, t.TempDir(), 0, "job.yaml: no such file", "-c", "job.yaml")
+	})
+	t.Run("folder", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "job.yaml"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, local, dir, 0, "job.yaml: is a folder, want a YAML file", "-c", "job.yaml")
+	})
+	t.Run("not named", func(t *testing.T) {
+		refused(t, local, t.TempDir(), 0, "no configuration: want -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")
+	})
+}
+
+// TestCommandMistakes calls the other commands wrongly.
+func TestCommandMistakes(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	for _, c := range []struct{ args, want string }{
+		{"train -c job.yaml", `argument "train": want key=value (or a command: rlinf help lists them)`},
+		{"help train", "No help topic for 'train'"},
+		{"envs CartPole-v1", `envs: argument "CartPole-v1": want none`},
+		{"version --long", "flag provided but not defined: -long"},
+		{"doctor all", `doctor: argument "all": want none`},
+		{"check", "no configuration: want -c FILE.yaml%"},
+		{"check -c job.yaml --resume auto", "flag provided but not defined: -resume"},
+		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks%"},
+		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: want a multiple of 32%"},
+		{"eval -c job.yaml", "no checkpoint in logs/default: want a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
+		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
+		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: want%"},
+		{"-c job.yaml runner.task_type=embodied_evil", "command line: runner.task_type: embodied_evil: want embodied or embodied_eval"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			refused(t, local, dir, -1, c.want, strings.Fields(c.args)...)
+		})
+	}
+}
+
+// TestCheckpointMistakes starts from what is no checkpoint, or not one of this job, in each way in which a checkpoint is named.
+func TestCheckpointMistakes(t *testing.T) {
+	made := t.TempDir()
+	writeFile(t, made, "job.yaml", good)
+	local.ok(t, made, 0, "-c", "job.yaml")
+	const newest = "logs/default/checkpoints/global_step_2"
+	damage := func(file string, change func([]byte) []byte) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, newest, file)
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, change(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	flipped := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	cut := func(b []byte) []byte { return b[:len(b)-7] }
+	for _, c := range []struct {
+		name   string
+		damage func(*testing.T, string)
+		args   string
+		want   string
+	}{
+		{"flipped bit, resume", damage("model.safetensors", flipped), "--resume " + newest,
+			"checkpoint %: model.safetensors%: %"},
+		{"flipped bit, eval", damage("model.safetensors", flipped), "eval --checkpoint " + newest,
+			"checkpoint %: model.safetensors%: %"},
+		{"truncated file, resume", damage("trainer.safetensors", cut), "--resume " + newest,
+			"checkpoint %: trainer.safetensors%: %"},
+		{"truncated manifest, resume", damage("manifest.json", cut), "--resume " + newest,
+			"checkpoint %: manifest.json%: %"},
+		{"truncated manifest, eval", damage("manifest.json", cut), "eval",
+			"checkpoint %: manifest.json%: %"},
+		{"truncated weights, ckpt_path", damage("model.safetensors", cut), "runner.ckpt_path=" + newest + "/model.safetensors",
+			"runner.ckpt_path: " + newest + "/model.safetensors: %"},
+		{"truncated weights, eval", damage("model.safetensors", cut), "eval runner.ckpt_path=" + newest + "/model.safetensors",
+			"runner.ckpt_path: " + newest + "/model.safetensors: %"},
+		{"text for weights", func(*testing.T, string) {}, "runner.ckpt_path=job.yaml", "runner.ckpt_path: job.yaml: %"},
+		{"another network, resume", func(*testing.T, string) {}, "actor.model.hidden_sizes=[16] --resume " + newest,
+			"checkpoint %: was written with another configuration:\n  actor.model.hidden_sizes.0: 8 then, 16 now"},
+		{"another network, resume auto", func(*testing.T, string) {}, "actor.model.hidden_sizes=[16] --resume auto",
+			"checkpoint %: was written with another configuration:\n  actor.model.hidden_sizes.0: 8 then, 16 now"},
+		{"another network, eval", func(*testing.T, string) {}, "eval actor.model.hidden_sizes=[16]",
+			"%/global_step_2: model: % is F32[%], this policy's is F32[%]"},
+		{"another network, ckpt_path", func(*testing.T, string) {}, "actor.model.hidden_sizes=[16] runner.ckpt_path=" + newest + "/model.safetensors",
+			newest + "/model.safetensors: model: % is F32[%], this policy's is F32[%]"},
+		{"deeper network, only_eval", func(*testing.T, string) {}, "runner.only_eval=true actor.model.hidden_sizes=[8,8]",
+			"%/global_step_2: model: %"},
+		{"optimiser's state for weights", func(*testing.T, string) {}, "runner.ckpt_path=" + newest + "/trainer.safetensors",
+			newest + "/trainer.safetensors: model: %"},
+		{"another task, eval", func(*testing.T, string) {}, "eval env.train.env_type=Acrobot-v1",
+			"%/global_step_2: model: % is F32[4 8], this policy's is F32[6 8]"},
+		{"weights beside a checkpoint", func(*testing.T, string) {}, "runner.ckpt_path=a runner.resume_dir=b",
+			"command line: runner.ckpt_path: a: want no weights beside those of resume_dir"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
+				t.Fatal(err)
+			}
+			c.damage(t, dir)
+			args := strings.Fields(c.args)
+			at := 0
+			if args[0] == "eval" {
+				at = 1
+			}
+			refused(t, local, dir, 0, c.want, slices.Insert(args, at, "-c", "job.yaml")...)
+		})
+	}
+}
+
+// TestMistakesUnderLaunchers shows that a job of several processes tells a mistake once, and that the launcher passes the exit code on.
+func TestMistakesUnderLaunchers(t *testing.T) {
+	for _, p := range []*platform{openmpi, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			own := p.program(t, ".")
+			other := func(t *testing.T) string {
+				if p == openmpi {
+					return mpich.program(t, ".")
+				}
+				return openmpi.program(t, ".")
+			}
+			for _, c := range []struct {
+				name    string
+				np      int
+				args    string
+				program func(*testing.T) string
+				want    string
+			}{
+				{"unknown key", 2, "runner.max_stps=1", nil, "command line: runner.max_stps: unknown key, did you mean max_steps?"},
+				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: want resources 0..0, the ranks of a world of 1, not \"0-1\"\n" +
+					"job.yaml:6: cluster.component_placement.rollout: 1: want resources 0..0, the ranks of a world of 1, not \"1\""},
+				{"unknown flag", 3, "--fast", nil, "flag provided but not defined: -fast"},
+				{"ranks within ranks", 2, "-np 2", nil, "-np 2: mpi% has started the ranks already"},
+				{"one address for all, taken on one", 2, "--pprof localhost:65535", nil, "rank 1: --pprof: listen tcp: address 65536: invalid port"},
+				{"another MPI's binary", 2, "", other, "open mpi: binary and launcher do not fit: mpi% started 2 processes, but each sees a world of one: this binary is built for %"},
+				{"a binary without MPI", 2, "", func(t *testing.T) string { return local.program(t, ".") },
+					"open mpi: binary and launcher do not fit: mpi% started 2 processes, but this binary is built without MPI: build it with scripts/build --tags mpi%"},
+			} {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel() // Open MPI's launcher takes two seconds to end a job that fails
+					dir := t.TempDir()
+					writeFile(t, dir, "job.yaml", good)
+					program := own
+					if c.program != nil {
+						program = c.program(t)
+					}
+					refusedProgram(t, p, program, dir, c.np, c.want, append([]string{"-c", "job.yaml"}, strings.Fields(c.args)...)...)
+				})
+			}
+		})
+	}
+}
+
+// TestBusyFolder starts a job in the folder of another one, which this test stands for.
+func TestBusyFolder(t *testing.T) {
+	for _, p := range platforms {
+		t.Run(p.name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			path := filepath.Join(dir, "logs", "default")
+			first, err := runfolder.Open(path, "1234")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			np := 2
+			if p == local {
+				np = 0
+			}
+			for _, args := range []string{"-c job.yaml", "-c job.yaml --resume auto"} {
+				refused(t, p, dir, np, "run folder "+path+": in use by job 1234, process % on %, started % (last sign of life % ago); wait for it, "+
+					"or choose another runner.logger.experiment_name", strings.Fields(args)...)
+			}
+			p.ok(t, dir, np, "-c", "job.yaml", "runner.logger.experiment_name=another")
+		})
+	}
+}
+
+// refused runs a job that must be refused: with exit code 2, want on standard error and nothing else, and every file as it was.
+func refused(t *testing.T, p *platform, dir string, np int, want string, args ...string) {
+	t.Helper()
+	refusedProgram(t, p, p.program(t, "."), dir, max(np, 0), want, args...)
+}
+
+func refusedProgram(t *testing.T, p *platform, program, dir string, np int, want string, args ...string) {
+	t.Helper()
+	before := contents(t, dir)
+	r := p.startProgram(t, program, dir, np, args...).result()
+	if r.code != 2 {
+		t.Errorf("exit code %d, want 2", r.code)
+	}
+	if r.stdout != "" {
+		t.Errorf("on standard output: %s", r.stdout)
+	}
+	got := strings.Split(strings.TrimSuffix(withoutLaunchers(r.stderr), "\n"), "\n")
+	lines := strings.Split(want, "\n")
+	if !slices.EqualFunc(got, lines, like) {
+		t.Errorf("rlinf %s\nsaid: %s\nwant: %s", strings.Join(args, " "), strings.Join(got, "\n      "), strings.Join(lines, "\n      "))
+	}
+	if after := contents(t, dir); !slices.Equal(after, before) {
+		t.Errorf("files before:\n%s\nfiles after:\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+	}
+}
+
+// like reports whether text is as pattern says, where "%" stands for any text.
+func like(text, pattern string) bool {
+	parts := strings.Split(pattern, "%")
+	if len(parts) == 1 {
+		return text == pattern
+	}
+	first, last := parts[0], parts[len(parts)-1]
+	if !strings.HasPrefix(text, first) || !strings.HasSuffix(text[len(first):], last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, rest, ok := strings.Cut(text, part)
+		if !ok {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
+
+// withoutLaunchers removes what Open MPI's launcher says about processes that end with an exit code.
+func withoutLaunchers(text string) string {
+	var b strings.Builder
+	skip := false
+	for line := range strings.Lines(text) {
+		switch {
+		case strings.HasPrefix(line, "-----"):
+			skip = !skip
+		case !skip:
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// contents lists the files below dir, with the times of their last change, and the folders.
+func contents(t *testing.T, dir string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !d.IsDir() { // a lock comes and goes
+			path += " " + info.ModTime().String()
+		}
+		files = append(files, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
