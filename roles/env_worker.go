@@ -66,7 +66,10 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 		for t := range w.job.steps {
 			for _, s := range train {
-				if err := s.exchange(ctx, w.trace); err != nil {
+				if err := s.advance(ctx, w.trace); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+				if err := s.send(ctx, 0); err != nil {
 					return fmt.Errorf("step %d: %w", t, err)
 				}
 			}
@@ -86,14 +89,15 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 		if err := s.begin(); err != nil {
 			return err
 		}
-		if err := s.send(ctx, 0); err != nil {
-			return err
-		}
 		for !s.over() {
-			if err := s.exchange(ctx, nil); err != nil {
+			if err := s.send(ctx, 0); err != nil {
+				return err
+			}
+			if err := s.advance(ctx, nil); err != nil {
 				return err
 			}
 		}
+		// To what is sent last comes no answer, which would wait for the next evaluation.
 		if err := s.send(ctx, lastOfEvaluation); err != nil {
 			return err
 		}

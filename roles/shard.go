@@ -112,8 +112,8 @@ func (s *shard) over() bool {
 	return true
 }
 
-// exchange receives actions over every lane, takes a step, and sends what came of it.
-func (s *shard) exchange(ctx context.Context, trace *tracer) error {
+// advance receives actions over every lane, and takes a step.
+func (s *shard) advance(ctx context.Context, trace *tracer) error {
 	for _, l := range s.lanes {
 		item, err := l.act.Get(ctx)
 		if err != nil {
@@ -128,7 +128,7 @@ func (s *shard) exchange(ctx context.Context, trace *tracer) error {
 		return err
 	}
 	trace.done("simulate", start)
-	return s.send(ctx, 0)
+	return nil
 }
 
 // send sends what the environments returned last, over every lane.
