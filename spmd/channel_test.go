@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,14 +19,15 @@ var pair = tensor.NewLayout(tensor.Field{Name: "x", DType: tensor.F32, Shape: []
 
 func self(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 
-// talk is a program with a channel from a member on rank 0 to one on rank `to`, in which produce and consume run side by side.
-func talk(to int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Context, *spmd.Sender) error, consume func(context.Context, *spmd.Receiver) error) func(context.Context, *spmd.World) error {
+// talk is a program with a channel from a member on rank 0 to members on some ranks, in which produce and consume run side by side: consume on the
+// first of them.
+func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Context, *spmd.Sender) error, consume func(context.Context, *spmd.Receiver) error) func(context.Context, *spmd.World) error {
 	return func(ctx context.Context, w *spmd.World) error {
 		a, err := spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{0}}, self)
 		if err != nil {
 			return err
 		}
-		b, err := spmd.Launch(w, spmd.GroupSpec{Name: "rollout", Ranks: []int{to}}, self)
+		b, err := spmd.Launch(w, spmd.GroupSpec{Name: "rollout", Ranks: to}, self)
 		if err != nil {
 			return err
 		}
@@ -42,7 +44,7 @@ func talk(to int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Cont
 			}
 			return 0, produce(ctx, s)
 		})
-		g := spmd.Call(b, ctx, "consume", func(ctx context.Context, m *spmd.Member) (int, error) {
+		g := spmd.Call(b.ExecuteOn(0), ctx, "consume", func(ctx context.Context, m *spmd.Member) (int, error) {
 			r, err := ch.Receiver(m, key)
 			if err != nil {
 				return 0, err
@@ -57,16 +59,18 @@ func talk(to int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Cont
 	}
 }
 
-// keys are the three ways in which a consumer reaches a key, on rank `to` of two.
+// keys are the ways in which a consumer reaches a key; of the last two, one has its home with the consumer, and one away from it.
 var keys = []struct {
 	name string
-	to   int
+	to   []int
 	key  spmd.Key
 }{
-	{"private, within a process", 0, spmd.Key{Name: "k"}},
-	{"private, between processes", 1, spmd.Key{Name: "k"}},
-	{"shared, within a process", 0, spmd.Key{To: spmd.AnyMember, Name: "k"}},
-	{"shared, between processes", 1, spmd.Key{To: spmd.AnyMember, Name: "k"}},
+	{"private, within a process", []int{0}, spmd.Key{Name: "k"}},
+	{"private, between processes", []int{1}, spmd.Key{Name: "k"}},
+	{"shared, within a process", []int{0}, spmd.Key{To: spmd.AnyMember, Name: "k"}},
+	{"shared, between processes", []int{1}, spmd.Key{To: spmd.AnyMember, Name: "k"}},
+	{"shared by two processes", []int{1, 0}, spmd.Key{To: spmd.AnyMember, Name: "k"}},
+	{"shared by two other processes", []int{1, 0}, spmd.Key{To: spmd.AnyMember, Name: "l"}},
 }
 
 func TestUseAfterPutIsCaught(t *testing.T) {
@@ -221,6 +225,111 @@ func TestGetGivenUp(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// A batch that its caller gives up keeps what it took, and the request for more does not stand in the way of the next.
+func TestBatchGivenUp(t *testing.T) {
+	for _, k := range keys {
+		t.Run(k.name, func(t *testing.T) {
+			more := make(chan struct{})
+			enough := errors.New("enough")
+			run(t, 2, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, func(ctx context.Context, s *spmd.Sender) error {
+				for i := range 2 {
+					it, err := s.Take(ctx, pair)
+					if err != nil {
+						return err
+					}
+					it.Lo, it.Weight = i, 10
+					if err := s.Put(ctx, it); err != nil {
+						return err
+					}
+					<-more
+				}
+				return nil
+			}, func(ctx context.Context, r *spmd.Receiver) error {
+				var batch []*spmd.Item
+				for len(batch) == 0 { // given up before the first item came: again
+					short, cancel := context.WithCancelCause(ctx)
+					go func() {
+						for range 1000 {
+							runtime.Gosched()
+						}
+						cancel(enough)
+					}()
+					var err error
+					if batch, err = r.GetBatch(short, 15); !errors.Is(err, enough) {
+						return fmt.Errorf("a batch that was given up has %d items and error %v", len(batch), err)
+					}
+				}
+				close(more)
+				second, err := r.Get(ctx) // which weighs more than the batch had room for
+				if err != nil {
+					return err
+				}
+				if batch[0].Lo != 0 || second.Lo != 1 {
+					return fmt.Errorf("got items %d and %d", batch[0].Lo, second.Lo)
+				}
+				r.Release(batch[0])
+				r.Release(second)
+				return nil
+			}))
+		})
+	}
+}
+
+// A producer elsewhere gets its turn though one in the process keeps the key from ever being empty.
+func TestNobodyStarves(t *testing.T) {
+	run(t, 2, func(ctx context.Context, w *spmd.World) error {
+		from, err := spmd.Launch(w, spmd.GroupSpec{Name: "from", Ranks: []int{0, 1}}, self)
+		if err != nil {
+			return err
+		}
+		to, err := spmd.Launch(w, spmd.GroupSpec{Name: "to", Ranks: []int{0}}, self)
+		if err != nil {
+			return err
+		}
+		ch, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "c", From: from.Spec(), To: to.Spec(), ItemBytes: pair.Size(), MaxSize: 4})
+		if err != nil {
+			return err
+		}
+		put := func(m *spmd.Member) error {
+			s, err := ch.Sender(m, spmd.Key{})
+			if err != nil {
+				return err
+			}
+			it, err := s.Take(ctx, pair)
+			if err != nil {
+				return err
+			}
+			return s.Put(ctx, it)
+		}
+		if w.Rank() == 1 {
+			return put(from.Here()[0])
+		}
+		if err := put(from.Here()[0]); err != nil {
+			return err
+		}
+		r, err := ch.Receiver(to.Here()[0], spmd.Key{})
+		if err != nil {
+			return err
+		}
+		for range 1_000_000 {
+			if err := put(from.Here()[0]); err != nil { // two are queued now
+				return err
+			}
+			it, err := r.Get(ctx)
+			if err != nil {
+				return err
+			}
+			from := it.From
+			r.Release(it)
+			if from == 1 {
+				return nil
+			}
+			runtime.Gosched()
+		}
+		return errors.New("the other producer's item never came")
+	})
 }
 
 // Who waits on a channel is freed when the job fails elsewhere.
@@ -414,7 +523,7 @@ func (s spyComm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 func TestSchemaTravelsWhenItIsNews(t *testing.T) {
 	other := tensor.NewLayout(tensor.Field{Name: "y", DType: tensor.F32, Shape: []int{3}})
 	for _, k := range keys {
-		if k.to == 0 {
+		if k.to[0] == 0 {
 			continue
 		}
 		t.Run(k.name, func(t *testing.T) {
