@@ -170,6 +170,9 @@ func orNothing(may []string) string {
 // Words of reinforcement learning, in the singular. spmd and collectives carry the work of any program.
 var learning = []string{"reward", "policy", "env", "environment", "action", "observation", "obs", "episode", "trajectory", "advantage", "actor", "critic", "rollout", "agent"}
 
+// exempt are identifiers that mean the environment of a process.
+var exempt = []string{"LookupEnv"}
+
 func TestWords(t *testing.T) {
 	for _, v := range wordViolations(t, os.DirFS("../..")) {
 		t.Error(v)
@@ -196,9 +199,6 @@ var (
 	cComment = regexp.MustCompile(`(?s)/\*.*?\*/|//[^\n]*`)
 	cWord    = regexp.MustCompile(`\w+`)
 )
-
-// exempt are identifiers that mean the environment of a process.
-var exempt = []string{"LookupEnv"}
 
 // wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name them in examples, and tests
 // and packages for tests (spmdtest) may use them.
