@@ -151,21 +151,25 @@ var jobs = struct {
 // marker is the environment variable by which the processes of a job are found.
 const marker = "RLINF_E2E_JOB"
 
-// start starts rlinf with args on np ranks, in the folder dir, where its logs go. The test does not end before the job has.
+// start starts rlinf with args on np ranks (0, without a launcher: as many as it finds right), in the folder dir, where its logs go. The
+// test does not end before the job has.
 func (p *platform) start(t testing.TB, dir string, np int, args ...string) *job {
 	t.Helper()
 	return p.startProgram(t, p.program(t, "."), dir, np, args...)
 }
 
-// startProgram is start for another program. On the platform local the program finds out by itself how many ranks it needs, and np is
-// not used.
+// startProgram is start for another program.
 func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...string) *job {
 	t.Helper()
 	line := append([]string{path}, args...)
-	if launcher, err := p.launcher(); err != nil {
+	launcher, err := p.launcher()
+	switch {
+	case err != nil:
 		t.Fatal(err)
-	} else if launcher != "" {
+	case launcher != "":
 		line = slices.Concat([]string{launcher}, p.flags, []string{"-np", strconv.Itoa(np)}, line)
+	case np > 0:
+		line = append(line, "-np", strconv.Itoa(np))
 	}
 	jobs.Lock()
 	jobs.n++

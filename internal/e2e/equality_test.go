@@ -1,0 +1,249 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// A placement of a job with so many actors: the size of its world, and the sections of the configuration that say where components are.
+type placement struct {
+	name  string
+	place func(actors int) (np int, yaml string)
+}
+
+// placements are all the forms in which a job may lie on its ranks. Environments divide over each by 48.
+var placements = []placement{
+	{"one rank", func(a int) (int, string) {
+		return 1, components("actor: '0:0-%d'", a-1) + "    env: 0\n    rollout: 0\n"
+	}},
+	{"collocated, joined keys", func(a int) (int, string) {
+		return a, components("actor,env,rollout: 0-%d", a-1)
+	}},
+	{"disaggregated", func(a int) (int, string) {
+		return a + 2, components("actor: 0-%d", a-1) + fmt.Sprintf("    env: %d\n    rollout: %d\n", a, a+1)
+	}},
+	{"hybrid", func(a int) (int, string) {
+		return 4, components("actor: 0-%d", a-1) + "    env: 0-1\n    rollout: 2-3\n"
+	}},
+	{"hybrid, actors last", func(a int) (int, string) {
+		return 4, components("actor: %d-3", 4-a) + "    env: 1-3\n    rollout: 0-1\n"
+	}},
+	{"uneven workers on two ranks", func(a int) (int, string) {
+		return 2, components("actor: '%s'", []string{"1", "0-1", "0:0-1,1:2"}[a-1]) + "    env: '0:0-1,1:2'\n    rollout: '0:0,1:1-2'\n"
+	}},
+	{"many workers on a rank each", func(a int) (int, string) {
+		return 3, components("actor: '2:0-%d'", a-1) + "    env: '0:0-3'\n    rollout: '1:0-1'\n"
+	}},
+	{"two workers on each of two ranks", func(a int) (int, string) {
+		return max(2, a), components("actor: 0-%d", a-1) + "    env: '0-1:0-3'\n    rollout: '0,1'\n"
+	}},
+	{"idle ranks, rank 0 too", func(a int) (int, string) {
+		return a + 6, components("actor: 1-%d", a) + fmt.Sprintf("    env: %d\n    rollout: %d\n  allow_idle_ranks: true\n", a+2, a+4)
+	}},
+	{"virtual nodes, a component on nodes", func(a int) (int, string) {
+		return 4, components("actor: 0-%d", a-1) + "    env: {node_group: node, placement: 0-1}\n    rollout: 1-3\n  num_nodes: 2\nspmd: {nodes: 2}\n"
+	}},
+	{"node groups, small buckets", func(a int) (int, string) {
+		return 4, components("actor: 0-%d", a-1) + "    env: {node_group: sim, placement: 0-1}\n    rollout: {node_group: 'learn,sim', placement: 1-2}\n" +
+			"  node_groups: [{label: sim, node_ranks: 2-3}, {label: learn, node_ranks: 0-1}]\nspmd: {nodes: 4}\ncomm: {bucket_bytes: 1024}\n"
+	}},
+	{"all ranks simulate and infer", func(a int) (int, string) {
+		return 3, components("actor: 0-%d", a-1) + "    env,rollout: all\n"
+	}},
+}
+
+// components begins the section cluster with a component's place.
+func components(format string, args ...any) string {
+	return "cluster:\n  component_placement:\n    " + fmt.Sprintf(format, args...) + "\n"
+}
+
+// A task is what is learnt: the rest of the configuration.
+type task struct {
+	name      string
+	steps     int // of each environment in an iteration
+	autoReset bool
+	yaml      string
+}
+
+// The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for each other, with
+// a trunk for both heads; and real actions with exploration that depends on the state, and running statistics of observations and
+// returns. In each iteration some episodes end and some go on.
+var tasks = []task{
+	{"CartPole", 16, true, `
+env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
+algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 2, normalize_advantages: minibatch, entropy_bonus: 0.01}
+actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [64, 64]}, optim: {lr: 3.0e-3}}
+`},
+	{"CartPole in groups, without auto_reset", 40, false, `
+env: {train: {env_type: CartPole-v1, total_num_envs: 48, auto_reset: false}, eval: {total_num_envs: 24, max_steps_per_rollout_epoch: 40, max_episode_steps: 40}}
+algorithm: {group_size: 2, gamma: 0.99, gae_lambda: 0.95, update_epoch: 2, normalize_advantages: batch}
+actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [48], share_trunk: true}, optim: {lr: 3.0e-3}}
+`},
+	{"Pendulum", 16, true, `
+env: {train: {env_type: Pendulum-v1, total_num_envs: 48, max_episode_steps: 10}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 30, max_episode_steps: 30}}
+algorithm: {gamma: 0.95, gae_lambda: 0.9, update_epoch: 3, normalize_rewards: true, target_kl: 0.02, value_clip: 0.2}
+actor:
+  micro_batch_size: 64
+  global_batch_size: 384
+  model: {hidden_sizes: [32, 32], use_sde: true, sde_sample_freq: 4, init_log_std: -1, normalize_observations: true}
+  optim: {lr: 3.0e-3}
+`},
+}
+
+// A variant of a job is one of the ways to run it.
+type variant struct {
+	on                           *platform
+	place, task                  int // indices of placements and tasks
+	actors, stages, epochs, sync int
+}
+
+func (v variant) String() string {
+	return fmt.Sprintf("%s/%s/%s/actors %d, stages %d, epochs %d, sync %d", v.on.name, placements[v.place].name, tasks[v.task].name,
+		v.actors, v.stages, v.epochs, v.sync)
+}
+
+// run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns its metrics.
+func (v variant) run(t testing.TB) metrics {
+	t.Helper()
+	dir := t.TempDir()
+	np, cluster := placements[v.place].place(v.actors)
+	v.on.ok(t, dir, np, "-c", writeFile(t, dir, "job.yaml", cluster+tasks[v.task].yaml),
+		"runner.max_steps=4", "runner.val_check_interval=2", fmt.Sprint("runner.weight_sync_interval=", v.sync),
+		fmt.Sprint("rollout.pipeline_stage_num=", v.stages), fmt.Sprint("env.train.rollout_epoch=", v.epochs),
+		fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[v.task].steps/v.epochs),
+		"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]")
+	return readMetrics(t, filepath.Join(dir, "logs", "run"))
+}
+
+// likeness returns the plainest variant whose metrics must be the same: one rank and one stage. Where episodes begin by themselves, two
+// rollouts for an update are as good as one that is twice as long.
+func (v variant) likeness() variant {
+	like := variant{on: local, task: v.task, actors: v.actors, stages: 1, epochs: 1, sync: v.sync}
+	if !tasks[v.task].autoReset {
+		like.epochs = v.epochs
+	}
+	return like
+}
+
+// references are the metrics of the plain variants, each run once.
+type references struct {
+	sync.Mutex
+	of map[variant]metrics
+}
+
+func (r *references) get(t testing.TB, v variant) metrics {
+	t.Helper()
+	r.Lock()
+	defer r.Unlock()
+	m, ok := r.of[v]
+	if !ok {
+		m = v.run(t)
+		r.of[v] = m
+	}
+	return m
+}
+
+// TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the last bit, wherever
+// its parts are and whatever carries their messages.
+func TestSameNumbersEverywhere(t *testing.T) {
+	variants := sample()
+	if full {
+		variants = everything()
+	}
+	checkCover(t, variants)
+	refs := references{of: map[variant]metrics{}}
+	for _, v := range variants {
+		t.Run(v.String(), func(t *testing.T) {
+			t.Parallel()
+			v.on.program(t, ".") // or skip
+			want := refs.get(t, v.likeness())
+			want.checkWhole(t, 4)
+			if diff := v.run(t).diff(want); diff != "" {
+				t.Errorf("not the metrics of %v:\n%s", v.likeness(), diff)
+			}
+		})
+	}
+}
+
+// sample is every placement on goroutine ranks with each number of actors, and on one MPI or the other.
+func sample() (vs []variant) {
+	for i := range placements {
+		for a := 1; a <= 3; a++ {
+			vs = append(vs, variant{local, i, (i + a) % len(tasks), a, 1 + (i+a)%2, 1 + (i/2+a/2)%2, 1 + 2*((i/3+a/3)%2)})
+		}
+		mpi := []*platform{openmpi, mpich}[i%2]
+		vs = append(vs, variant{mpi, i, i / 2 % len(tasks), 3 - i/4, 1 + i/2%2, 1 + i/3%2, 1 + 2*(i/4%2)})
+	}
+	return vs
+}
+
+// everything is all there is on goroutine ranks, and with each MPI all but that the tasks take turns.
+func everything() (vs []variant) {
+	for _, on := range platforms {
+		for i := range placements {
+			for a := 1; a <= 3; a++ {
+				for k := range 8 {
+					for task := range tasks {
+						if on == local || task == (i+a+k)%len(tasks) {
+							vs = append(vs, variant{on, i, task, a, 1 + k%2, 1 + k/2%2, 1 + 2*(k/4)})
+						}
+					}
+				}
+			}
+		}
+	}
+	return vs
+}
+
+// checkCover checks that on goroutine ranks any two choices are met together, but for a placement and the small choices: there each
+// choice is met.
+func checkCover(t *testing.T, vs []variant) {
+	t.Helper()
+	met := map[[4]int]bool{}
+	for _, v := range vs {
+		if v.on != local {
+			continue
+		}
+		choices := [...]int{v.place, v.actors - 1, v.task, v.stages - 1, v.epochs - 1, v.sync / 2}
+		for i, x := range choices {
+			for j, y := range choices {
+				met[[4]int{i, x, j, y}] = true
+			}
+		}
+	}
+	sizes := [...]int{len(placements), 3, len(tasks), 2, 2, 2}
+	for i, n := range sizes {
+		for j := i + 1; j < len(sizes); j++ {
+			for x := range n {
+				for y := range sizes[j] {
+					if !met[[4]int{i, x, j, y}] {
+						t.Errorf("no variant has choice %d of factor %d with choice %d of factor %d", x, i, y, j)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFirstRolloutForAnyActors: until the first update, the number of actors changes nothing.
+func TestFirstRolloutForAnyActors(t *testing.T) {
+	for i, task := range tasks {
+		t.Run(task.name, func(t *testing.T) {
+			t.Parallel()
+			first := func(actors int) metrics {
+				return variant{on: local, task: i, actors: actors, stages: 1, epochs: 1, sync: 1}.run(t)[:1].only("env/")
+			}
+			want := first(1)
+			if _, ok := want[0]["env/return"]; !ok {
+				t.Fatalf("no episode ended in the first rollout: %v", want)
+			}
+			for actors := 2; actors <= 3; actors++ {
+				if diff := first(actors).diff(want); diff != "" {
+					t.Errorf("%d actors, not the first rollout of one:\n%s", actors, diff)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// metrics are the lines of a metrics.jsonl, without what the clock says. Numbers are as they are written, to the last digit.
+type metrics []map[string]any
+
+// readMetrics reads the metrics of the run whose folder is dir; none where there is no file yet. A last line that is being written does
+// not count.
+func readMetrics(t testing.TB, dir string) metrics {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var m metrics
+	for line := range bytes.Lines(text) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break
+		}
+		in := json.NewDecoder(bytes.NewReader(line))
+		in.UseNumber()
+		var entry map[string]any
+		if err := in.Decode(&entry); err != nil {
+			t.Fatalf("metrics.jsonl: %v in %q", err, line)
+		}
+		maps.DeleteFunc(entry, func(name string, _ any) bool { return name == "time" || strings.HasPrefix(name, "time/") })
+		m = append(m, entry)
+	}
+	return m
+}
+
+// only returns the metrics whose names begin with prefix.
+func (m metrics) only(prefix string) metrics {
+	var some metrics
+	for _, line := range m {
+		line = maps.Clone(line)
+		maps.DeleteFunc(line, func(name string, _ any) bool { return !strings.HasPrefix(name, prefix) })
+		some = append(some, line)
+	}
+	return some
+}
+
+// diff says where m differs from want first; "" where they are the same.
+func (m metrics) diff(want metrics) string {
+	for i := range min(len(m), len(want)) {
+		if maps.Equal(m[i], want[i]) {
+			continue
+		}
+		var text strings.Builder
+		fmt.Fprintf(&text, "line %d, step %v:", i+1, want[i]["step"])
+		all := maps.Clone(want[i])
+		maps.Copy(all, m[i])
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if m[i][name] != want[i][name] {
+				fmt.Fprintf(&text, "\n  %s: %v, want %v", name, m[i][name], want[i][name])
+			}
+		}
+		return text.String()
+	}
+	if len(m) != len(want) {
+		return fmt.Sprintf("%d lines, want %d", len(m), len(want))
+	}
+	return ""
+}
+
+// checkWhole checks that m, which others are held against, says something: all n steps in order, of rollouts, training and an
+// evaluation, with numbers that move.
+func (m metrics) checkWhole(t testing.TB, n int) {
+	t.Helper()
+	if len(m) != n {
+		t.Fatalf("%d lines of metrics, want %d", len(m), n)
+	}
+	for i, line := range m {
+		if line["step"] != json.Number(fmt.Sprint(i+1)) {
+			t.Fatalf("line %d is of step %v", i+1, line["step"])
+		}
+	}
+	last := m[n-1]
+	for _, name := range []string{"env/return", "eval/return", "train/actor/grad_norm", "train/critic/value_loss"} {
+		if last[name] == nil {
+			t.Fatalf("no %s in the last line: %v", name, last)
+		}
+	}
+	if last["train/actor/grad_norm"] == m[n-2]["train/actor/grad_norm"] {
+		t.Fatalf("two steps have the same train/actor/grad_norm: %v", last)
+	}
+}
+
+// snapshot returns the files below dir with their content.
+func snapshot(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			files[path], err = os.Readlink(path)
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
