@@ -61,7 +61,8 @@ struct rl_end {
 	MPI_Comm comm;
 	rl_end *next, **at; // among the world's ends
 	_Atomic int busy;
-	_Atomic int sends, unmatched; // how many
+	_Atomic int waited;       // the owner is in rl_wait
+	_Atomic int sends, lines; // how many
 	rl_slot *free, *heads;
 	int chunks;
 	rl_slot *chunk[CHUNKS];
@@ -78,6 +79,9 @@ void rl_sleep(int64_t ns);
 
 // rl_kick wakes the progress thread if it dozes: something was posted.
 void rl_kick(rl_world *w);
+
+// rl_nap sleeps as a wait does that has taken so long already.
+void rl_nap(int64_t waited);
 
 // rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
 void rl_end_push(rl_end *e);

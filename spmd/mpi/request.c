@@ -16,6 +16,9 @@
 // How a wait goes on: spin, then give the core away, then sleep, each time for 1/64 of the time waited so far: that is how much too late the end may be seen.
 enum { SPIN_NS = 20 * 1000, YIELD_NS = 1000 * 1000, SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
+// With so many lines or fewer, each look at an end probes all of them; with more, only those of the requests that are looked at.
+enum { FEW = 16 };
+
 rl_end *rl_end_open(rl_world *w, int plane) {
 	rl_end *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
@@ -151,9 +154,9 @@ static void line_join(rl_end *e, rl_slot *s) {
 	} else {
 		s->last = s;
 		head_insert(&e->heads, s);
+		atomic_fetch_add(&e->lines, 1);
 	}
 	s->state = UNMATCHED;
-	atomic_fetch_add(&e->unmatched, 1);
 }
 
 static void line_leave(rl_end *e, rl_slot *s) {
@@ -164,6 +167,8 @@ static void line_leave(rl_end *e, rl_slot *s) {
 		if (h->next) {
 			h->next->last = h->last;
 			head_insert(at, h->next);
+		} else {
+			atomic_fetch_sub(&e->lines, 1);
 		}
 	} else {
 		rl_slot *before = h;
@@ -172,7 +177,6 @@ static void line_leave(rl_end *e, rl_slot *s) {
 		if (h->last == s) h->last = before;
 	}
 	s->next = NULL;
-	atomic_fetch_sub(&e->unmatched, 1);
 }
 
 // match gives the head of a line its message, if it is there: 1 if so.
@@ -194,6 +198,21 @@ static int match(rl_end *e, rl_slot *h) {
 		h->code = rc;
 	}
 	return 1;
+}
+
+// match_line gives a line all messages that are there for it.
+static void match_line(rl_end *e, rl_slot *h) {
+	for (rl_slot *behind; h; h = behind) {
+		behind = h->next;
+		if (!match(e, h)) return;
+	}
+}
+
+static void match_all(rl_end *e) {
+	for (rl_slot *h = e->heads, *right; h; h = right) {
+		right = h->right;
+		match_line(e, h);
+	}
 }
 
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag) {
@@ -235,15 +254,9 @@ static void ended(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	atomic_fetch_sub(s->sending ? &e->w->sends : &e->w->receives, 1);
 }
 
-// test looks once whether a request is done.
+// test looks once whether a request is done, after begin.
 static int test(rl_end *e, rl_slot *s) {
-	if (s->state == UNMATCHED) { // a message is for the first in line
-		rl_slot *h = line_of(e, s);
-		for (rl_slot *behind; s->state == UNMATCHED; h = behind) {
-			behind = h->next;
-			if (!match(e, h)) return 0;
-		}
-	}
+	if (s->state == UNMATCHED && atomic_load(&e->lines) > FEW) match_line(e, line_of(e, s));
 	if (s->state == UNDERWAY) {
 		int over = 0;
 		MPI_Status st;
@@ -253,16 +266,17 @@ static int test(rl_end *e, rl_slot *s) {
 	return s->state == DONE;
 }
 
+static void begin(rl_end *e) {
+	if (e->heads && atomic_load(&e->lines) <= FEW) match_all(e);
+}
+
 void rl_end_push(rl_end *e) {
-	if (!(atomic_load(&e->sends) || atomic_load(&e->unmatched)) || !try_hold(e)) return;
+	if (!(atomic_load(&e->sends) || atomic_load(&e->lines)) || !try_hold(e)) return;
 	for (int i = 0; atomic_load(&e->sends) && i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
 		if (s->state == UNDERWAY && s->sending) test(e, s);
 	}
-	for (rl_slot *h = e->heads, *right; h; h = right) {
-		right = h->right;
-		match(e, h);
-	}
+	match_all(e);
 	let_go(e);
 }
 
@@ -285,6 +299,7 @@ static int look(rl_end *e, rl_request *req, rl_fault *fault) {
 
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
 	hold(e);
+	begin(e);
 	int r = look(e, req, fault);
 	let_go(e);
 	return r;
@@ -313,6 +328,7 @@ static int look_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
 
 static int look_at(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
 	if (!try_hold(e)) return RL_PENDING; // the progress thread is at it
+	begin(e);
 	int r = any ? look_any(e, reqs, n, fault) : look_all(e, reqs, n, first, fault);
 	let_go(e);
 	return r;
@@ -324,21 +340,23 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *f
 	rl_world *w = e->w;
 	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
 	atomic_fetch_add(&w->waiters, 1);
+	atomic_store(&e->waited, 1);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
 		if (waited > YIELD_NS) {
-			int64_t nap = waited / SLEEP_SHARE;
-			rl_sleep(nap < SLEEP_MIN_NS ? SLEEP_MIN_NS : nap > SLEEP_MAX_NS ? SLEEP_MAX_NS : nap);
+			rl_nap(waited);
 		} else if (waited > SPIN_NS) {
 			sched_yield();
 		}
 		r = look_at(e, reqs, n, any, &first, fault);
 		if (waited > SPIN_NS || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
 	}
-	// Before going on to wait for the first, see whether one behind it has failed.
+	// Before going on to wait for the first, see whether one behind it has failed, and match what is in line.
 	hold(e);
+	match_all(e);
 	for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)
 		if (reqs[i].handle && (r = look(e, &reqs[i], fault)) == 0) r = RL_PENDING;
 	let_go(e);
+	atomic_store(&e->waited, 0);
 	atomic_fetch_sub(&w->waiters, 1);
 	if (r != RL_PENDING && (atomic_load(&w->sends) || atomic_load(&w->receives))) rl_kick(w); // from here on the progress thread moves them
 	return r;
@@ -346,6 +364,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *f
 
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault) {
 	hold(e);
+	begin(e);
 	rl_slot *s = slot_of(e, req->handle);
 	int r = !s ? RL_UNKNOWN : RL_PENDING;
 	if (s && !s->sending && !test(e, s)) {
@@ -393,6 +412,11 @@ void rl_end_close(rl_end *e) {
 	}
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
 	free(e);
+}
+
+void rl_nap(int64_t waited) {
+	int64_t ns = waited / SLEEP_SHARE;
+	rl_sleep(ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns);
 }
 
 void rl_sleep(int64_t ns) {

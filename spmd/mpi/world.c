@@ -75,10 +75,11 @@ static int overruns(void) {
 
 // wait_asleep waits for a request that other processes may be long in joining.
 static int wait_asleep(MPI_Request *req) {
+	int64_t start = rl_now();
 	for (int done = 0;;) {
 		int rc = MPI_Test(req, &done, MPI_STATUS_IGNORE);
 		if (rc != MPI_SUCCESS || done) return rc;
-		rl_sleep(50 * 1000);
+		rl_nap(rl_now() - start);
 	}
 }
 

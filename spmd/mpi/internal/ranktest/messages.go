@@ -48,6 +48,9 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	if err := refusals(ctx, t); err != nil {
 		return err
 	}
+	if err := whileOthersWait(ctx, t); err != nil {
+		return err
+	}
 	return someRanks(ctx, t)
 }
 
@@ -118,6 +121,54 @@ func fill(b []byte, from, to int) {
 	for i := range b {
 		b[i] = byte(i*7 + from*31 + to*101 + i>>8)
 	}
+}
+
+// whileOthersWait shows that a large message is received although its receiver waits for something else: the sender lets that arrive only once the message
+// has left. First the wait is for the same communicator, then for another.
+func whileOthersWait(ctx context.Context, t spmd.Transport) error {
+	if t.Size() == 1 || t.Rank() > 1 {
+		return nil
+	}
+	var c [2]spmd.Comm
+	for i := range c {
+		ends, err := t.NewComm([]int{0, 1}, fmt.Sprint("while others wait ", i))
+		if err != nil {
+			return err
+		}
+		c[i] = ends[0]
+	}
+	b := make([]byte, 1<<20)
+	for i := range c {
+		var message, release spmd.Request
+		var err error
+		if t.Rank() == 0 {
+			if message, err = c[0].Irecv(b, 1, 1); err != nil {
+				return err
+			}
+			if release, err = c[i].Irecv(nil, 1, 2); err != nil {
+				return err
+			}
+			if err = c[i].Wait(ctx, []spmd.Request{release}); err != nil {
+				return err
+			}
+			err = c[0].Wait(ctx, []spmd.Request{message})
+		} else {
+			if message, err = c[0].Isend(b, 0, 1); err != nil {
+				return err
+			}
+			if err = c[0].Wait(ctx, []spmd.Request{message}); err != nil {
+				return err
+			}
+			if release, err = c[i].Isend(nil, 0, 2); err != nil {
+				return err
+			}
+			err = c[i].Wait(ctx, []spmd.Request{release})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusals holds what must be an error against what its text must name.
