@@ -188,11 +188,7 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	last := r.step >= r.job.maxSteps
-	if r.job.savesAt(r.step) || d.save {
-		if err := r.saver.save(ctx, r); err != nil {
-			return false, err
-		}
-	}
+	saves := r.job.savesAt(r.step) || d.save
 	r.writeReport()
 	v := vote{step: r.step}
 	_, v.path = r.world.Calls()
@@ -203,14 +199,24 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	if err := r.agreement.begin(v, r.buf); err != nil {
 		return false, err
 	}
-	if !last && d.stop == 0 {
+	if !last && d.stop == 0 && !saves {
 		return true, nil
 	}
-	if _, reports, err = r.agreement.end(ctx); err != nil { // the last report is not one step late
+	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes from it would lack them.
+	now, reports, err := r.agreement.end(ctx)
+	if err != nil {
 		return false, err
 	}
-	r.stopped = d.stop
-	return false, r.log.record(r.reported, reports)
+	if err := r.log.record(r.reported, reports); err != nil {
+		return false, err
+	}
+	if saves || now.save {
+		if err := r.saver.save(ctx, r); err != nil {
+			return false, err
+		}
+	}
+	r.stopped = max(d.stop, now.stop)
+	return !last && r.stopped == 0, nil
 }
 
 // writeReport encodes what this rank has to say of the iteration that ended.

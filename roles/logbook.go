@@ -22,9 +22,9 @@ type logbook struct {
 	rows     [2][]float64
 }
 
-// record writes the metrics of step, which took all of reports.
+// record writes the metrics of step, which took all of reports, unless it has: the first report after a resume says nothing new.
 func (l *logbook) record(step int64, reports [][]byte) error {
-	if l == nil || reports == nil || step == 0 {
+	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
 	}
 	l.names, l.values = l.names[:0], l.values[:0]
