@@ -17,12 +17,13 @@ type site struct {
 // sites are within a process, between processes, and mixed, as far as n allows.
 func sites(n int) []site {
 	last := n - 1
-	return []site{
+	all := []site{
 		{"within", []int{0, 0, 0}, []int{0, 0}},
-		{"between", []int{0, 0, 0}, []int{last, last}},
 		{"mixed", []int{0, last, n / 2}, []int{last, 0}},
+		{"between", []int{0, 0, 0}, []int{last, last}},
 		{"spread", []int{0, 1 % n, 2 % n}, []int{3 % n, 4 % n}},
 	}
+	return all[:min(n, len(all))] // fewer ranks have fewer that differ
 }
 
 // A scene is a channel between two groups, ready for programs to run on it.
