@@ -152,7 +152,7 @@ func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b 
 	case b.from != "":
 		fmt.Fprintf(s.out, "starting from the weights in %s\n", b.from)
 	}
-	book, err := openLogbook(f, j, b.step, s.out)
+	book, err := openLogbook(f, j, b.step, s.out, s.live)
 	if err != nil {
 		return nil, b, err
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -19,8 +20,10 @@ import (
 
 // runTrain is the root command: it trains, and returns the exit code of what it has explained itself.
 func runTrain(c *cli.Context, reg Registries) (int, error) {
+	_, launcher := mpi.Launched()
 	s := &session{
-		reg: reg, resume: c.String("resume"), out: os.Stdout, asked: watch(),
+		reg: reg, resume: c.String("resume"), asked: watch(),
+		out: os.Stdout, live: launcher == "" && metrics.IsTerminal(os.Stdout), // Open MPI's ranks see a terminal whatever the user sees
 		profile: profile{prefix: c.String("cpu-profile"), address: c.String("pprof")},
 	}
 	defer s.asked.close()

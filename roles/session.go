@@ -29,6 +29,7 @@ type session struct {
 	profile profile
 	asked   *requests
 	out     io.Writer
+	live    bool // out is a terminal that the user looks at
 	log     rankLog
 	code    atomic.Int64                     // the exit code
 	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
@@ -236,7 +237,7 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 }
 
 // openLogbook opens the files that metrics go to.
-func openLogbook(f *runfolder.Folder, j *job, step int64, out io.Writer) (*logbook, error) {
+func openLogbook(f *runfolder.Folder, j *job, step int64, out io.Writer, live bool) (*logbook, error) {
 	b := &logbook{job: j}
 	b.state = metrics.State{MaxStep: j.maxSteps, Return: math.NaN(), Eval: math.NaN()}
 	if j.maxSteps == math.MaxInt64 {
@@ -255,8 +256,7 @@ func openLogbook(f *runfolder.Folder, j *job, step int64, out io.Writer) (*logbo
 			}
 		}
 	}
-	file, isFile := out.(*os.File)
-	b.progress = metrics.NewProgress(out, isFile && metrics.IsTerminal(file), b.state, time.Now)
+	b.progress = metrics.NewProgress(out, live, b.state, time.Now)
 	return b, nil
 }
 

@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// frail is a job of three ranks, which wait for each other. The environments, which are faulty's, are on rank 1 alone. They fail in the
+// third iteration; a run that resumes one earlier ends before they do so again.
+const frail = `
+cluster:
+  component_placement: {actor: 0-2, env: 1, rollout: 2}
+runner: {max_steps: 3, save_interval: 1}
+env:
+  train: {total_num_envs: 6, max_steps_per_rollout_epoch: 8}
+algorithm: {update_epoch: 1}
+actor:
+  micro_batch_size: 16
+  global_batch_size: 48
+  model: {hidden_sizes: [8]}
+  optim: {lr: 1.0e-3}
+`
+
+// A failure is a way in which rank 1 fails, and what must come of it.
+type failure struct {
+	fault  string // of faulty's CartPole-…
+	args   []string
+	codes  []int  // any of these
+	says   string // the line that names the culprit; "%" stands for any text, $PID for rank 1's process
+	status runfolder.Status
+	logged bool // the line is in the log of rank 1 too
+}
+
+// What is the same on all platforms.
+var (
+	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind", status: runfolder.Failed, logged: true}
+	errs   = failure{fault: "error", codes: []int{1}, says: "env[0] rank 1 host % step 3: interact: step 3: out of patience", status: runfolder.Failed, logged: true}
+)
+
+// TestFailures lets rank 1 fail while the others wait for it: the job ends with the right exit code, names the culprit, leaves no process,
+// keeps the last checkpoint, and can be resumed.
+func TestFailures(t *testing.T) {
+	// Of a killed rank the launcher learns first, and only it can tell; MPICH's does not say which rank it was.
+	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=2s"}, codes: []int{76}, status: runfolder.Running,
+		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 2s): it is stopped, or its node hangs; rank % on % ends the job with exit code 76"}
+	for _, c := range []struct {
+		p        *platform
+		failures []failure
+	}{
+		{local, []failure{panics, errs,
+			{fault: "nan-reward", codes: []int{1}, status: runfolder.Failed,
+				says: "actor[0] rank 0 host % step 3: compute_advantages_and_returns: ppo: rollout: reward is NaN at step 3 of environment 0 of this replica"},
+			{fault: "nan-observation", codes: []int{1}, status: runfolder.Failed,
+				says: "rollout[0] rank 2 host % step 3: generate: environments 0-5, step 4: policy: forward: row 0: log-prob is NaN: its observation, " +
+					"or the parameters, are not finite"},
+		}},
+		{openmpi, []failure{panics, errs, stopped,
+			{fault: "exit", codes: []int{3}, status: runfolder.Running, says: "%Process name: [[%],1]"},
+			{fault: "kill", codes: []int{137}, status: runfolder.Running, says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
+		}},
+		{mpich, []failure{panics, errs, stopped,
+			{fault: "exit", codes: []int{3, 9}, status: runfolder.Running},
+			{fault: "kill", codes: []int{9}, status: runfolder.Running},
+		}},
+	} {
+		for _, f := range c.failures {
+			t.Run(c.p.name+"/"+f.fault, func(t *testing.T) {
+				t.Parallel()
+				for range repeats() {
+					fails(t, c.p, f)
+				}
+			})
+		}
+	}
+}
+
+// repeats is how often a failure is tried.
+func repeats() int {
+	if full {
+		return 20
+	}
+	return 1
+}
+
+func fails(t *testing.T, p *platform, f failure) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", frail)
+	program := p.program(t, "./internal/e2e/faulty")
+	args := append([]string{"-c", "job.yaml", "env.train.env_type=CartPole-" + f.fault}, f.args...)
+	r := p.startProgram(t, program, dir, 3, args...).result() // which sees that no process is left
+	if !slices.Contains(f.codes, r.code) {
+		t.Errorf("exit code %d, want one of %d", r.code, f.codes)
+	}
+	run := filepath.Join(dir, "logs", "default")
+	says := strings.ReplaceAll(f.says, "$PID", fmt.Sprint(processOf(t, run, 1)))
+	if says != "" && count(r.stderr, says) != 1 {
+		t.Errorf("want once: %s", says)
+	}
+	if f.logged {
+		rank := 1
+		if p == local { // all ranks are one process
+			rank = 0
+		}
+		log, err := os.ReadFile(runfolder.RankLog(run, rank))
+		if err != nil || count(string(log), says) != 1 {
+			t.Errorf("rank 1's log: %v, want once: %s\n%s", err, says, log)
+		}
+	}
+	if stack := strings.Contains(r.stderr, "goroutine "); stack != (f.fault == "panic" || f.fault == "stop") {
+		t.Errorf("stacks: %v", stack)
+	}
+	if got := readStatus(t, run); got != f.status {
+		t.Errorf("STATUS %q, want %q", got, f.status)
+	}
+	last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
+	if err != nil || last.Step < 1 || last.Step > 2 {
+		t.Errorf("latest checkpoint: %+v, %v", last, err)
+	}
+	if t.Failed() {
+		t.Fatalf("%s%s", r.stdout, r.stderr)
+	}
+
+	r = p.startProgram(t, program, dir, 3, append(args, "--resume", "auto")...).result()
+	if got := readStatus(t, run); r.code != 0 || got != runfolder.Done || len(readMetrics(t, run)) != 3 {
+		t.Fatalf("resumed: exit code %d, STATUS %q\n%s%s", r.code, got, r.stdout, r.stderr)
+	}
+}
+
+// TestDivergence trains with a learning rate that explodes.
+func TestDivergence(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	r := local.run(t, dir, 0, "-c", "job.yaml", "actor.optim.lr=1e30", "runner.max_steps=100")
+	if r.code != 1 || count(r.stderr, "actor[%] rank % host % step %: run_training: ppo: %: gradient of %[%]: % at element %") != 1 {
+		t.Errorf("exit code %d, want 1 and the gradient that is not finite\n%s", r.code, r.stderr)
+	}
+	run := filepath.Join(dir, "logs", "default")
+	if got := readStatus(t, run); got != runfolder.Failed {
+		t.Errorf("STATUS %q", got)
+	}
+}
+
+// count returns how many lines of text are as pattern says; see like.
+func count(text, pattern string) (n int) {
+	for line := range strings.Lines(text) {
+		if like(strings.TrimSuffix(line, "\n"), pattern) {
+			n++
+		}
+	}
+	return n
+}
+
+// readStatus returns the word in the STATUS of the run whose folder is dir.
+func readStatus(t *testing.T, dir string) runfolder.Status {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "STATUS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runfolder.Status(strings.TrimSpace(string(text)))
+}
+
+// readRanks returns what the run whose folder is dir says of its ranks.
+func readRanks(t *testing.T, dir string) []runfolder.Rank {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "ranks.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ranks []runfolder.Rank
+	for line := range strings.Lines(string(text)) {
+		var r runfolder.Rank
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		ranks = append(ranks, r)
+	}
+	return ranks
+}
+
+// processOf returns the PID of rank.
+func processOf(t *testing.T, dir string, rank int) int {
+	t.Helper()
+	return readRanks(t, dir)[rank].PID
+}
