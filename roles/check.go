@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -45,9 +46,8 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	devices, note := gpu.Devices()
 	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.place.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "rank\tnode\tworkers\tdevice\tmemory")
-	worst, local := int64(0), map[int]int{}
-	perNode := map[int]int64{}
+	fmt.Fprintln(w, "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels")
+	local, perNode := map[int]int{}, map[int]int64{}
 	for r, node := range nodes {
 		device := "cpu"
 		if len(devices) > 0 {
@@ -55,9 +55,9 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		}
 		local[node]++
 		mem := j.memory(r)
-		worst = max(worst, mem)
-		perNode[node] += mem
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\n", r, node, strings.Join(j.workersOn(r), " "), device, mebibytes(mem))
+		perNode[node] += mem.parameters + mem.optimiser + mem.rollouts + mem.channels
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r, node, strings.Join(j.workersOn(r), " "), device,
+			mebibytes(mem.parameters), mebibytes(mem.optimiser), mebibytes(mem.rollouts), mebibytes(mem.channels))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -82,34 +82,40 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	return nil
 }
 
-// memory returns the bytes that rank r takes for parameters, optimiser, trajectories and channels.
-func (j *job) memory(r int) int64 {
+// A footprint is the memory of a rank, in bytes.
+type footprint struct {
+	parameters int64 // with their gradients
+	optimiser  int64
+	rollouts   int64 // trajectories that are recorded and trained on
+	channels   int64 // observations and actions on their way
+}
+
+// memory returns what rank r takes.
+func (j *job) memory(r int) (f footprint) {
 	params := int64(j.paramBytes())
-	on := func(name string) (n int) {
-		for _, at := range j.place.Group(name).Ranks {
+	if j.cfg.Trains() {
+		for _, at := range j.place.Group("actor").Ranks {
 			if at == r {
-				n++
+				f.parameters += 2 * params
+				f.optimiser += 2 * params // Adam's two moments
+				f.rollouts += 2 * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
 			}
 		}
-		return n
 	}
-	bytes := int64(on("actor")) * (4*params + 2*int64(j.trajectoryLayout(j.train.envs/max(j.actors, 1)).Size()))
-	if on("rollout") > 0 {
-		bytes += params
+	if slices.Contains(j.place.Group("rollout").Ranks, r) {
+		f.parameters += params // one copy for all rollout workers of a process
 	}
 	for _, l := range j.train.lanes {
-		ends := 0
-		for _, at := range []int{j.place.Group("env").Ranks[l.env], j.place.Group("rollout").Ranks[l.rollout]} {
-			if at == r {
-				ends++
-			}
+		items := 2 * int64(j.stepLayout(l).Size()+j.actionLayout(l).Size())
+		if j.place.Group("env").Ranks[l.env] == r {
+			f.channels += items
 		}
-		bytes += int64(ends) * 2 * int64(j.stepLayout(l).Size()+j.actionLayout(l).Size())
 		if j.place.Group("rollout").Ranks[l.rollout] == r {
-			bytes += 2 * int64(j.trajectoryLayout(l.hi-l.lo).Size())
+			f.channels += items
+			f.rollouts += 2 * int64(j.trajectoryLayout(l.hi-l.lo).Size())
 		}
 	}
-	return bytes
+	return f
 }
 
 // paramBytes returns the size of one copy of the parameters.

@@ -70,7 +70,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if j.maxSteps = int64(cfg.Runner.Iterations()); j.maxSteps < 0 {
 		j.maxSteps = math.MaxInt64
 	}
-	j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
+	if cfg.Trains() {
+		j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
+	}
 	if cfg.Evaluates() {
 		if j.evalEnv, err = evaluationEnv(cfg, reg); err != nil {
 			return nil, err
@@ -178,6 +180,9 @@ func (j *job) trajectoryLayout(n int) *tensor.Layout {
 
 // envSteps returns how many steps all environments take together in one iteration.
 func (j *job) envSteps() int64 { return int64(j.train.envs) * int64(j.epochs*j.steps*j.chunks) }
+
+// syncsAt reports whether the iteration after step begins with the newest weights.
+func (j *job) syncsAt(step int64) bool { return step%j.syncInterval == 0 }
 
 // evaluatesAt reports whether the policy is evaluated after step.
 func (j *job) evaluatesAt(step int64) bool {
