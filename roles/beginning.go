@@ -68,7 +68,11 @@ func stateIn(j *job, sv *saver, c *checkpoint.Checkpoint) (b beginning, err erro
 		return b, err
 	}
 	b = beginning{from: c.Dir, step: c.Step}
-	for file, d := range map[string]*tensor.Dict{modelFile: &b.state.model, trainerFile: &b.state.trainer, envFile: &b.state.envs} {
+	files := map[string]*tensor.Dict{modelFile: &b.state.model, trainerFile: &b.state.trainer, envFile: &b.state.envs}
+	if !j.syncsAt(c.Step) {
+		files[rolloutFile] = &b.state.rollout
+	}
+	for file, d := range files {
 		if *d, err = readFile(c, file); err != nil {
 			return b, err
 		}

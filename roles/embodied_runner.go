@@ -62,7 +62,7 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 // iterate takes one step of training: the four phases.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	r.world.SetStep(r.step + 1)
-	if r.step%r.job.syncInterval == 0 || r.synced < 0 {
+	if r.job.syncsAt(r.step) || r.synced < 0 {
 		if err := r.timed(syncWeights, ctx, r.updateRolloutWeights); err != nil {
 			return err
 		}

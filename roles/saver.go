@@ -21,6 +21,7 @@ import (
 const (
 	modelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // what the algorithm keeps beside them: optimiser, counters, statistics
+	rolloutFile = "rollout.safetensors" // weights that the next rollout uses, where they are older than the model; else there is no such file
 	envFile     = "env.safetensors"     // states of environments, what was last observed, sums of running episodes; all [N, ...]
 )
 
@@ -37,7 +38,7 @@ type saver struct {
 }
 
 // state is all of a run that a checkpoint holds.
-type state struct{ model, trainer, envs tensor.Dict }
+type state struct{ model, trainer, rollout, envs tensor.Dict }
 
 // save writes a checkpoint of the present step, when nothing is in flight.
 func (s *saver) save(ctx context.Context, r *EmbodiedRunner) error {
@@ -60,14 +61,17 @@ func (s *saver) save(ctx context.Context, r *EmbodiedRunner) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
-	_, err = s.store.Save(checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.yaml},
-		safetensors(modelFile, st.model), safetensors(trainerFile, st.trainer), safetensors(envFile, st.envs))
+	files := []checkpoint.File{safetensors(modelFile, st.model), safetensors(trainerFile, st.trainer), safetensors(envFile, st.envs)}
+	if !r.job.syncsAt(r.step) {
+		files = append(files, safetensors(rolloutFile, st.rollout))
+	}
+	_, err = s.store.Save(checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.yaml}, files...)
 	return err
 }
 
 // A share is one member's part of the state.
 type share struct {
-	kind   string // "model", "trainer", "envs"
+	kind   string // "model", "trainer", "rollout", "envs"
 	lo, hi int    // for envs: the environments
 	dict   tensor.Dict
 }
@@ -98,6 +102,11 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 				}
 			}
 			all = append(all, share{kind: "trainer", dict: rest})
+		}
+	}
+	for _, w := range r.rollout.Here() {
+		if w.m.Index() == 0 && !r.job.syncsAt(r.step) {
+			all = append(all, share{kind: "rollout", dict: modelDict(w.weights.policy.Params())})
 		}
 	}
 	for _, w := range r.env.Here() {
@@ -260,6 +269,8 @@ func join(ranks [][]byte, n int) (state, error) {
 				st.model = s.dict
 			case "trainer":
 				st.trainer = s.dict
+			case "rollout":
+				st.rollout = s.dict
 			default:
 				envs = append(envs, s)
 			}
@@ -287,7 +298,7 @@ func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) 
 	var blob []byte
 	if from.from != "" {
 		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.step))
-		blob = append(blob, encodeShares([]share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.envs}})...)
+		blob = append(blob, encodeShares([]share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.rollout}, {dict: from.state.envs}})...)
 	}
 	blob, err := broadcastBytes(ctx, s.group, blob)
 	if err != nil || len(blob) == 0 {
@@ -298,7 +309,7 @@ func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) 
 	if err != nil {
 		return err
 	}
-	return r.load(state{shares[0].dict, shares[1].dict, shares[2].dict})
+	return r.load(state{shares[0].dict, shares[1].dict, shares[2].dict, shares[3].dict})
 }
 
 // readFile returns the tensors in a file of a checkpoint.
@@ -360,5 +371,13 @@ func (r *EmbodiedRunner) load(st state) error {
 			}
 		}
 	}
-	return nil
+	if st.rollout.Len() == 0 {
+		return nil // the next rollout begins with the model
+	}
+	r.synced = r.step - r.step%r.job.syncInterval
+	if r.weights == nil || r.weights.policy == nil {
+		return nil
+	}
+	r.weights.version = r.synced
+	return loadModel(r.weights.policy.Params(), st.rollout)
 }
