@@ -103,19 +103,24 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 		step, action = max(step, j.stepLayout(l).Size()), max(action, j.actionLayout(l).Size())
 	}
 	var err error
-	channel := func(name string, from, to spmd.GroupSpec, bytes int) *spmd.Channel {
+	channel := func(name string, from, to spmd.GroupSpec, bytes int, pairs map[[2]int]bool) *spmd.Channel {
 		if err != nil {
 			return nil
 		}
 		var c *spmd.Channel
-		c, err = spmd.NewChannel(w, spmd.ChannelSpec{Name: name, From: from, To: to, MaxSize: 1, ItemBytes: bytes})
+		c, err = spmd.NewChannel(w, spmd.ChannelSpec{
+			Name: name, From: from, To: to, MaxSize: 1, ItemBytes: bytes,
+			Pairs: func(from, to int) bool { return pairs[[2]int{from, to}] },
+		})
 		return c
 	}
-	r.obs = channel("obs", env, rollout, step)
-	r.act = channel("act", rollout, env, action)
-	r.out = channel("out", rollout, actor, trajectory)
-	r.evalObs = channel("eval obs", env, rollout, step)
-	r.evalAct = channel("eval act", rollout, env, action)
+	obs, act, out := j.train.pairs()
+	r.obs = channel("obs", env, rollout, step, obs)
+	r.act = channel("act", rollout, env, action, act)
+	r.out = channel("out", rollout, actor, trajectory, out)
+	obs, act, _ = j.eval.pairs()
+	r.evalObs = channel("eval obs", env, rollout, step, obs)
+	r.evalAct = channel("eval act", rollout, env, action, act)
 	if err != nil {
 		return err
 	}

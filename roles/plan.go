@@ -54,3 +54,16 @@ func (p plan) shardOf(r, s int) (lo, hi int) {
 	lo = r*p.perEnv + s*n
 	return lo, lo + n
 }
+
+// pairs returns who sends observations, actions and trajectories to whom, as pairs of producer and consumer.
+func (p plan) pairs() (obs, act, out map[[2]int]bool) {
+	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}
+	for _, l := range p.lanes {
+		obs[[2]int{l.env, l.rollout}] = true
+		act[[2]int{l.rollout, l.env}] = true
+		for _, s := range l.segments {
+			out[[2]int{l.rollout, s.actor}] = true
+		}
+	}
+	return obs, act, out
+}
