@@ -1,0 +1,390 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A course is a run that is stopped, one way or another, and goes on. It saves every second step, and its rollouts use weights that are
+// up to three iterations old, so that a checkpoint has to know those too.
+type course struct {
+	t    testing.TB
+	dir  string
+	task int
+}
+
+func newCourse(t testing.TB, task int) course { return course{t, t.TempDir(), task} }
+
+// start starts the job, or goes on with it, where a placement says.
+func (c course) start(on *platform, np int, cluster string, args ...string) *job {
+	c.t.Helper()
+	config := writeFile(c.t, c.dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+tasks[c.task].yaml)
+	return on.start(c.t, c.dir, np, append([]string{"-c", config, "runner.save_interval=2", "runner.val_check_interval=2", "runner.weight_sync_interval=3",
+		fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[c.task].steps), "runner.logger.experiment_name=run"}, args...)...)
+}
+
+// ok does the same, waits for the end, and wants a success.
+func (c course) ok(on *platform, np int, cluster string, args ...string) result {
+	c.t.Helper()
+	r := c.start(on, np, cluster, args...).result()
+	if r.code != 0 {
+		c.t.Fatalf("%s, %d ranks, %q: exit code %d\n%s%s", on.name, np, args, r.code, r.stdout, r.stderr)
+	}
+	return r
+}
+
+func (c course) folder() string { return filepath.Join(c.dir, "logs", "run") }
+
+func (c course) metrics() metrics { return readMetrics(c.t, c.folder()) }
+
+func (c course) status() string {
+	text, err := os.ReadFile(filepath.Join(c.folder(), "STATUS"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// steps is the argument that ends a job.
+func steps(n int) string { return fmt.Sprint("runner.max_steps=", n) }
+
+// undisturbed returns the metrics of a task that nobody stopped, with so many actors.
+func undisturbed(t testing.TB, task, actors, n int) metrics {
+	t.Helper()
+	c := newCourse(t, task)
+	np, cluster := placements[0].place(actors)
+	c.ok(local, np, cluster, steps(n))
+	m := c.metrics()
+	m.checkWhole(t, n)
+	return m
+}
+
+// TestKilled: a run that was killed by SIGKILL, one of its ranks or all, at any instant, and then goes on, ends with the metrics of one
+// that was not.
+func TestKilled(t *testing.T) {
+	const n = 30
+	kills := 2
+	on := []*platform{local, openmpi}
+	if full {
+		kills, on = 20, platforms
+	}
+	for _, on := range on {
+		t.Run(on.name, func(t *testing.T) {
+			t.Parallel()
+			on.program(t, ".") // or skip
+			draw := rand.New(rand.NewPCG(5, uint64(len(on.name))))
+			const slow = "env.train.step_delay=1ms" // so that most instants are in the steps, and not in the start of the job
+			var wall [3]time.Duration               // of a whole run of each task
+			var want [3]metrics
+			for kill := range kills {
+				task, place := kill%len(tasks), placements[(3+2*kill)%len(placements)]
+				np, cluster := place.place(2)
+				c := newCourse(t, task)
+				if wall[task] == 0 {
+					want[task] = undisturbed(t, task, 2, n)
+					start := time.Now()
+					newCourse(t, task).ok(on, np, cluster, steps(n), slow)
+					wall[task] = time.Since(start)
+				}
+				at := time.Duration(draw.Float64() * float64(wall[task]))
+				j := c.start(on, np, cluster, steps(n), slow)
+				select {
+				case <-j.ended:
+				case <-time.After(at):
+				}
+				whom := "the job"
+				if rank := draw.IntN(np); kill%2 == 1 && j.killRank(rank) {
+					whom = fmt.Sprint("rank ", rank)
+				} else {
+					j.kill()
+				}
+				j.wait()
+				got := c.metrics()
+				t.Logf("%s, %s: killed %s after %v, in step %d", tasks[task].name, place.name, whom, at.Round(time.Millisecond), len(got)+1)
+				if diff := got.diff(want[task][:min(n, len(got))]); diff != "" {
+					t.Errorf("before it was killed it was not the undisturbed run:\n%s", diff)
+				}
+				c.ok(on, np, cluster, steps(n), slow, "--resume", "auto")
+				if diff := c.metrics().diff(want[task]); diff != "" {
+					t.Errorf("afterwards, not the metrics of the undisturbed run:\n%s", diff)
+				}
+				if s := c.status(); s != "done" {
+					t.Errorf("STATUS is %s, want done", s)
+				}
+			}
+		})
+	}
+}
+
+// killRank kills a rank by SIGKILL; false where there is no such process.
+func (j *job) killRank(rank int) bool {
+	for _, p := range j.processes() {
+		if p.rank == rank {
+			return syscall.Kill(p.pid, syscall.SIGKILL) == nil
+		}
+	}
+	return false
+}
+
+// TestKilledWhileSaving kills a run whenever it is seen to write a checkpoint, and lets it go on.
+func TestKilledWhileSaving(t *testing.T) {
+	t.Parallel()
+	const task, n = 2, 16
+	want := undisturbed(t, task, 2, n)
+	np, cluster := placements[3].place(2)
+	c := newCourse(t, task)
+	args := []string{steps(n)}
+	halves := 0
+	for range 5 {
+		j := c.start(local, np, cluster, args...)
+		for !j.over() && len(c.halves()) == 0 {
+			time.Sleep(50 * time.Microsecond)
+		}
+		j.kill()
+		j.wait()
+		halves += len(c.halves())
+		args = []string{steps(n), "--resume", "auto"}
+		if diff := c.metrics().diff(want[:len(c.metrics())]); diff != "" {
+			t.Fatalf("before it was killed it was not the undisturbed run:\n%s", diff)
+		}
+		if err := os.RemoveAll(filepath.Join(c.folder(), "tensorboard")); err != nil { // nothing depends on it
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d of 5 kills left half a checkpoint", halves)
+	c.ok(local, np, cluster, args...)
+	if diff := c.metrics().diff(want); diff != "" {
+		t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
+	}
+	if left := c.halves(); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// halves are the checkpoints that are being written, or never were to their end.
+func (c course) halves() []string {
+	found, err := filepath.Glob(filepath.Join(c.folder(), "checkpoints", ".writing-global_step_*"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return found
+}
+
+// TestResumeOnOtherRanks: a run that goes on with another number of ranks and as many actors does not notice.
+func TestResumeOnOtherRanks(t *testing.T) {
+	for i, on := range platforms {
+		t.Run(on.name, func(t *testing.T) {
+			t.Parallel()
+			on.program(t, ".") // or skip
+			for task := range tasks {
+				if !full && task != 2-i {
+					continue
+				}
+				c := newCourse(t, task)
+				c.ok(on, 8, components("actor: 0-1")+"    env: 2-5\n    rollout: 6-7\n", steps(4))
+				c.ok(on, 4, components("actor: 2-3")+"    env: 0-1\n    rollout: 2-3\n", steps(8), "--resume", "auto")
+				c.ok(on, 6, components("actor: '0:0-1'")+"    env: 2-4\n    rollout: '1,5'\n", steps(12), "runner.resume_dir=auto")
+				if diff := c.metrics().diff(undisturbed(t, task, 2, 12)); diff != "" {
+					t.Errorf("%s: not the metrics of the undisturbed run:\n%s", tasks[task].name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestResumeWithOtherActors: with more or fewer actors a run goes on from the same weights and the same states of environments.
+func TestResumeWithOtherActors(t *testing.T) {
+	for task := range tasks {
+		t.Run(tasks[task].name, func(t *testing.T) {
+			t.Parallel()
+			const saved = 4
+			want := undisturbed(t, task, 2, saved+2).only("env/")[:saved+1]
+			for _, actors := range []int{1, 3} {
+				c := newCourse(t, task)
+				np, cluster := placements[2].place(2)
+				c.ok(local, np, cluster, steps(saved))
+				np, cluster = placements[3].place(actors)
+				c.ok(local, np, cluster, steps(saved+2), "--resume", filepath.Join("logs", "run", "checkpoints", fmt.Sprint("global_step_", saved)))
+				m := c.metrics()
+				m.checkWhole(t, saved+2)
+				if diff := m.only("env/")[:saved+1].diff(want); diff != "" {
+					t.Errorf("from 2 to %d actors, not the same rollout after step %d:\n%s", actors, saved, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestStopped: a run that is asked to stop, by a signal or the clock, says so by its exit code and STATUS, and then goes on as if nothing
+// had been.
+func TestStopped(t *testing.T) {
+	for i, c := range []struct {
+		on     *platform
+		signal syscall.Signal // 0: runner.max_time
+		code   int
+		status string
+	}{
+		{local, syscall.SIGUSR1, 75, "checkpointed"},
+		{local, syscall.SIGINT, 130, "interrupted"},
+		{local, syscall.SIGTERM, 143, "interrupted"},
+		{local, 0, 75, "checkpointed"},
+		{openmpi, syscall.SIGUSR1, 75, "checkpointed"},
+		{openmpi, 0, 75, "checkpointed"},
+		{mpich, syscall.SIGUSR1, 75, "checkpointed"},
+		{mpich, 0, 75, "checkpointed"},
+	} {
+		name := "max_time"
+		if c.signal != 0 {
+			name = c.signal.String()
+		}
+		t.Run(c.on.name+"/"+name, func(t *testing.T) {
+			t.Parallel()
+			c.on.program(t, ".") // or skip
+			run := newCourse(t, i%len(tasks))
+			np, cluster := placements[3].place(2)
+			// Slow environments keep the number of steps small, on whatever machine.
+			args := []string{"env.train.step_delay=2ms"}
+			if c.signal == 0 {
+				j := run.start(c.on, np, cluster, append(args, steps(1_000_000), "runner.max_time=1s")...)
+				if code := j.wait(); code != c.code {
+					t.Fatalf("exit code %d, want %d\n%s%s", code, c.code, &j.stdout, &j.stderr)
+				}
+			} else {
+				j := run.start(c.on, np, cluster, append(args, steps(1_000_000))...)
+				for !j.over() && len(run.metrics()) < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				j.signal(c.signal)
+				if code := j.wait(); code != c.code {
+					t.Fatalf("exit code %d, want %d\n%s%s", code, c.code, &j.stdout, &j.stderr)
+				}
+			}
+			if s := run.status(); s != c.status {
+				t.Errorf("STATUS is %s, want %s", s, c.status)
+			}
+			done := len(run.metrics())
+			if _, err := os.Stat(filepath.Join(run.folder(), "checkpoints", fmt.Sprint("global_step_", done))); err != nil {
+				t.Fatalf("stopped after step %d: %v", done, err)
+			}
+			run.ok(c.on, np, cluster, append(args, steps(done+4), "--resume", "auto")...)
+			if diff := run.metrics().diff(undisturbed(t, run.task, 2, done+4)); diff != "" {
+				t.Errorf("stopped after step %d, then not the metrics of the undisturbed run:\n%s", done, diff)
+			}
+		})
+	}
+}
+
+// TestResumeOfDoneRun: there is nothing to do, and nothing is done.
+func TestResumeOfDoneRun(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 0)
+	np, cluster := placements[1].place(2)
+	c.ok(local, np, cluster, steps(4))
+	want := c.metrics()
+	c.ok(local, np, cluster, steps(4), "--resume", "auto")
+	if diff := c.metrics().diff(want); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestDamagedCheckpoint: of checkpoints that are not whole each is named, and the newest whole one is used.
+func TestDamagedCheckpoint(t *testing.T) {
+	t.Parallel()
+	const task = 2
+	want := undisturbed(t, task, 2, 8)
+	for _, damage := range []struct {
+		name, file string // the file that is named
+		do         func(file string) error
+	}{
+		{"cut", "model.safetensors", func(f string) error { return os.Truncate(f, 1000) }},
+		{"a byte changed", "trainer.safetensors", func(f string) error {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				return err
+			}
+			text[len(text)/2] ^= 1
+			return os.WriteFile(f, text, 0o666)
+		}},
+		{"a file gone", "env.safetensors", os.Remove},
+		{"no manifest", "manifest.json", os.Remove},
+	} {
+		t.Run(damage.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCourse(t, task)
+			np, cluster := placements[1].place(2)
+			c.ok(local, np, cluster, steps(6))
+			if err := damage.do(filepath.Join(c.folder(), "checkpoints", "global_step_6", damage.file)); err != nil {
+				t.Fatal(err)
+			}
+			r := c.ok(local, np, cluster, steps(8), "--resume", "auto")
+			named := func(line string) bool {
+				return strings.HasPrefix(line, "warning: not used: ") && strings.Contains(line, "global_step_6") && strings.Contains(line, damage.file)
+			}
+			if !slices.ContainsFunc(strings.Split(r.stderr, "\n"), named) {
+				t.Errorf("no line says that %s of global_step_6 is damaged:\n%s", damage.file, r.stderr)
+			}
+			if !strings.Contains(r.stdout, "global_step_4") {
+				t.Errorf("not said that it goes on from global_step_4:\n%s", r.stdout)
+			}
+			if diff := c.metrics().diff(want); diff != "" {
+				t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestResumeRefused: a run does not go on with another configuration or model; it says what differs, and touches nothing.
+func TestResumeRefused(t *testing.T) {
+	t.Parallel()
+	c := newCourse(t, 0)
+	np, cluster := placements[1].place(2)
+	c.ok(local, np, cluster, steps(2))
+	before := snapshot(t, c.folder())
+	checkpoint := filepath.Join("logs", "run", "checkpoints", "global_step_2")
+	for _, on := range platforms {
+		t.Run(on.name, func(t *testing.T) {
+			on.program(t, ".") // or skip
+			for _, changed := range []struct {
+				args []string
+				says []string
+			}{
+				{[]string{"actor.model.hidden_sizes=[64,32]"}, []string{"actor.model.hidden_sizes.1: 64 then, 32 now"}},
+				{[]string{"algorithm.gamma=0.9", "actor.optim.lr=0.1"}, []string{"algorithm.gamma: 0.99 then, 0.9 now", "actor.optim.lr: 0.003 then, 0.1 now"}},
+				{[]string{"env.train.env_type=Acrobot-v1"}, []string{"env.train.env_type: \"CartPole-v1\" then, \"Acrobot-v1\" now"}},
+			} {
+				for _, from := range []string{"auto", checkpoint} {
+					r := c.start(on, np, cluster, append(changed.args, steps(4), "--resume", from)...).result()
+					if r.code != 2 {
+						t.Errorf("%q, resume %s: exit code %d, want 2\n%s%s", changed.args, from, r.code, r.stdout, r.stderr)
+					}
+					for _, text := range changed.says {
+						if strings.Count(r.stderr, text) != 1 {
+							t.Errorf("%q, resume %s: want %q, once:\n%s", changed.args, from, text, r.stderr)
+						}
+					}
+				}
+				if !full && on != local {
+					break
+				}
+			}
+			after := snapshot(t, c.folder())
+			for path := range after {
+				if before[path] != after[path] {
+					t.Errorf("%s has changed", path)
+				}
+			}
+			for path := range before {
+				if _, ok := after[path]; !ok {
+					t.Errorf("%s is gone", path)
+				}
+			}
+		})
+	}
+}
