@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -105,15 +107,15 @@ func (v variant) String() string {
 }
 
 // run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns its metrics.
-func (v variant) run(t testing.TB) metrics {
+func (v variant) run(t testing.TB, more ...string) metrics {
 	t.Helper()
 	dir := t.TempDir()
 	np, cluster := placements[v.place].place(v.actors)
-	v.on.ok(t, dir, np, "-c", writeFile(t, dir, "job.yaml", cluster+tasks[v.task].yaml),
+	v.on.ok(t, dir, np, append([]string{"-c", writeFile(t, dir, "job.yaml", cluster+tasks[v.task].yaml),
 		"runner.max_steps=4", "runner.val_check_interval=2", fmt.Sprint("runner.weight_sync_interval=", v.sync),
 		fmt.Sprint("rollout.pipeline_stage_num=", v.stages), fmt.Sprint("env.train.rollout_epoch=", v.epochs),
 		fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[v.task].steps/v.epochs),
-		"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]")
+		"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"}, more...)...)
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
 }
 
@@ -243,6 +245,27 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 				if diff := first(actors).diff(want); diff != "" {
 					t.Errorf("%d actors, not the first rollout of one:\n%s", actors, diff)
 				}
+			}
+		})
+	}
+}
+
+// TestWatchingChangesNothing: evaluations and checkpoints leave training as it is, though rollouts use older weights than evaluations.
+func TestWatchingChangesNothing(t *testing.T) {
+	for i, task := range tasks {
+		t.Run(task.name, func(t *testing.T) {
+			t.Parallel()
+			v := variant{on: local, place: 3, task: i, actors: 2, stages: 1, epochs: 1, sync: 3}
+			train := func(more ...string) metrics {
+				m := v.run(t, more...)
+				for _, line := range m {
+					maps.DeleteFunc(line, func(name string, _ any) bool { return strings.HasPrefix(name, "eval/") })
+				}
+				return m
+			}
+			want := train("runner.val_check_interval=-1")
+			if diff := train("runner.val_check_interval=1", "runner.save_interval=1").diff(want); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
