@@ -17,7 +17,7 @@ import (
 
 // runCheck shows what a configuration means, on the ranks that it would have, and refuses what would not run.
 func runCheck(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c)
+	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

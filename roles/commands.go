@@ -27,7 +27,7 @@ func runTrain(c *cli.Context, reg Registries) (int, error) {
 		profile: profile{prefix: c.String("cpu-profile"), address: c.String("pprof")},
 	}
 	defer s.asked.close()
-	cfg, configErr := configOf(c)
+	cfg, configErr := configOf(c, &s.log)
 	ranks, err := openWorld(c, cfg, configErr, &s.log)
 	if err != nil {
 		return 0, err
@@ -95,7 +95,7 @@ func localRanks(c *cli.Context, cfg *Config) (int, error) {
 
 // runEval plays one episode in every evaluation environment with the policy of a checkpoint, in one process.
 func runEval(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c)
+	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -48,12 +49,15 @@ func explain(err error) int {
 	return ExitConfig
 }
 
+// exitCodes are told in the help of every command.
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;\n" +
+	"76 a peer stalled; 130 interrupted; 143 terminated."
+
 func newApp(reg Registries, code *int) *cli.App {
-	job := []cli.Flag{
-		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"},
-		&cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher; default: as many as the placement names"},
-		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
-	}
+	config := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
+	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
+	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher", DefaultText: "as many as the placement names"}
+	job := []cli.Flag{config, np, strict}
 	train := append(slices.Clone(job),
 		&cli.StringFlag{Name: "resume", Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
 		&cli.BoolFlag{Name: "debug", Usage: "check that nobody touches memory that was handed on"},
@@ -63,9 +67,8 @@ func newApp(reg Registries, code *int) *cli.App {
 	// Neither help nor errors end the process here: a rank that leaves alone would strand the others.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
-		UsageText: "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
-		Description: "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;\n" +
-			"76 a peer stalled; 130 interrupted; 143 terminated.",
+		UsageText:   "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
+		Description: exitCodes,
 		HideVersion: true, Flags: train, ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return UsageError{err} },
 		Action: func(c *cli.Context) (err error) {
@@ -86,14 +89,14 @@ func newApp(reg Registries, code *int) *cli.App {
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory", Flags: job,
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
-			Flags:  append(slices.Clone(job), &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}),
+			Flags:  []cli.Flag{config, strict, &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
 			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
 		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
 		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},
 	}
 	for _, c := range app.Commands {
-		c.OnUsageError = app.OnUsageError
+		c.Description, c.OnUsageError = exitCodes, app.OnUsageError
 	}
 	return app
 }
@@ -144,8 +147,8 @@ func bare(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// configOf loads the configuration that the command line names, and writes its warnings.
-func configOf(c *cli.Context) (*Config, error) {
+// configOf loads the configuration that the command line names, and writes its warnings to log.
+func configOf(c *cli.Context, log io.Writer) (*Config, error) {
 	path := c.String("config")
 	if path == "" {
 		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")}
@@ -158,7 +161,7 @@ func configOf(c *cli.Context) (*Config, error) {
 	cfg, warnings, err := LoadConfig(path, c.Args().Slice(), c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
-			fmt.Fprintln(os.Stderr, "warning:", w)
+			fmt.Fprintln(log, "warning:", w)
 		}
 	}
 	if err != nil {

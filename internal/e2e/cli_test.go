@@ -1,0 +1,498 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// TestArgumentOrder writes the same command in several orders: the configuration that is in force is the same.
+func TestArgumentOrder(t *testing.T) {
+	t.Parallel()
+	var first string
+	for _, args := range []string{
+		"-c job.yaml -np 2 --resume auto runner.max_steps=1 algorithm.gamma=0.9",
+		"runner.max_steps=1 -c job.yaml algorithm.gamma=0.9 --resume auto -np 2",
+		"algorithm.gamma=0.9 runner.max_steps=1 --np=2 --resume=auto --config=job.yaml",
+		"--np 2 algorithm.gamma=0.8 --config job.yaml runner.max_steps=1 -resume auto algorithm.gamma=0.9",
+	} {
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", good)
+		local.ok(t, dir, 0, strings.Fields(args)...)
+		text, err := os.ReadFile(filepath.Join(dir, "logs", "default", "config.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = string(text)
+		}
+		if string(text) != first || !strings.Contains(first, "gamma: 0.9\n") || !strings.Contains(first, "max_steps: 1\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", args, text, first)
+		}
+	}
+}
+
+// TestRanksWithoutLauncher starts as many goroutine ranks as it is told, or as the placement needs.
+func TestRanksWithoutLauncher(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 2},
+		{"-np 2", 2},
+		{"-np 3 cluster.allow_idle_ranks=true", 3},
+		{"-np 1 cluster.component_placement.actor=0 cluster.component_placement.rollout=0", 1},
+		{"-np 3 cluster.component_placement.env=all env.train.total_num_envs=12 cluster.allow_idle_ranks=true", 3},
+	} {
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", good)
+		r := local.ok(t, dir, 0, append(strings.Fields(c.args), "-c", "job.yaml")...)
+		if got := len(readRanks(t, filepath.Join(dir, "logs", "default"))); got != c.want {
+			t.Errorf("%q: %d ranks, want %d", c.args, got, c.want)
+		}
+		says := ""
+		if c.want > 1 {
+			says = fmt.Sprintf("no launcher: %d ranks as goroutines of this process\n", c.want)
+		}
+		if r.stderr != says {
+			t.Errorf("%q: on standard error %q, want %q", c.args, r.stderr, says)
+		}
+	}
+}
+
+// TestRunFolder looks at what two runs of one name leave.
+func TestRunFolder(t *testing.T) {
+	for _, p := range platforms {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			args := []string{"-c", "job.yaml", "runner.logger.project_name=balance"}
+			p.ok(t, dir, 2, append(args, "rollout.enable_offload=true")...)
+			run := filepath.Join(dir, "logs", "default")
+			want := []string{
+				"STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest", "config.yaml", "logs/rank-0000.log",
+				"metrics.jsonl", "provenance.json", "ranks.jsonl", "tensorboard/events",
+			}
+			if got := left(t, run); !slices.Equal(got, want) {
+				t.Errorf("left: %q\nwant: %q", got, want)
+			}
+			if got := readStatus(t, run); got != runfolder.Done {
+				t.Errorf("STATUS %q", got)
+			}
+			if m := readMetrics(t, run); len(m) != 2 {
+				t.Errorf("metrics: %v", m)
+			}
+			log, err := os.ReadFile(runfolder.RankLog(run, 0))
+			if err != nil || count(string(log), "warning: known keys without effect here: rollout.enable_offload: true (command line)") != 1 {
+				t.Errorf("rank 0's log: %v\n%s", err, log)
+			}
+
+			// config.yaml is a configuration like another, and says the same.
+			again := filepath.Join(dir, "again")
+			if err := os.Mkdir(again, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			p.ok(t, again, 2, "-c", filepath.Join(run, "config.yaml"))
+			if d := readMetrics(t, filepath.Join(again, "logs", "default")).diff(readMetrics(t, run)); d != "" {
+				t.Errorf("from config.yaml: %s", d)
+			}
+
+			checkOrigin(t, p, run)
+			r := p.ok(t, dir, 2, append(args, "runner.logger.logger_backends=[]")...)
+			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "default", "earlier-1")) &&
+				!strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
+				t.Errorf("nothing said of the earlier run: %s", r.stdout)
+			}
+			if got := left(t, filepath.Join(run, "earlier-1")); !slices.Equal(got, want) {
+				t.Errorf("left in earlier-1: %q\nwant: %q", got, want)
+			}
+			if got := left(t, run); slices.Contains(got, "tensorboard/events") || !slices.Contains(got, "metrics.jsonl") {
+				t.Errorf("without backends: %q", got)
+			}
+		})
+	}
+}
+
+// left lists what a run has left in its folder, without the files of checkpoints, names of event files, and folders of earlier runs.
+func left(t *testing.T, run string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(run, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(run, path)
+		switch {
+		case err != nil:
+			return err
+		case strings.HasPrefix(name, "earlier-"):
+			return fs.SkipDir
+		case strings.HasPrefix(name, "checkpoints/global_step_") && d.IsDir():
+			found = append(found, name)
+			return fs.SkipDir
+		case strings.HasPrefix(name, "tensorboard/events.out."):
+			name = "tensorboard/events"
+		}
+		if !d.IsDir() {
+			found = append(found, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// checkOrigin sees that provenance.json and ranks.jsonl tell what ran, where and how.
+func checkOrigin(t *testing.T, p *platform, run string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(run, "provenance.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var starts []runfolder.Provenance
+	if err := json.Unmarshal(text, &starts); err != nil || len(starts) != 1 {
+		t.Fatalf("provenance.json: %d starts, %v\n%s", len(starts), err, text)
+	}
+	origin := map[*platform][3]string{local: {"local", "", ""}, openmpi: {"mpi", "Open MPI v", "mpirun"}, mpich: {"mpi", "MPICH Version: ", "mpiexec"}}[p]
+	s := starts[0]
+	if s.Project != "balance" || s.Transport != origin[0] || !strings.HasPrefix(s.Library, origin[1]) || s.Launcher != origin[2] || len(s.Hosts) != 2 ||
+		len(s.Binding) != 2 || s.Binding[1] == "" || !slices.Contains(s.Args, "job.yaml") || !strings.HasPrefix(s.Build.Go, "go1.") {
+		t.Errorf("provenance.json: %s", text)
+	}
+	ranks := readRanks(t, run)
+	want := [][]string{{"actor[0]", "env[0]"}, {"actor[1]", "rollout[0]"}}
+	if len(ranks) != 2 || (ranks[0].PID == ranks[1].PID) != (p == local) {
+		t.Fatalf("ranks.jsonl: %v", ranks)
+	}
+	for r, about := range ranks {
+		if about.Rank != r || about.PID <= 0 || about.Host != s.Hosts[r] || !slices.Equal(about.Components, want[r]) {
+			t.Errorf("ranks.jsonl: %+v, want components %q", about, want[r])
+		}
+	}
+}
+
+// TestCheck shows what a configuration means.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	r := local.ok(t, dir, 0, "check", "-c", "job.yaml", "rollout.pipeline_stage_num=2", "runner.val_check_interval=1", "env.eval.total_num_envs=10")
+	want := []string{
+		"2 ranks on 1 nodes, hybrid",
+		"rank  node  workers              device  parameters  optimiser  rollouts  channels",
+		"0     0     actor[0] env[0]      cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
+		"1     0     actor[1] rollout[0]  cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
+		"GPUs are not looked for%",
+		"rollout: 8 environments, 8 on each of 1 env workers in 2 stages of 4, 4 at a time for each of 1 rollout workers; 8 steps each",
+		"samples: 64 per iteration (8 steps × 8 environments), 32 for each of 2 actors",
+		"update: 1 epochs × 2 minibatches of 32 samples (16 on each actor, 16 at a time) = 2 optimiser steps per iteration",
+		"evaluation: 10 environments, 10 on each of 1 env workers, 10 at a time for each of 1 rollout workers; 500 steps each at most",
+	}
+	if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) || r.stderr != "" {
+		t.Errorf("check says\n%s%s\nwant\n%s", r.stdout, r.stderr, strings.Join(want, "\n"))
+	}
+
+	// What does not fit is refused, by its arithmetic: nothing of that size is made.
+	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=400000000", "actor.global_batch_size=32")
+	if r.code != 2 || count(r.stderr, "node 0 needs % MiB for parameters, optimiser, rollouts and channels, and this machine has % MiB free: want %") != 1 {
+		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)
+	}
+	if got := contents(t, dir); len(got) != 2 {
+		t.Errorf("check has left files: %q", got)
+	}
+
+	// A network of 2^20 parameters and a few, 4 MiB, of which each actor has a gradient and two moments too.
+	r = local.ok(t, dir, 0, "check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]", "actor.model.add_value_head=false", "algorithm.loss_type=actor")
+	if !regexp.MustCompile(`(?m)^1 .* cpu +12\.\d MiB +8\.\d MiB`).MatchString(r.stdout) {
+		t.Errorf("memory of a large network:\n%s", r.stdout)
+	}
+}
+
+// TestCheckUnderLauncher takes the launcher's number of ranks, and tells once.
+func TestCheckUnderLauncher(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	if r := mpich.ok(t, dir, 2, "check", "-c", "job.yaml"); count(r.stdout, "2 ranks on 1 nodes, hybrid") != 1 {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	if r := mpich.run(t, dir, 3, "check", "-c", "job.yaml"); r.code != 2 || count(r.stderr, "%there is none on 2%") != 1 {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+}
+
+// TestEval evaluates one policy in all the ways there are: the figures are those that the run itself saw last.
+func TestEval(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", strings.Replace(good, "  eval:\n", "  eval:\n    total_num_envs: 12\n", 1))
+	local.ok(t, dir, 0, "-c", "job.yaml", "runner.val_check_interval=1", "runner.max_steps=4", "actor.optim.lr=0.01")
+	run := filepath.Join(dir, "logs", "default")
+	last := readMetrics(t, run)[3]
+	length, err := last["eval/return"].(json.Number).Float64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"%, 12 episodes of CartPole-v1",
+		fmt.Sprintf("  eval/return       %.4g", length),
+		fmt.Sprintf("  eval/episode_len  %.4g", length),
+		"  eval/success_once 0",
+	}
+	before := contents(t, dir)
+	const model = "logs/default/checkpoints/global_step_4/model.safetensors"
+	for _, args := range []string{
+		"eval -c job.yaml",
+		"eval -c job.yaml --checkpoint logs/default/checkpoints/global_step_4 env.train.total_num_envs=64",
+		"eval runner.ckpt_path=" + model + " -c job.yaml",
+		"-c job.yaml runner.only_eval=true",
+		"-c job.yaml runner.task_type=embodied_eval runner.ckpt_path=" + model,
+	} {
+		r := local.ok(t, dir, 0, strings.Fields(args)...)
+		if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) || r.stderr != "" {
+			t.Errorf("%s says\n%s%s\nwant\n%s", args, r.stdout, r.stderr, strings.Join(want, "\n"))
+		}
+	}
+	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint", "logs/default/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
+		t.Errorf("an earlier policy plays the same: %s", r.stdout)
+	}
+	r := mpich.ok(t, dir, 2, "-c", "job.yaml", "runner.only_eval=true")
+	if !strings.Contains(r.stdout, want[1]) || strings.Count(r.stdout, "eval/return") != 1 ||
+		r.stderr != "warning: evaluation runs on rank 0 alone: the other 1 ranks had nothing to do\n" {
+		t.Errorf("under a launcher: %s%s", r.stdout, r.stderr)
+	}
+	if after := contents(t, dir); !slices.Equal(after, before) {
+		t.Errorf("evaluation changed files: %q", after)
+	}
+}
+
+// TestFirstWeights trains from the weights of another run. With a rate that changes nothing they are the last ones too.
+func TestFirstWeights(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	local.ok(t, dir, 0, "-c", "job.yaml")
+	model := func(name string, step int) []byte {
+		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step), "model.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for _, p := range []*platform{local, mpich} {
+		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/default/checkpoints/global_step_2/model.safetensors", "actor.optim.lr=1e-30",
+			"runner.logger.experiment_name="+p.name)
+		if !strings.HasPrefix(r.stdout, "starting from the weights in logs/default/checkpoints/global_step_2/model.safetensors\n") {
+			t.Errorf("%s says %s", p.name, r.stdout)
+		}
+		if len(readMetrics(t, filepath.Join(dir, "logs", p.name))) != 2 {
+			t.Errorf("%s: not two steps", p.name)
+		}
+		if !bytes.Equal(model(p.name, 2), model("default", 2)) || bytes.Equal(model("default", 1), model("default", 2)) {
+			t.Errorf("%s: trained from other weights", p.name)
+		}
+	}
+}
+
+// TestInformation runs the commands that need no configuration.
+func TestInformation(t *testing.T) {
+	t.Parallel()
+	codes := []string{
+		"%Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;",
+		"%76 a peer stalled; 130 interrupted; 143 terminated.",
+	}
+	for _, c := range []struct {
+		p    *platform
+		args string
+		want []string // lines that it says once each
+	}{
+		{local, "help", append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "   check %", "   eval %", "   envs %", "   version %", "   doctor %",
+			"   --config FILE, -c FILE %", "   --np value %(default: as many as the placement names)", "   --strict %", "   --resume auto %", "   --cpu-profile PREFIX %", "   --pprof HOST:PORT %"}, codes...)},
+		{local, "--help", codes},
+		{local, "eval --help", append([]string{"   --checkpoint DIR %", "   --config FILE, -c FILE %"}, codes...)},
+		{local, "help check", append([]string{"   --np value %", "   --config FILE, -c FILE %"}, codes...)},
+		{local, "envs", []string{"CartPole-v1 % observes state F32[4]; takes one of 2 actions; 500 steps",
+			"Pendulum-v1 % observes state F32[3]; takes 1 numbers in [-2, 2]; 200 steps", "MountainCar-v0 %", "MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
+		{local, "version", []string{"rlinf %", "go1.% linux/%", "tags: none", "MPI: not compiled in (scripts/build --tags mpi)"}},
+		{local, "doctor", []string{"tags: none", "cores % this process may use %; GOMAXPROCS %", "memory % MiB free", "/dev/shm %", "memlock %", "single copy %"}},
+		{openmpi, "version", []string{"tags: mpi", "MPI: compiled in"}},
+		{mpich, "doctor", []string{"tags: mpi", "launched by    mpiexec, 2 processes"}},
+	} {
+		np := 2
+		if c.p == local {
+			np = 0
+		}
+		r := c.p.ok(t, t.TempDir(), np, strings.Fields(c.args)...)
+		for _, want := range c.want {
+			if count(r.stdout, want) != 1 {
+				t.Errorf("%s, %s: not once %q in\n%s", c.p.name, c.args, want, r.stdout)
+			}
+		}
+	}
+}
+
+// TestCPUProfile profiles every process of a job.
+func TestCPUProfile(t *testing.T) {
+	for _, p := range []*platform{local, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			p.ok(t, dir, 2, "-c", "job.yaml", "--cpu-profile", "cpu")
+			files, err := filepath.Glob(filepath.Join(dir, "cpu-*"))
+			want := []string{filepath.Join(dir, "cpu-rank-0.pprof"), filepath.Join(dir, "cpu-rank-1.pprof")}
+			if p == local { // one process
+				want = want[:1]
+			}
+			if err != nil || !slices.Equal(files, want) {
+				t.Fatalf("%q, %v, want %q", files, err, want)
+			}
+			for _, file := range files {
+				if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) { // gzip, as pprof reads it
+					t.Errorf("%s: %d bytes, %v", file, len(b), err)
+				}
+			}
+		})
+	}
+}
+
+// TestWatched looks into every rank of a job that runs: by HTTP, and by USR2. Nothing comes of it.
+func TestWatched(t *testing.T) {
+	for _, p := range []*platform{local, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			port := freePorts(t)
+			j := p.start(t, dir, 2, "-c", "job.yaml", "--pprof", fmt.Sprintf("localhost:%d", port), "runner.max_steps=-1", "runner.max_time=1h", "runner.save_interval=-1")
+			ranks := 2
+			if p == local {
+				ranks = 1
+			}
+			for r := range ranks {
+				if text := fetch(t, j, fmt.Sprintf("http://localhost:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "roles.(*EmbodiedRunner)") {
+					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
+				}
+			}
+			run := filepath.Join(dir, "logs", "default")
+			for _, about := range readRanks(t, run)[:ranks] {
+				if err := syscall.Kill(about.PID, syscall.SIGUSR2); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seen := len(readMetrics(t, run))
+			poll(t, j, func() bool { return len(readMetrics(t, run)) > seen+2 })
+			if got := readStatus(t, run); got != runfolder.Running {
+				t.Errorf("STATUS %q", got)
+			}
+			// By now every rank has taken two steps since the signal.
+			j.signal(syscall.SIGTERM)
+			j.wait()
+			if dumps := strings.Count(j.stderr.String(), "spmd.Run("); dumps < ranks {
+				t.Errorf("%d dumps, want %d:\n%s", dumps, ranks, &j.stderr)
+			}
+		})
+	}
+}
+
+// freePorts returns a port that is free, and the next one is.
+func freePorts(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		a, err := net.Listen("tcp", "localhost:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := a.Addr().(*net.TCPAddr).Port
+		b, err := net.Listen("tcp", fmt.Sprintf("localhost:%d", port+1))
+		if err == nil {
+			err = b.Close()
+		}
+		if err := errors.Join(err, a.Close()); err == nil {
+			return port
+		}
+	}
+	t.Fatal("no two free ports")
+	return 0
+}
+
+// fetch returns what url says once the job answers there.
+func fetch(t *testing.T, j *job, url string) (text string) {
+	t.Helper()
+	poll(t, j, func() bool {
+		r, err := http.Get(url)
+		if err != nil {
+			return false
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		text = string(b)
+		return err == nil && strings.Contains(text, "EmbodiedRunner)")
+	})
+	return text
+}
+
+// poll waits until what holds, which must be before the job ends.
+func poll(t *testing.T, j *job, what func() bool) {
+	t.Helper()
+	for start := time.Now(); !what(); time.Sleep(5 * time.Millisecond) {
+		if j.over() || time.Since(start) > hung {
+			t.Fatalf("the job ended, or hangs\n%s%s", &j.stdout, &j.stderr)
+		}
+	}
+}
+
+// TestWarnings tells once, whatever the number of processes, what has no effect.
+func TestWarnings(t *testing.T) {
+	for _, p := range platforms {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			r := p.ok(t, dir, 2, "-c", "job.yaml", "rollout.enable_offload=true", "--debug")
+			if n := strings.Count(r.stderr, "warning: known keys without effect here: rollout.enable_offload: true (command line)"); n != 1 {
+				t.Errorf("%d times: %s", n, r.stderr)
+			}
+			if strings.Contains(r.stdout, "\x1b") {
+				t.Errorf("control characters, and no terminal: %q", r.stdout)
+			}
+		})
+	}
+}
+
+// TestRequeued starts again, on another host, a job whose former self was killed and left its lock: it waits until a minute has gone by
+// since the lock's last sign of life. Of that the test leaves three seconds.
+func TestRequeued(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	local.ok(t, dir, 0, "-c", "job.yaml", "runner.max_steps=1")
+	lock := writeFile(t, filepath.Join(dir, "logs", "default"), "lock", `{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
+	beat := time.Now().Add(-57 * time.Second)
+	if err := os.Chtimes(lock, beat, beat); err != nil {
+		t.Fatal(err)
+	}
+	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto")
+	if count(r.stderr, "warning: run folder %: in use by process 1 on elsewhere, %; waiting for a sign that it is over") != 1 || !strings.Contains(r.stdout, "resuming from ") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+}
