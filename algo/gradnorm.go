@@ -23,6 +23,12 @@ func gradNorm(p *nn.Params[float32]) (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
+// A DivergedError says that the gradient is not finite. It is summed over the replicas by then: all of them get this error.
+type DivergedError struct{ What string }
+
+// Error names the tensor and the element.
+func (e *DivergedError) Error() string { return e.What }
+
 // notFinite names the first tensor with a gradient that is NaN or Inf, and says whether its parameters already were.
 func notFinite(p *nn.Params[float32]) error {
 	for _, f := range p.Fields {
@@ -35,14 +41,14 @@ func notFinite(p *nn.Params[float32]) error {
 			if bad(g) {
 				for _, x := range data {
 					if bad(x) {
-						return fmt.Errorf("gradient of %s%v: %v at element %d; the parameter itself has %v", f.Name, f.Shape, g, i, x)
+						return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself has %v", f.Name, f.Shape, g, i, x)}
 					}
 				}
-				return fmt.Errorf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)
+				return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)}
 			}
 		}
 	}
-	return fmt.Errorf("gradient has a NaN or Inf outside every named tensor")
+	return &DivergedError{"gradient has a NaN or Inf outside every named tensor"}
 }
 
 func bad(x float32) bool { return x-x != 0 }

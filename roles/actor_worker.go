@@ -2,8 +2,10 @@ package roles
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
@@ -123,13 +125,19 @@ func copyColumns(dst, src tensor.Tensor, at int) {
 func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
 
 // RunTraining trains on the batch and gives its memory back.
-func (a *ActorWorker) RunTraining() (algo.Metrics, error) {
+func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	start := a.trace.start()
 	m, err := a.algo.Update(a.batch)
 	a.trace.done("train", start)
 	for _, in := range a.inputs {
 		in.from.Release(in.item)
 		in.item = nil
+	}
+	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && a.m.Index() > 0 {
+		select { // the first actor has found the same, and its report ends the job
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
 	}
 	return m, err
 }

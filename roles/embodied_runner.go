@@ -119,8 +119,8 @@ func (r *EmbodiedRunner) computeAdvantages(ctx context.Context) error {
 
 // train updates the policy on all actors.
 func (r *EmbodiedRunner) train(ctx context.Context) error {
-	results, err := spmd.Call(r.actor, ctx, "run_training", func(_ context.Context, w *ActorWorker) (algo.Metrics, error) {
-		return w.RunTraining()
+	results, err := spmd.Call(r.actor, ctx, "run_training", func(ctx context.Context, w *ActorWorker) (algo.Metrics, error) {
+		return w.RunTraining(ctx)
 	}).Wait(ctx)
 	if err != nil {
 		return err

@@ -134,17 +134,22 @@ func fails(t *testing.T, p *platform, f failure) {
 	}
 }
 
-// TestDivergence trains with a learning rate that explodes.
+// TestDivergence trains with a learning rate that explodes: both actors find the same gradient, and the first one tells.
 func TestDivergence(t *testing.T) {
-	dir := t.TempDir()
-	writeFile(t, dir, "job.yaml", good)
-	r := local.run(t, dir, 0, "-c", "job.yaml", "actor.optim.lr=1e30", "runner.max_steps=100")
-	if r.code != 1 || count(r.stderr, "actor[%] rank % host % step %: run_training: ppo: %: gradient of %[%]: % at element %") != 1 {
-		t.Errorf("exit code %d, want 1 and the gradient that is not finite\n%s", r.code, r.stderr)
-	}
-	run := filepath.Join(dir, "logs", "default")
-	if got := readStatus(t, run); got != runfolder.Failed {
-		t.Errorf("STATUS %q", got)
+	for _, p := range platforms {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			r := p.run(t, dir, 2, "-c", "job.yaml", "actor.optim.lr=1e30", "runner.max_steps=100")
+			if r.code != 1 || count(r.stderr, "actor[%] rank % host % step %: run_training: ppo: %") != 1 ||
+				count(r.stderr, "actor[0] rank 0 host % step %: run_training: ppo: epoch %: minibatch %: gradient of %[%]: % at element %") != 1 {
+				t.Errorf("exit code %d, want 1 and, once, the gradient that is not finite\n%s", r.code, r.stderr)
+			}
+			if got := readStatus(t, filepath.Join(dir, "logs", "default")); got != runfolder.Failed {
+				t.Errorf("STATUS %q", got)
+			}
+		})
 	}
 }
 
