@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel/blas"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -26,6 +27,9 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		return nil, err
 	}
 	params := new(nn.Params[float32])
+	if cfg.BLAS && blas.Core() != "" {
+		params.Use(nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias})
+	}
 	obs, err := newObservations(spec.Obs, cfg, params)
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)

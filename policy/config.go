@@ -42,6 +42,9 @@ type Config struct {
 	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A dimensions are summed.
 	// chunk_level: all, L = 1; action_level, the default: each action, L = C; token_level: nothing, L = C·A.
 	LogProbType string `yaml:"-"`
+	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for runner.deterministic: false. Results then
+	// depend on how rows are batched; it is faster on processors for which package kernel has no vector code.
+	BLAS bool `yaml:"-"`
 }
 
 // DefaultConfig returns the defaults.

@@ -163,7 +163,7 @@ type RunnerConfig struct {
 	// WeightSyncInterval is the number of iterations between updates of the rollout workers' weights. Default 1.
 	WeightSyncInterval int `yaml:"weight_sync_interval"`
 	// Deterministic computes with kernels whose results are the same bits in whatever batch a row stands. Default true; false
-	// takes the fastest. (+)
+	// computes products by OpenBLAS where the build has it (tag blas): faster on processors without AVX2, not on others. (+)
 	Deterministic bool `yaml:"deterministic"`
 	// Seed is that of everything random that has none of its own (actor.seed, env.train.seed, env.eval.seed). Default 1. (+)
 	Seed uint64 `yaml:"seed"`
@@ -312,6 +312,7 @@ func (c *Config) derive() {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}
 	c.Actor.Model.LogProbType = c.Algorithm.LogProbType
+	c.Actor.Model.BLAS = !c.Runner.Deterministic
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
 	}

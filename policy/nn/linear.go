@@ -26,7 +26,7 @@ func (l *Linear[T]) Init(seed uint64, gain float64) {
 
 // Forward sets y, [n,Out], from x, [n,In].
 func (l *Linear[T]) Forward(y, x []T, n int) {
-	kernel.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
+	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
 // Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of the last Forward. Unless it is
@@ -36,13 +36,13 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	dy, x = dy[:n*l.Out], x[:n*l.In]
 	kernel.ColSum(l.p.GradOf(l.bias), dy, n, l.Out, true)
-	kernel.GemmTA(l.p.GradOf(l.weight), x, dy, l.In, l.Out, n, true)
+	l.p.products.GemmTA(l.p.GradOf(l.weight), x, dy, l.In, l.Out, n, true)
 	if dx == nil {
 		return
 	}
 	wt := scratch[:l.In*l.Out]
 	kernel.Transpose(wt, l.p.Of(l.weight), l.In, l.Out)
-	kernel.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
+	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
 }
 
 // Range returns the part of the flat gradient that is this layer's.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -22,6 +23,8 @@ type Params[T Float] struct {
 
 	size    int // elements declared so far, gaps included
 	buffers []tensor.Field
+
+	products Products[T]
 }
 
 // A Field is one named parameter tensor.
@@ -77,6 +80,9 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 
 // Alloc takes zeroed memory for data, gradients and buffers, one piece each.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
+	if p.products.Gemm == nil {
+		p.products = Products[T]{kernel.Gemm[T], kernel.GemmTA[T], kernel.GemmBias[T]}
+	}
 	var e T
 	flat := func() ([]T, error) {
 		b, err := alloc(p.size * int(unsafe.Sizeof(e)))
