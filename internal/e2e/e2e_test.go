@@ -177,7 +177,8 @@ func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...
 	jobs.Unlock()
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Dir = dir
-	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark)
+	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
+		"TMPDIR="+bin, "OMPI_MCA_btl_vader_backing_directory="+bin) // what Open MPI leaves behind when it is killed goes with that folder
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second
 	if err := j.cmd.Start(); err != nil {
