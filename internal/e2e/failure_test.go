@@ -33,7 +33,7 @@ actor:
 type failure struct {
 	fault  string // of faulty's CartPole-…
 	args   []string
-	codes  []int  // any of these
+	codes  []int  // any of these; none: any but 0, the launcher's
 	says   string // the line that names the culprit; "%" stands for any text, $PID for rank 1's process
 	status runfolder.Status
 	logged bool // the line is in the log of rank 1 too
@@ -67,7 +67,7 @@ func TestFailures(t *testing.T) {
 			{fault: "kill", codes: []int{137}, status: runfolder.Running, says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
 		}},
 		{mpich, []failure{panics, errs, stopped,
-			{fault: "exit", codes: []int{3, 9}, status: runfolder.Running},
+			{fault: "exit", status: runfolder.Running},
 			{fault: "kill", codes: []int{9}, status: runfolder.Running},
 		}},
 	} {
@@ -96,7 +96,7 @@ func fails(t *testing.T, p *platform, f failure) {
 	program := p.program(t, "./internal/e2e/faulty")
 	args := append([]string{"-c", "job.yaml", "env.train.env_type=CartPole-" + f.fault}, f.args...)
 	r := p.startProgram(t, program, dir, 3, args...).result() // which sees that no process is left
-	if !slices.Contains(f.codes, r.code) {
+	if !slices.Contains(f.codes, r.code) && (f.codes != nil || r.code == 0) {
 		t.Errorf("exit code %d, want one of %d", r.code, f.codes)
 	}
 	run := filepath.Join(dir, "logs", "default")
