@@ -126,7 +126,7 @@ type CommConfig struct {
 	// ever. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// Reduce is how sums over ranks are made: ordered (default), in the order of the members, so that the numbers depend on no
-	// transport and no placement; or fast, whichever way is fastest.
+	// transport and no placement.
 	Reduce string `yaml:"reduce"`
 	// BucketBytes is the size of the pieces in which a gradient leaves while the backward pass still runs. Default 4 MiB.
 	BucketBytes int `yaml:"bucket_bytes"`
@@ -253,7 +253,6 @@ const (
 	TaskEmbodiedEval = "embodied_eval"
 
 	ReduceOrdered = "ordered"
-	ReduceFast    = "fast"
 )
 
 // LoadConfig reads the configuration at path and lays overrides ("runner.max_epochs=10") over it. Presets are looked for beside

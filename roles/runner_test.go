@@ -66,7 +66,7 @@ func TestAllocations(t *testing.T) {
 					"env.train.total_num_envs=8", "algorithm.update_epoch=1", "actor.global_batch_size=64", "actor.micro_batch_size=32")
 			}
 			few, many := perIteration("16"), perIteration("2512") // 16 + 2496
-			if perStep := (many - few) / 2496; perStep > 0.05 { // what the runtime and the race detector do now and then is not ours
+			if perStep := (many - few) / 2496; perStep > 0.05 {   // what the runtime and the race detector do now and then is not ours
 				t.Errorf("%.4f allocations per step of %d ranks, want 0 (%.0f in iterations of 16 steps, %.0f of 2512)", perStep, c.np, few, many)
 			}
 			if few > 200*float64(c.np) {
