@@ -10,6 +10,8 @@ import "context"
 type Comm interface {
 	Rank() int
 	Size() int
+	// WorldRank returns the rank in the world that member m lives on.
+	WorldRank(m int) int
 	// Isend starts sending b to member `to`. 0 <= tag < MaxTag.
 	Isend(b []byte, to, tag int) (Request, error)
 	// Irecv starts receiving a message of at most len(b) bytes from member `from`. A longer message is an error of Wait, never

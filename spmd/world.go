@@ -89,6 +89,22 @@ func (w *World) Describe() Description { return w.desc }
 // what outlives Run must be copied.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
+// Shared returns the memory that the ranks of this node have in common, if the transport and the machine can do that. The answer is the same on
+// every rank.
+func (w *World) Shared() (Shared, bool) {
+	s, ok := w.t.(Shared)
+	return s, ok
+}
+
+// NewNative makes a communicator with the collectives of the library underneath; collective over ranks. It fails where there is no library.
+func (w *World) NewNative(ranks []int, label string) (Native, error) {
+	m, ok := w.t.(NativeMaker)
+	if !ok {
+		return nil, fmt.Errorf("communicator %q: the transport %q has no collectives of its own", label, w.desc.Transport)
+	}
+	return m.NewNative(ranks, label)
+}
+
 // SetStep says what step this rank is at, for the line of a failure.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 

@@ -106,6 +106,8 @@ const (
 func (c *comm) Rank() int { return c.rank }
 func (c *comm) Size() int { return len(c.shared.ends) }
 
+func (c *comm) WorldRank(m int) int { return c.shared.ranks[m] }
+
 func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	if err := c.check(send, to, tag); err != nil {
 		return spmd.Request{}, err

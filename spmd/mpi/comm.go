@@ -66,6 +66,8 @@ type pinned struct {
 func (c *comm) Rank() int { return c.me }
 func (c *comm) Size() int { return len(c.seats) }
 
+func (c *comm) WorldRank(m int) int { return c.seats[m].rank }
+
 func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) { return c.post(true, b, to, tag) }
 
 func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
