@@ -116,3 +116,9 @@ type Shared interface {
 	// Post sets s.Value and wakes all that wait for it.
 	Post(s *Signal, value uint32)
 }
+
+// A SharedMaker is a Transport whose ranks may have memory in common. Shared has the same answer on every rank: false where the ranks of some
+// node cannot reach each other's memory.
+type SharedMaker interface {
+	Shared() (Shared, bool)
+}

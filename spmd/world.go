@@ -92,8 +92,10 @@ func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 // Shared returns the memory that the ranks of this node have in common, if the transport and the machine can do that. The answer is the same on
 // every rank.
 func (w *World) Shared() (Shared, bool) {
-	s, ok := w.t.(Shared)
-	return s, ok
+	if m, ok := w.t.(SharedMaker); ok {
+		return m.Shared()
+	}
+	return nil, false
 }
 
 // NewNative makes a communicator with the collectives of the library underneath; collective over ranks. It fails where there is no library.
