@@ -39,7 +39,7 @@ var layers = []layer{
 	{".", []string{"roles", "algo/...", "policy/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
 	{"examples/...", []string{"roles", "algo/...", "policy/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
 		"examples use what users of the library can"},
-	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives", "spmd/...", "tensor", "internal/...", cli, yaml, sys}, []string{"..."},
+	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives/...", "spmd/...", "tensor", "internal/...", cli, yaml, sys}, []string{"..."},
 		"roles brings the parts together, and gets the environments from main"},
 
 	{"algo/...", []string{"algo", "policy/...", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
@@ -50,7 +50,7 @@ var layers = []layer{
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
-	{"collectives/...", []string{"collectives", "spmd", "tensor"}, []string{"spmd/..."}, "collectives run over any transport"},
+	{"collectives/...", []string{"collectives/...", "spmd", "tensor"}, []string{"spmd/..."}, "collectives run over any transport"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
 	{"tensor/...", nil, nil, "tensor is the bottom"},

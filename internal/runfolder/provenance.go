@@ -83,7 +83,7 @@ func ReadBuild() Build {
 
 // steering picks the variables that change how a job runs, without those that may hold a secret, as SLURM_JWT does.
 func steering(environ []string) map[string]string {
-	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "UCX_", "FI_", "OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
+	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_", "OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
 	secrets := []string{"JWT", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"}
 	env := map[string]string{}
 	for _, kv := range environ {

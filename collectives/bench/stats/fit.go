@@ -1,0 +1,64 @@
+package stats
+
+import "math"
+
+// A Point is a measurement for Fit: Time is expected to be α·Rounds + β·Bytes.
+type Point struct {
+	Rounds float64 // messages that follow one another
+	Bytes  float64 // bytes that follow one another
+	Time   float64
+}
+
+// A Line is what Fit found.
+type Line struct {
+	Alpha    float64 // time of a round, in the unit of the points' times
+	Beta     float64 // time of a byte
+	Residual float64 // root of the mean square of (measured-fitted)/measured
+}
+
+// Fit returns the α, β >= 0 with the least sum of squares of (Time - α·Rounds - β·Bytes)/Time, so that small and large messages count alike.
+// Points with a time that is not > 0 are left out; without any the Line is zero.
+func Fit(points []Point) Line {
+	var rr, rb, bb, r1, b1 float64 // sums over points of products of r = Rounds/Time, b = Bytes/Time and 1
+	n := 0
+	for _, p := range points {
+		if !(p.Time > 0) {
+			continue
+		}
+		r, b := p.Rounds/p.Time, p.Bytes/p.Time
+		rr, rb, bb, r1, b1 = rr+r*r, rb+r*b, bb+b*b, r1+r, b1+b
+		n++
+	}
+	var l Line
+	// Where the free minimum has a negative part, the best one without lies on an edge.
+	if det := rr*bb - rb*rb; det > 1e-12*rr*bb {
+		l.Alpha, l.Beta = (r1*bb-b1*rb)/det, (b1*rr-r1*rb)/det
+	}
+	if l.Alpha <= 0 || l.Beta <= 0 {
+		onlyAlpha, onlyBeta := Line{}, Line{}
+		if rr > 0 {
+			onlyAlpha.Alpha = r1 / rr
+		}
+		if bb > 0 {
+			onlyBeta.Beta = b1 / bb
+		}
+		// Σ(1-αr)² at its minimum is n - (Σr)²/Σr², and the same for β.
+		if l = onlyAlpha; onlyBeta.Beta*b1 > onlyAlpha.Alpha*r1 {
+			l = onlyBeta
+		}
+	}
+	var squares float64
+	for _, p := range points {
+		if p.Time > 0 {
+			e := 1 - l.At(p.Rounds, p.Bytes)/p.Time
+			squares += e * e
+		}
+	}
+	if n > 0 {
+		l.Residual = math.Sqrt(squares / float64(n))
+	}
+	return l
+}
+
+// At returns the time that the line has for so many rounds and bytes.
+func (l Line) At(rounds, bytes float64) float64 { return l.Alpha*rounds + l.Beta*bytes }

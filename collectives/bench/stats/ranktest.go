@@ -1,0 +1,94 @@
+package stats
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// MannWhitney returns U of a, the number of pairs in which a's sample is larger than b's (ties count half), and the two-sided probability p of a U at
+// least as far from its mean when both come from one distribution (Mann and Whitney 1947). Samples without ties are counted exactly up to 20
+// each; others by the normal approximation, corrected for ties and for continuity. p is 1 when either is empty or all samples are equal.
+//
+// Few samples cannot tell much: with 4 against 4 the smallest p there is is 0.029, with 5 against 5 it is 0.008.
+func MannWhitney(a, b []float64) (u, p float64) {
+	n, m := len(a), len(b)
+	if n == 0 || m == 0 {
+		return 0, 1
+	}
+	type sample struct {
+		x     float64
+		fromA bool
+	}
+	all := make([]sample, 0, n+m)
+	for _, x := range a {
+		all = append(all, sample{x, true})
+	}
+	for _, x := range b {
+		all = append(all, sample{x, false})
+	}
+	slices.SortFunc(all, func(s, t sample) int { return cmp.Compare(s.x, t.x) })
+	var rankSum, ties float64 // ties is Σ t³-t over the groups of t equal samples
+	for lo := 0; lo < len(all); {
+		hi := lo + 1
+		for hi < len(all) && all[hi].x == all[lo].x {
+			hi++
+		}
+		rank, t := float64(lo+1+hi)/2, float64(hi-lo) // the mean of the ranks lo+1..hi
+		ties += t*t*t - t
+		for _, s := range all[lo:hi] {
+			if s.fromA {
+				rankSum += rank
+			}
+		}
+		lo = hi
+	}
+	fn, fm := float64(n), float64(m)
+	u = rankSum - fn*(fn+1)/2
+	if ties == 0 && n <= exactUpTo && m <= exactUpTo {
+		return u, exactP(n, m, int(u))
+	}
+	total := fn + fm
+	variance := fn * fm / 12 * (total + 1 - ties/(total*(total-1)))
+	if variance <= 0 {
+		return u, 1
+	}
+	z := max(0, math.Abs(u-fn*fm/2)-0.5) / math.Sqrt(variance)
+	return u, math.Erfc(z / math.Sqrt2)
+}
+
+const exactUpTo = 20
+
+// exactP returns the two-sided probability of u from samples of n and m without ties. The number of orders with a given u follows
+// c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is from a, and larger than all m of b, or it is from b.
+func exactP(n, m, u int) float64 {
+	u = min(u, n*m-u)
+	counts := make([][]float64, m+1) // c(i, j, ·) for the i reached so far
+	for j := range counts {
+		counts[j] = make([]float64, n*m+1)
+		counts[j][0] = 1
+	}
+	for range n {
+		for j := range counts {
+			old := counts[j]
+			row := make([]float64, n*m+1)
+			for v := range row {
+				if v >= j {
+					row[v] = old[v-j]
+				}
+				if j > 0 {
+					row[v] += counts[j-1][v]
+				}
+			}
+			counts[j] = row
+		}
+	}
+	var tail, total float64
+	for v, c := range counts[m] {
+		total += c
+		if v <= u {
+			tail += c
+		}
+	}
+	return min(1, 2*tail/total)
+}
