@@ -80,6 +80,9 @@ void rl_sleep(int64_t ns);
 // rl_kick wakes the progress thread if it dozes: something was posted.
 void rl_kick(rl_world *w);
 
+// rl_pause does what comes next in a wait that has taken so long already: nothing at first (0), then it yields, then it sleeps.
+int rl_pause(int64_t waited);
+
 // rl_nap sleeps as a wait does that has taken so long already.
 void rl_nap(int64_t waited);
 

@@ -342,13 +342,9 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *f
 	atomic_fetch_add(&w->waiters, 1);
 	atomic_store(&e->waited, 1);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
-		if (waited > YIELD_NS) {
-			rl_nap(waited);
-		} else if (waited > SPIN_NS) {
-			sched_yield();
-		}
+		int paused = rl_pause(waited);
 		r = look_at(e, reqs, n, any, &first, fault);
-		if (waited > SPIN_NS || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
+		if (paused || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
 	}
 	// Before going on to wait for the first, see whether one behind it has failed, and match what is in line.
 	hold(e);
@@ -412,6 +408,15 @@ void rl_end_close(rl_end *e) {
 	}
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
 	free(e);
+}
+
+int rl_pause(int64_t waited) {
+	if (waited > YIELD_NS) {
+		rl_nap(waited);
+	} else if (waited > SPIN_NS) {
+		sched_yield();
+	}
+	return waited > SPIN_NS;
 }
 
 void rl_nap(int64_t waited) {
