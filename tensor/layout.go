@@ -34,6 +34,9 @@ func NewLayout(fields ...Field) *Layout {
 // Fields returns the fields in order; the caller must not change them.
 func (l *Layout) Fields() []Field { return l.fields }
 
+// Offset returns where field i starts.
+func (l *Layout) Offset(i int) int { return l.offs[i] }
+
 // Size returns the bytes that Bind needs, a multiple of Align.
 func (l *Layout) Size() int { return l.size }
 

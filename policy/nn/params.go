@@ -23,6 +23,7 @@ type Params[T Float] struct {
 
 	size    int // elements declared so far, gaps included
 	buffers []tensor.Field
+	state   []byte // Data, then Buffers
 
 	products Products[T]
 }
@@ -78,33 +79,57 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: tensor.F64, Shape: shape})
 }
 
-// Alloc takes zeroed memory for data, gradients and buffers, one piece each.
+// Alloc takes zeroed memory: one piece for data and buffers, one for gradients.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	if p.products.Gemm == nil {
 		p.products = Products[T]{kernel.Gemm[T], kernel.GemmTA[T], kernel.GemmBias[T]}
 	}
-	var e T
-	flat := func() ([]T, error) {
-		b, err := alloc(p.size * int(unsafe.Sizeof(e)))
-		if err != nil || p.size == 0 {
-			return nil, err
-		}
-		return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), p.size), nil
-	}
-	var err error
-	if p.Data, err = flat(); err != nil {
+	size := p.Layout().Size()
+	state, err := alloc(size)
+	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
-	if p.Grad, err = flat(); err != nil {
+	grad, err := alloc(p.size * sizeOf[T]())
+	if err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}
-	layout := tensor.NewLayout(p.buffers...)
-	mem, err := alloc(layout.Size())
-	if err != nil {
-		return fmt.Errorf("parameter buffers: %w", err)
-	}
-	p.Buffers = layout.Bind(mem[:layout.Size()])
+	p.Grad = flat[T](grad, p.size)
+	p.View(state[:size])
 	return nil
+}
+
+// Layout returns the names, types and places of all that State holds: the fields, then the buffers.
+func (p *Params[T]) Layout() *tensor.Layout {
+	dtype := tensor.F32
+	if sizeOf[T]() == 8 {
+		dtype = tensor.F64
+	}
+	fields := make([]tensor.Field, 0, len(p.Fields)+len(p.buffers))
+	for _, f := range p.Fields {
+		fields = append(fields, tensor.Field{Name: f.Name, DType: dtype, Shape: f.Shape})
+	}
+	return tensor.NewLayout(append(fields, p.buffers...)...)
+}
+
+// State returns the memory that Data and Buffers lie in, one piece.
+func (p *Params[T]) State() []byte { return p.state }
+
+// View lets Data and Buffers lie in state from now on, the State of parameters of the same layout: a network then computes with what stands
+// there, without a copy. Nothing may compute meanwhile. It does not allocate.
+func (p *Params[T]) View(state []byte) {
+	at := p.size * sizeOf[T]()
+	if p.state != nil && len(state) != len(p.state) {
+		panic(fmt.Sprintf("nn: view of %d bytes, the state has %d", len(state), len(p.state)))
+	}
+	p.state, p.Data = state, flat[T](state, p.size)
+	for _, f := range p.buffers {
+		n := f.DType.Size()
+		for _, d := range f.Shape {
+			n *= d
+		}
+		p.Buffers.Set(f.Name, tensor.Of(state[at:at+n:at+n], f.DType, f.Shape...))
+		at += (n + tensor.Align - 1) &^ (tensor.Align - 1)
+	}
 }
 
 // Len returns the number of parameters: Data without the gaps.
@@ -135,14 +160,22 @@ func within[T Float](flat []T, f Field) []T {
 
 // aligned rounds n elements up to a whole number of tensor.Align bytes.
 func aligned[T Float](n int) int {
-	var e T
-	per := tensor.Align / int(unsafe.Sizeof(e))
+	per := tensor.Align / sizeOf[T]()
 	return (n + per - 1) / per * per
 }
 
 // Vector returns n zeros on the Go heap, aligned as parameters are: what a layer's activations are made of.
 func Vector[T Float](n int) []T {
-	var e T
-	b, _ := tensor.Heap(n * int(unsafe.Sizeof(e))) // the heap's allocator never fails
+	b, _ := tensor.Heap(n * sizeOf[T]()) // the heap's allocator never fails
+	return flat[T](b, n)
+}
+
+// flat is b as n elements; nil for none.
+func flat[T Float](b []byte, n int) []T {
+	if n == 0 {
+		return nil
+	}
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
+
+func sizeOf[T Float]() int { return int(unsafe.Sizeof(*new(T))) }

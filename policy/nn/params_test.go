@@ -51,6 +51,47 @@ func TestParamsLayout(t *testing.T) {
 	}
 }
 
+// A view is the same parameters and buffers: what is written on one side is read on the other, and taking it back leaves both as they are.
+func TestViewSharesParametersAndBuffers(t *testing.T) {
+	build := func() *Params[float32] {
+		p := new(Params[float32])
+		p.Group("g")
+		p.Add("w", 3, 5)
+		p.AddBuffer("count", 1)
+		p.AddBuffer("mean", 9)
+		if err := p.Alloc(tensor.Heap); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	a, b := build(), build()
+	own := b.State()
+	a.Of(0)[14], a.Buffers.Must("count").F64()[0], a.Buffers.Must("mean").F64()[8] = 7, 3, 2
+	b.View(a.State())
+	if b.Of(0)[14] != 7 || b.Buffers.Must("count").F64()[0] != 3 || b.Buffers.Must("mean").F64()[8] != 2 {
+		t.Errorf("the view reads %v, %v, %v", b.Of(0), b.Buffers.Must("count").F64(), b.Buffers.Must("mean").F64())
+	}
+	d := a.Layout().Bind(a.State())
+	for i := range d.Len() {
+		if name, x := d.Entry(i); name == "w" && x.F32()[14] != 7 || name == "mean" && x.F64()[8] != 2 {
+			t.Errorf("the layout has another %s: %v", name, x)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { b.View(a.State()) }); n != 0 {
+		t.Errorf("View allocates %v times", n)
+	}
+	b.View(own)
+	if b.Of(0)[14] != 0 || b.Buffers.Must("mean").F64()[8] != 0 || a.Of(0)[14] != 7 {
+		t.Error("taken back, the view is not what it was")
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a view of another size does not panic")
+		}
+	}()
+	b.View(own[:64])
+}
+
 func TestParamsBrokenPromises(t *testing.T) {
 	for name, f := range map[string]func(){
 		"no group": func() { new(Params[float32]).Add("w", 1) },
