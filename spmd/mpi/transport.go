@@ -50,9 +50,10 @@ type transport struct {
 	next     uint64     // the first block that no communicator of this process has
 	control  *comm      // of all ranks, for what NewComm agrees on
 	greeting []byte
-	mu       sync.Mutex // open, lost
+	mu       sync.Mutex // open, natives, lost
 	open     map[*comm]struct{}
-	lost     []pinned // memory of requests that were given up: MPI may still touch it
+	natives  map[*native]struct{} // open as well
+	lost     []pinned             // memory of requests that were given up: MPI may still touch it
 }
 
 var _ spmd.Transport = (*transport)(nil)
@@ -80,7 +81,7 @@ func Open(opts Options) (spmd.Transport, error) {
 		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is built for %s, so "+
 			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi mpich)", ErrMismatch, launcher, launched, library())
 	}
-	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}), open: make(map[*comm]struct{})}
+	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}), open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
 
 	// Five beats per timeout, so that one late beat is not taken for silence.
 	beat := time.Second
@@ -351,6 +352,7 @@ func (t *transport) Close() error {
 	for _, c := range left {
 		errs = append(errs, c.Close())
 	}
+	errs = append(errs, t.closeNatives())
 	var fault C.rl_fault
 	if rc := C.rl_world_meet(t.world, &fault); rc != 0 {
 		errs = append(errs, fmt.Errorf("close mpi: %w", callError(&fault)))

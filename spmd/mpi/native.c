@@ -1,0 +1,312 @@
+//go:build mpi
+
+// The library's own collectives. What is called is the same for the blocking form and the other; the difference is where CALL leads.
+
+#include "inner.h"
+#include "native.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct rl_native {
+	rl_collective call;
+	rl_world *w;
+	MPI_Comm comm;
+	int rank, size;
+	MPI_Op bf16[RL_MAX + 1];
+	// What rl_native_start has started.
+	MPI_Request reqs[2];
+	char *data, *send;
+	int64_t at;    // elements done
+	int cut_short; // the message was shorter than its place
+	int abandoned;
+};
+
+// bfloat16 is the upper half of a float32. MPI knows no such type, so that it travels as a 16-bit integer with operations of our own: they compute in float32
+// and round to nearest, ties to even, as tensor.ToBF16 does.
+
+static inline float widen(uint16_t b) {
+	uint32_t bits = (uint32_t)b << 16;
+	float f;
+	memcpy(&f, &bits, sizeof f);
+	return f;
+}
+
+static inline uint16_t narrow(float f) {
+	uint32_t bits;
+	memcpy(&bits, &f, sizeof bits);
+	uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16, nan = bits >> 16 | 0x40; // quiet, so that no payload is lost to infinity
+	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
+}
+
+// -O2 of older compilers leaves these loops scalar.
+#if defined(__GNUC__) && !defined(__clang__)
+#define VECTORISED __attribute__((optimize("O3")))
+#else
+#define VECTORISED
+#endif
+
+#define BF16_OP(name, expr)                                                           \
+	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *type) { \
+		const uint16_t *restrict from = in;                                            \
+		uint16_t *restrict to = inout;                                                 \
+		(void)type;                                                                    \
+		for (int i = 0, n = *len; i < n; i++) {                                        \
+			float a = widen(from[i]), b = widen(to[i]);                                \
+			to[i] = narrow(expr);                                                      \
+		}                                                                              \
+	}
+
+BF16_OP(bf16_sum, a + b)
+BF16_OP(bf16_prod, a * b)
+BF16_OP(bf16_min, a < b ? a : b)
+BF16_OP(bf16_max, a > b ? a : b)
+
+int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **out, rl_collective **call, rl_fault *fault) {
+	MPI_Group everyone, members;
+	rl_native *x = calloc(1, sizeof *x);
+	int *table = calloc(4 * (size_t)n, sizeof *table);
+	if (!x || !table) return fault->call = "calloc", MPI_ERR_NO_MEM;
+	x->w = w;
+	x->call.counts = table;
+	x->call.displs = table + n;
+	x->call.send_counts = table + 2 * n;
+	x->call.send_displs = table + 3 * n;
+	x->reqs[0] = x->reqs[1] = MPI_REQUEST_NULL;
+	TRY(MPI_Comm_group(w->world, &everyone));
+	TRY(MPI_Group_incl(everyone, n, ranks, &members));
+	TRY(MPI_Comm_create_group(w->world, members, tag, &x->comm));
+	TRY(MPI_Group_free(&members));
+	TRY(MPI_Group_free(&everyone));
+	TRY(MPI_Comm_set_errhandler(x->comm, MPI_ERRORS_RETURN));
+	TRY(MPI_Comm_rank(x->comm, &x->rank));
+	TRY(MPI_Comm_size(x->comm, &x->size));
+	TRY(MPI_Op_create(bf16_sum, 1, &x->bf16[RL_SUM]));
+	TRY(MPI_Op_create(bf16_prod, 1, &x->bf16[RL_PROD]));
+	TRY(MPI_Op_create(bf16_min, 1, &x->bf16[RL_MIN]));
+	TRY(MPI_Op_create(bf16_max, 1, &x->bf16[RL_MAX]));
+	*out = x;
+	*call = &x->call;
+	return MPI_SUCCESS;
+}
+
+static MPI_Datatype type_of(const rl_native *x) {
+	switch (x->call.dtype) {
+	case RL_F32: return MPI_FLOAT;
+	case RL_F64: return MPI_DOUBLE;
+	case RL_I32: return MPI_INT32_T;
+	case RL_I64: return MPI_INT64_T;
+	case RL_BF16: return MPI_UINT16_T;
+	default: return MPI_UINT8_T;
+	}
+}
+
+static int64_t size_of(const rl_native *x) {
+	switch (x->call.dtype) {
+	case RL_F32:
+	case RL_I32: return 4;
+	case RL_F64:
+	case RL_I64: return 8;
+	case RL_BF16: return 2;
+	default: return 1;
+	}
+}
+
+static MPI_Op op_of(const rl_native *x) {
+	if (x->call.dtype == RL_BF16) return x->bf16[x->call.op];
+	switch (x->call.op) {
+	case RL_PROD: return MPI_PROD;
+	case RL_MIN: return MPI_MIN;
+	case RL_MAX: return MPI_MAX;
+	default: return MPI_SUM;
+	}
+}
+
+// piece is how much of n elements the call that starts at `at` takes.
+static int piece(const rl_native *x, int64_t n, int64_t at) {
+	int64_t rest = n - at;
+	return (int)(rest < 0 ? 0 : rest < x->call.chunk ? rest : x->call.chunk);
+}
+
+// exchange is SENDRECV. Each side has as many messages as its length needs, one at least; who has none left exchanges with nobody.
+static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Request *reqs) {
+	const rl_collective *c = &x->call;
+	MPI_Datatype type = type_of(x);
+	int out = piece(x, c->sent, at), in = piece(x, c->n, at);
+	int to = out || !at ? c->to : MPI_PROC_NULL, from = in || !at ? c->from : MPI_PROC_NULL;
+	if (!reqs) {
+		MPI_Status st;
+		int rc = MPI_Sendrecv(send, out, type, to, 0, data, in, type, from, 0, x->comm, &st), got = in;
+		if (rc == MPI_SUCCESS && in) rc = MPI_Get_count(&st, type, &got);
+		x->call.got = at + got;
+		return rc == MPI_SUCCESS && got != in ? RL_SHORT : rc;
+	}
+	int rc = MPI_Irecv(data, in, type, from, 0, x->comm, &reqs[0]);
+	return rc != MPI_SUCCESS ? rc : MPI_Isend(send, out, type, to, 0, x->comm, &reqs[1]);
+}
+
+// CALL is MPI_Xyz(…, comm), or MPI_Ixyz(…, comm, reqs) where there are requests to fill in.
+#define CALL(Xyz, ixyz, ...) (reqs ? MPI_##ixyz(__VA_ARGS__, x->comm, reqs) : MPI_##Xyz(__VA_ARGS__, x->comm))
+
+// step does what is next of a collective: the elements from `at` on of one that can be cut, else all.
+static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
+	const rl_collective *c = &x->call;
+	MPI_Datatype type = type_of(x);
+	char *data = base ? base + at * size_of(x) : NULL;
+	int n = piece(x, c->n, at), block = (int)c->block, leads = c->root == x->rank;
+	switch (c->kind) {
+	case RL_BARRIER: return reqs ? MPI_Ibarrier(x->comm, reqs) : MPI_Barrier(x->comm);
+	case RL_BROADCAST: return CALL(Bcast, Ibcast, data, n, type, c->root);
+	case RL_REDUCE:
+		if (leads) return CALL(Reduce, Ireduce, MPI_IN_PLACE, data, n, type, op_of(x), c->root);
+		return CALL(Reduce, Ireduce, data, NULL, n, type, op_of(x), c->root);
+	case RL_ALLREDUCE: return CALL(Allreduce, Iallreduce, MPI_IN_PLACE, data, n, type, op_of(x));
+	case RL_REDUCE_SCATTER:
+		if (c->uneven) return CALL(Reduce_scatter, Ireduce_scatter, MPI_IN_PLACE, data, c->counts, type, op_of(x));
+		return CALL(Reduce_scatter_block, Ireduce_scatter_block, MPI_IN_PLACE, data, block, type, op_of(x));
+	case RL_ALLGATHER:
+		if (c->uneven) return CALL(Allgatherv, Iallgatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type);
+		return CALL(Allgather, Iallgather, MPI_IN_PLACE, 0, type, data, block, type);
+	case RL_GATHER:
+		if (c->uneven) {
+			if (leads) return CALL(Gatherv, Igatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type, c->root);
+			return CALL(Gatherv, Igatherv, data, (int)c->n, type, NULL, NULL, NULL, type, c->root);
+		}
+		if (leads) return CALL(Gather, Igather, MPI_IN_PLACE, 0, type, data, block, type, c->root);
+		return CALL(Gather, Igather, data, block, type, NULL, 0, type, c->root);
+	case RL_SCATTER:
+		if (c->uneven) {
+			if (leads) return CALL(Scatterv, Iscatterv, data, c->counts, c->displs, type, MPI_IN_PLACE, 0, type, c->root);
+			return CALL(Scatterv, Iscatterv, NULL, NULL, NULL, type, data, (int)c->n, type, c->root);
+		}
+		if (leads) return CALL(Scatter, Iscatter, data, block, type, MPI_IN_PLACE, 0, type, c->root);
+		return CALL(Scatter, Iscatter, NULL, 0, type, data, block, type, c->root);
+	case RL_ALLTOALL: {
+		void *from = c->in_place ? MPI_IN_PLACE : send;
+		if (c->uneven) return CALL(Alltoallv, Ialltoallv, from, c->send_counts, c->send_displs, type, data, c->counts, c->displs, type);
+		return CALL(Alltoall, Ialltoall, from, block, type, data, block, type);
+	}
+	case RL_SENDRECV: return exchange(x, data, send ? send + at * size_of(x) : NULL, at, reqs);
+	default: return MPI_ERR_ARG;
+	}
+}
+
+// more reports whether something is left to do after the step at `at`, and moves on to it.
+static int more(const rl_native *x, int64_t *at) {
+	const rl_collective *c = &x->call;
+	*at += c->chunk;
+	switch (c->kind) {
+	case RL_BROADCAST:
+	case RL_REDUCE:
+	case RL_ALLREDUCE: return *at < c->n;
+	case RL_SENDRECV: return *at < c->n || *at < c->sent;
+	default: return 0;
+	}
+}
+
+// settle puts the result where it belongs: MPI leaves the block of a reduce-scatter in place at the start of the data.
+static void settle(const rl_native *x, char *data) {
+	const rl_collective *c = &x->call;
+	if (c->kind != RL_REDUCE_SCATTER) return;
+	int64_t at = c->uneven ? c->displs[x->rank] : x->rank * c->block, n = c->uneven ? c->counts[x->rank] : c->block, size = size_of(x);
+	if (at && n) memmove(data + at * size, data, (size_t)(n * size));
+}
+
+static int run(rl_native *x, char *data, char *send) {
+	int rc;
+	int64_t at = 0;
+	do rc = step(x, data, send, at, NULL);
+	while (rc == MPI_SUCCESS && more(x, &at));
+	if (rc == MPI_SUCCESS) settle(x, data);
+	return rc;
+}
+
+int rl_native_run(rl_native *x, void *data, void *send) {
+	atomic_fetch_add(&x->w->waiters, 1);
+	int rc = run(x, data, send);
+	atomic_fetch_sub(&x->w->waiters, 1);
+	rl_kick(x->w); // the library may hold a copy that has not left
+	return rc;
+}
+
+// look tests once, and starts the step that follows: 0, RL_PENDING, RL_SHORT or an MPI error code.
+static int look(rl_native *x) {
+	for (int i = 0; i < 2; i++) {
+		if (x->reqs[i] == MPI_REQUEST_NULL) continue;
+		int over = 0, got;
+		MPI_Status st;
+		int rc = MPI_Test(&x->reqs[i], &over, &st);
+		if (rc != MPI_SUCCESS) return rc;
+		if (!over) return RL_PENDING;
+		if (i || x->call.kind != RL_SENDRECV) continue;
+		int in = piece(x, x->call.n, x->at);
+		if (!in) continue;
+		if ((rc = MPI_Get_count(&st, type_of(x), &got)) != MPI_SUCCESS) return rc;
+		x->call.got = x->at + got;
+		x->cut_short = got != in;
+	}
+	if (x->cut_short) return RL_SHORT;
+	if (more(x, &x->at)) {
+		int rc = step(x, x->data, x->send, x->at, x->reqs);
+		return rc == MPI_SUCCESS ? RL_PENDING : rc;
+	}
+	settle(x, x->data);
+	return MPI_SUCCESS;
+}
+
+int rl_native_start(rl_native *x, void *data, void *send) {
+	x->data = data;
+	x->send = send;
+	x->at = 0;
+	x->cut_short = 0;
+	int rc = step(x, data, send, 0, x->reqs);
+	return rc == MPI_SUCCESS ? rl_native_wait(x, 0) : rc;
+}
+
+int rl_native_wait(rl_native *x, int slices) {
+	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
+	atomic_fetch_add(&x->w->waiters, 1);
+	int r = look(x);
+	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
+		int paused = rl_pause(waited);
+		r = look(x);
+		if (paused || round % 8 == 0) waited = before + rl_now() - start;
+	}
+	atomic_fetch_sub(&x->w->waiters, 1);
+	if (r != RL_PENDING) rl_kick(x->w);
+	return r;
+}
+
+void rl_native_abandon(rl_native *x) {
+	x->abandoned = 1;
+	atomic_fetch_add(&x->w->sends, 1);
+	rl_kick(x->w);
+}
+
+int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns) {
+	int rc = MPI_SUCCESS;
+	atomic_fetch_add(&x->w->waiters, 1);
+	for (int i = 0; i < samples && rc == MPI_SUCCESS; i++) {
+		if ((rc = MPI_Barrier(x->comm)) != MPI_SUCCESS) break;
+		int64_t start = rl_now();
+		for (int j = 0; j < batch && rc == MPI_SUCCESS; j++) rc = run(x, data, send);
+		ns[i] = (double)(rl_now() - start);
+	}
+	atomic_fetch_sub(&x->w->waiters, 1);
+	rl_kick(x->w);
+	return rc;
+}
+
+int rl_native_close(rl_native *x) {
+	for (int i = 0; i < 2; i++) {
+		int over = 1;
+		if (x->reqs[i] != MPI_REQUEST_NULL) MPI_Test(&x->reqs[i], &over, MPI_STATUS_IGNORE);
+		if (!over) return RL_PENDING;
+	}
+	if (x->abandoned) atomic_fetch_sub(&x->w->sends, 1);
+	int rc = MPI_Comm_free(&x->comm);
+	for (int i = 0; i <= RL_MAX; i++) MPI_Op_free(&x->bf16[i]);
+	free(x->call.counts);
+	free(x);
+	return rc;
+}
