@@ -1,0 +1,154 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Machine is what a benchmark ran on, and with.
+type Machine struct {
+	Version  string            `json:"version"` // of this program
+	Revision string            `json:"revision,omitempty"`
+	Tags     string            `json:"tags,omitempty"`
+	Go       string            `json:"go"`
+	Platform string            `json:"platform"`
+	Args     []string          `json:"args"`
+	Env      map[string]string `json:"env"` // variables that steer MPI, Slurm, the fabric and Go
+
+	Transport string `json:"transport"`
+	Library   string `json:"library,omitempty"`
+	Launcher  string `json:"launcher,omitempty"`
+	Threads   string `json:"threads,omitempty"` // the MPI thread level
+	Wait      string `json:"wait"`              // how a rank waits
+	Shared    bool   `json:"shared_memory"`     // the ranks of a node reach each other's memory
+
+	Ranks     int     `json:"ranks"`
+	Nodes     int     `json:"nodes"`
+	Hosts     []Host  `json:"hosts"`
+	ClockStep float64 `json:"clock_step_ns"`        // the smallest difference that the clock shows
+	Roof      float64 `json:"roof_gbs,omitempty"`   // of copies by all ranks at once, out of the caches' reach, bytes read and written
+	RoofSize  int64   `json:"roof_bytes,omitempty"` // that each rank copied
+}
+
+// A Host is one machine and the ranks on it.
+type Host struct {
+	Name     string   `json:"name"`
+	CPU      string   `json:"cpu"` // model
+	Kernel   string   `json:"kernel"`
+	Governor string   `json:"governor,omitempty"` // of the clock frequency; "" where the system does not say
+	Cache    int64    `json:"cache_bytes"`        // last level
+	Ranks    []int    `json:"ranks"`
+	CPUs     int      `json:"cpus"`       // that the ranks may run on, together
+	Affinity []string `json:"affinity"`   // of each rank, as 0-3,8
+	MaxProcs int      `json:"gomaxprocs"` // of a process
+}
+
+// Load returns ranks per CPU of the fullest host.
+func (m *Machine) Load() float64 {
+	load := 0.0
+	for _, h := range m.Hosts {
+		if h.CPUs > 0 {
+			load = max(load, float64(len(h.Ranks))/float64(h.CPUs))
+		}
+	}
+	return load
+}
+
+// header returns the lines that every readable form begins with.
+func (r *Report) header() []string {
+	m := &r.Machine
+	name := "rlinf bench"
+	if r.Bench != "collectives" {
+		name += " " + r.Bench
+	}
+	build := m.Version
+	if m.Revision != "" {
+		build += " git " + m.Revision[:min(12, len(m.Revision))]
+		if strings.HasSuffix(m.Revision, "+dirty") {
+			build += "+dirty"
+		}
+	}
+	lines := []string{fmt.Sprintf("%s %s, %s %s%s: %s on %s", name, build, m.Go, m.Platform, inBrackets(m.Tags), plural(m.Ranks, "rank"), plural(m.Nodes, "node"))}
+	for _, h := range m.Hosts {
+		if len(h.Ranks) > h.CPUs && h.CPUs > 0 {
+			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those of the scheduler. ***",
+				float64(len(h.Ranks))/float64(h.CPUs), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
+		}
+	}
+	transport := m.Transport
+	if m.Library != "" {
+		first, _, _ := strings.Cut(m.Library, "\n")
+		transport += ", " + strings.Join(strings.Fields(first), " ")
+	}
+	for _, s := range []string{m.Launcher, m.Threads} {
+		if s != "" {
+			transport += ", " + s
+		}
+	}
+	shared := "no memory in common"
+	if m.Shared {
+		shared = "ranks of a node share memory"
+	}
+	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; %s", transport, m.Wait, shared))
+	for _, h := range m.Hosts {
+		governor := h.Governor
+		if governor == "" {
+			governor = "not known"
+		}
+		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, GOMAXPROCS %d",
+			h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, affinity(h), Bytes(h.Cache), governor, h.Kernel, h.MaxProcs))
+	}
+	clock := fmt.Sprintf("clock step %.0f ns", m.ClockStep)
+	if m.Roof > 0 {
+		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written", m.Roof, Bytes(m.RoofSize))
+	}
+	lines = append(lines, clock, "method: "+r.Method)
+	names := make([]string, 0, len(m.Env))
+	for name := range m.Env {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	const shown = 12
+	for i, name := range names {
+		if i == shown {
+			lines = append(lines, fmt.Sprintf("env: and %d more, all in the JSON form", len(names)-shown))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("env: %s=%s", name, m.Env[name]))
+	}
+	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
+}
+
+// affinity says in a few words which rank may run where.
+func affinity(h Host) string {
+	if len(h.Affinity) == 0 || h.Affinity[0] == "" {
+		return "affinity not known"
+	}
+	for i, a := range h.Affinity {
+		if a != h.Affinity[0] {
+			const shown = 8
+			text := "bound to " + strings.Join(h.Affinity[:min(len(h.Affinity), max(i+1, shown))], " | ")
+			if len(h.Affinity) > max(i+1, shown) {
+				text += " | …"
+			}
+			return text
+		}
+	}
+	return "all on " + h.Affinity[0]
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func inBrackets(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " [" + s + "]"
+}

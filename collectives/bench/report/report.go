@@ -1,0 +1,157 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+)
+
+// Schema is the number of the JSON form that this package writes and reads.
+const Schema = 1
+
+// A Report is one run of a benchmark.
+type Report struct {
+	Schema   int       `json:"schema"`
+	Bench    string    `json:"bench"`    // collectives, p2p, overlap, channel, weights, env, scale
+	Complete bool      `json:"complete"` // false: it was interrupted, and has what was measured until then
+	Started  time.Time `json:"started"`
+	Ended    time.Time `json:"ended"`
+	Machine  Machine   `json:"machine"`
+	Method   string    `json:"method"` // how a sample was taken
+	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count, type, redop, mem; Figures those that follow its
+	// times, by their names in Row.Figures.
+	Keys    []string `json:"keys"`
+	Figures []string `json:"figure_names"`
+	Rows    []Row    `json:"rows"`
+	Fits    []Fit    `json:"fits,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // what a reader must know about these numbers
+}
+
+// A Row is one thing measured.
+type Row struct {
+	Op        string `json:"op"`             // allreduce, latency, …
+	Algorithm string `json:"algo,omitempty"` // or what else tells rows of one op apart
+	Ranks     int    `json:"n"`
+	Size      int64  `json:"size"`            // bytes; of a collective the whole Data at its root or at every member, as nccl-tests counts
+	Count     int64  `json:"count,omitempty"` // elements
+	DType     string `json:"type,omitempty"`  // f32, …
+	RedOp     string `json:"redop,omitempty"` // sum, …
+	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with "+copy" when they were filled from others
+	// within the time, as an operation out of place would.
+	Memory string `json:"mem,omitempty"`
+	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
+
+	Samples []float64 `json:"samples_us"` // of a call each; in the order taken; the maximum over the ranks
+	Batch   int       `json:"batch"`      // calls that were timed together and divided, for one sample
+	Min     float64   `json:"min_us"`
+	Median  float64   `json:"med_us"`
+	CILow   float64   `json:"ci_low_us"` // 95 % confidence interval of the median
+	CIHigh  float64   `json:"ci_high_us"`
+	P90     float64   `json:"p90_us"`
+	P99     float64   `json:"p99_us"`
+	Max     float64   `json:"max_us"`
+	Skew    float64   `json:"skew_us"` // median over samples of the maximum less the minimum over the ranks
+	CPU     float64   `json:"cpu_us"`  // processor time of all ranks per call, the synchronisation before it included
+
+	Checked int   `json:"checked"` // calls whose results were compared with what they must be
+	Wrong   int64 `json:"wrong"`   // elements that differed
+
+	Figures map[string]float64 `json:"figures,omitempty"`
+}
+
+// Summarize fills in what follows from Samples.
+func (r *Row) Summarize() {
+	if len(r.Samples) == 0 {
+		return
+	}
+	s := stats.Summarize(r.Samples)
+	r.Min, r.Median, r.CILow, r.CIHigh, r.P90, r.P99, r.Max = s.Min, s.Median, s.CILow, s.CIHigh, s.P90, s.P99, s.Max
+}
+
+// SetFigure sets a figure; one that is no finite number is left out.
+func (r *Row) SetFigure(name string, x float64) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return
+	}
+	if r.Figures == nil {
+		r.Figures = map[string]float64{}
+	}
+	r.Figures[name] = x
+}
+
+// Key says what the row is about: rows of two reports with one key are about the same.
+func (r *Row) Key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", r.Op)
+	for _, part := range []string{r.Algorithm, r.DType, r.RedOp, r.Memory} {
+		if part != "" {
+			b.WriteString(" " + part)
+		}
+	}
+	if r.Root != "" {
+		b.WriteString(" root " + r.Root)
+	}
+	fmt.Fprintf(&b, " n=%d %s", r.Ranks, Bytes(r.Size))
+	return b.String()
+}
+
+// A Fit is the line through the times of one algorithm: α·rounds + β·bytes, where the algorithm says how many of either follow one another.
+type Fit struct {
+	Op        string  `json:"op"`
+	Algorithm string  `json:"algo,omitempty"`
+	DType     string  `json:"type,omitempty"`
+	Memory    string  `json:"mem,omitempty"`
+	Rounds    string  `json:"rounds"`       // as a formula of n
+	Bytes     string  `json:"bytes"`        // as a formula of n and S
+	Alpha     float64 `json:"alpha_us"`     // of a round
+	Beta      float64 `json:"beta_us_byte"` // of a byte
+	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
+	Points    int     `json:"points"`
+	// Predictions are what the line gives for more ranks than were measured, if each has a core and a path of its own.
+	Predictions []Prediction `json:"predictions,omitempty"`
+}
+
+// A Prediction is the time that a Fit gives for a call.
+type Prediction struct {
+	Ranks  int     `json:"n"`
+	Size   int64   `json:"size"`
+	TimeUS float64 `json:"time_us"`
+}
+
+// Bytes writes n in the largest unit that keeps it whole: 64KiB, 65537B.
+func Bytes(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size && n%u.size == 0 {
+			return fmt.Sprintf("%d%s", n/u.size, u.name)
+		}
+	}
+	return fmt.Sprintf("%dB", n)
+}
+
+// Read reads the JSON form of a report.
+func Read(path string) (*Report, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w: want the output of rlinf bench -o json", path, err)
+	}
+	if r.Schema != Schema {
+		return nil, fmt.Errorf("%s: schema %d: want %d, which this rlinf writes", path, r.Schema, Schema)
+	}
+	if r.Bench == "" {
+		return nil, errors.New(path + ": no report of a benchmark: want the output of rlinf bench -o json")
+	}
+	return r, nil
+}

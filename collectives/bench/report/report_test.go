@@ -1,0 +1,282 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"flag"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review the difference")
+
+// example is a small report with a row in place and one out of place, two algorithms, a wrong element and a fit.
+func example() *Report {
+	row := func(op, algo, mem string, size int64, wrong int64, samples ...float64) Row {
+		r := Row{Op: op, Algorithm: algo, Ranks: 4, Size: size, Count: size / 4, DType: "f32", RedOp: "sum", Memory: mem, Samples: samples, Batch: 1,
+			Skew: 0.75, CPU: 4.5, Checked: 3, Wrong: wrong}
+		r.Summarize()
+		r.SetFigure("algbw_gbs", float64(size)/r.Median/1e3)
+		r.SetFigure("busbw_gbs", 1.5*float64(size)/r.Median/1e3)
+		r.SetFigure("nan", math.NaN())
+		return r
+	}
+	return &Report{
+		Schema: Schema, Bench: "collectives", Complete: true,
+		Started: time.Date(2026, 11, 21, 1, 20, 0, 0, time.UTC), Ended: time.Date(2026, 11, 21, 1, 21, 0, 0, time.UTC),
+		Machine: Machine{
+			Version: "v1.2.3", Revision: "0123456789abcdef+dirty", Tags: "mpi", Go: "go1.26", Platform: "linux/amd64", Args: []string{"rlinf", "bench", "-b", "8"},
+			Env:       map[string]string{"UCX_HANDLE_ERRORS": "none", "OMPI_COMM_WORLD_SIZE": "4"},
+			Transport: "mpi", Library: "Open MPI v4.1.4,  package\nmore", Launcher: "mpirun", Threads: "multiple", Wait: "spin, yield, sleep", Shared: true,
+			Ranks: 4, Nodes: 1, ClockStep: 20, Roof: 11.2, RoofSize: 64 << 20,
+			Hosts: []Host{{Name: "n1", CPU: "A CPU", Kernel: "Linux 6.1", Cache: 32 << 20, Ranks: []int{0, 1, 2, 3}, CPUs: 2, Affinity: []string{"0", "1", "0", "1"}, MaxProcs: 2}},
+		},
+		Method: "a barrier, then the call",
+		Keys:   []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
+		Rows: []Row{
+			row("allreduce", "ring", "arena", 8, 0, 3, 1, 2, 5, 4, 1e6, 2.5),
+			row("allreduce", "tree", "arena+copy", 1024, 0, 11, 12, 13.55, 10, 14, 13),
+			row("allreduce", "tree", "arena", 1024, 2, 0.0001234, 123456, 99, 100, 101, 102),
+		},
+		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Rounds: "2(n-1)", Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
+			Predictions: []Prediction{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
+		Notes: []string{"a note"},
+	}
+}
+
+// write writes r as Begin, rows and End, as a run does.
+func write(t *testing.T, format string, r *Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := NewWriter(format, r.Bench, &b)
+	if err == nil {
+		err = w.Begin(r)
+	}
+	for i := range r.Rows {
+		if err == nil {
+			err = w.Row(r, &r.Rows[i])
+		}
+	}
+	if err == nil {
+		err = w.End(r)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", format, err)
+	}
+	return b.String()
+}
+
+// TestForms holds every form against its file in testdata.
+func TestForms(t *testing.T) {
+	golden := func(name, got string) {
+		t.Helper()
+		path := filepath.Join("testdata", name)
+		if *rewrite {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+	for _, format := range Formats() {
+		golden("example."+format, write(t, format, example()))
+	}
+	p2p := example()
+	p2p.Bench, p2p.Keys, p2p.Figures, p2p.Complete, p2p.Fits = "p2p", []string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"}, false, nil
+	for i, op := range []string{"latency", "bandwidth", "message_rate"} {
+		p2p.Rows[i].Op, p2p.Rows[i].Algorithm, p2p.Rows[i].DType = op, "", ""
+		p2p.Rows[i].Figures = map[string]float64{"bw_gbs": 1.5, "msgs_s": 2e6}
+	}
+	golden("p2p.osu", write(t, "osu", p2p))
+	golden("p2p.table", write(t, "table", p2p))
+	overlap := example()
+	overlap.Bench, overlap.Rows = "overlap", overlap.Rows[:1]
+	overlap.Rows[0].Figures = map[string]float64{"overall_us": 120, "compute_us": 100, "pure_us": 90, "overlap_pct": 77.78}
+	golden("overlap.osu", write(t, "osu", overlap))
+	svg, err := example().Plot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden("example.svg", string(svg))
+}
+
+func TestPlotIsXML(t *testing.T) {
+	r := example()
+	for i := range 12 { // more series than colours
+		row := r.Rows[0]
+		row.Algorithm = strings.Repeat("<&>", i)
+		r.Rows = append(r.Rows, row)
+	}
+	svg, err := r.Plot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	texts := 0
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			if e.Name.Local == "text" {
+				texts++
+			}
+			for _, a := range e.Attr {
+				if strings.Contains(a.Value, "NaN") || strings.Contains(a.Value, "Inf") {
+					t.Errorf("<%s %s=%q>", e.Name.Local, a.Name.Local, a.Value)
+				}
+			}
+		}
+	}
+	if texts < 15+2 {
+		t.Errorf("%d texts: a legend for 14 series is missing", texts)
+	}
+	if _, err := (&Report{}).Plot(); err == nil {
+		t.Error("a plot of nothing was drawn")
+	}
+}
+
+// TestJSONReadsBack: what was written is read again, all of it.
+func TestJSONReadsBack(t *testing.T) {
+	r := example()
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := os.WriteFile(path, []byte(write(t, "json", r)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, r) {
+		t.Errorf("got %+v\nwant %+v", got, r)
+	}
+	for _, c := range []struct{ text, want string }{
+		{`{"schema":2,"bench":"p2p"}`, "schema 2: want 1"},
+		{`{"schema":1}`, "no report of a benchmark"},
+		{`size,med`, "want the output of rlinf bench -o json"},
+	} {
+		os.WriteFile(path, []byte(c.text), 0o644)
+		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+// TestSchema: every field has a name of its own in JSON, which docs name.
+func TestSchema(t *testing.T) {
+	docs, err := os.ReadFile("../../../docs/bench.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{Report{}, Row{}, Fit{}, Prediction{}, Machine{}, Host{}} {
+		typ := reflect.TypeOf(v)
+		for i := range typ.NumField() {
+			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+			if name == "" || !strings.Contains(string(docs), "`"+name+"`") {
+				t.Errorf("docs/bench.md says nothing of %q, %s.%s", name, typ.Name(), typ.Field(i).Name)
+			}
+		}
+	}
+}
+
+func TestFormatsRefuse(t *testing.T) {
+	for _, c := range []struct{ format, bench, want string }{
+		{"xml", "p2p", "want one of table, csv, json, md, osu, nccl"},
+		{"osu", "env", "want table, csv, json or md"},
+		{"nccl", "p2p", "want table, csv, json or md"},
+	} {
+		if _, err := NewWriter(c.format, c.bench, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s for %s: %v, want %q", c.format, c.bench, err, c.want)
+		}
+	}
+}
+
+// TestCompare: a slower row is found, and what only looks slower is not.
+func TestCompare(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	report := func(scale func(size int64) float64) *Report {
+		rep := &Report{Schema: Schema, Bench: "collectives"}
+		for _, size := range []int64{8, 64, 512, 4096} {
+			row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size}
+			n := 200
+			if size == 4096 {
+				n = 3 // too few to tell anything
+			}
+			for range n {
+				row.Samples = append(row.Samples, scale(size)*math.Exp(0.3*r.NormFloat64()))
+			}
+			row.Summarize()
+			rep.Rows = append(rep.Rows, row)
+		}
+		return rep
+	}
+	old := report(func(int64) float64 { return 10 })
+	same := report(func(int64) float64 { return 10 })
+	changed := report(func(size int64) float64 { return map[int64]float64{8: 13, 64: 10, 512: 7, 4096: 30}[size] })
+	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2})
+
+	verdicts := func(c Comparison) (v []Verdict) {
+		for _, ch := range c.Changes {
+			v = append(v, ch.Verdict)
+		}
+		return v
+	}
+	c := Compare(old, changed, 0.05)
+	if got, want := verdicts(c), []Verdict{Slower, Within, Faster, Noise}; !slices.Equal(got[:1], want[:1]) || got[1] == Slower || got[1] == Faster || !slices.Equal(got[2:], want[2:]) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if c.Regressions() != 1 || !slices.Equal(c.OnlyNew, []string{"barrier n=2 0B"}) || len(c.OnlyOld) != 0 {
+		t.Errorf("%d regressions, only new %q, only old %q", c.Regressions(), c.OnlyNew, c.OnlyOld)
+	}
+	if c := Compare(old, same, 0.05); c.Regressions() != 0 {
+		t.Errorf("noise taken for a regression: %+v", c.Changes)
+	}
+	if c := Compare(old, changed, 0.5); c.Regressions() != 0 {
+		t.Errorf("30 %% is over a threshold of 50 %%: %+v", c.Changes)
+	}
+	changed.Machine.Library = "another"
+	var b bytes.Buffer
+	c = Compare(old, changed, 0.05)
+	if err := c.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report", "1 slower, 1 faster"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s\nwant %q in it", b.String(), want)
+		}
+	}
+}
+
+// TestShape: numbers that JSON cannot hold do not get in.
+func TestShape(t *testing.T) {
+	var r Row
+	r.Summarize()
+	r.SetFigure("x", math.Inf(1))
+	if _, err := json.Marshal(r); err != nil {
+		t.Error(err)
+	}
+	for n, want := range map[int64]string{0: "0B", 1000: "1000B", 1024: "1KiB", 3 << 20: "3MiB", 1<<30 + 1: "1073741825B"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}

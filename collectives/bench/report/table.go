@@ -1,0 +1,247 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A column is what a table shows of a row.
+type column struct {
+	head  string
+	width int
+	text  func(*Row) string
+}
+
+// columns are those of the report: what a row is about, its times, its figures, what was wrong. exact is for programs: numbers in full.
+func (r *Report) columns(exact bool) []column {
+	number := short
+	if exact {
+		number = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	}
+	keys := map[string]column{
+		"op":    {"op", 14, func(r *Row) string { return r.Op }},
+		"algo":  {"algo", 13, func(r *Row) string { return r.Algorithm }},
+		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
+		"size":  {"size", 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }},
+		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
+		"type":  {"type", 5, func(r *Row) string { return r.DType }},
+		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
+		"mem":   {"mem", 10, func(r *Row) string { return r.Memory }},
+	}
+	var cols []column
+	for _, k := range r.Keys {
+		cols = append(cols, keys[k])
+	}
+	times := func(head string, width int, of func(*Row) float64) {
+		cols = append(cols, column{head, width, func(row *Row) string { return number(of(row)) }})
+	}
+	cols = append(cols, column{"iters", 6, func(r *Row) string { return strconv.Itoa(len(r.Samples)) }})
+	times("min_us", 9, func(r *Row) float64 { return r.Min })
+	times("med_us", 9, func(r *Row) float64 { return r.Median })
+	if exact {
+		times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
+		times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
+	} else {
+		cols = append(cols, column{"[     95% ci     ]", 18, func(r *Row) string { return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh)) }})
+	}
+	times("p99_us", 9, func(r *Row) float64 { return r.P99 })
+	times("max_us", 9, func(r *Row) float64 { return r.Max })
+	times("skew_us", 8, func(r *Row) float64 { return r.Skew })
+	times("cpu_us", 8, func(r *Row) float64 { return r.CPU })
+	for _, name := range r.Figures {
+		cols = append(cols, column{name, max(6, len(name)), func(r *Row) string {
+			if x, ok := r.Figures[name]; ok {
+				return number(x)
+			}
+			if exact {
+				return ""
+			}
+			return "-"
+		}})
+	}
+	cols = append(cols, column{"#wrong", 6, func(r *Row) string {
+		if r.Checked == 0 {
+			if exact {
+				return ""
+			}
+			return "-"
+		}
+		return strconv.FormatInt(r.Wrong, 10)
+	}})
+	return cols
+}
+
+// short writes x with four digits, or all those before the point.
+func short(x float64) string {
+	switch a := math.Abs(x); {
+	case a >= 1000:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case a >= 100:
+		return strconv.FormatFloat(x, 'f', 1, 64)
+	case a >= 10:
+		return strconv.FormatFloat(x, 'f', 2, 64)
+	case a >= 0.001 || a == 0:
+		return strconv.FormatFloat(x, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(x, 'g', 2, 64)
+}
+
+// table is the form for terminals.
+type table struct{ w io.Writer }
+
+func (t *table) Begin(r *Report) error {
+	var b strings.Builder
+	for _, line := range r.header() {
+		b.WriteString("# " + line + "\n")
+	}
+	b.WriteString("#")
+	t.line(&b, r, func(c column) string { return c.head })
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+func (t *table) Row(r *Report, row *Row) error {
+	var b strings.Builder
+	b.WriteString(" ")
+	t.line(&b, r, func(c column) string { return c.text(row) })
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+func (t *table) line(b *strings.Builder, r *Report, text func(column) string) {
+	for i, c := range r.columns(false) {
+		width := c.width
+		if i < len(r.Keys) && (c.head == "op" || c.head == "algo" || c.head == "mem") {
+			width = -width // names to the left
+		}
+		fmt.Fprintf(b, " %*s", width, text(c))
+	}
+	trimmed := strings.TrimRight(b.String(), " ")
+	b.Reset()
+	b.WriteString(trimmed + "\n")
+}
+
+func (t *table) End(r *Report) error {
+	var b strings.Builder
+	for _, line := range r.footer() {
+		b.WriteString("# " + line + "\n")
+	}
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
+
+// footer returns the lines that follow the rows.
+func (r *Report) footer() []string {
+	var lines []string
+	for _, f := range r.Fits {
+		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
+		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha), f.Rounds, f.Bytes,
+			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
+		lines = append(lines, line)
+		ranks := 0
+		for _, p := range f.Predictions {
+			if p.Ranks != ranks {
+				ranks = p.Ranks
+				lines = append(lines, fmt.Sprintf("    %d ranks:", ranks))
+			} else {
+				lines[len(lines)-1] += ";"
+			}
+			lines[len(lines)-1] += fmt.Sprintf(" %s %s us", Bytes(p.Size), short(p.TimeUS))
+		}
+	}
+	lines = append(lines, r.Notes...)
+	checked, wrong := 0, int64(0)
+	for _, row := range r.Rows {
+		checked += row.Checked
+		wrong += row.Wrong
+	}
+	switch {
+	case wrong > 0:
+		lines = append(lines, fmt.Sprintf("*** WRONG RESULTS: %d elements in %s checked ***", wrong, plural(checked, "call")))
+	case checked > 0:
+		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", plural(checked, "call")))
+	}
+	state := "complete"
+	if !r.Complete {
+		state = "*** interrupted: this is what was measured until then ***"
+	}
+	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format("2006-01-02T15:04:05Z07:00"), plural(len(r.Rows), "row"), state))
+}
+
+// rate writes a time per byte, in microseconds, as 10⁹ bytes per second.
+func rate(beta float64) string {
+	if beta <= 0 {
+		return "∞"
+	}
+	return short(1e-3 / beta)
+}
+
+// csvForm is the columns of the table, numbers in full, without header and footer.
+type csvForm struct{ w io.Writer }
+
+func (f *csvForm) Begin(r *Report) error {
+	return f.line(r, func(c column) string { return strings.TrimPrefix(c.head, "#") })
+}
+
+func (f *csvForm) Row(r *Report, row *Row) error {
+	return f.line(r, func(c column) string { return c.text(row) })
+}
+
+func (f *csvForm) End(*Report) error { return nil }
+
+func (f *csvForm) line(r *Report, text func(column) string) error {
+	var cells []string
+	for _, c := range r.columns(true) {
+		cells = append(cells, text(c))
+	}
+	_, err := fmt.Fprintln(f.w, strings.Join(cells, ",")) // no cell has a comma or a quote: names and numbers
+	return err
+}
+
+// markdown is the table for documents.
+type markdown struct{ w io.Writer }
+
+func (m *markdown) Begin(r *Report) error {
+	var b strings.Builder
+	for _, line := range r.header() {
+		b.WriteString("    " + line + "\n")
+	}
+	b.WriteString("\n|")
+	cols := r.columns(false)
+	for _, c := range cols {
+		b.WriteString(" " + strings.Join(strings.Fields(c.head), " ") + " |")
+	}
+	b.WriteString("\n|")
+	for i := range cols {
+		if i < len(r.Keys) {
+			b.WriteString("---|")
+		} else {
+			b.WriteString("---:|")
+		}
+	}
+	_, err := fmt.Fprintln(m.w, b.String())
+	return err
+}
+
+func (m *markdown) Row(r *Report, row *Row) error {
+	var b strings.Builder
+	b.WriteString("|")
+	for _, c := range r.columns(false) {
+		b.WriteString(" " + strings.Join(strings.Fields(c.text(row)), " ") + " |")
+	}
+	_, err := fmt.Fprintln(m.w, b.String())
+	return err
+}
+
+func (m *markdown) End(r *Report) error {
+	var b strings.Builder
+	b.WriteString("\n")
+	for _, line := range r.footer() {
+		b.WriteString("    " + line + "\n")
+	}
+	_, err := io.WriteString(m.w, b.String())
+	return err
+}
