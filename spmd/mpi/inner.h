@@ -68,6 +68,16 @@ struct rl_end {
 	rl_slot *chunk[CHUNKS];
 };
 
+// TRY runs an MPI call and leaves the function with its name and code when it fails.
+#define TRY(expr)                                    \
+	do {                                             \
+		int rc_ = (expr);                            \
+		if (rc_ != MPI_SUCCESS) {                    \
+			fault->call = #expr, fault->code = rc_;  \
+			return rc_;                              \
+		}                                            \
+	} while (0)
+
 static inline int64_t rl_now(void) {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -18,16 +18,6 @@ enum { COLOUR = 0x726c6e66 };
 // How many tags should be there in all planes together: a communicator takes 4096 as a rule, and gives none back. Open MPI and MPICH have enough in one plane.
 enum { TAGS_WANTED = 1 << 26 };
 
-// TRY runs an MPI call and leaves the function with its name and code when it fails.
-#define TRY(expr)                                    \
-	do {                                             \
-		int rc_ = (expr);                            \
-		if (rc_ != MPI_SUCCESS) {                    \
-			fault->call = #expr, fault->code = rc_;  \
-			return rc_;                              \
-		}                                            \
-	} while (0)
-
 void *rl_signals_save(void) {
 	struct sigaction *old = calloc(NSIG, sizeof *old);
 	for (int s = 1; old && s < NSIG; s++) sigaction(s, NULL, &old[s]);
