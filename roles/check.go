@@ -28,12 +28,7 @@ func runCheck(c *cli.Context, reg Registries) error {
 	if err != nil {
 		return err
 	}
-	nodes := make([]int, np)
-	if n := max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes); n > 1 {
-		for r := range nodes {
-			nodes[r] = r * n / np
-		}
-	}
+	nodes := dealNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
 	j, err := newJob(cfg, reg, nodes)
 	if err != nil {
 		return UsageError{err}

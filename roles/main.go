@@ -88,6 +88,8 @@ func newApp(reg Registries, code *int) *cli.App {
 	app.Commands = []*cli.Command{
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory", Flags: job,
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
+		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs", Flags: append(slices.Clone(job), slurmFlags()...),
+			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
 			Flags:  []cli.Flag{config, strict, &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
 			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},

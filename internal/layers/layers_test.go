@@ -39,7 +39,7 @@ var layers = []layer{
 	{".", []string{"roles", "algo/...", "policy/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
 	{"examples/...", []string{"roles", "algo/...", "policy/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
 		"examples use what users of the library can"},
-	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives/...", "spmd/...", "tensor", "internal/...", cli, yaml, sys}, []string{"..."},
+	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives/...", "spmd/...", "tensor", "internal/...", "scripts/slurm", cli, yaml, sys}, []string{"..."},
 		"roles brings the parts together, and gets the environments from main"},
 
 	{"algo/...", []string{"algo", "policy/...", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
@@ -60,6 +60,7 @@ var layers = []layer{
 	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
+	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
 	{"scripts/...", nil, nil, "tools of the scripts stand alone"},
 }
 
