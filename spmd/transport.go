@@ -30,4 +30,5 @@ type Description struct {
 	Host      string
 	PID       int
 	Threads   string // thread level granted
+	Shared    string // how much memory a rank can share with its node, or why it cannot
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"fmt"
 	"sync"
+	"unsafe"
 )
 
 const (
@@ -10,9 +11,9 @@ const (
 	chunk = 1 << 20 // small pieces share mappings of this size; a larger one has its own
 )
 
-// A memory hands out zeroed pieces of mappings that live until free.
+// A memory hands out zeroed pieces of mappings that live until free. Each rank has its own.
 type memory struct {
-	mu       sync.Mutex
+	mu       sync.RWMutex
 	mappings [][]byte
 	rest     []byte // what is left of the last shared mapping
 }
@@ -50,6 +51,34 @@ func (m *memory) mapping(size int) ([]byte, error) {
 	}
 	m.mappings = append(m.mappings, b)
 	return b, nil
+}
+
+// offsetBits are the low bits of a place: which byte of a mapping it is. The others number the mapping.
+const offsetBits = 44
+
+// locate returns the place of b, and whether it lies in one of the mappings.
+func (m *memory) locate(b []byte) (at int64, ok bool) {
+	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for i, all := range m.mappings {
+		lo := uintptr(unsafe.Pointer(unsafe.SliceData(all)))
+		if p >= lo && p-lo < uintptr(len(all)) && uintptr(len(b)) <= uintptr(len(all))-(p-lo) {
+			return int64(i)<<offsetBits | int64(p-lo), true
+		}
+	}
+	return 0, false
+}
+
+// view returns the n bytes at a place.
+func (m *memory) view(at int64, n int) ([]byte, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	i, off := int(at>>offsetBits), int(at&(1<<offsetBits-1))
+	if at < 0 || i >= len(m.mappings) || n < 0 || off > len(m.mappings[i]) || n > len(m.mappings[i])-off {
+		return nil, fmt.Errorf("no %d bytes at %d", n, at)
+	}
+	return m.mappings[i][off : off+n : off+n], nil
 }
 
 func (m *memory) free() error {

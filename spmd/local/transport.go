@@ -20,7 +20,7 @@ func New(n int) []spmd.Transport {
 	if n < 1 {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
-	w := &world{size: n, aborted: make(chan struct{}), open: n}
+	w := &world{size: n, aborted: make(chan struct{}), memory: make([]memory, n), open: n}
 	ranks := make([]spmd.Transport, n)
 	for r := range ranks {
 		ranks[r] = &transport{world: w, rank: r}
@@ -32,7 +32,8 @@ func New(n int) []spmd.Transport {
 type world struct {
 	size    int
 	aborted chan struct{} // closed by Abort
-	memory  memory
+	memory  []memory      // of each rank
+	beds    [beds]bed     // where those sleep that wait for a signal
 
 	mu      sync.Mutex
 	open    int             // ranks that have not closed their end
@@ -54,7 +55,11 @@ func (t *transport) Describe() spmd.Description {
 	if err != nil {
 		host = "localhost"
 	}
-	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines"}
+	shared := "all memory"
+	if _, ok := t.Shared(); !ok {
+		shared = "none: " + sharedOff
+	}
+	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
 // NewComm does not wait for the other ranks: whoever asks first makes the communicator, the others find it by label and ranks.
@@ -106,7 +111,7 @@ func (t *transport) check(ranks []int) error {
 }
 
 // Alloc takes anonymous memory outside the Go heap, where the system has it. It is given back when the last rank closes.
-func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory.alloc(n) }
+func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
 // Abort lets every wait of the world end with ErrAborted, and returns: a goroutine cannot be killed. The code is its caller's to exit with.
 func (t *transport) Abort(int) {
@@ -133,5 +138,9 @@ func (t *transport) Close() error {
 	if w.open > 0 {
 		return nil
 	}
-	return w.memory.free()
+	var errs []error
+	for i := range w.memory {
+		errs = append(errs, w.memory[i].free())
+	}
+	return errors.Join(errs...)
 }

@@ -11,10 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it.
+// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. It comes from a reservation, which the other ranks of the
+// node can map, as long as there is one and it has room.
 type arena struct {
+	reserve []byte // one shared mapping, sparse: a page takes memory once it is touched. Set before the first alloc; nil: none
+
 	mu     sync.Mutex
-	blocks atomic.Pointer[[][]byte] // every mapping; replaced, never changed, so that holds needs no lock
+	used   int                      // of reserve
+	blocks atomic.Pointer[[][]byte] // every private mapping; replaced, never changed, so that holds needs no lock
 	rest   []byte                   // what is left of the newest block for small pieces
 }
 
@@ -31,6 +35,11 @@ func (a *arena) alloc(n int) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	room := (n + align - 1) / align * align
+	if room <= len(a.reserve)-a.used {
+		b := a.reserve[a.used : a.used+n : a.used+n]
+		a.used += room
+		return b, nil
+	}
 	if room > blockSize/4 {
 		b, err := a.mapBlock(room)
 		if err != nil {
@@ -55,9 +64,7 @@ func (a *arena) mapBlock(n int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate %d bytes: %w", n, err)
 	}
-	if n >= 1<<21 {
-		unix.Madvise(b, unix.MADV_HUGEPAGE) // a hint: without it the memory is as good
-	}
+	advise(b)
 	var all [][]byte
 	if old := a.blocks.Load(); old != nil {
 		all = append(all, *old...)
@@ -67,20 +74,32 @@ func (a *arena) mapBlock(n int) ([]byte, error) {
 	return b, nil
 }
 
+// advise asks for huge pages: a hint, without them the memory is as good.
+func advise(b []byte) {
+	if len(b) >= 1<<21 {
+		unix.Madvise(b, unix.MADV_HUGEPAGE)
+	}
+}
+
 // holds reports whether b lies in the arena.
 func (a *arena) holds(b []byte) bool {
-	blocks := a.blocks.Load()
-	if blocks == nil {
-		return false
+	if _, ok := offset(a.reserve, b); ok {
+		return true
 	}
-	p := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	for _, block := range *blocks {
-		lo := uintptr(unsafe.Pointer(unsafe.SliceData(block)))
-		if p >= lo && p < lo+uintptr(len(block)) {
-			return true
+	if blocks := a.blocks.Load(); blocks != nil {
+		for _, block := range *blocks {
+			if _, ok := offset(block, b); ok {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// offset returns where in block b starts, and whether it lies in there.
+func offset(block, b []byte) (int, bool) {
+	lo, p := uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	return int(p - lo), p >= lo && p-lo < uintptr(len(block)) && uintptr(len(b)) <= uintptr(len(block))-(p-lo)
 }
 
 // free gives everything back.
@@ -92,5 +111,8 @@ func (a *arena) free() {
 			unix.Munmap(b)
 		}
 	}
-	a.rest = nil
+	if a.reserve != nil {
+		unix.Munmap(a.reserve)
+	}
+	a.reserve, a.rest, a.used = nil, nil, 0
 }

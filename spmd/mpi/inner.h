@@ -16,6 +16,7 @@ enum { MAX_PLANES = 16 };
 struct rl_world {
 	MPI_Comm world;   // the processes that run this program
 	MPI_Comm beats;   // the same, for heartbeats alone
+	MPI_Comm node;    // those of them that share memory with this one
 	MPI_Comm plane[MAX_PLANES]; // the same, for messages
 	int planes;
 	int rank, size;
@@ -95,6 +96,9 @@ int rl_pause(int64_t waited);
 
 // rl_nap sleeps as a wait does that has taken so long already.
 void rl_nap(int64_t waited);
+
+// rl_settle waits, asleep, for a request that other processes may be long in joining.
+int rl_settle(MPI_Request *req);
 
 // rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
 void rl_end_push(rl_end *e);

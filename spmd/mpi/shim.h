@@ -77,6 +77,15 @@ int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
 // 1 while the handle's request has not been waited for.
 int rl_is_open(rl_end *e, uint64_t handle);
 
+// rl_node_gather lets the ranks of a node, in order, tell each other n bytes each; rl_world_agree leaves 1 in yes if every rank of the world said 1. Both are
+// collective, and sleep while they wait.
+int rl_node_gather(rl_world *w, const void *mine, int n, void *all, rl_fault *fault);
+int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
+// rl_await waits until the word differs from old (0), for a slice of time at most: then RL_PENDING. *waited_ns, 0 at first, is how long calls for the same wait
+// have taken. While it sleeps it is counted in asleep, another word. crowded: there are fewer cores than ranks. rl_wake ends all sleep for the word.
+int rl_await(uintptr_t word, uintptr_t asleep, uint32_t old, int crowded, int64_t *waited_ns);
+void rl_wake(uintptr_t word);
+
 // MPI's words for an error code, and the library's for itself; at most size bytes with the terminating zero.
 void rl_error_text(int code, char *text, int size);
 void rl_library_text(char *text, int size);

@@ -44,6 +44,7 @@ type transport struct {
 	stall    time.Duration
 	log      io.Writer
 	arena    arena
+	shared   *shared       // nil: there is none
 	watched  chan struct{} // closed when the progress thread has ended
 	abort    sync.Once
 	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
@@ -102,6 +103,9 @@ func Open(opts Options) (spmd.Transport, error) {
 	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(), Threads: C.GoString(place.level)}
 
 	go t.watch(C.GoString(&place.before[0]))
+	if err := t.share(); err != nil {
+		return nil, fmt.Errorf("open mpi: %w", err)
+	}
 	everyone := make([]int, t.size)
 	for r := range everyone {
 		everyone[r] = r
@@ -362,6 +366,9 @@ func (t *transport) Close() error {
 	C.rl_end_close(t.control.end)
 	C.rl_world_free(t.world)
 	gompi.Stop()
+	if t.shared != nil {
+		t.shared.unmap()
+	}
 	t.arena.free()
 	return errors.Join(errs...)
 }

@@ -63,8 +63,7 @@ static int overruns(void) {
 	return over;
 }
 
-// wait_asleep waits for a request that other processes may be long in joining.
-static int wait_asleep(MPI_Request *req) {
+int rl_settle(MPI_Request *req) {
 	int64_t start = rl_now();
 	for (int done = 0;;) {
 		int rc = MPI_Test(req, &done, MPI_STATUS_IGNORE);
@@ -77,7 +76,7 @@ static int wait_asleep(MPI_Request *req) {
 static int duplicate(MPI_Comm of, MPI_Comm *out) {
 	MPI_Request req;
 	int rc = MPI_Comm_idup(of, out, &req);
-	return rc != MPI_SUCCESS ? rc : wait_asleep(&req);
+	return rc != MPI_SUCCESS ? rc : rl_settle(&req);
 }
 
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault) {
@@ -102,11 +101,9 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	TRY(MPI_Comm_rank(w->world, &w->rank));
 	TRY(MPI_Comm_size(w->world, &w->size));
 
-	MPI_Comm shared;
 	int lowest = w->rank, before = (w->rank + w->size - 1) % w->size, after = (w->rank + 1) % w->size;
-	TRY(MPI_Comm_split_type(w->world, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &shared));
-	TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, shared));
-	TRY(MPI_Comm_free(&shared));
+	TRY(MPI_Comm_split_type(w->world, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &w->node));
+	TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, w->node));
 	*node = calloc((size_t)w->size, sizeof **node);
 	if (!*node) return fault->call = "calloc", MPI_ERR_NO_MEM;
 	TRY(MPI_Allgather(&lowest, 1, MPI_INT, *node, 1, MPI_INT, w->world));
@@ -126,7 +123,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 int rl_world_meet(rl_world *w, rl_fault *fault) {
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
-	TRY(wait_asleep(&req));
+	TRY(rl_settle(&req));
 	for (int p = 0; p < w->planes; p++)
 		for (;;) {
 			int there = 0, n = 0;
@@ -145,6 +142,7 @@ int rl_world_meet(rl_world *w, rl_fault *fault) {
 
 void rl_world_free(rl_world *w) {
 	for (int p = 0; p < w->planes; p++) MPI_Comm_free(&w->plane[p]);
+	MPI_Comm_free(&w->node);
 	MPI_Comm_free(&w->beats);
 	MPI_Comm_free(&w->world);
 	pthread_cond_destroy(&w->kick);

@@ -1,0 +1,253 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+
+#cgo noescape rl_await
+#cgo nocallback rl_await
+#cgo noescape rl_wake
+#cgo nocallback rl_wake
+*/
+import "C"
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file without a name, of its own, that the others open through
+// /proc/PID/fd and map whole. So it is bounded by no /dev/shm, and the kernel gives it back when the last process is gone, however that ended.
+type shared struct {
+	t       *transport
+	regions [][]byte // the arena of each rank of this node, this one's own included; nil for a rank of another node
+	crowded C.int    // 1: the node has fewer cores than ranks
+}
+
+var (
+	_ spmd.Shared      = (*shared)(nil)
+	_ spmd.SharedMaker = (*transport)(nil)
+)
+
+// largest is how much memory an arena reserves where the machine has it. What is reserved takes memory only once it is touched.
+const largest = 64 << 30
+
+// An offer is what a rank tells those of its node, byte by byte.
+type offer struct {
+	rank, pid int64
+	fd        int64 // of the arena's file in process pid
+	size      int64 // 0: there is none
+	cookie    [16]byte
+	cpus      unix.CPUSet // that the process may run on
+}
+
+// share makes t's arena, and lets the ranks of the node reach each other's; collective. Where some rank of the world cannot, none can, and that is no error.
+func (t *transport) share() error {
+	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
+	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and nobody spins
+	rand.Read(mine.cookie[:])
+	onNode := 0
+	for _, n := range t.nodes {
+		if n == t.nodes[t.rank] {
+			onNode++
+		}
+	}
+	fd, cannot := -1, error(nil)
+	if os.Getenv("RLINF_SHM") == "off" {
+		cannot = errors.New("RLINF_SHM=off")
+	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
+		defer unix.Close(fd)
+		mine.fd, mine.size = int64(fd), int64(len(t.arena.reserve))
+		b, _ := t.arena.alloc(len(mine.cookie))
+		copy(b, mine.cookie[:])
+	}
+
+	all := make([]offer, onNode)
+	var fault C.rl_fault
+	if C.rl_node_gather(t.world, unsafe.Pointer(&mine), C.int(unsafe.Sizeof(mine)), unsafe.Pointer(&all[0]), &fault) != 0 {
+		return callError(&fault)
+	}
+	s := &shared{t: t, regions: make([][]byte, t.size), crowded: 1}
+	var cores unix.CPUSet
+	for _, o := range all {
+		for i := range cores {
+			cores[i] |= o.cpus[i]
+		}
+	}
+	if cores.Count() >= onNode {
+		s.crowded = 0
+	}
+	for _, o := range all {
+		if cannot == nil {
+			s.regions[o.rank], cannot = t.reach(o)
+		}
+	}
+	yes := C.int(0)
+	if cannot == nil {
+		yes = 1
+	}
+	if C.rl_world_agree(t.world, &yes, &fault) != 0 { // from here on the files may be closed
+		return callError(&fault)
+	}
+	if yes != 0 {
+		t.shared = s
+		t.about.Shared = fmt.Sprintf("%.3g GiB per rank", float64(len(t.arena.reserve))/(1<<30))
+		return nil
+	}
+	s.unmap()
+	if cannot == nil {
+		cannot = errors.New("another rank has none")
+	}
+	t.about.Shared = "none: " + cannot.Error()
+	return nil
+}
+
+// open reserves memory in a file of its own, as much as the system lets each of n processes of the node map of all of them.
+func (a *arena) open(n int) (fd int, err error) {
+	size := uint64(largest)
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		size = min(size, uint64(info.Totalram)*uint64(info.Unit))
+	}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil {
+		size = min(size, limit.Cur/uint64(2*n+2)) // as much again for all else
+	}
+	fd, err = unix.MemfdCreate("rlinf", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	for ; size >= blockSize; size /= 2 {
+		size = size / blockSize * blockSize
+		if err = unix.Ftruncate(fd, int64(size)); err == nil {
+			if a.reserve, err = mapFile(fd, int(size)); err == nil {
+				return fd, nil
+			}
+		}
+	}
+	unix.Close(fd)
+	return -1, fmt.Errorf("reserve memory: %w", err)
+}
+
+func mapFile(fd, size int) ([]byte, error) {
+	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE)
+	if err == nil {
+		advise(b)
+	}
+	return b, err
+}
+
+// reach maps what a rank of the node offers.
+func (t *transport) reach(o offer) ([]byte, error) {
+	if int(o.rank) == t.rank {
+		return t.arena.reserve, nil
+	}
+	refuse := func(why error) ([]byte, error) {
+		return nil, fmt.Errorf("the memory of rank %d (pid %d) is out of reach: %w", o.rank, o.pid, why)
+	}
+	if o.size == 0 {
+		return refuse(errors.New("it has none to share"))
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/%d", o.pid, o.fd), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return refuse(err)
+	}
+	defer unix.Close(fd)
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil || stat.Size != o.size {
+		return refuse(errors.New("that process has another file there, as in another container"))
+	}
+	b, err := mapFile(fd, int(o.size))
+	if err != nil {
+		return refuse(err)
+	}
+	if [16]byte(b) != o.cookie {
+		unix.Munmap(b)
+		return refuse(errors.New("that process has another file there, as in another container"))
+	}
+	return b, nil
+}
+
+// unmap gives back what belongs to others.
+func (s *shared) unmap() {
+	for r, b := range s.regions {
+		if b != nil && r != s.t.rank {
+			unix.Munmap(b)
+		}
+	}
+	s.regions = nil
+}
+
+// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable RLINF_SHM=off, on any rank, turns it off.
+func (t *transport) Shared() (spmd.Shared, bool) {
+	if t.shared == nil {
+		return nil, false
+	}
+	return t.shared, true
+}
+
+func (s *shared) Locate(b []byte) (at int64, ok bool) {
+	i, ok := offset(s.t.arena.reserve, b)
+	return int64(i), ok
+}
+
+func (s *shared) View(rank int, at int64, n int) ([]byte, error) {
+	if rank < 0 || rank >= len(s.regions) || s.regions[rank] == nil {
+		return nil, fmt.Errorf("view memory of rank %d: it is not of the node of rank %d", rank, s.t.rank)
+	}
+	all := s.regions[rank]
+	if n < 0 || at < 0 || at > int64(len(all)) || n > len(all)-int(at) {
+		return nil, fmt.Errorf("view memory of rank %d: %d bytes at %d, of %d", rank, n, at, len(all))
+	}
+	return all[at : int(at)+n : int(at)+n], nil
+}
+
+func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
+	if sig.Value.Load() != old {
+		return nil
+	}
+	// The signal lies in the arena or, for use within the process, on Go's heap: it stays where it is.
+	value, sleepers := uintptr(unsafe.Pointer(&sig.Value)), uintptr(unsafe.Pointer(&sig.Sleepers))
+	defer runtime.KeepAlive(sig)
+	report := s.t.stall
+	var waited C.int64_t
+	for C.rl_await(C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), s.crowded, &waited) != 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if report > 0 && time.Duration(waited) > report {
+			s.reportWait(time.Duration(waited), rank)
+			report *= 4
+		}
+	}
+	return nil
+}
+
+// reportWait says that a wait takes long; as comm.reportWait.
+func (s *shared) reportWait(waited time.Duration, rank int) {
+	who := "any rank"
+	if rank >= 0 {
+		who = fmt.Sprintf("rank %d", rank)
+	}
+	fmt.Fprintf(s.t.log, "rank %d has waited %v for a signal of %s; no rank has stopped, so the job goes on\n",
+		s.t.rank, waited.Round(100*time.Millisecond), who)
+}
+
+func (s *shared) Post(sig *spmd.Signal, value uint32) {
+	sig.Value.Store(value)
+	if sig.Sleepers.Load() > 0 {
+		C.rl_wake(C.uintptr_t(uintptr(unsafe.Pointer(&sig.Value))))
+		runtime.KeepAlive(sig)
+	}
+}
