@@ -2,148 +2,245 @@ package collectives
 
 import (
 	"context"
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"unsafe"
+	"slices"
+	"sync"
 
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Group runs collective operations over one Comm.
-type Group struct {
-	comm  spmd.Comm
-	alloc tensor.Allocator
-	seq   int // operations started; names their messages
-	reqs  []spmd.Request
-	sum32 sum[float32]
-	sum64 sum[float64]
-	stage []byte // communication memory for what callers hold elsewhere
+// A Host is what a Group needs of the rank that it runs on: *spmd.World.
+type Host interface {
+	Rank() int
+	Nodes() []int
+	Alloc(n int) ([]byte, error)
+	Shared() (spmd.Shared, bool)
+	HasNative() bool
+	NewNative(ranks []int, label string) (spmd.Native, error)
+	Go(name string, f func() error)
 }
 
-// New returns a Group over comm, which it owns from now on; alloc gives the memory for messages.
-func New(comm spmd.Comm, alloc tensor.Allocator) *Group {
-	return &Group{comm: comm, alloc: alloc, reqs: make([]spmd.Request, 0, 2*comm.Size())}
+// Options are how a Group works; the same on every member.
+type Options struct {
+	// Fast lets the fastest algorithm make a reduction. Else reductions are made in the order of the members, so that their bits depend on
+	// no transport, library, placement or order of arrival.
+	Fast bool
+	// Algorithm is the one that makes every operation it can, in place of the table's choice; "" and "auto" leave the choice to the table.
+	Algorithm string
+	// Table goes before the built-in one; nil: none.
+	Table *Table
+	// Debug compares every call across the members before it runs, and names both sides of a mismatch.
+	Debug bool
+}
+
+// A Group runs collective operations over one Comm. It belongs to one goroutine at a time; what Start has started runs beside it.
+type Group struct {
+	comm      spmd.Comm
+	host      Host
+	opts      Options
+	me        int
+	nodes     []int // of each member
+	all       team
+	node      team // members of this node
+	lane      team // the members of all nodes with this member's number on its node; empty where nodes have different numbers
+	heads     team // the first member of each node
+	nodeIndex int  // this node's number among those of heads
+	distinct  bool // no rank stands twice
+
+	algorithms []*algorithm
+	rules      []rule // the table's, then the built-in ones
+	forced     *algorithm
+	native     spmd.Native
+	window     *window // what the members of this node share; nil until first used
+	shared     spmd.Shared
+	traffic    Traffic
+
+	// Of the operation that runs.
+	call       spmd.Collective
+	seq, tag   int
+	reqs       []spmd.Request
+	want       []int
+	peers      []int
+	mem, stage []byte // communication memory: the algorithms', and for what callers hold elsewhere
+	pieces     [][]byte
+	dsts       [][]byte
+	rooted     []int
+	sub        spmd.Collective
+	maxMessage int
+
+	queue
+	debug debug
+}
+
+// Traffic counts what a Group has sent by messages. What members of a node read in each other's memory, and what a library moves, is not in it.
+type Traffic struct {
+	Messages, Bytes   int64
+	BytesBetweenNodes int64
+}
+
+// New returns a Group over comm, which it owns from now on. It does not communicate.
+func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
+	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), maxMessage: maxMessage, algorithms: registry()}
+	g.queue.idle = sync.NewCond(&g.queue.mu)
+	g.reqs = make([]spmd.Request, 0, 2*comm.Size())
+	nodes := h.Nodes()
+	local, firsts, counts := make([]int, comm.Size()), []int{}, map[int]int{}
+	for m := range comm.Size() {
+		node := nodes[comm.WorldRank(m)]
+		g.nodes = append(g.nodes, node)
+		g.all.members = append(g.all.members, m)
+		local[m] = counts[node]
+		if counts[node] == 0 {
+			firsts = append(firsts, m)
+		}
+		counts[node]++
+	}
+	var mates, lane []int
+	even := true
+	g.distinct = true
+	for m := range comm.Size() {
+		if g.nodes[m] == g.nodes[g.me] {
+			mates = append(mates, m)
+		}
+		if local[m] == local[g.me] {
+			lane = append(lane, m)
+		}
+		for other := range m {
+			g.distinct = g.distinct && comm.WorldRank(other) != comm.WorldRank(m)
+		}
+		even = even && counts[g.nodes[m]] == counts[g.nodes[g.me]]
+	}
+	g.all = team{g, g.all.members, g.me}
+	g.node = team{g, mates, slices.Index(mates, g.me)}
+	g.heads = team{g, firsts, slices.Index(firsts, g.me)}
+	g.nodeIndex = slices.IndexFunc(firsts, func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
+	if even {
+		g.lane = team{g, lane, slices.Index(lane, g.me)}
+	}
+	if s, ok := h.Shared(); ok {
+		g.shared = s
+	}
+	if opts.Algorithm != "" && opts.Algorithm != Auto {
+		if g.forced = find(g.algorithms, opts.Algorithm); g.forced == nil {
+			return nil, fmt.Errorf("no such algorithm: %q: want one of %v", opts.Algorithm, Algorithms())
+		}
+	}
+	if opts.Table != nil {
+		rules, err := opts.Table.resolve(g.algorithms)
+		if err != nil {
+			return nil, err
+		}
+		g.rules = rules
+	}
+	builtIn, err := builtin().resolve(g.algorithms)
+	g.rules = append(g.rules, builtIn...)
+	return g, err
 }
 
 // Rank returns this member's number.
-func (g *Group) Rank() int { return g.comm.Rank() }
+func (g *Group) Rank() int { return g.me }
 
 // Size returns the number of members.
-func (g *Group) Size() int { return g.comm.Size() }
+func (g *Group) Size() int { return len(g.all.members) }
 
-// Close frees the Comm; every member calls it.
-func (g *Group) Close() error { return g.comm.Close() }
+// Traffic returns what this member has sent so far. No operation may be under way.
+func (g *Group) Traffic() Traffic { return g.traffic }
 
-// Barrier returns when every member has called it: ⌈log₂P⌉ rounds of a dissemination barrier (Hensgen, Finkel and Manber 1988).
-func (g *Group) Barrier(ctx context.Context) error {
-	rank, size, tag := g.Rank(), g.Size(), g.tags(1)
-	for step := 1; step < size; step *= 2 {
-		if err := g.send(nil, (rank+step)%size, tag); err != nil {
-			return fmt.Errorf("barrier: %w", err)
-		}
-		if err := g.recv(nil, (rank-step+size)%size, tag); err != nil {
-			return fmt.Errorf("barrier: %w", err)
-		}
-		if err := g.wait(ctx); err != nil {
-			return fmt.Errorf("barrier: %w", err)
-		}
+// Close frees the Comm; every member calls it, when nothing is under way.
+func (g *Group) Close() error {
+	var err error
+	if g.native != nil {
+		err = g.native.Close()
 	}
-	return nil
+	return errors.Join(err, g.comm.Close())
 }
 
-// Broadcast fills b on every member with root's: a binomial tree, ⌈log₂P⌉ rounds, S bytes each. All members pass the same length.
+// Barrier returns when every member has called it.
+func (g *Group) Barrier(ctx context.Context) error { return g.Run(ctx, spmd.Collective{}) }
+
+// Broadcast fills b on every member with root's. All members pass the same length.
 func (g *Group) Broadcast(ctx context.Context, b []byte, root int) error {
-	size, tag := g.Size(), g.tags(1)
-	me := (g.Rank() - root + size) % size // numbered from the root
-	for step := 1; step < size; step *= 2 {
-		switch {
-		case me < step && me+step < size:
-			if err := g.send(b, (me+step+root)%size, tag); err != nil {
-				return fmt.Errorf("broadcast: %w", err)
-			}
-		case me >= step && me < 2*step:
-			if err := g.recv(b, (me-step+root)%size, tag); err != nil {
-				return fmt.Errorf("broadcast: %w", err)
-			}
-			if err := g.wait(ctx); err != nil { // what is not here yet cannot be passed on
-				return fmt.Errorf("broadcast: %w", err)
-			}
-		}
-	}
-	if err := g.wait(ctx); err != nil {
-		return fmt.Errorf("broadcast: %w", err)
-	}
-	return nil
+	return g.Run(ctx, Broadcast(b, root))
 }
 
-// Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ. It allocates: not for step loops.
+// Sum64 adds x over the members, in place.
+func (g *Group) Sum64(ctx context.Context, x []float64) error {
+	return g.Run(ctx, AllReduce(x, spmd.Sum))
+}
+
+// Sum32 adds x over the members, in place.
+func (g *Group) Sum32(ctx context.Context, x []float32) error {
+	return g.Run(ctx, AllReduce(x, spmd.Sum))
+}
+
+// Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ, and nobody needs to know the others'. It
+// allocates: not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
-	tag := g.tags(2)
-	if g.Rank() != root {
-		head := make([]byte, 8) // not of g.alloc, whose memory is never given back
-		binary.LittleEndian.PutUint64(head, uint64(len(b)))
-		if err := g.send(head, root, tag); err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
-		if err := g.send(b, root, tag+1); err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
-		return nil, g.wait(ctx)
+	length := make([]int64, g.Size())
+	length[g.me] = int64(len(b))
+	if err := g.Run(ctx, AllGather(length, nil)); err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
 	}
-	heads := make([]byte, 8*g.Size())
+	if g.me != root {
+		if err := g.Run(ctx, Gather(b, root, counts(length))); err != nil {
+			return nil, fmt.Errorf("gather: %w", err)
+		}
+		return nil, nil
+	}
+	of, total := counts(length), 0
+	for _, n := range of {
+		total += n
+	}
+	whole := make([]byte, total)
+	copy(block(whole, 1, of, g.Size(), g.me), b)
+	if err := g.Run(ctx, Gather(whole, root, of)); err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
+	}
 	all := make([][]byte, g.Size())
 	for m := range all {
-		if m != root {
-			if err := g.recv(heads[8*m:8*m+8], m, tag); err != nil {
-				return nil, fmt.Errorf("gather: %w", err)
-			}
-		}
-	}
-	if err := g.wait(ctx); err != nil {
-		return nil, fmt.Errorf("gather: %w", err)
-	}
-	for m := range all {
-		if m == root {
-			all[m] = b
-			continue
-		}
-		all[m] = make([]byte, binary.LittleEndian.Uint64(heads[8*m:]))
-		if err := g.recv(all[m], m, tag+1); err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
-	}
-	if err := g.wait(ctx); err != nil {
-		return nil, fmt.Errorf("gather: %w", err)
+		all[m] = block(whole, 1, of, g.Size(), m)
 	}
 	return all, nil
 }
 
-// Sum64 adds x over the members, in member order, in place.
-func (g *Group) Sum64(ctx context.Context, x []float64) error { return sumStaged(ctx, g, &g.sum64, x) }
+func counts(n []int64) []int {
+	c := make([]int, len(n))
+	for i, x := range n {
+		c[i] = int(x)
+	}
+	return c
+}
 
-// Sum32 adds x over the members, in member order, in place.
-func (g *Group) Sum32(ctx context.Context, x []float32) error { return sumStaged(ctx, g, &g.sum32, x) }
-
-// sumStaged sums a copy of x in communication memory, so that callers may pass any slice.
-func sumStaged[T float](ctx context.Context, g *Group, s *sum[T], x []T) error {
-	if g.Size() == 1 || len(x) == 0 {
+// execute runs g.call.
+func (g *Group) execute(ctx context.Context) error {
+	c := &g.call
+	if err := check(c, g.Size(), g.me); err != nil {
+		return fmt.Errorf("%v: %w", c.Kind, err)
+	}
+	g.seq++
+	g.tag = g.seq % debugTag
+	if g.opts.Debug && g.Size() > 1 {
+		if err := g.compare(ctx, c); err != nil {
+			return err
+		}
+	}
+	if g.Size() == 1 {
+		copy(c.Data, c.Send)
 		return nil
 	}
-	n := len(x) * int(unsafe.Sizeof(x[0]))
-	if err := g.grow(&g.stage, n); err != nil {
-		return fmt.Errorf("sum of %d: %w", len(x), err)
+	if err := g.choose(c).run(ctx, &g.all, c); err != nil {
+		return fmt.Errorf("%s: %w", describe(c), err)
 	}
-	mem := unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(g.stage))), len(x))
-	copy(mem, x)
-	if err := s.start(g, mem); err != nil {
-		return fmt.Errorf("sum of %d: %w", len(x), err)
-	}
-	if err := s.finish(ctx); err != nil {
-		return fmt.Errorf("sum of %d: %w", len(x), err)
-	}
-	copy(x, mem)
 	return nil
+}
+
+// scratch returns n bytes of communication memory; what is in it is nobody's.
+func (g *Group) scratch(n int) ([]byte, error) {
+	if err := g.grow(&g.mem, n); err != nil {
+		return nil, err
+	}
+	return g.mem[:n], nil
 }
 
 // grow makes mem at least n bytes long; what is in it may be lost. Memory is never given back, so lengths that grow little by little
@@ -152,37 +249,10 @@ func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil
 	}
-	b, err := g.alloc(max(n, 2*len(*mem)))
+	b, err := g.host.Alloc(max(n, 2*len(*mem)))
 	if err != nil {
-		return err
+		return fmt.Errorf("memory for messages: %w", err)
 	}
 	*mem = b
 	return nil
-}
-
-// tags reserves n consecutive tags for an operation. They come round again: messages of one pair and tag keep their order. But sums that
-// overlap may overtake each other, so they must have tags of their own; see maxBuckets.
-func (g *Group) tags(n int) int {
-	const room = spmd.MaxTag - 8
-	t := g.seq % room
-	g.seq += n
-	return t
-}
-
-func (g *Group) send(b []byte, to, tag int) error {
-	r, err := g.comm.Isend(b, to, tag)
-	g.reqs = append(g.reqs, r)
-	return err
-}
-
-func (g *Group) recv(b []byte, from, tag int) error {
-	r, err := g.comm.Irecv(b, from, tag)
-	g.reqs = append(g.reqs, r)
-	return err
-}
-
-func (g *Group) wait(ctx context.Context) error {
-	err := g.comm.Wait(ctx, g.reqs)
-	g.reqs = g.reqs[:0]
-	return err
 }

@@ -27,12 +27,29 @@ var groups = [][]int{
 // A member is what a test's program gets: one goroutine's end of the group.
 type member struct {
 	*collectives.Group
+	host  collectives.Host
 	comm  spmd.Comm
 	alloc func(n int) ([]byte, error)
 }
 
-// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own, and wrap, if any, stands between
-// it and its Comm. The end of the world finds requests that nobody waited for.
+// apart is a rank that reaches nobody's memory.
+type apart struct{ collectives.Host }
+
+func (apart) Shared() (spmd.Shared, bool) { return nil, false }
+
+// counting is a rank that counts the memory taken from it.
+type counting struct {
+	collectives.Host
+	taken *atomic.Int64
+}
+
+func (c counting) Alloc(n int) ([]byte, error) {
+	c.taken.Add(int64(n))
+	return c.Host.Alloc(n)
+}
+
+// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own. Wrap, if any, stands between it and its
+// Comm, and all goes by messages then. The end of the world finds requests that nobody waited for.
 func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx context.Context, m member) error) error {
 	t.Helper()
 	return spmd.Run(t.Context(), local.New(slices.Max(ranks)+1), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
@@ -42,11 +59,15 @@ func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx c
 		}
 		for _, end := range ends {
 			w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
+				var host collectives.Host = w
 				if wrap != nil {
-					end = wrap(end)
+					end, host = wrap(end), apart{w}
 				}
-				g := collectives.New(end, w.Alloc)
-				if err := f(ctx, member{g, end, w.Alloc}); err != nil {
+				g, err := collectives.New(host, end, collectives.Options{})
+				if err != nil {
+					return err
+				}
+				if err := f(ctx, member{g, host, end, w.Alloc}); err != nil {
 					return err
 				}
 				return g.Close()
@@ -56,17 +77,22 @@ func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx c
 	})
 }
 
-// everywhere runs f on every one of groups as a subtest.
+// everywhere runs f on every one of groups, by shared memory and by messages.
 func everywhere(t *testing.T, f func(ctx context.Context, m member) error) {
 	t.Helper()
 	for _, ranks := range groups {
-		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
-			if err := run(t, ranks, nil, f); err != nil {
-				t.Fatal(err)
-			}
-		})
+		for how, wrap := range ways {
+			t.Run(fmt.Sprint(ranks, " by ", how), func(t *testing.T) {
+				if err := run(t, ranks, wrap, f); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
 	}
 }
+
+// ways are the two ways in which members of a node talk.
+var ways = map[string]func(spmd.Comm) spmd.Comm{"memory": nil, "messages": func(c spmd.Comm) spmd.Comm { return c }}
 
 // guard is how many elements with a known value stand before and behind the buffer of an operation.
 const guard = 16
@@ -161,25 +187,36 @@ func TestGatherKeepsMemberOrderAndLengths(t *testing.T) {
 	})
 }
 
-func TestGatherTakesNoMemoryOfTheWorld(t *testing.T) {
-	var taken atomic.Int64
-	err := run(t, []int{0, 1, 2}, nil, func(ctx context.Context, m member) error {
-		g := collectives.New(m.comm, func(n int) ([]byte, error) {
-			taken.Add(int64(n))
-			return m.alloc(n)
-		})
-		for range 3 {
-			if _, err := g.Gather(ctx, []byte("what lives as long as the world must not grow with every call"), 0); err != nil {
+// What lives as long as the world must not grow with every call.
+func TestMemoryIsTakenOnce(t *testing.T) {
+	for how, wrap := range ways {
+		err := run(t, []int{0, 1, 2}, wrap, func(ctx context.Context, m member) error {
+			taken := new(atomic.Int64)
+			g, err := collectives.New(counting{m.host, taken}, m.comm, collectives.Options{})
+			if err != nil {
 				return err
 			}
+			x := make([]float32, 50_000)
+			warm := int64(0)
+			for round := range 6 {
+				if _, err := g.Gather(ctx, make([]byte, 1000), 0); err != nil {
+					return err
+				}
+				if err := g.Sum32(ctx, x); err != nil {
+					return err
+				}
+				if round == 2 {
+					warm = taken.Load()
+				}
+			}
+			if n := taken.Load(); n != warm {
+				return fmt.Errorf("member %d took %d bytes in three rounds, and %d in six", m.Rank(), warm, n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("by %s: %v", how, err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := taken.Load(); n != 0 {
-		t.Errorf("gathering took %d bytes that are never given back", n)
 	}
 }
 
@@ -275,31 +312,34 @@ func expect[T comparable](x []T, want T) error {
 	return nil
 }
 
-func TestLongerMessageIsAnError(t *testing.T) {
-	err := run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
-		b := newGuarded[byte](10-5*m.Rank(), 0xa5)
-		if err := m.Broadcast(ctx, b.buf(), 0); err != nil {
-			return errors.Join(err, b.check())
+func TestOtherLengthsAreAnError(t *testing.T) {
+	for how, wrap := range ways {
+		err := run(t, []int{0, 1}, wrap, func(ctx context.Context, m member) error {
+			b := newGuarded[byte](10-5*m.Rank(), 0xa5)
+			if err := m.Broadcast(ctx, b.buf(), 0); err != nil {
+				return errors.Join(err, b.check())
+			}
+			<-ctx.Done() // the root may have sent all: it waits for the other's error
+			return context.Cause(ctx)
+		})
+		if err == nil || !strings.Contains(err.Error(), "broadcast of ") || !strings.Contains(err.Error(), "10 bytes") {
+			t.Errorf("10 bytes for a buffer of 5 by %s: %v", how, err)
 		}
-		<-ctx.Done() // the root may have sent all: it waits for the other's error
-		return context.Cause(ctx)
-	})
-	if err == nil || !strings.Contains(err.Error(), "broadcast: ") || !strings.Contains(err.Error(), "10 bytes") {
-		t.Errorf("10 bytes for a buffer of 5: %v", err)
-	}
-	if err != nil && strings.Contains(err.Error(), "overwritten") {
-		t.Error(err)
-	}
-
-	err = run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
-		if err := m.Sum64(ctx, make([]float64, 4+m.Rank())); err != nil {
-			return err
+		if err != nil && strings.Contains(err.Error(), "overwritten") {
+			t.Error(err)
 		}
-		<-ctx.Done()
-		return context.Cause(ctx)
-	})
-	if err == nil || !strings.Contains(err.Error(), "sum of 4: ") {
-		t.Errorf("sum of 4 and 5 elements: %v", err)
+		for _, longer := range [][]int{{4, 5}, {5, 4}} {
+			err = run(t, []int{0, 1}, wrap, func(ctx context.Context, m member) error {
+				if err := m.Sum64(ctx, make([]float64, longer[m.Rank()])); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+			if err == nil || !strings.Contains(err.Error(), "allreduce of ") {
+				t.Errorf("sum of %v elements by %s: %v", longer, how, err)
+			}
+		}
 	}
 }
 
@@ -310,7 +350,7 @@ func TestContextEndsTheWait(t *testing.T) {
 		"barrier":   func(ctx context.Context, m member) error { return m.Barrier(ctx) },
 		"broadcast": func(ctx context.Context, m member) error { return m.Broadcast(ctx, make([]byte, 9), 1) },
 		"gather":    func(ctx context.Context, m member) error { _, err := m.Gather(ctx, nil, 0); return err },
-		"sum":       func(ctx context.Context, m member) error { return m.Sum64(ctx, make([]float64, 3)) },
+		"allreduce": func(ctx context.Context, m member) error { return m.Sum64(ctx, make([]float64, 3)) },
 		"sum gradients over 2 replicas": func(ctx context.Context, m member) error {
 			mem, err := m.alloc(4096)
 			if err != nil {

@@ -3,20 +3,17 @@ package collectives_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
 	"testing"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
-
-// newCounting returns a Group over m's Comm that adds the memory it takes to n.
-func newCounting(m member, n *int) *collectives.Group {
-	return collectives.New(m.comm, func(size int) ([]byte, error) {
-		*n += size
-		return m.alloc(size)
-	})
-}
 
 // checkGradient sums one gradient, whose ranges backward makes ready, and compares it bit by bit with the sum in member order.
 func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready func(lo, hi int))) error {
@@ -98,23 +95,25 @@ func backwards(n int) []backward {
 	}
 }
 
-// Complete buckets leave while the backward pass still runs; none leaves before it is complete.
+// Complete buckets leave while the backward pass still runs, without another call by who computes; none leaves before it is complete.
 func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 	const n = 4 * 256 // four buckets of 1 KiB
 	wrap := func(c spmd.Comm) spmd.Comm { return &countingSends{Comm: c} }
 	err := run(t, []int{0, 1}, wrap, func(ctx context.Context, m member) error {
 		r := collectives.NewReducer(ctx, m.Group, 1<<10)
 		sends := &m.comm.(*countingSends).n
-		var early, during int
+		var early int64
 		err := checkGradient(m, r, n, func(ready func(lo, hi int)) {
 			ready(800, n)
 			ready(100, 500)
-			early = *sends
-			ready(500, 800) // makes the three last complete; their sums are made by the two members in turn
-			during = *sends
+			early = sends.Load()
+			ready(500, 800) // makes the three last complete
+			for ctx.Err() == nil && sends.Load() < 3 {
+				runtime.Gosched()
+			}
 		})
-		if err == nil && (early != 0 || during == 0) {
-			err = fmt.Errorf("member %d made %d sends before a bucket was complete, want 0, and %d when three were, want some", m.Rank(), early, during)
+		if err == nil && early != 0 {
+			err = fmt.Errorf("member %d made %d sends before a bucket was complete", m.Rank(), early)
 		}
 		return err
 	})
@@ -125,48 +124,30 @@ func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 
 type countingSends struct {
 	spmd.Comm
-	n int
+	n atomic.Int64
 }
 
 func (c *countingSends) Isend(b []byte, to, tag int) (spmd.Request, error) {
-	c.n++
+	c.n.Add(1)
 	return c.Comm.Isend(b, to, tag)
 }
 
-// Many buckets may be under way at once, and what is polled may look undone for long: none is taken for another.
+// Many buckets may be under way at once: none is taken for another.
 func TestManySmallBucketsStayApart(t *testing.T) {
 	const n = 3 * spmd.MaxTag
-	wrap := func(c spmd.Comm) spmd.Comm { return &reluctant{c, rand.New(rand.NewPCG(8, uint64(c.Rank())))} }
-	err := run(t, []int{0, 1, 2}, wrap, func(ctx context.Context, m member) error {
-		r := collectives.NewReducer(ctx, m.Group, 4)
-		for range 3 {
-			err := checkGradient(m, r, n, func(ready func(lo, hi int)) {
+	for how, wrap := range ways {
+		err := run(t, []int{0, 1, 2}, wrap, func(ctx context.Context, m member) error {
+			r := collectives.NewReducer(ctx, m.Group, 4)
+			return checkGradient(m, r, n, func(ready func(lo, hi int)) {
 				for hi := n; hi > 0; hi -= n / 12 {
 					ready(hi-n/12, hi)
 				}
 			})
-			if err != nil {
-				return err
-			}
+		})
+		if err != nil {
+			t.Fatalf("by %s: %v", how, err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-}
-
-// reluctant says of what is done, now and then, that it is not yet: a Comm may do so.
-type reluctant struct {
-	spmd.Comm
-	r *rand.Rand
-}
-
-func (c *reluctant) Test(r *spmd.Request) (bool, error) {
-	if r.Handle != 0 && c.r.IntN(3) == 0 {
-		return false, nil
-	}
-	return c.Comm.Test(r)
 }
 
 // Other sums of the group may be made while a gradient is under way.
@@ -186,49 +167,76 @@ func TestSumBesideAGradient(t *testing.T) {
 	}
 }
 
+// A gradient of one bucket allocates nothing; one of several has a goroutine started for each but the last.
 func TestGradientDoesNotAllocate(t *testing.T) {
-	allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {
-		r := collectives.NewReducer(ctx, m.Group, 1<<10)
-		b, err := allocGuarded[float32](m.alloc, 5000, 0)
-		return func() error {
-			s := r.Gradient(b.buf())
-			for hi := 5000; hi > 500; hi -= 500 {
-				s.Ready(hi-500, hi)
-			}
-			return s.Wait()
-		}, err
-	})
-	if allocs != 0 {
-		t.Errorf("%v allocations per gradient on 4 members, want 0", allocs)
+	for buckets, most := range map[int]float64{1: 0, 20: 4 * 20 * 8} {
+		allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {
+			r := collectives.NewReducer(ctx, m.Group, 4*5000/buckets)
+			b, err := allocGuarded[float32](m.alloc, 5000, 0)
+			return func() error {
+				s := r.Gradient(b.buf())
+				for hi := 5000; hi > 500; hi -= 500 {
+					s.Ready(hi-500, hi)
+				}
+				return s.Wait()
+			}, err
+		})
+		if allocs > most {
+			t.Errorf("%v allocations per gradient of %d buckets on 4 members, want at most %v", allocs, buckets, most)
+		}
 	}
 }
 
-// Gradients of two lengths in turn, an actor's and a critic's say, use the same memory again.
-func TestGradientsOfTwoLengthsTakeMemoryOnce(t *testing.T) {
-	taken := make([]int, 3)
-	err := run(t, []int{0, 1, 2}, nil, func(ctx context.Context, m member) error {
-		r := collectives.NewReducer(ctx, newCounting(m, &taken[m.Rank()]), 1<<10)
-		long, err := allocGuarded[float32](m.alloc, 10_000, 0)
+// What travels as bfloat16 is the sum of the rounded parts, made in float32 and rounded once, and the error is that of the parts.
+func TestCompressedGradient(t *testing.T) {
+	everywhere(t, func(ctx context.Context, m member) error {
+		const n = 5000
+		r := collectives.NewReducer(ctx, m.Group, 1<<10)
+		r.Compress()
+		mem, err := m.alloc(4 * n)
 		if err != nil {
 			return err
 		}
-		warm := 0
-		for round := range 40 {
-			for _, n := range []int{10_000, 3_000} {
-				if err := r.Gradient(long.buf()[:n]).Wait(); err != nil {
-					return err
+		grad := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), n)
+		copy(grad, addend[float32](m.Rank(), n))
+		if err := r.Gradient(grad).Wait(); err != nil {
+			return err
+		}
+		want := make([]float32, n)
+		var lost, squares float64
+		for i := range m.Size() {
+			for j, x := range addend[float32](i, n) {
+				y := rounded(x)
+				want[j] += y
+				if i == m.Rank() {
+					lost += float64(x-y) * float64(x-y)
+					squares += float64(x) * float64(x)
 				}
 			}
-			switch {
-			case round == 9: // every bucket has been every member's by now
-				warm = taken[m.Rank()]
-			case round > 9 && taken[m.Rank()] != warm:
-				return fmt.Errorf("member %d took more memory in round %d", m.Rank(), round)
+		}
+		if m.Size() == 1 { // nothing travels
+			copy(want, addend[float32](0, n))
+			lost, squares = 0, 1
+		}
+		for j := range want {
+			if m.Size() > 1 {
+				want[j] = rounded(want[j])
 			}
+		}
+		if d := differences(grad, want); d != 0 {
+			return fmt.Errorf("member %d: %d of %d elements are not the rounded sum", m.Rank(), d, n)
+		}
+		if e, want := r.CompressionError(), math.Sqrt(lost/squares); math.Abs(e-want) > 1e-9 || e > 1./256 {
+			return fmt.Errorf("compression error %v, want %v", e, want)
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+}
+
+func rounded(x float32) float32 {
+	var b [1]uint16
+	var y [1]float32
+	tensor.ToBF16(b[:], []float32{x})
+	tensor.FromBF16(y[:], b[:])
+	return y[0]
 }

@@ -41,8 +41,10 @@ func (r reducer) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gr
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
 func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
 	a := &ActorWorker{m: m, job: j, policy: pol, trace: j.newTracer(m)}
-	group := collectives.New(m.Comm(gradients), m.World().Alloc)
-	var err error
+	group, err := collectives.New(m.World(), m.Comm(gradients), j.collectives())
+	if err != nil {
+		return nil, err
+	}
 	if a.algo, err = j.newAlgorithm(pol, reducer{collectives.NewReducer(ctx, group, j.cfg.Comm.BucketBytes)}, m.World().Alloc); err != nil {
 		return nil, err
 	}

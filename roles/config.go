@@ -126,10 +126,22 @@ type CommConfig struct {
 	// ever. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// Reduce is how sums over ranks are made: ordered (default), in the order of the members, so that the numbers depend on no
-	// transport and no placement.
+	// transport and no placement; fast, by the quickest algorithm, which may add in another order.
 	Reduce string `yaml:"reduce"`
+	// Table is a file that says which algorithm makes which operation, as `rlinf bench --tune` measures it on this machine. Empty, the
+	// default, is the built-in choice.
+	Table string `yaml:"table"`
 	// BucketBytes is the size of the pieces in which a gradient leaves while the backward pass still runs. Default 4 MiB.
 	BucketBytes int `yaml:"bucket_bytes"`
+	// Compression is how gradients travel: none (default), as they are; bf16, in half the bytes, rounded. The metric
+	// train/actor/compression_error says what that takes from them.
+	Compression string `yaml:"compression"`
+	// CheckReplicas is the number of iterations between comparisons of the actors' parameters, which must be the same bits on all; a
+	// difference ends the job. 0, the default, is never.
+	CheckReplicas int `yaml:"check_replicas"`
+	// Debug compares every collective call across its members before it runs, and names both sides of a mismatch instead of hanging.
+	// Default false.
+	Debug bool `yaml:"debug"`
 }
 
 // RunnerConfig is the section runner: how long the job goes on, and what it writes.
@@ -233,7 +245,7 @@ type ActorConfig struct {
 // DefaultConfig returns the defaults. What has none is reported by LoadConfig when it is not given.
 func DefaultConfig() *Config {
 	return &Config{
-		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20},
+		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20, Compression: CompressionNone},
 		Runner: RunnerConfig{
 			TaskType:  TaskEmbodied,
 			Logger:    LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default", LoggerBackends: config.Words{"tensorboard"}},
@@ -247,12 +259,16 @@ func DefaultConfig() *Config {
 	}
 }
 
-// Values of RunnerConfig.TaskType and CommConfig.Reduce.
+// Values of RunnerConfig.TaskType, CommConfig.Reduce and CommConfig.Compression.
 const (
 	TaskEmbodied     = "embodied"
 	TaskEmbodiedEval = "embodied_eval"
 
 	ReduceOrdered = "ordered"
+	ReduceFast    = "fast"
+
+	CompressionNone = "none"
+	CompressionBF16 = "bf16"
 )
 
 // LoadConfig reads the configuration at path and lays overrides ("runner.max_epochs=10") over it. Presets are looked for beside

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/spmd"
@@ -33,12 +34,23 @@ type job struct {
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
 	autoReset, bootstrapAll      bool
 	syncInterval, maxSteps       int64
+	table                        *collectives.Table // comm.table
+}
+
+// collectives returns how the groups of training work.
+func (j *job) collectives() collectives.Options {
+	return collectives.Options{Fast: j.cfg.Comm.Reduce == ReduceFast, Table: j.table, Debug: j.cfg.Comm.Debug}
 }
 
 // newJob works cfg out for a world whose rank r is on node nodes[r]. The error joins everything that is wrong.
 func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j := &job{cfg: cfg, reg: reg}
 	var err error
+	if cfg.Comm.Table != "" {
+		if j.table, err = collectives.ReadTable(cfg.Comm.Table); err != nil {
+			return nil, fmt.Errorf("comm.table: %w", err)
+		}
+	}
 	if j.place, err = cfg.place(nodes); err != nil {
 		return nil, err
 	}

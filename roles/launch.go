@@ -84,7 +84,9 @@ func (r *EmbodiedRunner) makeWeights(w *spmd.World, actor, rollout spmd.GroupSpe
 		if err != nil {
 			return err
 		}
-		r.weights.group = collectives.New(ends[0], w.Alloc)
+		if r.weights.group, err = collectives.New(w, ends[0], r.job.collectives()); err != nil {
+			return err
+		}
 	}
 	return nil
 }

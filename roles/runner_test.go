@@ -36,7 +36,11 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 		if err != nil {
 			return err
 		}
-		r, err := launch(ctx, w, j, &saver{group: collectives.New(ends[0], w.Alloc), ranks: w.Size(), saved: -1})
+		group, err := collectives.New(w, ends[0], collectives.Options{})
+		if err != nil {
+			return err
+		}
+		r, err := launch(ctx, w, j, &saver{group: group, ranks: w.Size(), saved: -1})
 		if err != nil {
 			return err
 		}

@@ -46,7 +46,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err != nil {
 		return err
 	}
-	world := collectives.New(ends[0], w.Alloc)
+	world, err := collectives.New(w, ends[0], collectives.Options{})
+	if err != nil {
+		return err
+	}
 	cfg, err := s.configure(ctx, w, world)
 	if err != nil || cfg == nil {
 		return err

@@ -169,7 +169,9 @@ func (c *Config) checkCluster() {
 	c.check.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
 	want = c.check.At("comm").Want
 	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout, "at least 100ms, or 0 for ever")
-	want(c.Comm.Reduce == ReduceOrdered, "reduce", c.Comm.Reduce, "ordered, the only order there is so far")
+	want(c.Comm.Reduce == ReduceOrdered || c.Comm.Reduce == ReduceFast, "reduce", c.Comm.Reduce, "ordered or fast")
+	want(c.Comm.Compression == CompressionNone || c.Comm.Compression == CompressionBF16, "compression", c.Comm.Compression, "none or bf16")
+	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 }
 

@@ -98,6 +98,12 @@ func (w *World) Shared() (Shared, bool) {
 	return nil, false
 }
 
+// HasNative reports whether the library underneath has collectives of its own.
+func (w *World) HasNative() bool {
+	_, ok := w.t.(NativeMaker)
+	return ok
+}
+
 // NewNative makes a communicator with the collectives of the library underneath; collective over ranks. It fails where there is no library.
 func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	m, ok := w.t.(NativeMaker)

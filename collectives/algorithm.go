@@ -1,0 +1,82 @@
+package collectives
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An algorithm makes some kinds of operations. Each has a file of its own, which gives its steps, bytes and cost: P members, S bytes, α the
+// latency of a message in seconds, β the seconds per byte, γ the seconds to join one.
+type algorithm struct {
+	name    string
+	kinds   uint16                                  // bits 1<<spmd.Kind
+	ordered bool                                    // reductions are made in member order
+	fits    func(g *Group, c *spmd.Collective) bool // nil: always
+	run     func(ctx context.Context, t *team, c *spmd.Collective) error
+}
+
+// Auto is the name of the table's choice.
+const Auto = "auto"
+
+// registry returns every algorithm.
+func registry() []*algorithm {
+	return []*algorithm{newShared(), newLibrary(), newHierarchical(), newRing(), newRabenseifner(), newDoubling(), newTree(), newOrdered(), newDirect()}
+}
+
+// Algorithms returns the names that Options.Algorithm and a Table may have.
+func Algorithms() []string {
+	names := []string{Auto}
+	for _, a := range registry() {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+func find(all []*algorithm, name string) *algorithm {
+	for _, a := range all {
+		if a.name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+func of(kinds ...spmd.Kind) (bits uint16) {
+	for _, k := range kinds {
+		bits |= 1 << k
+	}
+	return bits
+}
+
+func (a *algorithm) suits(g *Group, c *spmd.Collective) bool {
+	return a.kinds>>c.Kind&1 != 0 && (a.fits == nil || a.fits(g, c))
+}
+
+// reduces reports whether the order of members matters to the bits of the result.
+func reduces(k spmd.Kind) bool {
+	return k == spmd.Reduce || k == spmd.AllReduce || k == spmd.ReduceScatter
+}
+
+// Supports reports whether the named algorithm can make operations of this kind in this group.
+func (g *Group) Supports(name string, kind spmd.Kind) bool {
+	if name == Auto {
+		return true
+	}
+	a := find(g.algorithms, name)
+	return a != nil && a.suits(g, &spmd.Collective{Kind: kind})
+}
+
+// choose returns the algorithm for c: the one that Options name, if it can, else that of the first rule that fits, the built-in ones last.
+func (g *Group) choose(c *spmd.Collective) *algorithm {
+	if g.forced != nil && g.forced.suits(g, c) {
+		return g.forced
+	}
+	for i := range g.rules {
+		if r := &g.rules[i]; r.fits(g, c) && r.algorithm.suits(g, c) && (r.algorithm.ordered || g.opts.Fast || !reduces(c.Kind)) {
+			return r.algorithm
+		}
+	}
+	panic(fmt.Sprintf("collectives: the built-in table has no algorithm for %s", describe(c)))
+}

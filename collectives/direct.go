@@ -1,0 +1,100 @@
+package collectives
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// newDirect returns the algorithm that sends every block straight from where it is to where it belongs, all at once. For operations whose
+// blocks are all different nothing moves fewer bytes.
+//
+//	gather, scatter     the root sends or receives P-1 messages                      (P-1)α + (P-1)/P·Sβ
+//	allgather           every member sends its block to all the others               (P-1)α + (P-1)/P·Sβ
+//	alltoall            every member sends a block to every other                    (P-1)α + (P-1)/P·Sβ
+//	sendrecv            one message each way                                         α + Sβ
+//
+// Messages leave in the order me+1, me+2, …, so that no member is flooded at the start.
+func newDirect() *algorithm {
+	return &algorithm{name: "direct", kinds: of(spmd.Gather, spmd.Scatter, spmd.AllGather, spmd.AllToAll, spmd.SendReceive), run: runDirect}
+}
+
+func runDirect(ctx context.Context, t *team, c *spmd.Collective) error {
+	switch c.Kind {
+	case spmd.Gather:
+		return directGather(ctx, t, c, false)
+	case spmd.Scatter:
+		return directGather(ctx, t, c, true)
+	case spmd.AllGather:
+		return directAllGather(ctx, t, c)
+	case spmd.AllToAll:
+		return directAllToAll(ctx, t, c)
+	default:
+		return directSendReceive(ctx, t, c)
+	}
+}
+
+// directGather moves the blocks to the root, or from it.
+func directGather(ctx context.Context, t *team, c *spmd.Collective, scatter bool) error {
+	toRoot, atRoot := t.send, t.recv
+	if scatter {
+		toRoot, atRoot = t.recv, t.send
+	}
+	if t.me != c.Root {
+		if err := toRoot(c.Data, c.Root); err != nil {
+			return err
+		}
+		return t.wait(ctx)
+	}
+	for i := 1; i < t.size(); i++ {
+		m := (t.me + i) % t.size()
+		if err := atRoot(t.block(c.Data, c, m), m); err != nil {
+			return err
+		}
+	}
+	return t.wait(ctx)
+}
+
+func directAllGather(ctx context.Context, t *team, c *spmd.Collective) error {
+	mine := t.block(c.Data, c, t.me)
+	for i := 1; i < t.size(); i++ {
+		from, to := (t.me-i+t.size())%t.size(), (t.me+i)%t.size()
+		if err := t.recv(t.block(c.Data, c, from), from); err != nil {
+			return err
+		}
+		if err := t.send(mine, to); err != nil {
+			return err
+		}
+	}
+	return t.wait(ctx)
+}
+
+func directAllToAll(ctx context.Context, t *team, c *spmd.Collective) error {
+	e, p, send, sendCounts := c.DType.Size(), t.size(), c.Send, c.SendCounts
+	if send == nil {
+		var err error
+		if send, err = t.g.scratch(len(c.Data)); err != nil {
+			return err
+		}
+		copy(send, c.Data)
+	}
+	for i := 1; i < p; i++ {
+		from, to := (t.me-i+p)%p, (t.me+i)%p
+		if err := t.recv(t.block(c.Data, c, from), from); err != nil {
+			return err
+		}
+		if err := t.send(block(send, e, sendCounts, p, to), to); err != nil {
+			return err
+		}
+	}
+	copy(t.block(c.Data, c, t.me), block(send, e, sendCounts, p, t.me))
+	return t.wait(ctx)
+}
+
+func directSendReceive(ctx context.Context, t *team, c *spmd.Collective) error {
+	if c.To == t.me && c.From == t.me {
+		copy(c.Data, c.Send)
+		return nil
+	}
+	return t.exchange(ctx, c.Send, c.To, c.Data, c.From)
+}

@@ -1,0 +1,121 @@
+package collectives
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so that after log₂P rounds everyone has joined
+// everything (Thakur, Rabenseifner and Gropp 2005). With P not a power of two the first 2(P-2^⌊log₂P⌋) members pair up before, and one
+// of each pair stands aside until the end.
+//
+//	allreduce    log₂P(α + Sβ + Sγ), and 2(α + Sβ) + Sγ more where P is not a power of two
+//	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, which needs no such detour
+func newDoubling() *algorithm {
+	return &algorithm{name: "doubling", kinds: of(spmd.Barrier, spmd.AllReduce), run: runDoubling}
+}
+
+func runDoubling(ctx context.Context, t *team, c *spmd.Collective) error {
+	if c.Kind == spmd.Barrier {
+		return t.dissemination(ctx)
+	}
+	return doubling(ctx, t, c, c.Data)
+}
+
+// doubling reduces b to every member.
+func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
+	in, err := t.g.scratch(len(b))
+	if err != nil {
+		return err
+	}
+	f, err := t.fold(ctx, c, b, in)
+	if err != nil {
+		return err
+	}
+	for step := 1; f.me >= 0 && step < f.size; step *= 2 {
+		peer := f.member(f.me ^ step)
+		if err := t.exchange(ctx, b, peer, in, peer); err != nil {
+			return err
+		}
+		join(c.DType, c.Op, b, in)
+	}
+	return t.unfold(ctx, f, b)
+}
+
+// A fold is a team cut down to a power of two: of the first 2·extra members the odd ones have joined the even ones' input to theirs.
+type fold struct {
+	size, extra int
+	me          int // number in the fold; -1: stands aside
+}
+
+// member returns which member of the team has number i in the fold.
+func (f fold) member(i int) int {
+	if i < f.extra {
+		return 2*i + 1
+	}
+	return i + f.extra
+}
+
+// fold joins b of those that stand aside to their neighbours' b; in is memory as long as b.
+func (t *team) fold(ctx context.Context, c *spmd.Collective, b, in []byte) (fold, error) {
+	f := fold{size: 1}
+	for 2*f.size <= t.size() {
+		f.size *= 2
+	}
+	f.extra = t.size() - f.size
+	switch {
+	case t.me >= 2*f.extra:
+		f.me = t.me - f.extra
+		return f, nil
+	case t.me%2 == 0:
+		f.me = -1
+		if err := t.send(b, t.me+1); err != nil {
+			return f, err
+		}
+		return f, t.wait(ctx)
+	}
+	f.me = t.me / 2
+	if err := t.recv(in, t.me-1); err != nil {
+		return f, err
+	}
+	if err := t.wait(ctx); err != nil {
+		return f, err
+	}
+	join(c.DType, c.Op, b, in)
+	return f, nil
+}
+
+// unfold gives b to those that stand aside.
+func (t *team) unfold(ctx context.Context, f fold, b []byte) error {
+	if t.me >= 2*f.extra {
+		return nil
+	}
+	var err error
+	if f.me < 0 {
+		err = t.recv(b, t.me+1)
+	} else {
+		err = t.send(b, t.me-1)
+	}
+	if err != nil {
+		return err
+	}
+	return t.wait(ctx)
+}
+
+// dissemination is a barrier: in round k every member tells the one 2^k behind it that it, and all it has heard of, are here.
+func (t *team) dissemination(ctx context.Context) error {
+	for step := 1; step < t.size(); step *= 2 {
+		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]
+		if err := t.g.message(false, nil, from, t.g.tag); err != nil {
+			return err
+		}
+		if err := t.g.message(true, nil, to, t.g.tag); err != nil {
+			return err
+		}
+		if err := t.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package collectives
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Future is an operation that was started.
+type Future struct {
+	g    *Group
+	ctx  context.Context
+	call spmd.Collective
+	done bool // guarded by the queue's mu
+	err  error
+	next *Future
+}
+
+// A queue is the operations that were started and have not run, in order. They run one after the other: a goroutine of their own runs them,
+// which ends when none is left, or else whoever waits for one of them and finds nobody at it.
+type queue struct {
+	mu      sync.Mutex
+	idle    *sync.Cond // an operation has ended
+	running bool       // somebody is at it
+	failed  error      // the first failure; what comes after it ends with it too, as the members are no longer at the same call
+	first   *Future
+	last    *Future
+}
+
+// Run runs c and returns when this member's part of it is over. An error ends the group: all later calls return it.
+func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
+	g.debug.note(g.opts.Debug)
+	q := &g.queue
+	q.mu.Lock()
+	if q.running || q.first != nil {
+		q.mu.Unlock()
+		f := &Future{}
+		g.enqueue(f, ctx, c)
+		return f.Wait()
+	}
+	if q.failed != nil {
+		q.mu.Unlock()
+		return q.failed
+	}
+	q.running = true
+	q.mu.Unlock()
+	g.call = c
+	err := g.execute(ctx)
+	q.mu.Lock()
+	q.running, q.failed = false, err
+	q.mu.Unlock()
+	return err
+}
+
+// Start begins c and returns at once. c completes without another call by this member; its buffers are the group's until then. Operations
+// of a group run in the order in which they were started.
+func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
+	g.debug.note(g.opts.Debug)
+	f := &Future{}
+	g.start(f, ctx, c)
+	return f
+}
+
+// start begins c as f, which may have served before.
+func (g *Group) start(f *Future, ctx context.Context, c spmd.Collective) {
+	g.enqueue(f, ctx, c)
+	g.host.Go("collectives", g.drain)
+}
+
+func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
+	*f = Future{g: g, ctx: ctx, call: c}
+	q := &g.queue
+	q.mu.Lock()
+	if q.first == nil {
+		q.first = f
+	} else {
+		q.last.next = f
+	}
+	q.last = f
+	q.mu.Unlock()
+}
+
+// drain runs what is in the queue, unless somebody is at it. Failures are the futures' to report.
+func (g *Group) drain() error {
+	q := &g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.first != nil && !q.running {
+		g.runFirst()
+	}
+	return nil
+}
+
+// runFirst runs the operation that is first in the queue. The lock is held before and after, not while it runs.
+func (g *Group) runFirst() {
+	q := &g.queue
+	f := q.first
+	q.first, q.running = f.next, true
+	f.next, f.err = nil, q.failed
+	q.mu.Unlock()
+	if f.err == nil {
+		g.call = f.call
+		f.err = g.execute(f.ctx)
+	}
+	q.mu.Lock()
+	q.running, q.failed, f.done = false, f.err, true
+	q.idle.Broadcast()
+}
+
+// Wait returns when the operation has ended, or the context that it was started with. It lends a hand if nobody is at it.
+func (f *Future) Wait() error {
+	q := &f.g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !f.done {
+		if q.running {
+			q.idle.Wait()
+		} else {
+			f.g.runFirst()
+		}
+	}
+	return f.err
+}
+
+// Done reports, without waiting, whether the operation has ended.
+func (f *Future) Done() bool {
+	q := &f.g.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return f.done
+}

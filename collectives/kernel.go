@@ -1,0 +1,125 @@
+package collectives
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// join sets dst to dst op src, element by element. What bfloat16 loses by rounding is lost at each join.
+func join(t tensor.DType, op spmd.Op, dst, src []byte) {
+	switch t {
+	case tensor.F32:
+		if op == spmd.Sum {
+			d := view[float32](dst)
+			addF32(d, d, view[float32](src))
+			return
+		}
+		joinAs(op, view[float32](dst), view[float32](src))
+	case tensor.F64:
+		joinAs(op, view[float64](dst), view[float64](src))
+	case tensor.I32:
+		joinAs(op, view[int32](dst), view[int32](src))
+	case tensor.I64:
+		joinAs(op, view[int64](dst), view[int64](src))
+	case tensor.U8:
+		joinAs(op, dst, src)
+	case tensor.BF16:
+		joinBF16(op, view[uint16](dst), view[uint16](src))
+	default:
+		panic(fmt.Sprintf("collectives: join of %v", t))
+	}
+}
+
+func joinAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, src []T) {
+	src = src[:len(dst)]
+	switch op {
+	case spmd.Sum:
+		for i, x := range src {
+			dst[i] += x
+		}
+	case spmd.Prod:
+		for i, x := range src {
+			dst[i] *= x
+		}
+	case spmd.Min: // the built-in min and max make NaN of a NaN, and so name it
+		for i, x := range src {
+			dst[i] = min(dst[i], x)
+		}
+	case spmd.Max:
+		for i, x := range src {
+			dst[i] = max(dst[i], x)
+		}
+	}
+}
+
+func joinBF16(op spmd.Op, dst, src []uint16) {
+	var d, s [256]float32
+	for lo := 0; lo < len(dst); lo += len(d) {
+		hi := min(lo+len(d), len(dst))
+		tensor.FromBF16(d[:hi-lo], dst[lo:hi])
+		tensor.FromBF16(s[:hi-lo], src[lo:hi])
+		joinAs(op, d[:hi-lo], s[:hi-lo])
+		tensor.ToBF16(dst[lo:hi], d[:hi-lo])
+	}
+}
+
+// reach is how many bytes joinAll works on at a time: they stay in the first-level cache while all pieces are added.
+const reach = 8 << 10
+
+// joinAll joins bytes from to end of the pieces in their order and writes the result there in every one of dsts; a dst may be one of the pieces.
+// bfloat16 is joined in float32 and rounded once. The bits follow from the pieces and their order alone.
+func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
+	if t == tensor.BF16 {
+		joinAllBF16(op, dsts, pieces, from/2, end/2)
+		return
+	}
+	var acc [reach / 8]float64 // for its alignment
+	room := bytesOf(acc[:])
+	for lo := from; lo < end; lo += reach {
+		hi := min(lo+reach, end)
+		a := room[:hi-lo]
+		switch {
+		case len(pieces) == 1:
+			copy(a, pieces[0][lo:hi])
+		case t == tensor.F32 && op == spmd.Sum:
+			addF32(view[float32](a), view[float32](pieces[0][lo:hi]), view[float32](pieces[1][lo:hi]))
+		default:
+			copy(a, pieces[0][lo:hi])
+			join(t, op, a, pieces[1][lo:hi])
+		}
+		for _, p := range pieces[min(2, len(pieces)):] {
+			join(t, op, a, p[lo:hi])
+		}
+		for _, d := range dsts {
+			copy(d[lo:hi], a)
+		}
+	}
+}
+
+func joinAllBF16(op spmd.Op, dsts, pieces [][]byte, from, end int) {
+	const step = 512
+	var acc, x [step]float32
+	var out [step]uint16
+	for lo := from; lo < end; lo += step {
+		k := min(step, end-lo)
+		tensor.FromBF16(acc[:k], view[uint16](pieces[0][2*lo:2*(lo+k)]))
+		for _, p := range pieces[1:] {
+			tensor.FromBF16(x[:k], view[uint16](p[2*lo:2*(lo+k)]))
+			joinAs(op, acc[:k], x[:k])
+		}
+		tensor.ToBF16(out[:k], acc[:k])
+		for _, d := range dsts {
+			copy(view[uint16](d[2*lo:2*(lo+k)]), out[:k])
+		}
+	}
+}
+
+// addF32Go is addF32 where there is nothing faster.
+func addF32Go(dst, a, b []float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	for i := range dst {
+		dst[i] = a[i] + b[i]
+	}
+}

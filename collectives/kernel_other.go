@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package collectives
+
+// addF32 sets dst to a + b, of its length; dst may be a or b.
+func addF32(dst, a, b []float32) { addF32Go(dst, a, b) }

@@ -1,0 +1,32 @@
+package collectives
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// newLibrary returns "mpi": the collectives of the MPI library, on a communicator of its own, non-blocking and waited for as messages are, so that
+// no core burns and the job's end ends the wait. What they cost, and in what order they add, is the library's affair.
+func newLibrary() *algorithm {
+	return &algorithm{
+		name: "mpi", kinds: of(kinds()...), run: runLibrary,
+		fits: func(g *Group, _ *spmd.Collective) bool { return g.host.HasNative() && g.distinct },
+	}
+}
+
+func runLibrary(ctx context.Context, t *team, c *spmd.Collective) error {
+	g := t.g
+	if g.native == nil {
+		ranks := make([]int, t.size())
+		for m := range ranks {
+			ranks[m] = g.comm.WorldRank(m)
+		}
+		var err error
+		if g.native, err = g.host.NewNative(ranks, fmt.Sprintf("collectives of ranks %v", ranks)); err != nil {
+			return err
+		}
+	}
+	return g.native.Run(ctx, c)
+}

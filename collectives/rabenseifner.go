@@ -1,0 +1,74 @@
+package collectives
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving, then an allgather by recursive doubling. As
+// few bytes as the ring, in a logarithmic number of rounds; the distance of the partners grows with the halves, so that the large halves
+// travel between neighbours. P that is no power of two is folded first, as in recursive doubling.
+//
+//	allreduce    2log₂P·α + 2(P-1)/P·Sβ + (P-1)/P·Sγ, and 2(α + Sβ) + Sγ more where P is not a power of two
+func newRabenseifner() *algorithm {
+	return &algorithm{name: "rabenseifner", kinds: of(spmd.AllReduce), run: func(ctx context.Context, t *team, c *spmd.Collective) error {
+		return rabenseifner(ctx, t, c, c.Data)
+	}}
+}
+
+func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
+	in, err := t.g.scratch(len(b))
+	if err != nil {
+		return err
+	}
+	f, err := t.fold(ctx, c, b, in)
+	if err != nil {
+		return err
+	}
+	if f.me >= 0 {
+		if err := halve(ctx, t, f, c, b, in); err != nil {
+			return err
+		}
+	}
+	return t.unfold(ctx, f, b)
+}
+
+// halve reduces b over a fold: members 1, 2, 4, … apart exchange halves of what they still have, down to a shard each, and collect the shards
+// the same way back.
+func halve(ctx context.Context, t *team, f fold, c *spmd.Collective, b, in []byte) error {
+	e := c.DType.Size()
+	lo, hi := 0, len(b)/e
+	var bounds [64][2]int // what the members had before each halving
+	rounds := 0
+	for step := 1; step < f.size; step *= 2 {
+		peer := f.member(f.me ^ step)
+		bounds[rounds] = [2]int{lo, hi}
+		rounds++
+		mid := lo + (hi-lo)/2
+		theirs := [2]int{mid, hi}
+		if f.me&step == 0 {
+			hi = mid
+		} else {
+			theirs, lo = [2]int{lo, mid}, mid
+		}
+		if err := t.exchange(ctx, b[theirs[0]*e:theirs[1]*e], peer, in[lo*e:hi*e], peer); err != nil {
+			return err
+		}
+		join(c.DType, c.Op, b[lo*e:hi*e], in[lo*e:hi*e])
+	}
+	for step := f.size / 2; step > 0; step /= 2 {
+		peer := f.member(f.me ^ step)
+		rounds--
+		before := bounds[rounds]
+		theirs := [2]int{before[0], lo}
+		if f.me&step == 0 {
+			theirs = [2]int{hi, before[1]}
+		}
+		if err := t.exchange(ctx, b[lo*e:hi*e], peer, b[theirs[0]*e:theirs[1]*e], peer); err != nil {
+			return err
+		}
+		lo, hi = before[0], before[1]
+	}
+	return nil
+}

@@ -1,0 +1,271 @@
+package collectives
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// newShared returns the algorithms for members of one node, which reach each other's memory: no messages. Everyone says where its buffers lie
+// and comes to a meeting; whoever needs bytes reads them where they are, and a last meeting, where one is needed, keeps buffers from changing while they are
+// read. What does not lie in memory of Alloc is copied there first, and back.
+//
+// Reductions are made in member order, so they have the bits of "ordered". A short one is made by the member that comes last, for all, before it lets the
+// others go: one meeting, and where members share cores nobody wakes up only to find work. A long one is cut into chunks, which those that are awake
+// take one by one; each is read from and written to every member's buffer once. With σ the time of a meeting, and the memory's β:
+//
+//	barrier                              σ
+//	allreduce, short                     σ + 2PSβ
+//	allreduce, long                      2σ + 2Sβ
+//	reduce, reduce-scatter               2σ + (1+1/P)Sβ
+//	broadcast, allgather, alltoall, …    2σ + 2Sβ
+func newShared() *algorithm {
+	return &algorithm{
+		name: "shared", ordered: true, kinds: of(kinds()...), run: runShared,
+		fits: func(g *Group, _ *spmd.Collective) bool { return g.shared != nil && g.heads.size() == 1 },
+	}
+}
+
+// chunk is how many bytes of a long vector a member takes at a time, and short how many the last one does for all while the others wait awake. Others
+// that sleep would have to be woken to help: then it does more by itself.
+const (
+	chunk = 64 << 10
+	short = 16 << 10
+)
+
+// runShared runs c over a team whose members are all those of the group on this node.
+func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
+	g := t.g
+	if g.window == nil {
+		w, err := openWindow(ctx, t)
+		if err != nil {
+			return err
+		}
+		g.window = w
+	}
+	w := g.window
+	if c.Kind == spmd.Barrier {
+		return w.meet(ctx)
+	}
+	data, err := g.publish(w, c)
+	if err != nil {
+		return err
+	}
+	if c.Kind == spmd.AllReduce || c.Kind == spmd.Reduce {
+		err = reduceTogether(ctx, t, c, w)
+	} else {
+		if err = w.meet(ctx); err == nil {
+			err = pull(t, c, w, data)
+		}
+		if err == nil {
+			err = w.meet(ctx) // nobody's buffers change while others read them
+		}
+	}
+	if err == nil && len(data) > 0 && &data[0] != &c.Data[0] {
+		copy(c.Data, data)
+	}
+	return err
+}
+
+// publish says in this member's slot where the buffers of c lie. Those that the others cannot reach are staged; data is where Data is then.
+func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
+	s := &w.slots[w.me]
+	s.bytes = int64(len(c.Data))
+	need := 0
+	var okData, okSend bool
+	if s.data, okData = g.shared.Locate(c.Data); !okData {
+		need += len(c.Data)
+	}
+	if c.Kind == spmd.AllToAll || c.Kind == spmd.SendReceive {
+		if s.send, okSend = g.shared.Locate(c.Send); !okSend {
+			need += len(c.Data) + len(c.Send) + 8
+		}
+	} else {
+		okSend = true
+	}
+	data = c.Data
+	if need == 0 {
+		return data, g.publishBlocks(w, c)
+	}
+	if err := g.grow(&g.stage, need); err != nil {
+		return nil, err
+	}
+	base, ok := g.shared.Locate(g.stage)
+	if !ok {
+		return nil, fmt.Errorf("no shared memory is left on this node: %d bytes", need)
+	}
+	free := 0
+	if !okData {
+		data, s.data = g.stage[:len(c.Data)], base
+		copy(data, c.Data)
+		free = (len(c.Data) + 7) &^ 7
+	}
+	if !okSend {
+		from := c.Send
+		if from == nil {
+			from = c.Data
+		}
+		s.send = base + int64(free)
+		copy(g.stage[free:], from)
+	}
+	return data, g.publishBlocks(w, c)
+}
+
+// publishBlocks says where in Send each member's block begins, or how long Send is.
+func (g *Group) publishBlocks(w *window, c *spmd.Collective) error {
+	row := w.row(w.me)
+	switch c.Kind {
+	case spmd.SendReceive:
+		row[0] = int64(len(c.Send))
+	case spmd.AllToAll:
+		send := c.Send
+		if send == nil {
+			send = c.Data
+		}
+		at, e := w.slots[w.me].send, c.DType.Size()
+		for m := range row {
+			row[m] = at
+			at += int64(len(block(send, e, c.SendCounts, len(row), m)))
+		}
+	}
+	return nil
+}
+
+// reduceTogether makes a reduction whose result goes to all members or to the root.
+func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
+	n := len(c.Data)
+	if w.arrive() {
+		chunks := 0
+		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= whole; alone {
+			if err := joinViews(t, c, w, 0, n); err != nil {
+				return err
+			}
+		} else {
+			chunks = (n + chunk - 1) / chunk
+		}
+		w.next.Store(0)
+		w.left.Store(uint32(chunks))
+		w.chunks.Store(uint32(chunks))
+		w.release()
+	} else if err := w.await(ctx); err != nil {
+		return err
+	}
+	chunks := int(w.chunks.Load())
+	if chunks == 0 {
+		return nil
+	}
+	for i := int(w.next.Add(1)) - 1; i < chunks; i = int(w.next.Add(1)) - 1 {
+		if err := joinViews(t, c, w, i*chunk, min((i+1)*chunk, n)); err != nil {
+			return err
+		}
+		if w.left.Add(^uint32(0)) == 0 {
+			w.shared.Post(&w.finished, w.phase)
+		}
+	}
+	return w.awaitSignal(ctx, &w.finished)
+}
+
+// joinViews joins bytes lo to hi of every member's Data into all of them, or into the root's.
+func joinViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
+	g := t.g
+	g.pieces = g.pieces[:0]
+	for m := range t.size() {
+		d, err := w.data(m, len(c.Data))
+		if err != nil {
+			return err
+		}
+		g.pieces = append(g.pieces, d)
+	}
+	dsts := g.pieces
+	if c.Kind == spmd.Reduce {
+		dsts = g.pieces[c.Root : c.Root+1]
+	}
+	joinAll(c.DType, c.Op, dsts, g.pieces, lo, hi)
+	return nil
+}
+
+// pull fetches from the others what c brings to this member.
+func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
+	switch c.Kind {
+	case spmd.Broadcast:
+		if t.me == c.Root {
+			return nil
+		}
+		d, err := w.data(c.Root, len(data))
+		copy(data, d)
+		return err
+	case spmd.ReduceScatter:
+		return pullReduction(t, c, w, data)
+	case spmd.Scatter:
+		return pullScatter(t, c, w, data)
+	case spmd.SendReceive:
+		if n := w.row(c.From)[0]; int(n) != len(data) {
+			return fmt.Errorf("member %d sends %d bytes where %d are expected", c.From, n, len(data))
+		}
+		return w.read(c.From, w.slots[c.From].send, data)
+	case spmd.Gather:
+		if t.me != c.Root {
+			return nil
+		}
+	}
+	for i := range t.size() { // each starts at another
+		m := (t.me + i) % t.size()
+		mine := t.block(data, c, m)
+		var d []byte
+		var err error
+		switch {
+		case c.Kind == spmd.AllToAll:
+			err = w.read(m, w.row(m)[t.me], mine)
+		case m == t.me:
+		case c.Kind == spmd.AllGather:
+			d, err = w.data(m, len(data))
+			if err == nil {
+				copy(mine, t.block(d, c, m))
+			}
+		default:
+			d, err = w.data(m, len(mine))
+			copy(mine, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pullReduction(t *team, c *spmd.Collective, w *window, data []byte) error {
+	g := t.g
+	g.pieces = g.pieces[:0]
+	for m := range t.size() {
+		d, err := w.data(m, len(data))
+		if err != nil {
+			return err
+		}
+		g.pieces = append(g.pieces, t.block(d, c, t.me))
+	}
+	g.dsts = append(g.dsts[:0], t.block(data, c, t.me))
+	joinAll(c.DType, c.Op, g.dsts, g.pieces, 0, len(g.dsts[0]))
+	return nil
+}
+
+func pullScatter(t *team, c *spmd.Collective, w *window, data []byte) error {
+	if t.me == c.Root {
+		return nil
+	}
+	lo, total := t.me*len(data), t.size()*len(data)
+	if c.Counts != nil {
+		lo, total = 0, 0
+		for m, k := range c.Counts {
+			if m < t.me {
+				lo += k * c.DType.Size()
+			}
+			total += k * c.DType.Size()
+		}
+	}
+	whole, err := w.data(c.Root, total)
+	if err == nil {
+		copy(data, whole[lo:])
+	}
+	return err
+}

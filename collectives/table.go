@@ -1,0 +1,136 @@
+package collectives
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Table says which algorithm makes which operation. The first rule that matches, whose algorithm can make the operation in the group at hand,
+// decides; where none does, the built-in table.
+type Table struct {
+	Schema  int    `json:"schema"`            // 1
+	Machine string `json:"machine,omitempty"` // where it was measured, for the reader
+	Rules   []Rule `json:"rules"`
+}
+
+// A Rule matches operations of one kind up to a size.
+type Rule struct {
+	Kind      string `json:"kind"`              // as spmd.Kind prints it: allreduce
+	Members   int    `json:"members,omitempty"` // groups of so many members or fewer; 0: of any size
+	Nodes     string `json:"nodes,omitempty"`   // one, many; "": either
+	Bytes     int    `json:"bytes,omitempty"`   // of Data, at most; 0: any
+	Algorithm string `json:"algorithm"`
+}
+
+// ReadTable reads a Table from a file of JSON.
+func ReadTable(file string) (*Table, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("table of algorithms: %w", err)
+	}
+	t := new(Table)
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(t); err != nil {
+		return nil, fmt.Errorf("table of algorithms %s: %w", file, err)
+	}
+	if _, err := t.resolve(registry()); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return t, nil
+}
+
+// Write writes the table to a file that ReadTable reads.
+func (t *Table) Write(file string) error {
+	text, err := json.MarshalIndent(t, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("table of algorithms: %w", err)
+	}
+	return nil
+}
+
+// A rule is a Rule with names looked up.
+type rule struct {
+	kind      spmd.Kind
+	members   int
+	one, many bool // node counts that match
+	bytes     int
+	algorithm *algorithm
+}
+
+func (r *rule) fits(g *Group, c *spmd.Collective) bool {
+	nodes := g.heads.size()
+	return r.kind == c.Kind && (r.members == 0 || g.Size() <= r.members) && (r.bytes == 0 || len(c.Data) <= r.bytes) && (nodes == 1 && r.one || nodes > 1 && r.many)
+}
+
+// resolve looks the names up.
+func (t *Table) resolve(all []*algorithm) ([]rule, error) {
+	if t.Schema != 1 {
+		return nil, fmt.Errorf("table of algorithms: schema %d: want 1", t.Schema)
+	}
+	rules := make([]rule, len(t.Rules))
+	for i, r := range t.Rules {
+		k := slices.IndexFunc(kinds(), func(k spmd.Kind) bool { return k.String() == r.Kind })
+		a := find(all, r.Algorithm)
+		switch {
+		case k < 0:
+			return nil, fmt.Errorf("table of algorithms, rule %d: kind %q: want one of %v", i+1, r.Kind, kinds())
+		case a == nil:
+			return nil, fmt.Errorf("table of algorithms, rule %d: algorithm %q: want one of %v", i+1, r.Algorithm, Algorithms()[1:])
+		case r.Nodes != "" && r.Nodes != "one" && r.Nodes != "many":
+			return nil, fmt.Errorf("table of algorithms, rule %d: nodes %q: want one, many or nothing", i+1, r.Nodes)
+		case r.Members < 0 || r.Bytes < 0:
+			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: want 0 or more", i+1, r.Members, r.Bytes)
+		}
+		rules[i] = rule{kinds()[k], r.Members, r.Nodes != "many", r.Nodes != "one", r.Bytes, a}
+	}
+	return rules, nil
+}
+
+func kinds() []spmd.Kind {
+	all := make([]spmd.Kind, spmd.SendReceive+1)
+	for i := range all {
+		all[i] = spmd.Kind(i)
+	}
+	return all
+}
+
+// builtin returns the table for machines that nobody has measured. Where ranks share memory that wins at every size; between nodes messages are
+// few, then short. The bounds between the algorithms on messages are where their costs, as their files give them, cross for α = 2 µs and
+// β = 0.1 ns a byte.
+func builtin() *Table {
+	rules := []Rule{}
+	for _, k := range kinds() {
+		rules = append(rules, Rule{Kind: k.String(), Algorithm: "shared"})
+	}
+	return &Table{Schema: 1, Rules: append(rules, []Rule{
+		{Kind: "barrier", Algorithm: "doubling"},
+		{Kind: "broadcast", Nodes: "many", Algorithm: "hierarchical"},
+		{Kind: "broadcast", Algorithm: "tree"},
+		{Kind: "reduce", Nodes: "many", Algorithm: "hierarchical"},
+		{Kind: "reduce", Algorithm: "tree"},
+		{Kind: "reduce", Algorithm: "ordered"},
+		{Kind: "allreduce", Nodes: "many", Bytes: 4 << 10, Algorithm: "doubling"},
+		{Kind: "allreduce", Nodes: "many", Algorithm: "hierarchical"},
+		{Kind: "allreduce", Bytes: 16 << 10, Algorithm: "doubling"},
+		{Kind: "allreduce", Bytes: 512 << 10, Algorithm: "rabenseifner"},
+		{Kind: "allreduce", Algorithm: "ring"},
+		{Kind: "allreduce", Algorithm: "ordered"},
+		{Kind: "reduce_scatter", Algorithm: "ring"},
+		{Kind: "reduce_scatter", Algorithm: "ordered"},
+		{Kind: "allgather", Bytes: 64 << 10, Algorithm: "direct"},
+		{Kind: "allgather", Algorithm: "ring"},
+		{Kind: "gather", Algorithm: "direct"},
+		{Kind: "scatter", Algorithm: "direct"},
+		{Kind: "alltoall", Algorithm: "direct"},
+		{Kind: "sendrecv", Algorithm: "direct"},
+	}...)}
+}

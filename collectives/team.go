@@ -1,0 +1,95 @@
+package collectives
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A team is the members of a group that an algorithm runs over, numbered 0, 1, … in the order of members: the whole group, those of a node,
+// or one of each node.
+type team struct {
+	g       *Group
+	members []int // of the group
+	me      int
+}
+
+func (t *team) size() int { return len(t.members) }
+
+// send starts to send b to member `to`. An empty b is no message at all: both sides know its length.
+func (t *team) send(b []byte, to int) error { return t.g.post(true, b, t.members[to]) }
+
+// recv starts to receive b, the whole of it, from member `from`.
+func (t *team) recv(b []byte, from int) error { return t.g.post(false, b, t.members[from]) }
+
+// wait returns when all that was started has ended.
+func (t *team) wait(ctx context.Context) error { return t.g.wait(ctx) }
+
+// exchange sends one buffer and receives another.
+func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from int) error {
+	if err := t.recv(in, from); err != nil {
+		return err
+	}
+	if err := t.send(out, to); err != nil {
+		return err
+	}
+	return t.wait(ctx)
+}
+
+// shard returns member m's even share of b, in elements of e bytes.
+func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
+
+// block returns member m's block of the whole that c cuts.
+func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
+	return block(b, c.DType.Size(), c.Counts, t.size(), m)
+}
+
+// maxMessage is the most bytes that one message carries, a multiple of every element's size: MPI counts in C ints.
+const maxMessage = 1 << 30
+
+// post starts a send to, or a receive from, a member of the group.
+func (g *Group) post(sending bool, b []byte, peer int) error {
+	for len(b) > 0 {
+		piece := b[:min(len(b), g.maxMessage)]
+		b = b[len(piece):]
+		if err := g.message(sending, piece, peer, g.tag); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message posts one message, which may be empty.
+func (g *Group) message(sending bool, b []byte, peer, tag int) error {
+	var r spmd.Request
+	var err error
+	want := -1
+	if sending {
+		g.traffic.Messages++
+		g.traffic.Bytes += int64(len(b))
+		if g.nodes[peer] != g.nodes[g.me] {
+			g.traffic.BytesBetweenNodes += int64(len(b))
+		}
+		r, err = g.comm.Isend(b, peer, tag)
+	} else {
+		want = len(b)
+		r, err = g.comm.Irecv(b, peer, tag)
+	}
+	if err == nil {
+		g.reqs, g.want, g.peers = append(g.reqs, r), append(g.want, want), append(g.peers, peer)
+	}
+	return err
+}
+
+// wait returns when all messages posted have ended; one that is shorter than expected is an error.
+func (g *Group) wait(ctx context.Context) error {
+	err := g.comm.Wait(ctx, g.reqs)
+	for i := range g.reqs {
+		if err == nil && g.want[i] >= 0 && g.reqs[i].N != g.want[i] {
+			err = fmt.Errorf("member %d sent %d bytes where %d were expected: it passes another length or type", g.peers[i], g.reqs[i].N, g.want[i])
+		}
+	}
+	g.reqs, g.want, g.peers = g.reqs[:0], g.want[:0], g.peers[:0]
+	return err
+}
