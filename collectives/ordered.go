@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// whole bounds the bytes, S·P, that one member takes in to reduce a vector alone instead of all members a shard each: there latency counts, and
+// lone bounds the bytes, S·P, that one member takes in to reduce a vector alone instead of all members a shard each: there latency counts, and
 // 2(P-1) messages in all beat 2P(P-1).
-const whole = 512 << 10
+const lone = 512 << 10
 
 // newOrdered returns the reductions in member order, x₀ + x₁ + … element by element, whose bits depend on nothing else: not on the transport, the
 // library, the placement, nor on who came first. The vector is cut into shards, each with an owner:
@@ -23,7 +23,7 @@ func newOrdered() *algorithm {
 }
 
 func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
-	if c.Kind != spmd.ReduceScatter && len(c.Data)*t.size() <= whole {
+	if c.Kind != spmd.ReduceScatter && len(c.Data)*t.size() <= lone {
 		owner := c.Root
 		if c.Kind == spmd.AllReduce {
 			owner = t.g.seq % t.size()

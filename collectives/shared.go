@@ -137,7 +137,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	n := len(c.Data)
 	if w.arrive() {
 		chunks := 0
-		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= whole; alone {
+		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= lone; alone {
 			if err := joinViews(t, c, w, 0, n); err != nil {
 				return err
 			}
