@@ -23,6 +23,7 @@ type queue struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // an operation has ended
 	running bool       // somebody is at it
+	drains  bool       // a goroutine has been started that will look
 	failed  error      // the first failure; what comes after it ends with it too, as the members are no longer at the same call
 	first   *Future
 	last    *Future
@@ -65,7 +66,14 @@ func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 // start begins c as f, which may have served before.
 func (g *Group) start(f *Future, ctx context.Context, c spmd.Collective) {
 	g.enqueue(f, ctx, c)
-	g.host.Go("collectives", g.drain)
+	q := &g.queue
+	q.mu.Lock()
+	first := !q.drains
+	q.drains = true
+	q.mu.Unlock()
+	if first {
+		g.host.Go("collectives", g.drain)
+	}
 }
 
 func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
@@ -81,14 +89,19 @@ func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
 	q.mu.Unlock()
 }
 
-// drain runs what is in the queue, unless somebody is at it. Failures are the futures' to report.
+// drain runs what is in the queue. Failures are the futures' to report.
 func (g *Group) drain() error {
 	q := &g.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.first != nil && !q.running {
-		g.runFirst()
+	for q.first != nil {
+		if q.running {
+			q.idle.Wait()
+		} else {
+			g.runFirst()
+		}
 	}
+	q.drains = false
 	return nil
 }
 

@@ -21,7 +21,11 @@ type Reducer struct {
 	grad     GradientSum
 }
 
-// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes. ctx ends every wait.
+// maxBuckets is how many buckets a gradient is cut into at most.
+const maxBuckets = 1024
+
+// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes, or of a larger size when that were too many. ctx ends
+// every wait.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
@@ -58,7 +62,8 @@ type GradientSum struct {
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {
-	s.r, s.grad, s.bucket, s.started = r, grad, r.bucket, 0
+	s.r, s.grad, s.started = r, grad, 0
+	s.bucket = max(r.bucket, (len(grad)+maxBuckets-1)/maxBuckets)
 	n := (len(grad) + s.bucket - 1) / s.bucket
 	s.missing = slices.Grow(s.missing[:0], n)[:n]
 	for len(s.futures) < n {
@@ -131,9 +136,10 @@ func (s *GradientSum) start(b int) {
 	}
 	f := s.futures[s.started]
 	s.started++
-	s.r.g.enqueue(f, s.r.ctx, c)
 	if s.started < len(s.missing) {
-		s.r.g.host.Go("gradient buckets", s.r.g.drain)
+		s.r.g.start(f, s.r.ctx, c)
+	} else {
+		s.r.g.enqueue(f, s.r.ctx, c)
 	}
 }
 
