@@ -225,7 +225,7 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	}
 	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
 	p.Project, p.Resumed = j.cfg.Runner.Logger.ProjectName, from.from
-	p.Transport, p.Library, p.Launcher, p.Threads = about.Transport, about.Library, about.Launcher, about.Threads
+	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher, about.Threads, about.Shared
 	ranks := make([]runfolder.Rank, len(all))
 	for r, text := range all {
 		var m member

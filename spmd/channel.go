@@ -140,7 +140,7 @@ func (c *Channel) connect(members []int) (map[int]*port, error) {
 	var ends []Comm
 	if !alone {
 		var err error
-		if ends, err = c.w.NewComm(members, "channel/"+c.spec.Name); err != nil {
+		if ends, err = c.w.newServedComm(members, "channel/"+c.spec.Name); err != nil {
 			return nil, err
 		}
 	}

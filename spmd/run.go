@@ -13,7 +13,8 @@ import (
 // Options say how Run treats a job. The zero value is ready to use.
 type Options struct {
 	// StallTimeout: a call of a group that is waited for longer than this is named on Log, once, and goes on: who computes for long is
-	// reported, never killed. 0 reports nothing. (That a peer's process hangs is the transport's to find out.)
+	// reported, never killed. But who still waits for a rank whose main has returned that long ago gets an error. 0: neither. (That a peer's
+	// process hangs is the transport's to find out.)
 	StallTimeout time.Duration
 	// ExitCode gives the code with which a failure ends the processes of the job. nil: 1 for any.
 	ExitCode func(error) int

@@ -1,5 +1,7 @@
 package spmd
 
+import "time"
+
 // A Transport is what carries a world: spmd/mpi's processes or spmd/local's goroutines. One value is one rank's end of it.
 // Collective means: called by all the ranks concerned, in the same order.
 type Transport interface {
@@ -20,6 +22,15 @@ type Transport interface {
 	Abort(code int)
 	// Close leaves the world in order; collective. No communication after it.
 	Close() error
+}
+
+// A Departer is a Transport that finds out who waits in vain: for a rank whose program has ended.
+type Departer interface {
+	// Leave says that the program of this rank has ended, so that it sends and posts no more, but for communicators that Outlast was called for. Who waits
+	// for it gets an error that names the rank, the communicator and the request, though not before `after` has passed; 0: never.
+	Leave(after time.Duration)
+	// Outlast says that c is served until the transport closes, whatever its members' programs do.
+	Outlast(c Comm)
 }
 
 // A Description says what a world runs on.

@@ -129,6 +129,17 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return ends, nil
 }
 
+// newServedComm is NewComm for what goes on when the ranks' programs have ended.
+func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
+	ends, err := w.NewComm(ranks, label)
+	if d, ok := w.t.(Departer); ok && err == nil {
+		for _, c := range ends {
+			d.Outlast(c)
+		}
+	}
+	return ends, err
+}
+
 // Go runs f in a goroutine of its own. An error or a panic of f ends the job, under name. Run waits for it.
 func (w *World) Go(name string, f func() error) {
 	w.tasks.Add(1)
@@ -179,7 +190,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	for r := range all {
 		all[r] = r
 	}
-	ends, err := w.NewComm(all, "world")
+	ends, err := w.newServedComm(all, "world")
 	if err != nil {
 		return err
 	}
@@ -192,6 +203,9 @@ func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	w.tasks.Wait()
 	if w.job.end.Err() != nil {
 		return nil // it failed elsewhere, and was reported there
+	}
+	if d, ok := w.t.(Departer); ok {
+		d.Leave(w.job.opts.StallTimeout)
 	}
 	return w.close(w.job.end)
 }

@@ -26,6 +26,7 @@ type Provenance struct {
 	Library   string   `json:"library,omitempty"`  // the MPI library's version string
 	Launcher  string   `json:"launcher,omitempty"` // "" when there was none
 	Threads   string   `json:"threads,omitempty"`  // the MPI thread level
+	Shared    string   `json:"shared,omitempty"`   // memory that a rank can share with its node, or why it cannot
 	Hosts     []string `json:"hosts"`              // of each rank
 	Binding   []string `json:"binding"`            // the CPUs of each rank; see Binding
 	Resumed   string   `json:"resumed,omitempty"`  // the checkpoint that the run went on from

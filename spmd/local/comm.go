@@ -52,6 +52,7 @@ type comm struct {
 	shared *communicator
 	rank   int
 	wake   chan struct{} // one token: something of this end is done
+	served bool          // whatever the members' programs do
 
 	// Guarded by shared.mu.
 	waiting bool
@@ -176,11 +177,12 @@ func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
 
 func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	for {
+		going := *c.shared.world.going.Load()
 		open, err := c.reap(reqs)
 		if err != nil || !open {
 			return err
 		}
-		if err := c.park(ctx); err != nil {
+		if err := c.park(ctx, going, reqs, false); err != nil {
 			return err
 		}
 	}
@@ -203,11 +205,12 @@ func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 
 func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	for {
+		going := *c.shared.world.going.Load()
 		i, any, err := c.reapOne(reqs)
 		if i >= 0 || !any || err != nil {
 			return i, err
 		}
-		if err := c.park(ctx); err != nil {
+		if err := c.park(ctx, going, reqs, true); err != nil {
 			return -1, err
 		}
 	}
@@ -230,9 +233,17 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	return -1, any, nil
 }
 
-func (c *comm) park(ctx context.Context) error {
+// park returns when there is something new for c, which waits for all or any of reqs: a request is done, or a rank gone.
+func (c *comm) park(ctx context.Context, going chan struct{}, reqs []spmd.Request, any bool) error {
+	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
+		if err := c.vain(reqs, any); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-c.wake:
+		return nil
+	case <-going:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -46,7 +47,7 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 // looks is how often Await lets other goroutines run and looks again before it sleeps.
 const looks = 8
 
-func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, _ int) error {
+func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
 	for range looks {
 		if sig.Value.Load() != old {
 			return nil
@@ -56,19 +57,23 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, _ int) 
 	w := s.world
 	b := &w.beds[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%beds]
 	for {
+		going := *w.going.Load()
 		z := b.lie(sig)
+		err := s.vain(rank)
 		if sig.Value.Load() != old { // Post sees who lies there by now
 			b.rise(z)
 			return nil
 		}
-		var err error
-		select {
-		case <-z.wake:
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		case <-w.aborted:
-			if err = ErrAborted; ctx.Err() != nil { // says more
+		if err == nil {
+			select {
+			case <-z.wake:
+			case <-going:
+			case <-ctx.Done():
 				err = context.Cause(ctx)
+			case <-w.aborted:
+				if err = ErrAborted; ctx.Err() != nil { // says more
+					err = context.Cause(ctx)
+				}
 			}
 		}
 		b.rise(z)
@@ -76,6 +81,25 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, _ int) 
 			return err
 		}
 	}
+}
+
+// vain returns an error if a signal of rank, or of any other than this one's if that is -1, can no longer be posted.
+func (s shared) vain(rank int) error {
+	if s.world.departures.Load() == 0 {
+		return nil
+	}
+	if rank < 0 {
+		for r := range s.world.size {
+			if r != s.rank && !s.world.gone[r].Load() {
+				return nil
+			}
+		}
+		return errors.New("wait for a signal: all other ranks have left: their programs have ended")
+	}
+	if err := s.world.departed(rank); err != nil {
+		return fmt.Errorf("wait for a signal: %w", err)
+	}
+	return nil
 }
 
 func (s shared) Post(sig *spmd.Signal, value uint32) {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -20,7 +22,8 @@ func New(n int) []spmd.Transport {
 	if n < 1 {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
-	w := &world{size: n, aborted: make(chan struct{}), memory: make([]memory, n), open: n}
+	w := &world{size: n, aborted: make(chan struct{}), memory: make([]memory, n), gone: make([]atomic.Bool, n), open: n}
+	w.going.Store(new(make(chan struct{})))
 	ranks := make([]spmd.Transport, n)
 	for r := range ranks {
 		ranks[r] = &transport{world: w, rank: r}
@@ -35,6 +38,10 @@ type world struct {
 	memory  []memory      // of each rank
 	beds    [beds]bed     // where those sleep that wait for a signal
 
+	gone       []atomic.Bool                 // ranks that left, once nobody should wait for them
+	going      atomic.Pointer[chan struct{}] // closed and replaced with each of them
+	departures atomic.Int32                  // how many they are
+
 	mu      sync.Mutex
 	open    int             // ranks that have not closed their end
 	forming []*communicator // communicators that some of their ranks have yet to ask for, oldest first
@@ -43,6 +50,7 @@ type world struct {
 type transport struct {
 	world  *world
 	rank   int
+	leave  *time.Timer // nil: none
 	closed bool
 }
 
@@ -134,6 +142,9 @@ func (t *transport) Close() error {
 		return nil
 	}
 	t.closed = true
+	if t.leave != nil {
+		t.leave.Stop()
+	}
 	w.open--
 	if w.open > 0 {
 		return nil

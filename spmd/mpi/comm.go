@@ -49,6 +49,7 @@ type comm struct {
 	label string
 	me    int
 	layout
+	served bool // whatever the members' programs do
 
 	pinned []pinned // requests under way whose memory is Go's
 	spare  []*runtime.Pinner
@@ -202,7 +203,13 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		case ctx.Err() != nil:
 			return -1, context.Cause(ctx)
 		}
-		if waited := time.Duration(slice+1) * C.RL_SLICE_NS; report > 0 && waited > report {
+		waited := time.Duration(slice+1) * C.RL_SLICE_NS
+		if c.t.doubts(waited) && !c.served {
+			if err := c.vain(reqs, any != 0); err != nil {
+				return -1, err
+			}
+		}
+		if report > 0 && waited > report {
 			c.reportWait(waited)
 			report *= 4
 		}

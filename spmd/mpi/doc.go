@@ -13,6 +13,12 @@
 //     Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and exchanges heartbeats with the neighbouring ranks.
 //   - world.c finds the processes that run this program, and their nodes.
+//   - shared.c waits for words in the memory that the ranks of a node share: it spins where each has a core, then sleeps on a futex.
+//   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other whether its program has ended.
+//
+// World.Alloc's memory is one sparse file per process, without a name (memfd_create), which the node's other ranks open through /proc/PID/fd and map whole: nothing
+// is left behind by a killed job, and the size of /dev/shm does not matter. Where some rank cannot, as in containers with process numbers of their own, no rank
+// shares: Transport.Describe says why. RLINF_SHM=off in the environment asks for that.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program form the world. Splitting it off is one
 // MPI_Comm_split of MPI_COMM_WORLD, in which a foreign program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.

@@ -13,6 +13,11 @@
 
 enum { MAX_PLANES = 16 };
 
+// What the progress threads send each other.
+enum { BEAT_TAG, QUESTION_TAG, ANSWER_TAG };
+
+typedef struct rl_peer rl_peer;
+
 struct rl_world {
 	MPI_Comm world;   // the processes that run this program
 	MPI_Comm beats;   // the same, for heartbeats alone
@@ -20,6 +25,7 @@ struct rl_world {
 	MPI_Comm plane[MAX_PLANES]; // the same, for messages
 	int planes;
 	int rank, size;
+	char name[RL_NAME]; // host and process
 	int64_t beat_ns, stall_ns;
 	int overruns; // this MPI writes behind a buffer that is too short: see request.c
 
@@ -34,6 +40,11 @@ struct rl_world {
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
+
+	// Of ranks that have left; see peers.c.
+	_Atomic int64_t gone_ns; // when nobody should wait for this rank any more; 0: not yet
+	_Atomic int asking;      // questions without an answer
+	rl_peer *peers;          // of each rank
 };
 
 // A slot is one request under way.
@@ -104,5 +115,12 @@ int rl_settle(MPI_Request *req);
 void rl_end_push(rl_end *e);
 
 int rl_progress_start(rl_world *w);
+
+// rl_peers_ask sends the questions that are wanted, rl_peers_reply answers one, rl_peers_answer takes in an answer: all on the progress thread.
+int rl_peers_open(rl_world *w);
+void rl_peers_free(rl_world *w);
+void rl_peers_ask(rl_world *w);
+void rl_peers_reply(rl_world *w, int to);
+void rl_peers_answer(rl_world *w, int from);
 
 #endif

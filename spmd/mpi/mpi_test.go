@@ -227,11 +227,19 @@ var overTCP = []string{"OMPI_MCA_btl=tcp,self", "OMPI_MCA_btl_tcp_if_include=lo"
 
 func TestDescribe(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
-		out := r.ok(t, job{np: 3, args: []string{"describe"}})
 		library := map[string]string{"openmpi": "Open MPI v.*, mpirun", "mpich": "MPICH Version: .*, mpiexec"}[f.name]
-		for rank := range 3 {
-			if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[0 0 0\], %s, threads multiple$`, rank, library)).MatchString(out) {
-				t.Errorf("no line of rank %d in\n%s", rank, out)
+		for _, with := range []struct {
+			env    []string
+			shared string
+		}{
+			{nil, `[0-9.]+ GiB per rank`},
+			{[]string{"RLINF_SHM=off"}, `none: RLINF_SHM=off`},
+		} {
+			out := r.ok(t, job{np: 3, env: with.env, args: []string{"describe"}})
+			for rank := range 3 {
+				if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[0 0 0\], %s, threads multiple, shared %s$`, rank, library, with.shared)).MatchString(out) {
+					t.Errorf("%v: no line of rank %d in\n%s", with.env, rank, out)
+				}
 			}
 		}
 	})
@@ -328,10 +336,14 @@ func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // an exit code of the launcher's own choice, but not 0
 		for _, c := range []struct {
-			how   string
+			how   string // and where the others wait
 			code  map[string]int
 			names string // what the output must say
 		}{
+			{"leave", map[string]int{"openmpi": 77, "mpich": 77},
+				`(?m)^rank [02] host .*: communicator "waiting", member [02]: receive 8 bytes from member 1, tag 0: rank 1 \(host .*, pid \d+\) has left`},
+			{"leave signal", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank [02] host .*: wait for a signal: rank 1 \(host .*, pid \d+\) has left`},
+			{"stop signal", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
 			{"error", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
 			{"panic", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: panic: out of its mind$`},
 			{"goroutine", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},
@@ -339,7 +351,7 @@ func TestFailures(t *testing.T) {
 			{"kill", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
 			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$.*^goroutine`},
 		} {
-			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=2s"}, args: []string{"fail", c.how}})
+			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=2s"}, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 			if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
 				t.Errorf("%s: exit code %d, want %d\n%s", c.how, code, want, out)
 			}

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <signal.h>
 
-enum { BEAT_TAG = 0 };
 enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, DOZE_NS = 50 * 1000 * 1000 };
 enum { LINE_NS = 3 * 1000 }; // a look at a line takes 150 ns: at this pace, 5 % of a core
 
@@ -23,14 +22,23 @@ typedef struct {
 	int left, said;        // the one before said goodbye; so did we
 } pulse;
 
-// poke lets MPI move everything that it has under way, and takes in a beat.
+// poke lets MPI move everything that it has under way, and takes in what other progress threads have sent: a receive of it does not wait, as it is there.
 static void poke(rl_world *w, pulse *p, int64_t now) {
-	int there = 0;
-	if (MPI_Iprobe(p->before, BEAT_TAG, w->beats, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) return;
-	int64_t word = 0;
-	MPI_Recv(&word, 1, MPI_INT64_T, p->before, BEAT_TAG, w->beats, MPI_STATUS_IGNORE); // it is there: this does not wait
-	p->heard = now;
-	p->left |= word == GOODBYE;
+	for (;;) {
+		int there = 0;
+		MPI_Status st;
+		if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, w->beats, &there, &st) != MPI_SUCCESS || !there) return;
+		int64_t word = 0;
+		switch (st.MPI_TAG) {
+		case BEAT_TAG:
+			MPI_Recv(&word, 1, MPI_INT64_T, p->before, BEAT_TAG, w->beats, MPI_STATUS_IGNORE);
+			p->heard = now;
+			p->left |= word == GOODBYE;
+			break;
+		case QUESTION_TAG: rl_peers_reply(w, st.MPI_SOURCE); break;
+		case ANSWER_TAG: rl_peers_answer(w, st.MPI_SOURCE); break;
+		}
+	}
 }
 
 // beat sends what the next rank should hear; one at a time, so that a stopped neighbour costs no memory.
@@ -94,7 +102,9 @@ static void *progress(void *arg) {
 		int sends = atomic_load(&w->sends), receives = atomic_load(&w->receives);
 		uint32_t posts = atomic_load(&w->posts);
 		int lines = sends || receives ? push_ends(w, waited) : 0;
-		if (!waited || leaving || now >= p.due) poke(w, &p, now);
+		int asking = atomic_load(&w->asking);
+		if (asking) rl_peers_ask(w);
+		if (!waited || leaving || asking || now >= p.due) poke(w, &p, now);
 		if (w->size > 1) beat(w, &p, now, leaving);
 
 		int done = 0;
@@ -105,7 +115,7 @@ static void *progress(void *arg) {
 		}
 
 		int ours = lines || ((sends || receives) && !waited); // to move
-		if (ours || leaving || posts != seen) active = now;
+		if (ours || leaving || asking || posts != seen) active = now;
 		seen = posts;
 		if (sends && !waited) {
 			rl_sleep(SEND_NS);

@@ -393,6 +393,14 @@ int rl_end_next(rl_end *e, int from, rl_fault *out) {
 	return next;
 }
 
+int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out) {
+	hold(e);
+	rl_slot *s = slot_of(e, handle);
+	if (s) describe(s, out);
+	let_go(e);
+	return s ? 0 : RL_UNKNOWN;
+}
+
 void rl_end_close(rl_end *e) {
 	rl_world *w = e->w;
 	pthread_mutex_lock(&w->lock); // from here on the progress thread does not see the end

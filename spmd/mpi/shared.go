@@ -226,12 +226,41 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if s.t.doubts(time.Duration(waited)) {
+			if err := s.vain(rank); err != nil && sig.Value.Load() == old {
+				return err
+			}
+		}
 		if report > 0 && time.Duration(waited) > report {
 			s.reportWait(time.Duration(waited), rank)
 			report *= 4
 		}
 	}
 	return nil
+}
+
+// vain returns an error if a signal of rank, or of any other of the node if that is -1, can no longer be posted.
+func (s *shared) vain(rank int) error {
+	if rank >= 0 {
+		if err := s.t.departed(rank); err != nil {
+			return fmt.Errorf("wait for a signal: %w", err)
+		}
+		return nil
+	}
+	left, others := 0, 0
+	for r, region := range s.regions {
+		if region == nil || r == s.t.rank {
+			continue
+		}
+		others++
+		if s.t.departed(r) != nil {
+			left++
+		}
+	}
+	if left < others || others == 0 {
+		return nil
+	}
+	return errors.New("wait for a signal: all other ranks of the node have left: their programs have ended")
 }
 
 // reportWait says that a wait takes long; as comm.reportWait.

@@ -22,6 +22,8 @@ typedef struct {
 	int64_t bytes;
 } rl_fault;
 
+enum { RL_NAME = 288 }; // for "host H, pid P"
+
 typedef struct {
 	int rank, size;
 	int granted;           // thread level
@@ -76,6 +78,14 @@ int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
 
 // 1 while the handle's request has not been waited for.
 int rl_is_open(rl_end *e, uint64_t handle);
+
+// rl_end_request describes a request that is open: 0, or RL_UNKNOWN.
+int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out);
+
+// rl_leave says that this rank's program has ended, and that nobody should wait for it once after_ns have passed (0: that does not matter).
+void rl_leave(rl_world *w, int64_t after_ns);
+// rl_departed returns "host H, pid P" of a rank that nobody should wait for, else NULL. The answer comes from there and takes a while: ask now and then.
+const char *rl_departed(rl_world *w, int rank);
 
 // rl_node_gather lets the ranks of a node, in order, tell each other n bytes each; rl_world_agree leaves 1 in yes if every rank of the world said 1. Both are
 // collective, and sleep while they wait.

@@ -110,17 +110,20 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 
 	char host[256] = "?", self[sizeof place->before];
 	gethostname(host, sizeof host - 1);
-	snprintf(self, sizeof self, "rank %d (host %s, pid %d)", w->rank, host, (int)getpid());
+	snprintf(w->name, sizeof w->name, "host %s, pid %d", host, (int)getpid());
+	snprintf(self, sizeof self, "rank %d (%s)", w->rank, w->name);
 	TRY(MPI_Sendrecv(self, sizeof self, MPI_CHAR, after, 0, place->before, sizeof self, MPI_CHAR, before, 0, w->world, MPI_STATUS_IGNORE));
 	place->rank = w->rank;
 	place->size = w->size;
 
+	TRY(rl_peers_open(w));
 	if (rl_progress_start(w) != 0) return fault->call = "pthread_create", MPI_ERR_OTHER;
 	*out = w;
 	return MPI_SUCCESS;
 }
 
 int rl_world_meet(rl_world *w, rl_fault *fault) {
+	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_nap(rl_now() - start); // no answer may come when nobody listens
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
 	TRY(rl_settle(&req));
@@ -142,6 +145,7 @@ int rl_world_meet(rl_world *w, rl_fault *fault) {
 
 void rl_world_free(rl_world *w) {
 	for (int p = 0; p < w->planes; p++) MPI_Comm_free(&w->plane[p]);
+	rl_peers_free(w);
 	MPI_Comm_free(&w->node);
 	MPI_Comm_free(&w->beats);
 	MPI_Comm_free(&w->world);

@@ -13,9 +13,17 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message of it.
+// fail lets rank 1 fail in the way that args[0] names, while the others wait for it: for a message, or for what args[1] names.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
-	opts := spmd.Options{ExitCode: func(error) int { return 77 }}
+	sh, sig, err := signalsOf(ctx, t, 1)
+	if err != nil {
+		return err
+	}
+	stall, err := time.ParseDuration(os.Getenv("RANKTEST_STALL"))
+	if err != nil {
+		return err
+	}
+	opts := spmd.Options{StallTimeout: stall, ExitCode: func(error) int { return 77 }}
 	return spmd.Run(ctx, []spmd.Transport{t}, opts, func(ctx context.Context, w *spmd.World) error {
 		all := make([]int, w.Size())
 		for r := range all {
@@ -26,6 +34,9 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 			return err
 		}
 		if w.Rank() != 1 {
+			if len(args) > 1 && args[1] == "signal" {
+				return sh.Await(ctx, &sig[0], 0, 1)
+			}
 			r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
 			if err != nil {
 				return err
@@ -34,6 +45,8 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 		}
 		w.SetStep(42)
 		switch args[0] {
+		case "leave":
+			return nil
 		case "error":
 			return errors.New("out of patience")
 		case "panic":

@@ -69,6 +69,7 @@ var programs = map[string]program{
 	"idle":     closing(idle),
 	"pingpong": closing(pingpong),
 	"comms":    closing(comms),
+	"await":    closing(await),
 	"fail":     fail,
 	"resume":   closing(resume),
 }
@@ -97,6 +98,6 @@ func everyone(t spmd.Transport, k int, label string) ([]spmd.Comm, error) {
 // describe prints what the transport says about itself, and the lines of two ranks never mix.
 func describe(_ context.Context, t spmd.Transport, _ []string) error {
 	d := t.Describe()
-	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library, d.Launcher, d.Threads)
+	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s, shared %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library, d.Launcher, d.Threads, d.Shared)
 	return nil
 }

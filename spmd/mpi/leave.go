@@ -1,0 +1,61 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+
+#cgo noescape rl_departed
+#cgo nocallback rl_departed
+#cgo noescape rl_end_request
+#cgo nocallback rl_end_request
+*/
+import "C"
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+var _ spmd.Departer = (*transport)(nil)
+
+func (t *transport) Leave(after time.Duration) { C.rl_leave(t.world, C.int64_t(after)) }
+
+func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
+
+// doubts reports whether a wait has taken so long that it should be asked whether it is in vain.
+func (t *transport) doubts(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
+
+// departed returns an error that names rank if nobody should wait for it any more. It takes the rank some time to say so: who waits asks again and again.
+func (t *transport) departed(rank int) error {
+	if where := C.rl_departed(t.world, C.int(rank)); where != nil {
+		return fmt.Errorf("rank %d (%s) has left: its program has ended", rank, C.GoString(where))
+	}
+	return nil
+}
+
+// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first of reqs that is open, or, where any will do, with all.
+func (c *comm) vain(reqs []spmd.Request, any bool) error {
+	var first error
+	still := false // some rank is here, or has not answered
+	for _, r := range reqs {
+		var f C.rl_fault
+		if r.Handle == 0 || C.rl_end_request(c.end, C.uint64_t(r.Handle), &f) != 0 {
+			continue
+		}
+		err := c.t.departed(int(f.peer))
+		still = still || err == nil
+		if first == nil && err != nil {
+			first = c.errorf(c.requestText(&f), err)
+		}
+		if !any {
+			break
+		}
+	}
+	if still {
+		return nil
+	}
+	return first
+}

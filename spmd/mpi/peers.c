@@ -1,0 +1,92 @@
+//go:build mpi
+
+// Ranks that are waited for in vain, because their program has ended. Whoever waits for long asks the rank that it waits for; the progress threads carry the
+// question and the answer. A rank at work costs nothing, however many there are, and the one that has left need not know who waits.
+
+#include "inner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { AGAIN_NS = 1000 * 1000 * 1000 }; // how long an answer holds that it is still here
+
+enum { UNASKED, WANTED, ASKED, LEFT };
+
+typedef struct {
+	int left;
+	char name[RL_NAME];
+} answer;
+
+// A peer is what a rank knows of another, and what it is sending it.
+struct rl_peer {
+	_Atomic int state;
+	_Atomic int64_t again; // when to ask next
+	char *name;            // once it has left
+	MPI_Request question, reply;
+	answer *replied;
+};
+
+int rl_peers_open(rl_world *w) {
+	w->peers = calloc((size_t)w->size, sizeof *w->peers);
+	for (int r = 0; w->peers && r < w->size; r++) w->peers[r].question = w->peers[r].reply = MPI_REQUEST_NULL;
+	return w->peers ? 0 : MPI_ERR_NO_MEM;
+}
+
+void rl_peers_free(rl_world *w) {
+	for (int r = 0; r < w->size; r++) {
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // all of them have come
+		MPI_Wait(&w->peers[r].reply, MPI_STATUS_IGNORE);
+		free(w->peers[r].name);
+		free(w->peers[r].replied);
+	}
+	free(w->peers);
+}
+
+void rl_leave(rl_world *w, int64_t after_ns) {
+	if (after_ns > 0) atomic_store(&w->gone_ns, rl_now() + after_ns);
+}
+
+const char *rl_departed(rl_world *w, int rank) {
+	rl_peer *p = &w->peers[rank];
+	int unasked = UNASKED;
+	if (atomic_load(&p->state) == LEFT) return p->name;
+	if (rank != w->rank && rl_now() >= atomic_load(&p->again) && atomic_compare_exchange_strong(&p->state, &unasked, WANTED)) {
+		atomic_fetch_add(&w->asking, 1);
+		rl_kick(w);
+	}
+	return NULL;
+}
+
+// The rest is the progress thread's.
+
+void rl_peers_ask(rl_world *w) {
+	for (int r = 0; r < w->size; r++) {
+		if (atomic_load(&w->peers[r].state) != WANTED) continue;
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // it was answered, so this does not wait
+		if (MPI_Isend(NULL, 0, MPI_BYTE, r, QUESTION_TAG, w->beats, &w->peers[r].question) == MPI_SUCCESS) atomic_store(&w->peers[r].state, ASKED);
+	}
+}
+
+void rl_peers_reply(rl_world *w, int to) {
+	rl_peer *p = &w->peers[to];
+	MPI_Recv(NULL, 0, MPI_BYTE, to, QUESTION_TAG, w->beats, MPI_STATUS_IGNORE);
+	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // it has come, or there would be no other question
+	if (!p->replied) p->replied = calloc(1, sizeof *p->replied);
+	if (!p->replied) return;
+	int64_t gone = atomic_load(&w->gone_ns);
+	p->replied->left = gone && rl_now() >= gone;
+	snprintf(p->replied->name, sizeof p->replied->name, "%s", w->name);
+	MPI_Isend(p->replied, sizeof *p->replied, MPI_BYTE, to, ANSWER_TAG, w->beats, &p->reply);
+}
+
+void rl_peers_answer(rl_world *w, int from) {
+	rl_peer *p = &w->peers[from];
+	answer a;
+	MPI_Recv(&a, sizeof a, MPI_BYTE, from, ANSWER_TAG, w->beats, MPI_STATUS_IGNORE);
+	if (a.left) p->name = strdup(a.name);
+	atomic_store(&p->again, rl_now() + AGAIN_NS);
+	atomic_store(&p->state, a.left && p->name ? LEFT : UNASKED);
+	atomic_fetch_sub(&w->asking, 1);
+}
