@@ -12,6 +12,7 @@
 //   - request.c posts sends and receives without blocking and waits for them in one function, which spins, then yields, then sleeps, and comes back to
 //     Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and exchanges heartbeats with the neighbouring ranks.
+//   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a wait like that, or by the blocking ones.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - shared.c waits for words in the memory that the ranks of a node share: it spins where each has a core, then sleeps on a futex.
 //   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other whether its program has ended.

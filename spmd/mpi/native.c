@@ -13,7 +13,9 @@ struct rl_native {
 	rl_world *w;
 	MPI_Comm comm;
 	int rank, size;
-	MPI_Op bf16[RL_MAX + 1];
+	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
+	char *scratch; // for what MPI cannot do in place; it grows
+	int64_t room;
 	// What rl_native_start has started.
 	MPI_Request reqs[2];
 	char *data, *send;
@@ -22,8 +24,9 @@ struct rl_native {
 	int abandoned;
 };
 
-// bfloat16 is the upper half of a float32. MPI knows no such type, so that it travels as a 16-bit integer with operations of our own: they compute in float32
-// and round to nearest, ties to even, as tensor.ToBF16 does.
+// Operations of our own, for two types. bfloat16 is the upper half of a float32: MPI knows no such type, so that it travels as a 16-bit integer; we compute in
+// float32 and round to nearest, ties to even, as tensor.ToBF16 does. For unsigned bytes the libraries differ: the sum of Open MPI stops at 255 where the machine
+// has AVX (open-mpi/ompi#8045), and the minimum and maximum of MPICH 4.0.2 take 255 for -1.
 
 static inline float widen(uint16_t b) {
 	uint32_t bits = (uint32_t)b << 16;
@@ -46,21 +49,26 @@ static inline uint16_t narrow(float f) {
 #define VECTORISED
 #endif
 
-#define BF16_OP(name, expr)                                                           \
-	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *type) { \
-		const uint16_t *restrict from = in;                                            \
-		uint16_t *restrict to = inout;                                                 \
-		(void)type;                                                                    \
-		for (int i = 0, n = *len; i < n; i++) {                                        \
-			float a = widen(from[i]), b = widen(to[i]);                                \
-			to[i] = narrow(expr);                                                      \
-		}                                                                              \
+// OP is an operation on elements of a type: a from one member, b from the other.
+#define OP(name, type, read, write, expr)                                         \
+	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *t) { \
+		const type *restrict from = in;                                           \
+		type *restrict to = inout;                                                \
+		(void)t;                                                                  \
+		for (int i = 0, n = *len; i < n; i++) {                                   \
+			__typeof__(read(from[0])) a = read(from[i]), b = read(to[i]);         \
+			to[i] = write(expr);                                                  \
+		}                                                                         \
 	}
+#define OPS(name, type, read, write)                       \
+	OP(name##_sum, type, read, write, a + b)               \
+	OP(name##_prod, type, read, write, a * b)              \
+	OP(name##_min, type, read, write, a < b ? a : b)       \
+	OP(name##_max, type, read, write, a > b ? a : b)       \
+	static MPI_User_function *const name##_ops[RL_MAX + 1] = {name##_sum, name##_prod, name##_min, name##_max};
 
-BF16_OP(bf16_sum, a + b)
-BF16_OP(bf16_prod, a * b)
-BF16_OP(bf16_min, a < b ? a : b)
-BF16_OP(bf16_max, a > b ? a : b)
+OPS(bf16, uint16_t, widen, narrow)
+OPS(u8, uint8_t, (uint8_t), (uint8_t))
 
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **out, rl_collective **call, rl_fault *fault) {
 	MPI_Group everyone, members;
@@ -81,10 +89,10 @@ int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **ou
 	TRY(MPI_Comm_set_errhandler(x->comm, MPI_ERRORS_RETURN));
 	TRY(MPI_Comm_rank(x->comm, &x->rank));
 	TRY(MPI_Comm_size(x->comm, &x->size));
-	TRY(MPI_Op_create(bf16_sum, 1, &x->bf16[RL_SUM]));
-	TRY(MPI_Op_create(bf16_prod, 1, &x->bf16[RL_PROD]));
-	TRY(MPI_Op_create(bf16_min, 1, &x->bf16[RL_MIN]));
-	TRY(MPI_Op_create(bf16_max, 1, &x->bf16[RL_MAX]));
+	for (int op = 0; op <= RL_MAX; op++) {
+		TRY(MPI_Op_create(bf16_ops[op], 1, &x->bf16[op]));
+		TRY(MPI_Op_create(u8_ops[op], 1, &x->u8[op]));
+	}
 	*out = x;
 	*call = &x->call;
 	return MPI_SUCCESS;
@@ -114,6 +122,7 @@ static int64_t size_of(const rl_native *x) {
 
 static MPI_Op op_of(const rl_native *x) {
 	if (x->call.dtype == RL_BF16) return x->bf16[x->call.op];
+	if (x->call.dtype == RL_U8) return x->u8[x->call.op];
 	switch (x->call.op) {
 	case RL_PROD: return MPI_PROD;
 	case RL_MIN: return MPI_MIN;
@@ -145,8 +154,53 @@ static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Reques
 	return rc != MPI_SUCCESS ? rc : MPI_Isend(send, out, type, to, 0, x->comm, &reqs[1]);
 }
 
+static char *scratch_for(rl_native *x, int64_t bytes) {
+	if (bytes < x->room) return x->scratch;
+	free(x->scratch);
+	x->room = bytes + 1; // never 0
+	if (!(x->scratch = malloc((size_t)x->room))) x->room = 0;
+	return x->scratch;
+}
+
+// MPICH crashes on an MPI_Reduce in place whose root is not member 0, before 4.3 at the latest (pmodels/mpich#6540, #6893). MPI_Ireduce is sound.
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40300000
+enum { ROOT_IN_PLACE = 0 };
+#else
+enum { ROOT_IN_PLACE = 1 };
+#endif
+
+// lead_reduce is the root's blocking MPI_Reduce.
+static int lead_reduce(rl_native *x, char *data, int n, MPI_Datatype type, MPI_Op op) {
+	int root = x->call.root;
+	if (ROOT_IN_PLACE || root == 0) return MPI_Reduce(MPI_IN_PLACE, data, n, type, op, root, x->comm);
+	int64_t bytes = n * size_of(x);
+	if (!scratch_for(x, bytes)) return MPI_ERR_NO_MEM;
+	memcpy(x->scratch, data, (size_t)bytes);
+	return MPI_Reduce(x->scratch, data, n, type, op, root, x->comm);
+}
+
 // CALL is MPI_Xyz(…, comm), or MPI_Ixyz(…, comm, reqs) where there are requests to fill in.
 #define CALL(Xyz, ixyz, ...) (reqs ? MPI_##ixyz(__VA_ARGS__, x->comm, reqs) : MPI_##Xyz(__VA_ARGS__, x->comm))
+
+// own_block says where this member's block of a reduce-scatter is, and how long it is, in bytes.
+static int64_t own_block(const rl_native *x, int64_t *bytes) {
+	const rl_collective *c = &x->call;
+	*bytes = (c->uneven ? c->counts[x->rank] : c->block) * size_of(x);
+	return (c->uneven ? c->displs[x->rank] : x->rank * c->block) * size_of(x);
+}
+
+// reduce_scatter leaves the block in the scratch. MPI's in place would leave it at the start of the data, from where it had to be moved as well, and that of
+// MPICH 4.0.2 fails where the block overlaps the start.
+static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
+	const rl_collective *c = &x->call;
+	MPI_Datatype type = type_of(x);
+	int64_t bytes;
+	own_block(x, &bytes);
+	char *block = scratch_for(x, bytes);
+	if (!block) return MPI_ERR_NO_MEM;
+	if (c->uneven) return CALL(Reduce_scatter, Ireduce_scatter, data, block, c->counts, type, op_of(x));
+	return CALL(Reduce_scatter_block, Ireduce_scatter_block, data, block, (int)c->block, type, op_of(x));
+}
 
 // step does what is next of a collective: the elements from `at` on of one that can be cut, else all.
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
@@ -158,12 +212,11 @@ static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *r
 	case RL_BARRIER: return reqs ? MPI_Ibarrier(x->comm, reqs) : MPI_Barrier(x->comm);
 	case RL_BROADCAST: return CALL(Bcast, Ibcast, data, n, type, c->root);
 	case RL_REDUCE:
-		if (leads) return CALL(Reduce, Ireduce, MPI_IN_PLACE, data, n, type, op_of(x), c->root);
+		if (leads && !reqs) return lead_reduce(x, data, n, type, op_of(x));
+		if (leads) return MPI_Ireduce(MPI_IN_PLACE, data, n, type, op_of(x), c->root, x->comm, reqs);
 		return CALL(Reduce, Ireduce, data, NULL, n, type, op_of(x), c->root);
 	case RL_ALLREDUCE: return CALL(Allreduce, Iallreduce, MPI_IN_PLACE, data, n, type, op_of(x));
-	case RL_REDUCE_SCATTER:
-		if (c->uneven) return CALL(Reduce_scatter, Ireduce_scatter, MPI_IN_PLACE, data, c->counts, type, op_of(x));
-		return CALL(Reduce_scatter_block, Ireduce_scatter_block, MPI_IN_PLACE, data, block, type, op_of(x));
+	case RL_REDUCE_SCATTER: return reduce_scatter(x, data, reqs);
 	case RL_ALLGATHER:
 		if (c->uneven) return CALL(Allgatherv, Iallgatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type);
 		return CALL(Allgather, Iallgather, MPI_IN_PLACE, 0, type, data, block, type);
@@ -181,11 +234,9 @@ static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *r
 		}
 		if (leads) return CALL(Scatter, Iscatter, data, block, type, MPI_IN_PLACE, 0, type, c->root);
 		return CALL(Scatter, Iscatter, NULL, 0, type, data, block, type, c->root);
-	case RL_ALLTOALL: {
-		void *from = c->in_place ? MPI_IN_PLACE : send;
-		if (c->uneven) return CALL(Alltoallv, Ialltoallv, from, c->send_counts, c->send_displs, type, data, c->counts, c->displs, type);
-		return CALL(Alltoall, Ialltoall, from, block, type, data, block, type);
-	}
+	case RL_ALLTOALL:
+		if (c->uneven) return CALL(Alltoallv, Ialltoallv, send, c->send_counts, c->send_displs, type, data, c->counts, c->displs, type);
+		return CALL(Alltoall, Ialltoall, c->in_place ? MPI_IN_PLACE : send, block, type, data, block, type);
 	case RL_SENDRECV: return exchange(x, data, send ? send + at * size_of(x) : NULL, at, reqs);
 	default: return MPI_ERR_ARG;
 	}
@@ -204,12 +255,12 @@ static int more(const rl_native *x, int64_t *at) {
 	}
 }
 
-// settle puts the result where it belongs: MPI leaves the block of a reduce-scatter in place at the start of the data.
+// settle puts the result where it belongs, if it is not there.
 static void settle(const rl_native *x, char *data) {
-	const rl_collective *c = &x->call;
-	if (c->kind != RL_REDUCE_SCATTER) return;
-	int64_t at = c->uneven ? c->displs[x->rank] : x->rank * c->block, n = c->uneven ? c->counts[x->rank] : c->block, size = size_of(x);
-	if (at && n) memmove(data + at * size, data, (size_t)(n * size));
+	int64_t at, bytes;
+	if (x->call.kind != RL_REDUCE_SCATTER) return;
+	at = own_block(x, &bytes);
+	if (bytes) memcpy(data + at, x->scratch, (size_t)bytes);
 }
 
 static int run(rl_native *x, char *data, char *send) {
@@ -305,7 +356,11 @@ int rl_native_close(rl_native *x) {
 	}
 	if (x->abandoned) atomic_fetch_sub(&x->w->sends, 1);
 	int rc = MPI_Comm_free(&x->comm);
-	for (int i = 0; i <= RL_MAX; i++) MPI_Op_free(&x->bf16[i]);
+	for (int op = 0; op <= RL_MAX; op++) {
+		MPI_Op_free(&x->bf16[op]);
+		MPI_Op_free(&x->u8[op]);
+	}
+	free(x->scratch);
 	free(x->call.counts);
 	free(x);
 	return rc;

@@ -341,16 +341,15 @@ func (n *native) cutByCounts(c *spmd.Collective, elements int, alone bool) error
 // cutExchange cuts what an AllToAll sends, and where it arrives. Counts belong to a member alone, so that equal ones do not make it even.
 func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 	to := n.call
-	here := c.Send == nil && c.SendCounts == nil
 	to.in_place, to.uneven = 0, 0
-	if here {
+	if c.Send == nil && c.SendCounts == nil {
 		to.in_place, sent = 1, elements
+	}
+	if (c.Counts == nil) != (c.SendCounts == nil) {
+		return errors.New("Counts without SendCounts, or the reverse")
 	}
 	if c.Counts == nil {
 		block := elements / n.size
-		if c.SendCounts != nil {
-			return errors.New("SendCounts without Counts")
-		}
 		if sent != elements || block*n.size != elements {
 			return fmt.Errorf("%d elements to send: want as many as arrive, a multiple of %d, where there are no Counts", sent, n.size)
 		}
@@ -358,20 +357,16 @@ func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 		return fit(c.Kind, block, elements)
 	}
 	to.uneven = 1
-	sum, _, err := n.lay("Counts", c.Counts, to.counts, to.displs)
+	in, _, err := n.lay("Counts", c.Counts, to.counts, to.displs)
 	if err != nil {
 		return err
 	}
-	if sum != elements {
-		return fmt.Errorf("the Counts are for %d elements", sum)
+	out, _, err := n.lay("SendCounts", c.SendCounts, to.send_counts, to.send_displs)
+	if err != nil {
+		return err
 	}
-	if !here {
-		if sum, _, err = n.lay("SendCounts", c.SendCounts, to.send_counts, to.send_displs); err != nil {
-			return err
-		}
-		if sum != sent {
-			return fmt.Errorf("%d elements to send, but the SendCounts are for %d", sent, sum)
-		}
+	if in != elements || out != sent {
+		return fmt.Errorf("%d elements to send: the Counts are for %d, the SendCounts for %d", sent, in, out)
 	}
 	return fit(c.Kind, max(elements, sent), elements)
 }

@@ -69,7 +69,12 @@ var programs = map[string]program{
 	"idle":     closing(idle),
 	"pingpong": closing(pingpong),
 	"comms":    closing(comms),
-	"await":    closing(await),
+	"natives":  closing(natives),
+	"short":    closing(nativeShort),
+	"abandon":  closing(nativeAbandon),
+	"callocs":  closing(nativeAllocs),
+	"overhead": closing(nativeOverhead),
+	"making":   closing(nativeMaking),
 	"fail":     fail,
 	"resume":   closing(resume),
 }
