@@ -1,0 +1,285 @@
+package slurm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cartpole is a job of four ranks on two nodes, which ends after 30 iterations of next to no work. Its learning rate does not depend on
+// how long it is.
+const cartpole = `cluster:
+  num_nodes: 2
+  component_placement: {actor: 0-1, env: 2-3, rollout: 2-3}
+runner: {max_steps: 30, val_check_interval: 10, logger: {experiment_name: NAME}}
+env:
+  train: {env_type: CartPole-v1, total_num_envs: 48, max_steps_per_rollout_epoch: 16, max_episode_steps: 12}
+  eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}
+algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 2, normalize_advantages: minibatch}
+actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [32]}, optim: {lr: 3.0e-3}}
+`
+
+// An endless run somebody must stop. Its iterations take 50 ms or more.
+const (
+	endless = "runner.max_steps=1000000"
+	slowly  = "env.train.step_delay=3ms"
+)
+
+// Launchers: the MPI's own, whatever it is called, and Slurm's.
+const (
+	mpirun = "mpirun"
+	srun   = "srun"
+)
+
+// TestSlurm runs all scripts in one Slurm, side by side.
+func TestSlurm(t *testing.T) {
+	m := startMachine(t)
+	for _, c := range []struct {
+		name string
+		test func(t *testing.T, m *machine)
+	}{
+		{"requeue at the time limit", testRequeue},
+		{"requeue, bounded", testRequeueBound},
+		{"train", testTrain},
+		{"train until the signal", testSignal},
+		{"train until the end that Slurm tells", testEndTime},
+		{"train, refused", testRefused},
+		{"hetjob", testHetjob},
+		{"array", testSweep},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, m)
+		})
+	}
+}
+
+// train-requeue.sbatch gets Slurm's own signal before its time limit of a minute, queues itself again, and ends as an undisturbed run.
+func testRequeue(t *testing.T, m *machine) {
+	const run = "requeue"
+	config := m.config(t, run, endless)
+	j := m.submit(t, submission{
+		env: knobs(config, m.openmpi, mpirun), options: []string{"--time=1", "--signal=B:USR1@30"}, script: "train-requeue", args: []string{slowly},
+	})
+	j.until("queued again", func(s state) bool { return s["Restarts"] == "1" && s["JobState"] == "PENDING" })
+	m.wantStatus(t, run, "checkpointed")
+	steps := len(m.metrics(t, run)) + 4
+	m.config(t, run, fmt.Sprint("runner.max_steps=", steps)) // what the job was submitted with stays what it is
+	// Slurm would wait for two minutes; it must wait for one second, for a node refuses a job that starts in the second in which it was killed.
+	m.command(t, nil, "scontrol", "update", "JobId="+j.id, "StartTime=now+2")
+	j.wants("COMPLETED 0:0")
+	m.same(t, run, m.undisturbed(t, run, steps))
+	if out := j.output(); strings.Count(out, "starting anew") != 1 || strings.Count(out, "resuming from") != 1 {
+		t.Errorf("the output is not of two starts, the second from a checkpoint:\n%s", out)
+	}
+}
+
+// train-requeue.sbatch does not queue itself again for ever.
+func testRequeueBound(t *testing.T, m *machine) {
+	const run = "bound"
+	j := m.submit(t, submission{
+		env: append(knobs(m.config(t, run), m.openmpi, srun), "RESTARTS=0"), script: "train-requeue", args: []string{endless, slowly},
+	})
+	m.untilStep(t, run, 3)
+	j.signal()
+	j.wants("FAILED 75:0")
+	m.wantStatus(t, run, "checkpointed")
+}
+
+// train.sbatch under every launcher: the same metrics as without one.
+func testTrain(t *testing.T, m *machine) {
+	want := m.undisturbed(t, "train", 30)
+	for run, env := range map[string][]string{
+		"openmpi-mpirun": knobs("", m.openmpi, mpirun),
+		"openmpi-srun":   knobs("", m.openmpi, srun),
+		"mpich-mpirun":   knobs("", m.mpich, mpirun),
+		"mpich-srun":     append(knobs("", m.mpich, srun), "PMI=pmi2"),
+	} {
+		t.Run(run, func(t *testing.T) {
+			env[0] += m.config(t, run)
+			m.submit(t, submission{env: env, script: "train"}).wants("COMPLETED 0:0")
+			m.same(t, run, want)
+		})
+	}
+}
+
+// train.sbatch ends with 75 and a checkpoint when Slurm sends its signal, and goes on when it is submitted with --resume auto.
+func testSignal(t *testing.T, m *machine) {
+	const run = "signal"
+	s := submission{env: knobs(m.config(t, run), m.openmpi, srun), script: "train", args: []string{endless, slowly}}
+	j := m.submit(t, s)
+	m.untilStep(t, run, 3)
+	j.signal()
+	j.wants("FAILED 75:0")
+	m.wantStatus(t, run, "checkpointed")
+	steps := len(m.metrics(t, run)) + 2
+	s.args = []string{"--resume", "auto", slowly, fmt.Sprint("runner.max_steps=", steps)}
+	m.submit(t, s).wants("COMPLETED 0:0")
+	m.same(t, run, m.undisturbed(t, run, steps))
+}
+
+// A job that Slurm tells when it will end stops in time, without a signal. (Slurm tells since 23.02.)
+func testEndTime(t *testing.T, m *machine) {
+	const run = "end"
+	env := append(knobs(m.config(t, run), m.openmpi, mpirun), fmt.Sprint("SLURM_JOB_END_TIME=", time.Now().Add(10*time.Second).Unix()))
+	m.submit(t, submission{env: env, options: []string{"--time=1"}, script: "train", args: []string{endless, slowly}}).wants("FAILED 75:0")
+	m.wantStatus(t, run, "checkpointed")
+}
+
+// A mistake in the configuration is the job's exit code.
+func testRefused(t *testing.T, m *machine) {
+	m.submit(t, submission{
+		env: knobs(m.config(t, "refused"), m.openmpi, mpirun), script: "train", args: []string{"cluster.num_nodes=3"},
+	}).wants("FAILED 2:0")
+}
+
+// What rlinf slurm prints for a job with two kinds of nodes runs as it is.
+func testHetjob(t *testing.T, m *machine) {
+	const run = "het"
+	config := m.config(t, run)
+	script := m.write(t, "het.sbatch", m.command(t, nil, m.openmpi.rlinf, "slurm", "-c", config, "--template", "hetjob", "--time", "5", "runner.max_steps=20"))
+	j := job{t, m, strings.TrimSpace(m.command(t, []string{"RLINF=" + m.openmpi.rlinf}, "sbatch", "--parsable", script))}
+	j.wants("COMPLETED 0:0\nCOMPLETED 0:0")
+	m.same(t, run, m.undisturbed(t, run, 20))
+}
+
+// What rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own; a task too many is an error.
+func testSweep(t *testing.T, m *machine) {
+	const run = "sweep"
+	config := m.config(t, run)
+	text := m.command(t, nil, m.mpich.rlinf, "slurm", "-c", config, "--template", "sweep", "runner.max_steps=10")
+	for from, to := range map[string]string{
+		"\nSEEDS=(1 2 3)": "\nSEEDS=(7 8)",
+		"\nSETS=(\"\")":   "\nSETS=(\"\" \"actor.optim.lr=1e-3 algorithm.gamma=0.9\")",
+	} {
+		if strings.Count(text, from) != 1 {
+			t.Fatalf("no %q in\n%s", from, text)
+		}
+		text = strings.Replace(text, from, to, 1)
+	}
+	j := m.submit(t, submission{
+		env: []string{"RLINF=" + m.mpich.rlinf, "LAUNCHER=" + m.mpich.mpirun}, options: []string{"--array=0-4"}, script: m.write(t, "sweep.sbatch", text),
+	})
+	ended := map[string]int{}
+	for line := range strings.Lines(j.ended()) {
+		ended[strings.TrimSpace(line)]++
+	}
+	if want := map[string]int{"COMPLETED 0:0": 4, "FAILED 2:0": 1}; !maps.Equal(ended, want) {
+		t.Errorf("tasks ended with %v, want %v", ended, want)
+	}
+	for v, set := range [][]string{nil, {"actor.optim.lr=1e-3", "algorithm.gamma=0.9"}} {
+		for _, seed := range []int{7, 8} {
+			name := fmt.Sprintf("sweep-%d-seed%d", v, seed)
+			m.same(t, name, m.undisturbed(t, name, 10, append(set, fmt.Sprint("runner.seed=", seed))...))
+		}
+	}
+}
+
+// config writes the configuration of a run, with overrides of keys of the section runner, and returns its path.
+func (m *machine) config(t *testing.T, run string, overrides ...string) string {
+	t.Helper()
+	text := strings.ReplaceAll(cartpole, "NAME", run)
+	for _, o := range overrides {
+		value := strings.TrimPrefix(o, "runner.max_steps=")
+		text = strings.Replace(text, "max_steps: 30", "max_steps: "+value, 1)
+	}
+	return m.write(t, run+".yaml", text)
+}
+
+// write writes a file and returns its path.
+func (m *machine) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(m.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// knobs sets those of the scripts: what runs, with which MPI, under which launcher.
+func knobs(config string, p platform, launcher string) []string {
+	if launcher == mpirun {
+		launcher = p.mpirun
+	}
+	return []string{"CONFIG=" + config, "RLINF=" + p.rlinf, "LAUNCHER=" + launcher}
+}
+
+func (m *machine) folder(run string) string { return filepath.Join(m.dir, "logs", run) }
+
+func (m *machine) wantStatus(t *testing.T, run, want string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.folder(run), "STATUS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.TrimSpace(string(text)); got != want {
+		t.Errorf("%s: STATUS is %s, want %s", run, got, want)
+	}
+}
+
+// metrics returns the metrics of a run, an entry for each iteration, without what the clock says.
+func (m *machine) metrics(t *testing.T, run string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.folder(run), "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		in := json.NewDecoder(bytes.NewReader(line))
+		in.UseNumber() // to the last digit
+		var entry map[string]any
+		if err := in.Decode(&entry); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		maps.DeleteFunc(entry, func(name string, _ any) bool { return name == "time" || strings.HasPrefix(name, "time/") })
+		lines = append(lines, fmt.Sprint(entry)) // names in order
+	}
+	return lines
+}
+
+// undisturbed runs the same job on goroutine ranks, for so many iterations, and returns its metrics.
+func (m *machine) undisturbed(t *testing.T, run string, steps int, overrides ...string) []string {
+	t.Helper()
+	run += "-undisturbed"
+	m.command(t, nil, m.openmpi.rlinf, append([]string{"-c", m.config(t, run), fmt.Sprint("runner.max_steps=", steps), "cluster.num_nodes=0"}, overrides...)...)
+	lines := m.metrics(t, run)
+	if len(lines) != steps || !strings.Contains(lines[len(lines)-1], "eval/return") {
+		t.Fatalf("the undisturbed run has %d iterations, the last one %s", len(lines), lines[len(lines)-1])
+	}
+	return lines
+}
+
+// same wants a run to be done, with the metrics of an undisturbed one.
+func (m *machine) same(t *testing.T, run string, want []string) {
+	t.Helper()
+	got := m.metrics(t, run)
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Fatalf("%s: not the metrics of the undisturbed run in line %d:\n%s\nwant\n%s", run, i+1, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d iterations, want %d", run, len(got), len(want))
+	}
+	m.wantStatus(t, run, "done")
+}
+
+// untilStep waits until a run has taken some steps.
+func (m *machine) untilStep(t *testing.T, run string, steps int) {
+	t.Helper()
+	path := filepath.Join(m.folder(run), "metrics.jsonl")
+	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if text, _ := os.ReadFile(path); bytes.Count(text, []byte("\n")) >= steps {
+			return
+		}
+		if time.Since(start) > hung {
+			t.Fatalf("%s: no %d steps after %v", run, steps, hung)
+		}
+	}
+}
