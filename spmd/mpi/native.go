@@ -50,6 +50,7 @@ type native struct {
 	call       *C.rl_collective // in C's memory: what the next call does
 	made       uint64           // natives of one process count up in this, in the same order everywhere
 	label      string
+	ranks      []int // of the members
 	rank, size int
 	pin        *runtime.Pinner // what C holds on to between two crossings
 	broken     error           // what ended the communicator before its time
@@ -81,7 +82,7 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 			return nil, fmt.Errorf("member %d is on rank %d, which has a member already: MPI has one for each process", m, s.rank)
 		}
 	}
-	n := &native{t: t, label: label, rank: -1, size: len(ranks), pin: new(runtime.Pinner)}
+	n := &native{t: t, label: label, ranks: slices.Clone(ranks), rank: -1, size: len(ranks), pin: new(runtime.Pinner)}
 	members := make([]C.int, n.size)
 	for m, r := range ranks {
 		members[m] = C.int(r)
@@ -135,13 +136,14 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	report := n.t.stall
 	r := C.rl_native_start(n.end, pointer(c.Data), pointer(c.Send))
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
-		if ctx.Err() != nil {
+		waited := time.Duration(slice) * C.RL_SLICE_NS
+		if end := n.giveUp(ctx, c, waited); end != nil {
 			// MPI cannot take it back: it goes on, so that the other members need not stop, and what it touches stays.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
-			return context.Cause(ctx)
+			return end
 		}
-		if waited := time.Duration(slice) * C.RL_SLICE_NS; report > 0 && waited > report {
+		if report > 0 && waited > report {
 			fmt.Fprintf(n.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job goes on\n",
 				n.t.rank, waited.Round(100*time.Millisecond), n.label, n.rank, text(c))
 			report *= 4
@@ -153,6 +155,46 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 		return n.failed(c, r)
 	}
 	return nil
+}
+
+// giveUp returns why c is not worth waiting for any longer.
+func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Duration) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !n.t.doubts(waited) {
+		return nil
+	}
+	if err := n.vain(c); err != nil {
+		return n.errorf(c, err)
+	}
+	return nil
+}
+
+// vain returns an error if c waits for a rank whose program has ended. What it waits for is hidden in the library, so this goes by what is sure: without any
+// one of its members there is no barrier; a broadcast comes from its root; and who reduces or gathers has reason to wait while there is one of the others.
+func (n *native) vain(c *spmd.Collective) error {
+	among, all := n.ranks, false // one of these, or all
+	switch {
+	case c.Kind == spmd.SendReceive:
+		among = []int{n.ranks[c.From], n.ranks[c.To]}
+	case c.Kind == spmd.Reduce, c.Kind == spmd.Gather:
+		all = true
+	case c.Kind == spmd.Broadcast, c.Kind == spmd.Scatter:
+		if all = n.rank == c.Root; !all {
+			among = n.ranks[c.Root : c.Root+1]
+		}
+	}
+	var left error
+	for _, r := range among {
+		if r == n.t.rank {
+			continue
+		}
+		if left = n.t.departed(r); (left != nil) != all {
+			return left
+		}
+	}
+	return left
 }
 
 // Time leaves the result of the last call in c.Data, which is the input of every call but the first: a sum grows, a maximum does not.
@@ -346,7 +388,7 @@ func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 		to.in_place, sent = 1, elements
 	}
 	if (c.Counts == nil) != (c.SendCounts == nil) {
-		return errors.New("Counts without SendCounts, or the reverse")
+		return errors.New("want Counts and SendCounts, or neither")
 	}
 	if c.Counts == nil {
 		block := elements / n.size
@@ -395,7 +437,7 @@ func fit(kind spmd.Kind, longest, elements int) error {
 		longest = elements
 	}
 	if longest > math.MaxInt32 {
-		return fmt.Errorf("MPI counts to %d elements here: do it in several parts", math.MaxInt32)
+		return fmt.Errorf("too many for MPI, which counts to %d here: do it in several parts", math.MaxInt32)
 	}
 	return nil
 }

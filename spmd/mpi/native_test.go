@@ -26,3 +26,24 @@ func TestNativeAbandoned(t *testing.T) {
 func TestNativeNoAllocations(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"callocs"}}) })
 }
+
+// A member that leaves or stops while the others wait for it in a collective of the library is named.
+func TestNativeFailures(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		for _, c := range []struct {
+			args  []string
+			code  int
+			names string
+		}{
+			{[]string{"leave", "collective"}, 77,
+				`(?m)^rank [02] host .*: communicator "waiting", member [02]: allreduce of 2 I32 \(sum\): rank 1 \(host .*, pid \d+\) has left`},
+			{[]string{"stop", "collective"}, 76, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
+			{[]string{"stop", "blocking"}, 76, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
+		} {
+			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=1s"}, args: append([]string{"fail"}, c.args...)})
+			if code != c.code || !regexp.MustCompile(c.names).MatchString(out) {
+				t.Errorf("%v: exit code %d, want %d and %s in\n%s", c.args, code, c.code, c.names, out)
+			}
+		}
+	})
+}

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // fail lets rank 1 fail in the way that args[0] names, while the others wait for it: for a message, or for what args[1] names.
@@ -33,9 +35,18 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 		if err != nil {
 			return err
 		}
+		native, err := w.NewNative(all, "waiting")
+		if err != nil {
+			return err
+		}
 		if w.Rank() != 1 {
-			if len(args) > 1 && args[1] == "signal" {
+			switch c := (spmd.Collective{Kind: spmd.AllReduce, DType: tensor.I32, Data: make([]byte, 8)}); strings.Join(args[1:], "") {
+			case "signal":
 				return sh.Await(ctx, &sig[0], 0, 1)
+			case "collective":
+				return native.Run(ctx, &c)
+			case "blocking":
+				return native.RunBlocking(&c)
 			}
 			r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
 			if err != nil {

@@ -69,6 +69,7 @@ var programs = map[string]program{
 	"idle":     closing(idle),
 	"pingpong": closing(pingpong),
 	"comms":    closing(comms),
+	"await":    closing(await),
 	"natives":  closing(natives),
 	"short":    closing(nativeShort),
 	"abandon":  closing(nativeAbandon),

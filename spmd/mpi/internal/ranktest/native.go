@@ -513,14 +513,14 @@ func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) er
 		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.F32, Counts: counts, Data: data[:0]}, fmt.Sprintf("of 0 F32: the Counts are for %d elements", size)},
 		{spmd.Collective{Kind: spmd.Scatter, DType: tensor.F32, Root: me, Counts: append(slices.Clone(counts[1:]), -1), Data: data}, "is -1: want 0 or more"},
 		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, Send: data[:4*size]}, "elements to send: want as many as arrive"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, SendCounts: counts}, "Counts without SendCounts, or the reverse"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, Data: data[:4*size]}, "Counts without SendCounts"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, SendCounts: counts}, "want Counts and SendCounts, or neither"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, Data: data[:4*size]}, "want Counts and SendCounts, or neither"},
 		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: []int{}, Data: data[:4*size], Send: data}, "0 SendCounts: want"},
 		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: counts, Data: data[:4*size], Send: data}, "elements to send: the Counts are for"},
-		{spmd.Collective{Kind: spmd.ReduceScatter, DType: tensor.F32, Data: huge}, "MPI counts to 2147483647 elements here"},
-		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge}, "MPI counts to"},
-		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge[1:]}, "MPI counts to"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.U8, Data: huge[:len(huge)/size*size]}, "MPI counts to"},
+		{spmd.Collective{Kind: spmd.ReduceScatter, DType: tensor.F32, Data: huge}, "too many for MPI, which counts to 2147483647 here"},
+		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge}, "too many for MPI"},
+		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge[1:]}, "too many for MPI"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.U8, Data: huge[:len(huge)/size*size]}, "too many for MPI"},
 	} {
 		for _, err := range []error{n.Run(ctx, &e.c), n.RunBlocking(&e.c), n.Time(&e.c, 1, nil)} {
 			if err == nil || !strings.Contains(err.Error(), e.want) || !strings.Contains(err.Error(), fmt.Sprintf(`communicator "natives %d", member %d: `, size, me)) {
