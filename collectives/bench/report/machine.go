@@ -9,20 +9,20 @@ import (
 
 // A Machine is what a benchmark ran on, and with.
 type Machine struct {
-	Version  string            `json:"version"` // of this program
-	Revision string            `json:"revision,omitempty"`
-	Tags     string            `json:"tags,omitempty"`
-	Go       string            `json:"go"`
-	Platform string            `json:"platform"`
-	Args     []string          `json:"args"`
-	Env      map[string]string `json:"env"` // variables that steer MPI, Slurm, the fabric and Go
+	Version   string            `json:"version"` // of this program
+	Revision  string            `json:"revision,omitempty"`
+	Tags      string            `json:"tags,omitempty"`
+	Go        string            `json:"go"`
+	Platform  string            `json:"platform"`
+	Args      []string          `json:"args"`
+	Variables map[string]string `json:"variables"` // variables that steer MPI, Slurm, the fabric and Go
 
 	Transport string `json:"transport"`
 	Library   string `json:"library,omitempty"`
 	Launcher  string `json:"launcher,omitempty"`
 	Threads   string `json:"threads,omitempty"` // the MPI thread level
 	Wait      string `json:"wait"`              // how a rank waits
-	Shared    bool   `json:"shared_memory"`     // the ranks of a node reach each other's memory
+	Shared    string `json:"shared_memory"`     // how much memory a rank can share with its node, or why it cannot
 
 	Ranks     int     `json:"ranks"`
 	Nodes     int     `json:"nodes"`
@@ -87,11 +87,7 @@ func (r *Report) header() []string {
 			transport += ", " + s
 		}
 	}
-	shared := "no memory in common"
-	if m.Shared {
-		shared = "ranks of a node share memory"
-	}
-	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; %s", transport, m.Wait, shared))
+	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; shared memory: %s", transport, m.Wait, m.Shared))
 	for _, h := range m.Hosts {
 		governor := h.Governor
 		if governor == "" {
@@ -105,18 +101,18 @@ func (r *Report) header() []string {
 		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written", m.Roof, Bytes(m.RoofSize))
 	}
 	lines = append(lines, clock, "method: "+r.Method)
-	names := make([]string, 0, len(m.Env))
-	for name := range m.Env {
+	names := make([]string, 0, len(m.Variables))
+	for name := range m.Variables {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	const shown = 12
 	for i, name := range names {
 		if i == shown {
-			lines = append(lines, fmt.Sprintf("env: and %d more, all in the JSON form", len(names)-shown))
+			lines = append(lines, fmt.Sprintf("variables: and %d more, all in the JSON form", len(names)-shown))
 			break
 		}
-		lines = append(lines, fmt.Sprintf("env: %s=%s", name, m.Env[name]))
+		lines = append(lines, fmt.Sprintf("variable: %s=%s", name, m.Variables[name]))
 	}
 	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
 }

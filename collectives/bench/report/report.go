@@ -42,8 +42,8 @@ type Row struct {
 	Count     int64  `json:"count,omitempty"` // elements
 	DType     string `json:"type,omitempty"`  // f32, …
 	RedOp     string `json:"redop,omitempty"` // sum, …
-	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with "+copy" when they were filled from others
-	// within the time, as an operation out of place would.
+	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with "+out" for out of place: the
+	// input lay elsewhere, and was copied within the time where the operation has no such form.
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 

@@ -30,13 +30,13 @@ func example() *Report {
 		r.SetFigure("nan", math.NaN())
 		return r
 	}
-	return &Report{
+	r := &Report{
 		Schema: Schema, Bench: "collectives", Complete: true,
 		Started: time.Date(2026, 11, 21, 1, 20, 0, 0, time.UTC), Ended: time.Date(2026, 11, 21, 1, 21, 0, 0, time.UTC),
 		Machine: Machine{
 			Version: "v1.2.3", Revision: "0123456789abcdef+dirty", Tags: "mpi", Go: "go1.26", Platform: "linux/amd64", Args: []string{"rlinf", "bench", "-b", "8"},
-			Env:       map[string]string{"UCX_HANDLE_ERRORS": "none", "OMPI_COMM_WORLD_SIZE": "4"},
-			Transport: "mpi", Library: "Open MPI v4.1.4,  package\nmore", Launcher: "mpirun", Threads: "multiple", Wait: "spin, yield, sleep", Shared: true,
+			Variables: map[string]string{"UCX_HANDLE_ERRORS": "none", "OMPI_COMM_WORLD_SIZE": "4"},
+			Transport: "mpi", Library: "Open MPI v4.1.4,  package\nmore", Launcher: "mpirun", Threads: "multiple", Wait: "spin, yield, sleep", Shared: "4 GiB",
 			Ranks: 4, Nodes: 1, ClockStep: 20, Roof: 11.2, RoofSize: 64 << 20,
 			Hosts: []Host{{Name: "n1", CPU: "A CPU", Kernel: "Linux 6.1", Cache: 32 << 20, Ranks: []int{0, 1, 2, 3}, CPUs: 2, Affinity: []string{"0", "1", "0", "1"}, MaxProcs: 2}},
 		},
@@ -44,13 +44,15 @@ func example() *Report {
 		Keys:   []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
 		Rows: []Row{
 			row("allreduce", "ring", "arena", 8, 0, 3, 1, 2, 5, 4, 1e6, 2.5),
-			row("allreduce", "tree", "arena+copy", 1024, 0, 11, 12, 13.55, 10, 14, 13),
+			row("allreduce", "tree", "arena+out", 1024, 0, 11, 12, 13.55, 10, 14, 13),
 			row("allreduce", "tree", "arena", 1024, 2, 0.0001234, 123456, 99, 100, 101, 102),
 		},
-		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Rounds: "2(n-1)", Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
+		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Memory: "arena", Rounds: "2(n-1)", Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
 			Predictions: []Prediction{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
 		Notes: []string{"a note"},
 	}
+	r.Rows[0].SetFigure("model_x", 1.04)
+	return r
 }
 
 // write writes r as Begin, rows and End, as a run does.

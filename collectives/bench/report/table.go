@@ -93,10 +93,10 @@ func short(x float64) string {
 type table struct{ w io.Writer }
 
 func (t *table) Begin(r *Report) error {
-	var b strings.Builder
-	for _, line := range r.header() {
-		b.WriteString("# " + line + "\n")
+	if err := comments(t.w, r); err != nil {
+		return err
 	}
+	var b strings.Builder
 	b.WriteString("#")
 	t.line(&b, r, func(c column) string { return c.head })
 	_, err := io.WriteString(t.w, b.String())
@@ -142,14 +142,22 @@ func (r *Report) footer() []string {
 			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
 		lines = append(lines, line)
 		ranks := 0
-		for _, p := range f.Predictions {
-			if p.Ranks != ranks {
-				ranks = p.Ranks
-				lines = append(lines, fmt.Sprintf("    %d ranks:", ranks))
+		list := func(n int, what, item string) {
+			if n != ranks {
+				ranks = n
+				lines = append(lines, fmt.Sprintf("    n=%d, %s:", n, what))
 			} else {
-				lines[len(lines)-1] += ";"
+				lines[len(lines)-1] += ","
 			}
-			lines[len(lines)-1] += fmt.Sprintf(" %s %s us", Bytes(p.Size), short(p.TimeUS))
+			lines[len(lines)-1] += " " + item
+		}
+		for _, row := range r.Rows {
+			if x, ok := row.Figures["model_x"]; ok && row.Op == f.Op && row.Algorithm == f.Algorithm && row.DType == f.DType && row.Memory == f.Memory {
+				list(row.Ranks, "measured/fitted", fmt.Sprintf("%s %.2f", Bytes(row.Size), x))
+			}
+		}
+		for _, p := range f.Predictions {
+			list(p.Ranks, "predicted us", Bytes(p.Size)+" "+short(p.TimeUS))
 		}
 	}
 	lines = append(lines, r.Notes...)

@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// guard is how many bytes stand before and behind a buffer, and must stay as they are.
+const guard = 64
+
+// A region is a piece of memory with a guard on either side.
+type region struct{ whole []byte }
+
+func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
+	whole, err := alloc(n + 2*guard)
+	if err != nil {
+		return region{}, err
+	}
+	poisonAll(whole) // touched, so that the first call does not wait for pages
+	return region{whole}, nil
+}
+
+// bytes returns n bytes between guards, which it renews, at an offset of the region that must leave room for both.
+func (r region) bytes(at, n int) []byte {
+	poisonAll(r.whole[at : at+guard])
+	poisonAll(r.whole[at+guard+n : at+2*guard+n])
+	return r.whole[at+guard : at+guard+n : at+guard+n]
+}
+
+// intact reports whether the guards of bytes(at, n) are as they were.
+func (r region) intact(at, n int) bool {
+	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
+}
+
+// An operand is the buffers of one operation on one member, and what they must hold before and after.
+type operand struct {
+	pattern
+	me         int
+	kind       spmd.Kind
+	root       int
+	size       int // bytes of the whole
+	data, send []byte
+}
+
+// lengths returns the bytes of a member's Data and Send in an operation of size bytes.
+func lengths(k spmd.Kind, members, me, root, size int) (data, send int) {
+	switch k {
+	case spmd.Barrier:
+		return 0, 0
+	case spmd.Gather, spmd.Scatter:
+		if me != root {
+			return size / members, 0
+		}
+	case spmd.AllToAll, spmd.SendReceive:
+		return size, size
+	}
+	return size, 0
+}
+
+// blocks reports whether an operation cuts its data into one block for each member.
+func blocks(k spmd.Kind) bool {
+	switch k {
+	case spmd.ReduceScatter, spmd.AllGather, spmd.Gather, spmd.Scatter, spmd.AllToAll:
+		return true
+	}
+	return false
+}
+
+// collective returns the operation on these buffers.
+func (o *operand) collective() spmd.Collective {
+	c := spmd.Collective{Kind: o.kind, DType: o.dtype, Op: o.op, Root: o.root, Data: o.data, Send: o.send}
+	if o.kind == spmd.SendReceive {
+		c.To, c.From = (o.me+1)%o.members, (o.me+o.members-1)%o.members
+	}
+	return c
+}
+
+// block returns the elements of a block.
+func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
+
+// input returns where member me's input lies in b, which is its Data or a copy of it, and the number of its first element.
+func (o *operand) input(b []byte) (in []byte, first int) {
+	e, n := o.dtype.Size(), o.block()
+	switch o.kind {
+	case spmd.Broadcast:
+		if o.me != o.root {
+			return nil, 0
+		}
+	case spmd.AllGather:
+		return b[o.me*n*e : (o.me+1)*n*e], o.me * n
+	case spmd.Gather:
+		if o.me == o.root {
+			return b[o.me*n*e : (o.me+1)*n*e], o.me * n
+		}
+		return b, o.me * n
+	case spmd.Scatter:
+		if o.me != o.root {
+			return nil, 0
+		}
+	case spmd.Barrier:
+		return nil, 0
+	}
+	return b, 0
+}
+
+// fill puts the input into the buffers, and poison where only results come.
+func (o *operand) fill() {
+	if o.send != nil {
+		poisonAll(o.data)
+		o.pattern.fill(o.send, o.me, 0)
+		return
+	}
+	in, first := o.input(o.data)
+	if len(in) < len(o.data) {
+		poisonAll(o.data)
+	}
+	o.pattern.fill(in, o.me, first)
+}
+
+// wrong returns how many elements of the result are not what they must be.
+func (o *operand) wrongElements() int64 {
+	e, n := o.dtype.Size(), o.block()
+	at := func(m int) []byte { return o.data[m*n*e : (m+1)*n*e] }
+	wrong := int64(0)
+	switch o.kind {
+	case spmd.Broadcast:
+		return o.wrong(o.data, o.root, 0)
+	case spmd.Reduce:
+		if o.me == o.root {
+			return o.wrongSum(o.data, 0)
+		}
+	case spmd.AllReduce:
+		return o.wrongSum(o.data, 0)
+	case spmd.ReduceScatter:
+		return o.wrongSum(at(o.me), o.me*n)
+	case spmd.AllGather, spmd.Gather:
+		for m := 0; m < o.members && (o.kind == spmd.AllGather || o.me == o.root); m++ {
+			wrong += o.wrong(at(m), m, m*n)
+		}
+	case spmd.Scatter:
+		mine := o.data
+		if o.me == o.root {
+			mine = at(o.me)
+		}
+		return o.wrong(mine, o.root, o.me*n)
+	case spmd.AllToAll:
+		for m := range o.members {
+			wrong += o.wrong(at(m), m, o.me*n)
+		}
+	case spmd.SendReceive:
+		return o.wrong(o.data, (o.me+o.members-1)%o.members, 0)
+	}
+	return wrong
+}
+
+// types returns the element types by the names that users write.
+func types() map[string]tensor.DType {
+	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64, "u8": tensor.U8, "bf16": tensor.BF16}
+}

@@ -1,0 +1,107 @@
+package bench
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A control is what a benchmark itself needs to say between ranks, over a communicator of its own.
+type control struct {
+	comm       spmd.Comm
+	send, recv []byte // communication memory
+	reqs       [2]spmd.Request
+}
+
+// newControl returns a control for vectors of up to n numbers.
+func newControl(comm spmd.Comm, alloc func(int) ([]byte, error), n int) (*control, error) {
+	mem, err := alloc(16 * n)
+	if err != nil {
+		return nil, err
+	}
+	return &control{comm: comm, send: mem[:8*n], recv: mem[8*n:]}, nil
+}
+
+func (c *control) rank() int { return c.comm.Rank() }
+func (c *control) size() int { return c.comm.Size() }
+
+// barrier returns when every rank has called it.
+func (c *control) barrier(ctx context.Context) error { return c.max(ctx, nil) }
+
+// max replaces every x[i] by the largest that any rank has. The exchange is that of a dissemination barrier (Hensgen, Finkel, Manber 1988): after
+// round k a rank knows of 2ᵏ others, some of them twice when the number of ranks is no power of two, which a maximum does not mind.
+func (c *control) max(ctx context.Context, x []float64) error {
+	rank, size, n := c.rank(), c.size(), 8*len(x)
+	if n > len(c.send) {
+		panic(fmt.Sprintf("bench: control: %d numbers, room for %d", len(x), len(c.send)/8))
+	}
+	for hop := 1; hop < size; hop *= 2 {
+		for i, v := range x {
+			binary.LittleEndian.PutUint64(c.send[8*i:], math.Float64bits(v))
+		}
+		var err error
+		if c.reqs[0], err = c.comm.Irecv(c.recv[:n], (rank-hop+size)%size, 0); err != nil {
+			return err
+		}
+		if c.reqs[1], err = c.comm.Isend(c.send[:n], (rank+hop)%size, 0); err != nil {
+			return err
+		}
+		if err := c.comm.Wait(ctx, c.reqs[:]); err != nil {
+			return err
+		}
+		for i, v := range x {
+			x[i] = max(v, math.Float64frombits(binary.LittleEndian.Uint64(c.recv[8*i:])))
+		}
+	}
+	return nil
+}
+
+// gather returns every rank's b on rank 0, and nil elsewhere.
+func (c *control) gather(ctx context.Context, b []byte) ([][]byte, error) {
+	if c.rank() != 0 {
+		for at := -1; at < len(b); { // the length, then pieces
+			piece := binary.LittleEndian.AppendUint64(c.send[:0], uint64(len(b)))
+			if at >= 0 {
+				piece = append(c.send[:0], b[at:min(len(b), at+len(c.send))]...)
+				at += len(piece)
+			} else {
+				at = 0
+			}
+			if err := c.move(ctx, piece, 0, true); err != nil {
+				return nil, err
+			}
+		}
+		return nil, nil
+	}
+	all := [][]byte{b}
+	for from := 1; from < c.size(); from++ {
+		if err := c.move(ctx, c.recv[:8], from, false); err != nil {
+			return nil, err
+		}
+		whole := make([]byte, binary.LittleEndian.Uint64(c.recv))
+		for at := 0; at < len(whole); {
+			piece := c.recv[:min(len(whole)-at, len(c.recv))]
+			if err := c.move(ctx, piece, from, false); err != nil {
+				return nil, err
+			}
+			at += copy(whole[at:], piece)
+		}
+		all = append(all, whole)
+	}
+	return all, nil
+}
+
+func (c *control) move(ctx context.Context, b []byte, peer int, send bool) (err error) {
+	if send {
+		c.reqs[0], err = c.comm.Isend(b, peer, 1)
+	} else {
+		c.reqs[0], err = c.comm.Irecv(b, peer, 1)
+	}
+	if err != nil {
+		return err
+	}
+	return c.comm.Wait(ctx, c.reqs[:1])
+}

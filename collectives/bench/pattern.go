@@ -1,0 +1,208 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A pattern is what the members put into their buffers, and so what an operation must leave there: element i of member m is one of `period`
+// numbers, drawn from (salt, m, i mod period). The period is a prime, so that blocks which end up in the wrong place, or a stride that is off, show.
+type pattern struct {
+	op      spmd.Op
+	dtype   tensor.DType
+	members int
+	salt    uint64 // another one for every check, so that a result left over from the last call shows
+	real    bool   // floats in [-1, 1) instead of integers
+}
+
+const period = 251
+
+// top returns the largest integer among the numbers: as large as keeps every partial sum exact in the type; 0 when that is impossible.
+func (p *pattern) top() int64 {
+	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1, tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
+	if p.dtype == tensor.U8 {
+		return 15 // sums wrap, the same in any order
+	}
+	return min(15, exact/int64(p.members))
+}
+
+// exact reports whether results can be compared bit for bit, whatever the order of the reduction.
+func (p *pattern) exact() bool {
+	isFloat := p.dtype == tensor.F32 || p.dtype == tensor.F64 || p.dtype == tensor.BF16
+	return !isFloat || !p.real && (p.op != spmd.Sum || p.top() > 0)
+}
+
+// number returns element i of member m.
+func (p *pattern) number(m, i int) float64 {
+	h := mix(p.salt<<40 ^ uint64(m)<<20 ^ uint64(i%period))
+	switch {
+	case !p.exact():
+		return round(p.dtype, float64(int64(h>>11))/(1<<52)-1)
+	case p.op == spmd.Prod:
+		return float64(1 + (h+uint64(m))%7/6) // 1, and one 2 among seven: powers of two are exact
+	}
+	return float64(1 + h%uint64(max(1, p.top())))
+}
+
+// mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// reduced returns element i of the reduction over all members, and by how much an exact operation may differ from it in another order.
+func (p *pattern) reduced(i int) (x, tolerance float64) {
+	x = p.number(0, i)
+	sum := math.Abs(x)
+	for m := 1; m < p.members; m++ {
+		v := p.number(m, i)
+		sum += math.Abs(v)
+		switch p.op {
+		case spmd.Sum:
+			x += v
+		case spmd.Prod:
+			x *= v
+		case spmd.Min:
+			x = min(x, v)
+		case spmd.Max:
+			x = max(x, v)
+		}
+	}
+	if p.exact() || p.op == spmd.Min || p.op == spmd.Max {
+		return x, 0
+	}
+	if p.op == spmd.Prod {
+		sum = math.Abs(x)
+	}
+	// Each of the n-1 operations, and the last rounding, is off by half a unit in the last place of a partial result that Σ|x| bounds.
+	return x, float64(p.members) * epsilon(p.dtype) * sum
+}
+
+func epsilon(d tensor.DType) float64 {
+	switch d {
+	case tensor.F32:
+		return 0x1p-23
+	case tensor.BF16:
+		return 0x1p-7
+	}
+	return 0x1p-52
+}
+
+// fill writes elements first, first+1, … of member m into b.
+func (p *pattern) fill(b []byte, m, first int) {
+	p.repeat(b, first, func(i int) float64 { return p.number(m, i) })
+}
+
+// wrong returns how many elements of b differ from elements first, first+1, … of member m.
+func (p *pattern) wrong(b []byte, m, first int) int64 {
+	return p.differ(b, first, func(i int) (float64, float64) { return p.number(m, i), 0 })
+}
+
+// wrongSum returns how many elements of b differ from elements first, first+1, … of the reduction.
+func (p *pattern) wrongSum(b []byte, first int) int64 { return p.differ(b, first, p.reduced) }
+
+// repeat writes of(first), of(first+1), … into b: one period, and then copies of it.
+func (p *pattern) repeat(b []byte, first int, of func(i int) float64) {
+	e := p.dtype.Size()
+	n := min(len(b)/e, period)
+	for i := range n {
+		put(b[i*e:], p.dtype, of((first+i)%period))
+	}
+	for done := n * e; done < len(b); done *= 2 {
+		copy(b[done:], b[:done]) // done is a multiple of the period
+	}
+}
+
+// differ returns how many elements of b differ from of(first), of(first+1), …, by more than may be.
+func (p *pattern) differ(b []byte, first int, of func(i int) (x, tolerance float64)) int64 {
+	e := p.dtype.Size()
+	var want [period]float64
+	var tolerance [period]float64
+	bits := make([]byte, period*e)
+	exact := true
+	for i := range period {
+		want[i], tolerance[i] = of((first + i) % period)
+		put(bits[i*e:], p.dtype, want[i])
+		exact = exact && tolerance[i] == 0
+	}
+	wrong := int64(0)
+	for at := 0; at < len(b); at += len(bits) {
+		part := b[at:min(len(b), at+len(bits))]
+		if exact && bytes.Equal(part, bits[:len(part)]) {
+			continue
+		}
+		for i := 0; i < len(part)/e; i++ {
+			got := part[i*e : (i+1)*e]
+			if tolerance[i] == 0 {
+				if !bytes.Equal(got, bits[i*e:(i+1)*e]) {
+					wrong++
+				}
+			} else if !(math.Abs(get(got, p.dtype)-want[i]) <= tolerance[i]) {
+				wrong++
+			}
+		}
+	}
+	return wrong
+}
+
+// put writes x as an element; integers wrap.
+func put(b []byte, d tensor.DType, x float64) {
+	switch d {
+	case tensor.F32:
+		binary.NativeEndian.PutUint32(b, math.Float32bits(float32(x)))
+	case tensor.F64:
+		binary.NativeEndian.PutUint64(b, math.Float64bits(x))
+	case tensor.I32:
+		binary.NativeEndian.PutUint32(b, uint32(int64(x)))
+	case tensor.I64:
+		binary.NativeEndian.PutUint64(b, uint64(int64(x)))
+	case tensor.U8:
+		b[0] = byte(int64(x))
+	case tensor.BF16:
+		var bits [1]uint16
+		tensor.ToBF16(bits[:], []float32{float32(x)})
+		binary.NativeEndian.PutUint16(b, bits[0])
+	}
+}
+
+// get reads a floating-point element.
+func get(b []byte, d tensor.DType) float64 {
+	switch d {
+	case tensor.F32:
+		return float64(math.Float32frombits(binary.NativeEndian.Uint32(b)))
+	case tensor.BF16:
+		return float64(math.Float32frombits(uint32(binary.NativeEndian.Uint16(b)) << 16))
+	}
+	return math.Float64frombits(binary.NativeEndian.Uint64(b))
+}
+
+// round returns x as the type holds it.
+func round(d tensor.DType, x float64) float64 {
+	var b [8]byte
+	put(b[:], d, x)
+	return get(b[:], d)
+}
+
+// poison is what stands where a result is to come, and in the guards.
+const poison = 0xa5
+
+func poisonAll(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	b[0] = poison
+	for done := 1; done < len(b); done *= 2 {
+		copy(b[done:], b[:done])
+	}
+}
+
+func poisoned(b []byte) bool {
+	return !slices.ContainsFunc(b, func(x byte) bool { return x != poison })
+}

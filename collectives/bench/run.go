@@ -1,0 +1,245 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Options say how a Run measures; the same on every rank, but for Writers and About, which count on rank 0 alone.
+type Options struct {
+	Rule   stats.Rule
+	Warmup int // calls before the first sample; negative: 10, or a tenth of what is to come
+	// Stop is asked about every 30 ms. Once it says true on any rank, the run ends in order, with what has been measured.
+	Stop func() bool
+	// Writers get the header, each row and the end.
+	Writers []report.Writer
+	// About is what the caller knows: Bench, and of Machine what concerns the program and its call.
+	About report.Report
+}
+
+// A Run is one benchmark on one rank.
+type Run struct {
+	w         *spmd.World
+	opts      Options
+	all       *team
+	sched     schedule
+	processes []int // the lowest rank of each rank's process
+	cache     int   // bytes of the largest last-level cache
+	rep       report.Report
+	open      bool // the header is written
+	stopped   bool
+	roofs     map[roofKey]float64
+}
+
+type roofKey struct{ ranks, size int }
+
+// Begin surveys the machine. Collective over the world.
+func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
+	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
+	ranks := make([]int, w.Size())
+	for i := range ranks {
+		ranks[i] = i
+	}
+	ends, err := w.NewComm(ranks, "bench")
+	if err != nil {
+		return nil, err
+	}
+	c, err := newControl(ends[0], w.Alloc, exchange(w.Size()))
+	if err != nil {
+		return nil, err
+	}
+	machine, processes, err := survey(ctx, w, c)
+	if err != nil {
+		return nil, fmt.Errorf("survey of the machine: %w", err)
+	}
+	r.processes = processes
+	r.all = r.teamOf(c, ranks)
+
+	local := here(w.Describe())
+	agreed := []float64{machine.ClockStep, float64(local.Cache), float64(w.LocalSize())}
+	if err := c.max(ctx, agreed); err != nil {
+		return nil, err
+	}
+	machine.ClockStep, r.cache = agreed[0], int(agreed[1])
+	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(agreed[0]), stop: opts.Stop}
+
+	n := beyondCaches(int64(r.cache), int(agreed[2]))
+	roof, err := copyRate(ctx, r.all, make([]byte, n), touched(n))
+	if err != nil {
+		return nil, err
+	}
+	about := opts.About.Machine
+	machine.Version, machine.Revision, machine.Tags, machine.Go, machine.Platform = about.Version, about.Revision, about.Tags, about.Go, about.Platform
+	machine.Args, machine.Variables = about.Args, about.Variables
+	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
+	r.rep.Schema, r.rep.Machine, r.rep.Started = report.Schema, machine, time.Now().Round(time.Second)
+	return r, nil
+}
+
+// touched returns memory whose pages are there, and differ from the system's one page of zeros.
+func touched(n int) []byte {
+	b := make([]byte, n)
+	poisonAll(b)
+	return b
+}
+
+// teamOf makes a team of ranks, this one among them.
+func (r *Run) teamOf(c *control, ranks []int) *team {
+	mates := 0
+	for _, rank := range ranks {
+		if r.processes[rank] == r.processes[r.w.Rank()] {
+			mates++
+		}
+	}
+	return &team{control: c, share: 1 / float64(mates)}
+}
+
+// newTeam makes a team of ranks, and returns nil on others. Collective over ranks.
+func (r *Run) newTeam(ranks []int, label string) (*team, error) {
+	if !slices.Contains(ranks, r.w.Rank()) {
+		return nil, nil
+	}
+	ends, err := r.w.NewComm(ranks, label)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newControl(ends[0], r.w.Alloc, exchange(len(ranks)))
+	if err != nil {
+		return nil, err
+	}
+	return r.teamOf(c, ranks), nil
+}
+
+// begin writes the header, once the columns are known.
+func (r *Run) begin(method string, keys, figures []string) error {
+	r.rep.Method, r.rep.Keys, r.rep.Figures = method, keys, figures
+	r.open = true
+	return r.write(func(w report.Writer) error { return w.Begin(&r.rep) })
+}
+
+func (r *Run) write(f func(report.Writer) error) error {
+	if r.w.Rank() != 0 {
+		return nil
+	}
+	for _, w := range r.opts.Writers {
+		if err := f(w); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	return nil
+}
+
+// measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank 0; t and arms are nil on other ranks.
+// together is the schedule's. finish adds what follows from the samples. Collective over the world.
+func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, together bool, finish func()) error {
+	var rows []report.Row
+	stopped := 0.0
+	if t != nil {
+		sched := r.sched
+		sched.together = together
+		stop, err := sched.run(ctx, t, arms)
+		if err != nil {
+			return err
+		}
+		if finish != nil {
+			finish()
+		}
+		for _, a := range arms {
+			rows = append(rows, a.row)
+		}
+		if stop {
+			stopped = 1
+		}
+	}
+	if lead != 0 {
+		var err error
+		if rows, err = r.deliver(ctx, lead, rows); err != nil {
+			return err
+		}
+	}
+	if t == nil && r.opts.Stop() {
+		stopped = 1 // who waits for others may be who was asked
+	}
+	flag := []float64{stopped}
+	if err := r.all.max(ctx, flag); err != nil {
+		return err
+	}
+	r.stopped = flag[0] != 0
+	return r.add(rows)
+}
+
+// deliver brings rows from the rank lead to rank 0.
+func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]report.Row, error) {
+	var text []byte
+	if r.w.Rank() == lead {
+		var err error
+		if text, err = json.Marshal(rows); err != nil {
+			return nil, err
+		}
+	}
+	all, err := r.all.gather(ctx, text)
+	if err != nil || r.w.Rank() != 0 {
+		return nil, err
+	}
+	rows = nil
+	return rows, json.Unmarshal(all[lead], &rows)
+}
+
+// add adds rows to the report of rank 0.
+func (r *Run) add(rows []report.Row) error {
+	if r.w.Rank() != 0 {
+		return nil
+	}
+	for _, row := range rows {
+		if len(row.Samples) == 0 {
+			continue
+		}
+		r.rep.Rows = append(r.rep.Rows, row)
+		if err := r.write(func(w report.Writer) error { return w.Row(&r.rep, &r.rep.Rows[len(r.rep.Rows)-1]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes each; from what was measured before, if possible.
+func (r *Run) roof(ctx context.Context, t *team, dst, src []byte) (float64, error) {
+	key := roofKey{t.size(), len(dst)}
+	if rate, ok := r.roofs[key]; ok {
+		return rate, nil
+	}
+	rate, err := copyRate(ctx, t, dst, src)
+	if err != nil {
+		return 0, err
+	}
+	r.roofs[key] = rate / 1e9
+	return rate / 1e9, nil
+}
+
+// note adds a remark to the report.
+func (r *Run) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.rep.Notes, text) {
+		r.rep.Notes = append(r.rep.Notes, text)
+	}
+}
+
+// Stopped reports whether the run was asked to stop; the same on every rank.
+func (r *Run) Stopped() bool { return r.stopped }
+
+// End completes the report, which is rank 0's, and writes it. It does not communicate, so that it serves after a failure too: complete says whether
+// all was measured.
+func (r *Run) End(complete bool) (*report.Report, error) {
+	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
+	if r.w.Rank() != 0 || !r.open {
+		return &r.rep, nil
+	}
+	return &r.rep, r.write(func(w report.Writer) error { return w.End(&r.rep) })
+}

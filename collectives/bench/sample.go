@@ -1,0 +1,236 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+)
+
+// A team is the ranks that measure together.
+type team struct {
+	*control
+	share float64 // of this rank in the processor time of its process
+}
+
+// An arm is one thing that a team measures. All its functions are collective over the team.
+type arm struct {
+	row report.Row
+	// refill makes the buffers ready; before every block. nil: nothing to do.
+	refill func()
+	// call makes call number i, which counts on over all of the arm's calls.
+	call func(ctx context.Context, i int) error
+	// loop takes all samples of a block itself, of batch calls each, in nanoseconds. nil: call by call.
+	loop func(batch int, ns []float64) error
+	// sync is the barrier before a sample. nil: the team's.
+	sync func(ctx context.Context) error
+	// check makes one more call and returns the number of elements that are wrong on this rank. nil: nothing to check.
+	check func(ctx context.Context) (wrong int64, err error)
+
+	calls int
+	skews []float64
+	cpu   float64 // seconds, of the calls counted in timed
+	timed int
+}
+
+// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is served at once.
+const (
+	blockTime   = 30 * time.Millisecond
+	maxPerBlock = 500
+)
+
+// exchange is how many numbers a team of n ranks exchanges after a block, at most.
+func exchange(n int) int { return 2*maxPerBlock + 2 + 2*n }
+
+// A schedule says how the arms of one measurement are sampled.
+type schedule struct {
+	rule   stats.Rule
+	warmup int           // calls before the first sample; negative: 10, or a tenth of what is to come
+	step   time.Duration // of the clock; equal on all ranks
+	stop   func() bool   // asked once per block, on every rank
+	// together keeps all arms going until the last has enough, so that each met the same conditions; else one that has enough rests.
+	together bool
+}
+
+// run samples the arms in turns until each has enough, and fills in their rows. It returns true when somebody asked to stop; then the arms
+// have what was sampled before.
+func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool, err error) {
+	blocks := make([]int, len(arms))
+	for i, a := range arms {
+		if blocks[i], err = s.prepare(ctx, t, a); err != nil {
+			return false, err
+		}
+	}
+	used := make([]time.Duration, len(arms))
+	for {
+		enough := true
+		for i, a := range arms {
+			if !s.together && s.rule.Done(a.row.Samples, used[i]) {
+				continue
+			}
+			stop, took, err := s.block(ctx, t, a, min(blocks[i], s.rule.MaxSamples-len(a.row.Samples)))
+			if err != nil {
+				return false, err
+			}
+			used[i] += took
+			stopped = stopped || stop
+			enough = enough && s.rule.Done(a.row.Samples, used[i])
+		}
+		if enough || stopped {
+			break
+		}
+	}
+	for _, a := range arms {
+		a.row.Summarize()
+		a.row.Skew = stats.Median(a.skews)
+		a.row.CPU = 1e6 * a.cpu / float64(max(1, a.timed))
+	}
+	return stopped, nil
+}
+
+// prepare checks a first result, warms up, and returns how many samples a block of a has.
+func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
+	if a.check != nil {
+		wrong, err := a.check(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if err := s.count(ctx, t, a, wrong); err != nil {
+			return 0, err
+		}
+	}
+	if a.refill != nil {
+		a.refill()
+	}
+	one, err := s.warm(ctx, t, a, 1)
+	if err != nil {
+		return 0, err
+	}
+	n := s.warmup
+	if n < 0 {
+		// A tenth of the calls that fit into the time, or of the fewest samples; not more than a tenth of the time.
+		n = max(10, min(int(s.rule.MaxTime/10/max(one, 1)), s.rule.MinSamples/10))
+		n = max(1, min(n, int(s.rule.MaxTime/10/max(one, 1))))
+	}
+	if n > 0 {
+		if one, err = s.warm(ctx, t, a, n); err != nil {
+			return 0, err
+		}
+	}
+	a.row.Batch = stats.Batch(one, s.step)
+	// At least two, so that one exchange serves more than one sample.
+	return max(2, min(maxPerBlock, int(blockTime/max(1, one*time.Duration(a.row.Batch))))), nil
+}
+
+// warm makes n calls and returns the time of one, equal on all ranks.
+func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Duration, error) {
+	if err := t.barrier(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if a.loop != nil {
+		if err := a.loop(n, make([]float64, 1)); err != nil {
+			return 0, err
+		}
+	} else {
+		for range n {
+			if err := a.call(ctx, a.calls); err != nil {
+				return 0, err
+			}
+			a.calls++
+		}
+	}
+	one := []float64{float64(time.Since(start)) / float64(n)}
+	if err := t.max(ctx, one); err != nil {
+		return 0, err
+	}
+	return time.Duration(one[0]), nil
+}
+
+// block takes k samples of a, and says how long that took and whether anybody asked to stop, both equal on all ranks.
+func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, took time.Duration, err error) {
+	if k = max(k, 1); a.refill != nil {
+		a.refill()
+	}
+	start, cpu := time.Now(), cpuTime()
+	times := make([]float64, 2*k+2+2*t.size()) // the samples, the same negative; then what the block says of itself
+	if a.loop != nil {
+		err = a.loop(a.row.Batch, times[:k])
+	} else {
+		err = s.samples(ctx, t, a, times[:k])
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	cpu = cpuTime() - cpu
+	var wrong int64
+	if a.check != nil {
+		if wrong, err = a.check(ctx); err != nil {
+			return false, 0, err
+		}
+	}
+	for i, ns := range times[:k] {
+		times[k+i] = -ns
+	}
+	rest := times[2*k:]
+	rest[0] = float64(time.Since(start))
+	if s.stop() {
+		rest[1] = 1
+	}
+	cpus, wrongs := rest[2:2+t.size()], rest[2+t.size():]
+	cpus[t.rank()], wrongs[t.rank()] = cpu.Seconds()*t.share, float64(wrong)
+	if err := t.max(ctx, times); err != nil {
+		return false, 0, err
+	}
+	batch := 1e3 * float64(a.row.Batch)
+	for i, ns := range times[:k] {
+		a.row.Samples = append(a.row.Samples, ns/batch)
+		a.skews = append(a.skews, (ns+times[k+i])/batch)
+	}
+	a.timed += k * a.row.Batch
+	for i := range cpus {
+		a.cpu += cpus[i]
+		a.row.Wrong += int64(wrongs[i])
+	}
+	if a.check != nil {
+		a.row.Checked++
+	}
+	return rest[1] != 0, time.Duration(rest[0]), nil
+}
+
+// samples times a's calls: each sample a barrier and then the calls of a batch.
+func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) error {
+	sync := a.sync
+	if sync == nil {
+		sync = t.barrier
+	}
+	for i := range ns {
+		if err := sync(ctx); err != nil {
+			return err
+		}
+		start := time.Now()
+		for range a.row.Batch {
+			if err := a.call(ctx, a.calls); err != nil {
+				return err
+			}
+			a.calls++
+		}
+		ns[i] = float64(time.Since(start))
+	}
+	return nil
+}
+
+// count adds the wrong elements of all ranks to a's row.
+func (s *schedule) count(ctx context.Context, t *team, a *arm, wrong int64) error {
+	all := make([]float64, t.size())
+	all[t.rank()] = float64(wrong)
+	if err := t.max(ctx, all); err != nil {
+		return err
+	}
+	a.row.Checked++
+	for _, n := range all {
+		a.row.Wrong += int64(n)
+	}
+	return nil
+}

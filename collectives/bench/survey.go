@@ -1,0 +1,186 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A place is what one rank knows of where it runs.
+type place struct {
+	Host     string
+	PID      int
+	CPU      string
+	Kernel   string
+	Governor string
+	Cache    int64
+	Affinity string
+	MaxProcs int
+}
+
+// here looks around. What the system does not say stays empty.
+func here(d spmd.Description) place {
+	const cpu0 = "/sys/devices/system/cpu/cpu0/"
+	p := place{Host: d.Host, PID: d.PID, CPU: "unknown CPU", Kernel: runtime.GOOS, MaxProcs: runtime.GOMAXPROCS(0)}
+	if model := field("/proc/cpuinfo", "model name"); model != "" {
+		p.CPU = model
+	}
+	if release := firstLine("/proc/sys/kernel/osrelease"); release != "" {
+		p.Kernel = "Linux " + release
+	}
+	p.Governor = firstLine(cpu0 + "cpufreq/scaling_governor")
+	levels, _ := filepath.Glob(cpu0 + "cache/index*/size")
+	for _, path := range levels {
+		p.Cache = max(p.Cache, parseSize(firstLine(path)))
+	}
+	p.Affinity = field("/proc/self/status", "Cpus_allowed_list")
+	return p
+}
+
+// field returns the value of a line "name: value" of a file; "" when there is none.
+func field(path, name string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func firstLine(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line)
+}
+
+// parseSize reads what the kernel writes of a cache: 32768K.
+func parseSize(s string) int64 {
+	n, err := strconv.ParseInt(strings.TrimRight(s, "KM"), 10, 64)
+	switch {
+	case err != nil:
+		return 0
+	case strings.HasSuffix(s, "K"):
+		n <<= 10
+	case strings.HasSuffix(s, "M"):
+		n <<= 20
+	}
+	return n
+}
+
+// cpusOf returns the CPUs of a list like 0-3,8.
+func cpusOf(list string) []int {
+	var cpus []int
+	for _, part := range strings.Split(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(low)
+		if err != nil {
+			continue
+		}
+		hi := lo
+		if isRange {
+			if hi, err = strconv.Atoi(high); err != nil {
+				continue
+			}
+		}
+		for c := lo; c <= hi; c++ {
+			cpus = append(cpus, c)
+		}
+	}
+	return cpus
+}
+
+// survey tells rank 0 what the world runs on, and every rank which process each rank lives in. Collective.
+func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, processes []int, err error) {
+	d := w.Describe()
+	mine, err := json.Marshal(here(d))
+	if err != nil {
+		return m, nil, err
+	}
+	all, err := c.gather(ctx, mine)
+	if err != nil {
+		return m, nil, err
+	}
+	owners := make([]float64, c.size()) // the lowest rank of each rank's process, from rank 0
+	for i := range owners {
+		owners[i] = -1
+	}
+	if c.rank() == 0 {
+		places := make([]place, len(all))
+		for r, text := range all {
+			if err := json.Unmarshal(text, &places[r]); err != nil {
+				return m, nil, err
+			}
+			owners[r] = float64(slices.IndexFunc(places[:r+1], func(p place) bool { return p.PID == places[r].PID && p.Host == places[r].Host }))
+		}
+		m.Hosts = hosts(places)
+	}
+	if err := c.max(ctx, owners); err != nil {
+		return m, nil, err
+	}
+	for _, o := range owners {
+		processes = append(processes, int(o))
+	}
+	m.Transport, m.Library, m.Launcher, m.Threads, m.Shared = d.Transport, d.Library, d.Launcher, d.Threads, d.Shared
+	m.Wait = "spins 20 µs, yields the core up to 1 ms, then sleeps"
+	if d.Transport == "local" {
+		m.Wait = "goroutines sleep until woken"
+	}
+	m.Ranks, m.Nodes = w.Size(), 1+slices.Max(w.Nodes())
+	m.ClockStep = float64(clockStep())
+	return m, processes, nil
+}
+
+// hosts sums up the places of all ranks by host.
+func hosts(places []place) []report.Host {
+	var list []report.Host
+	cpus := map[string]map[int]bool{}
+	for r, p := range places {
+		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Host })
+		if at < 0 {
+			at = len(list)
+			list = append(list, report.Host{Name: p.Host, CPU: p.CPU, Kernel: p.Kernel, Governor: p.Governor, Cache: p.Cache, MaxProcs: p.MaxProcs})
+			cpus[p.Host] = map[int]bool{}
+		}
+		h := &list[at]
+		h.Ranks = append(h.Ranks, r)
+		h.Affinity = append(h.Affinity, p.Affinity)
+		for _, c := range cpusOf(p.Affinity) {
+			cpus[p.Host][c] = true
+		}
+		if h.CPUs = len(cpus[p.Host]); h.CPUs == 0 {
+			h.CPUs = runtime.NumCPU()
+		}
+	}
+	return list
+}
+
+// clockStep returns the smallest difference that two readings of the clock show.
+func clockStep() time.Duration {
+	step := time.Second
+	for range 1000 {
+		start := time.Now()
+		d := time.Since(start)
+		for d <= 0 {
+			d = time.Since(start)
+		}
+		step = min(step, d)
+	}
+	return step
+}

@@ -1,0 +1,503 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Plan is what Collectives measures: every kind × group size × type × algorithm × size. The same on every rank.
+type Plan struct {
+	Kinds      []spmd.Kind
+	Ranks      []int // group sizes: the first n ranks of the world
+	Types      []tensor.DType
+	Op         spmd.Op
+	Algorithms []string // of collectives.Algorithms
+	Table      *collectives.Table
+	Sizes      []int // bytes; rounded up to whole elements, and to as many for each member where an operation cuts its data
+
+	Memory     []string // "arena", "go"; measured in turns
+	InPlace    bool     // the input stands where the result comes
+	OutOfPlace bool     // it stands elsewhere, and is copied within the time where an operation has no such form
+	Root       int      // of operations that have one
+	Rotate     bool     // the root is call number mod group size
+	OffCache   bool     // every call has other buffers, twice the last-level cache in all
+	Check      bool     // results are compared with what they must be
+	Real       bool     // with numbers that sums must round
+	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its non-blocking call with our wait, all measured in
+	// turns with the algorithms, after the library's barrier.
+	Baseline bool
+	Shuffle  bool // measure in an order drawn from Seed, so that a slow change of the machine does not look like one of size
+	Seed     uint64
+}
+
+// Names of the rows that Baseline adds.
+const (
+	InC      = "c"            // the library's blocking call in a loop in C
+	Blocking = "mpi-blocking" // the same call, through Go
+)
+
+// A point is one set of arms of a plan.
+type point struct {
+	ranks, size int
+	kind        spmd.Kind
+	dtype       tensor.DType
+	algorithms  []string
+}
+
+// points lists what is to be measured, sizes innermost.
+func (p *Plan) points() []point {
+	algorithms := make([][]string, len(p.Algorithms))
+	for i, a := range p.Algorithms {
+		algorithms[i] = []string{a}
+	}
+	if p.Baseline {
+		algorithms = [][]string{p.Algorithms}
+	}
+	var list []point
+	for _, n := range p.Ranks {
+		for _, k := range p.Kinds {
+			for _, d := range p.Types {
+				if k == spmd.Barrier && d != p.Types[0] {
+					continue
+				}
+				for _, a := range algorithms {
+					for i, size := range p.sizes(k, d, n) {
+						if k != spmd.Barrier || i == 0 {
+							list = append(list, point{n, size, k, d, a})
+						}
+					}
+				}
+			}
+		}
+	}
+	if p.Shuffle {
+		rand.New(rand.NewPCG(p.Seed, 0)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	}
+	return list
+}
+
+// sizes returns the sizes that an operation can have, each once.
+func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
+	if k == spmd.Barrier {
+		return []int{0}
+	}
+	unit := d.Size()
+	if blocks(k) {
+		unit *= n
+	}
+	var list []int
+	for _, s := range p.Sizes {
+		if s = (s + unit - 1) / unit * unit; !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Collectives measures all of plan. Collective over the world.
+func (r *Run) Collectives(ctx context.Context, plan Plan) error {
+	figures := []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
+	if plan.Baseline {
+		figures = append(figures, "ratio_x", "extra_us")
+	}
+	method := "dissemination barrier, then the call"
+	if plan.Baseline {
+		method = "the library's barrier, then the call"
+	}
+	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
+		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples, r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
+	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, figures); err != nil {
+		return err
+	}
+	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
+	points := plan.points()
+	if err := s.allocate(points); err != nil {
+		return err
+	}
+	for _, p := range points {
+		if r.stopped {
+			break
+		}
+		if err := s.point(ctx, p); err != nil {
+			return fmt.Errorf("%v of %s on %d ranks by %v: %w", p.kind, report.Bytes(int64(p.size)), p.ranks, p.algorithms, err)
+		}
+	}
+	r.fit(&plan)
+	return nil
+}
+
+// A sweep is Collectives under way.
+type sweep struct {
+	run    *Run
+	plan   *Plan
+	groups map[int]*group    // by size
+	data   map[string]region // by kind of memory
+	send   map[string]region
+}
+
+// A group is the first n ranks, with an end of each algorithm; its fields are nil on other ranks.
+type group struct {
+	team   *team
+	native spmd.Native
+	by     map[string]*collectives.Group
+}
+
+// stride is from where one call's buffer begins to where the next call's does.
+func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
+
+// slots returns how many buffers calls of a size go round.
+func (s *sweep) slots(size int) int {
+	if !s.plan.OffCache || size == 0 {
+		return 1
+	}
+	return max(1, 2*s.run.cache/stride(size)+1)
+}
+
+// allocate takes the memory for the largest operation.
+func (s *sweep) allocate(points []point) error {
+	need := 0
+	for _, p := range points {
+		need = max(need, s.slots(p.size)*stride(p.size))
+	}
+	s.data, s.send = map[string]region{}, map[string]region{}
+	for _, name := range s.plan.Memory {
+		alloc := s.run.w.Alloc
+		if name == "go" {
+			alloc = func(n int) ([]byte, error) { return make([]byte, n), nil }
+		}
+		for _, m := range []map[string]region{s.data, s.send} {
+			var err error
+			if m[name], err = newRegion(alloc, need); err != nil {
+				return fmt.Errorf("%s of %s memory: %w", report.Bytes(int64(need)), name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// group returns the first n ranks, with what the algorithms need. Collective over the world.
+func (s *sweep) group(n int, algorithms []string) (*group, error) {
+	w := s.run.w
+	g := s.groups[n]
+	ranks := make([]int, n)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	if g == nil {
+		t, err := s.run.newTeam(ranks, "bench of "+strconv.Itoa(n))
+		if err != nil {
+			return nil, err
+		}
+		g = &group{team: t, by: map[string]*collectives.Group{}}
+		if t != nil && s.plan.Baseline {
+			if g.native, err = w.NewNative(ranks, "baseline"); err != nil {
+				return nil, err
+			}
+		}
+		s.groups[n] = g
+	}
+	for _, name := range algorithms {
+		if g.team == nil || g.by[name] != nil {
+			continue
+		}
+		ends, err := w.NewComm(ranks, "bench "+name)
+		if err != nil {
+			return nil, err
+		}
+		if g.by[name], err = collectives.New(w, ends[0], collectives.Options{Algorithm: name, Fast: true, Table: s.plan.Table}); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// point measures one point.
+func (s *sweep) point(ctx context.Context, p point) error {
+	g, err := s.group(p.ranks, p.algorithms)
+	if err != nil {
+		return err
+	}
+	var arms []*arm
+	var roof float64
+	if g.team != nil {
+		if arms = s.arms(g, p); len(arms) > 0 && p.size > 0 {
+			memory := s.plan.Memory[0]
+			if roof, err = s.run.roof(ctx, g.team, s.data[memory].bytes(0, p.size), s.send[memory].bytes(0, p.size)); err != nil {
+				return err
+			}
+		}
+		if len(arms) == 0 {
+			s.run.note("%v by %v on %d ranks: not measured, the algorithm does not make it", p.kind, p.algorithms, p.ranks)
+		}
+	}
+	nothing := []float64{float64(len(arms))}
+	if p.ranks < s.run.w.Size() { // who is not in the group knows of no arms
+		if err := s.run.all.max(ctx, nothing); err != nil {
+			return err
+		}
+	}
+	if nothing[0] == 0 {
+		return nil
+	}
+	return s.run.measure(ctx, g.team, 0, arms, s.plan.Baseline, func() { figures(p, roof, arms) })
+}
+
+// figures fills in what follows from the times.
+func figures(p point, roof float64, arms []*arm) {
+	base := map[string]float64{} // the loop in C, by memory
+	for _, a := range arms {
+		if a.row.Algorithm == InC {
+			base[a.row.Memory] = a.row.Median
+		}
+	}
+	for _, a := range arms {
+		row := &a.row
+		if p.size > 0 {
+			row.SetFigure("algbw_gbs", gbs(float64(p.size), row.Median))
+			row.SetFigure("busbw_gbs", gbs(float64(p.size)*busFactor(p.kind, p.ranks), row.Median))
+			row.SetFigure("roof_gbs", roof)
+			row.SetFigure("roof_pct", 100*gbs(2*moved(p.kind, p.ranks, row.Size), row.Median)/roof)
+		}
+		if b := base[row.Memory]; b > 0 {
+			row.SetFigure("ratio_x", row.Median/b)
+			row.SetFigure("extra_us", row.Median-b)
+		}
+	}
+}
+
+// arms returns the arms of a point on a member of its group.
+func (s *sweep) arms(g *group, p point) []*arm {
+	var list []*arm
+	for _, memory := range s.plan.Memory {
+		for _, out := range []bool{true, false} {
+			if out && (!s.plan.OutOfPlace || p.kind == spmd.SendReceive || p.kind == spmd.Barrier) || !out && !s.plan.InPlace && p.kind != spmd.SendReceive && p.kind != spmd.Barrier {
+				continue
+			}
+			if p.kind == spmd.Barrier && memory != s.plan.Memory[0] {
+				continue
+			}
+			add := func(name string, run func(context.Context, *spmd.Collective) error) (*arm, *calls) {
+				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, data: s.data[memory], send: s.send[memory], slots: s.slots(p.size)}
+				a := c.arm(name, g.team)
+				list = append(list, a)
+				return a, c
+			}
+			if g.native != nil {
+				blocking := func(_ context.Context, c *spmd.Collective) error { return g.native.RunBlocking(c) }
+				a, c := add(InC, blocking)
+				a.loop = func(batch int, ns []float64) error {
+					o := c.operand(0, 0)
+					op := o.collective()
+					return g.native.Time(&op, batch, ns)
+				}
+				add(Blocking, blocking)
+			}
+			for _, name := range p.algorithms {
+				if group := g.by[name]; group.Supports(name, p.kind) {
+					add(name, func(ctx context.Context, c *spmd.Collective) error { return group.Run(ctx, *c) })
+				}
+			}
+		}
+	}
+	if g.native != nil {
+		for _, a := range list {
+			a.sync = func(context.Context) error { return g.native.RunBlocking(&spmd.Collective{Kind: spmd.Barrier}) }
+		}
+	}
+	return list
+}
+
+// calls are the calls of one arm: a kind of operation on buffers that go round.
+type calls struct {
+	point
+	plan   *Plan
+	run    func(context.Context, *spmd.Collective) error
+	memory string
+	out    bool // out of place
+	data   region
+	send   region
+	slots  int
+	filled bool
+	me     int
+	salt   uint64
+}
+
+func (c *calls) arm(name string, t *team) *arm {
+	c.me = t.rank()
+	a := &arm{call: c.call, refill: c.refill}
+	a.row.Op, a.row.Algorithm, a.row.Ranks, a.row.Size = c.kind.String(), name, c.ranks, int64(c.size)
+	if c.kind == spmd.Barrier {
+		return a
+	}
+	if c.plan.Check {
+		a.check = c.check
+	}
+	a.row.Count, a.row.DType, a.row.Memory = int64(c.size/c.dtype.Size()), typeName(c.dtype), c.memory
+	if c.out {
+		a.row.Memory += "+out"
+	}
+	switch c.kind {
+	case spmd.AllReduce, spmd.Reduce, spmd.ReduceScatter:
+		a.row.RedOp = c.plan.Op.String()
+	}
+	switch c.kind {
+	case spmd.Broadcast, spmd.Reduce, spmd.Gather, spmd.Scatter:
+		a.row.Root = strconv.Itoa(c.plan.Root % c.ranks)
+		if c.plan.Rotate {
+			a.row.Root = "rotate"
+		}
+	}
+	return a
+}
+
+// root returns the root of call i.
+func (c *calls) root(i int) int {
+	if c.plan.Rotate {
+		return i % c.ranks
+	}
+	return c.plan.Root % c.ranks
+}
+
+// operand returns the buffers of call i, in a slot.
+func (c *calls) operand(slot, i int) operand {
+	root := c.root(i)
+	o := operand{
+		pattern: pattern{op: c.plan.Op, dtype: c.dtype, members: c.ranks, salt: c.salt, real: c.plan.Real},
+		me:      c.me, kind: c.kind, root: root, size: c.size,
+	}
+	data, send := lengths(c.kind, c.ranks, c.me, root, c.size)
+	at := slot*stride(c.size) + guard
+	o.data = c.data.whole[at : at+data : at+data]
+	if c.kind == spmd.SendReceive || c.kind == spmd.AllToAll && c.out {
+		o.send = c.send.whole[at : at+send : at+send]
+	}
+	return o
+}
+
+// call makes call number i, as it is timed.
+func (c *calls) call(ctx context.Context, i int) error {
+	o := c.operand(i%c.slots, i)
+	if c.out && o.send == nil {
+		in, _ := o.input(o.data)
+		if len(in) > 0 {
+			from := (i%c.slots)*stride(c.size) + guard
+			copy(in, c.send.whole[from:from+len(in)])
+		}
+	}
+	op := o.collective()
+	return c.run(ctx, &op)
+}
+
+// refill puts the input into all buffers; where they go round, once is enough for what is timed.
+func (c *calls) refill() {
+	if c.slots > 1 && c.filled {
+		return
+	}
+	c.filled = true
+	for slot := range c.slots {
+		o := c.operand(slot, slot)
+		if c.out && o.send == nil {
+			o.fillCopy(c.send.whole[slot*stride(c.size)+guard:][:len(o.data)])
+		}
+		o.fill()
+	}
+}
+
+// check makes one more call, with other numbers than the last, and returns the number of wrong elements.
+func (c *calls) check(ctx context.Context) (int64, error) {
+	c.salt++
+	i := int(c.salt) * c.slots // in the first slot; roots go round
+	o := c.operand(0, i)
+	o.data = c.data.bytes(0, len(o.data))
+	if o.send != nil {
+		o.send = c.send.bytes(0, len(o.send))
+	}
+	o.fill()
+	if c.out && o.send == nil {
+		o.fillCopy(c.send.bytes(0, len(o.data)))
+		if in, _ := o.input(o.data); len(in) > 0 {
+			poisonAll(in)
+		}
+	}
+	if err := c.call(ctx, i); err != nil {
+		return 0, err
+	}
+	wrong := o.wrongElements()
+	if !c.data.intact(0, len(o.data)) || o.send != nil && !c.send.intact(0, len(o.send)) {
+		wrong++
+	}
+	return wrong, nil
+}
+
+// fillCopy writes the input to b, from where a call out of place copies it.
+func (o *operand) fillCopy(b []byte) {
+	if in, first := o.input(b); len(in) > 0 {
+		o.pattern.fill(b[:len(in)], o.me, first)
+	}
+}
+
+func typeName(d tensor.DType) string {
+	for name, t := range types() {
+		if t == d {
+			return name
+		}
+	}
+	return d.String()
+}
+
+// fit fits a line through the times of each algorithm, on rank 0.
+func (r *Run) fit(plan *Plan) {
+	type key struct{ op, algorithm, dtype, memory string }
+	var order []key
+	rows := map[key][]*report.Row{}
+	for i := range r.rep.Rows {
+		row := &r.rep.Rows[i]
+		if row.Ranks < 2 || row.Size == 0 {
+			continue
+		}
+		k := key{row.Op, row.Algorithm, row.DType, row.Memory}
+		if rows[k] == nil {
+			order = append(order, k)
+		}
+		rows[k] = append(rows[k], row)
+	}
+	for _, k := range order {
+		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == k.op })]
+		cost := costOf(kind, k.algorithm)
+		var points []stats.Point
+		most, sizes := 0, []int64{}
+		for _, row := range rows[k] {
+			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks), Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
+			most = max(most, row.Ranks)
+			if !slices.Contains(sizes, row.Size) {
+				sizes = append(sizes, row.Size)
+			}
+		}
+		if len(sizes) < 3 {
+			continue // two points always lie on a line
+		}
+		line := stats.Fit(points)
+		for i, row := range rows[k] {
+			row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
+		}
+		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula, Bytes: cost.bytesFormula,
+			Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
+		slices.Sort(sizes)
+		for _, factor := range []int{2, 4, 8} {
+			for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
+				n := factor * most
+				f.Predictions = append(f.Predictions, report.Prediction{Ranks: n, Size: size, TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
+			}
+		}
+		r.rep.Fits = append(r.rep.Fits, f)
+	}
+}
