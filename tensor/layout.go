@@ -9,6 +9,9 @@ type Field struct {
 	Shape []int
 }
 
+// Bytes returns the size of the tensor.
+func (f Field) Bytes() int { return count(f.Shape) * f.DType.Size() }
+
 // A Layout places named tensors in one piece of memory, each on Align bytes. It is immutable.
 type Layout struct {
 	fields []Field
@@ -26,7 +29,7 @@ func NewLayout(fields ...Field) *Layout {
 		}
 		seen[f.Name] = true
 		l.offs = append(l.offs, l.size)
-		l.size += aligned(count(f.Shape) * f.DType.Size())
+		l.size += aligned(f.Bytes())
 	}
 	return l
 }
@@ -44,7 +47,7 @@ func (l *Layout) Size() int { return l.size }
 func (l *Layout) Bind(mem []byte) Dict {
 	d := Dict{names: make([]string, 0, len(l.fields)), tensors: make([]Tensor, 0, len(l.fields))}
 	for i, f := range l.fields {
-		n := count(f.Shape) * f.DType.Size()
+		n := f.Bytes()
 		d.names = append(d.names, f.Name)
 		d.tensors = append(d.tensors, Of(mem[l.offs[i]:l.offs[i]+n:l.offs[i]+n], f.DType, f.Shape...))
 	}

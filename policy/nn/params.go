@@ -123,10 +123,7 @@ func (p *Params[T]) View(state []byte) {
 	}
 	p.state, p.Data = state, flat[T](state, p.size)
 	for _, f := range p.buffers {
-		n := f.DType.Size()
-		for _, d := range f.Shape {
-			n *= d
-		}
+		n := f.Bytes()
 		p.Buffers.Set(f.Name, tensor.Of(state[at:at+n:at+n], f.DType, f.Shape...))
 		at += (n + tensor.Align - 1) &^ (tensor.Align - 1)
 	}

@@ -1,0 +1,388 @@
+package collectives
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Tags of the messages by which weights are set up.
+const (
+	tagCompare = iota
+	tagWhere
+)
+
+// compare has the first source (member 0) compare what all ranks believe the weights to be.
+func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
+	switch {
+	case s.Slots < 0 || s.Slots > maxSlots:
+		return fmt.Errorf("%d slots: want 0 to %d", s.Slots, maxSlots)
+	case s.Wire != tensor.F32 && s.Wire != tensor.BF16:
+		return fmt.Errorf("sent as %v: want F32 or BF16", s.Wire)
+	case s.Slots == 0 && s.Wire != tensor.F32:
+		return fmt.Errorf("sent as %v and read in place: want slots, for rounded values", s.Wire)
+	case s.State != nil && len(s.State) != s.Layout.Size():
+		return fmt.Errorf("state of %d bytes, the layout has %d", len(s.State), s.Layout.Size())
+	}
+	mine := describeWeights(s)
+	size := binary.LittleEndian.AppendUint64(nil, uint64(len(mine)))
+	if setup.Rank() > 0 {
+		for _, b := range [][]byte{size, mine} {
+			if err := tellOrHear(ctx, setup, b, 0, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for m := 1; m < setup.Size(); m++ {
+		if err := tellOrHear(ctx, setup, size, m, false); err != nil {
+			return err
+		}
+		theirs := make([]byte, binary.LittleEndian.Uint64(size))
+		if err := tellOrHear(ctx, setup, theirs, m, false); err != nil {
+			return err
+		}
+		if err := sameWeights(mine, theirs); err != nil {
+			return fmt.Errorf("rank %d and rank %d: %w", setup.WorldRank(0), setup.WorldRank(m), err)
+		}
+	}
+	return nil
+}
+
+func tellOrHear(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool) error {
+	post := c.Irecv
+	if send {
+		post = c.Isend
+	}
+	r, err := post(b, peer, tagCompare)
+	if err != nil {
+		return err
+	}
+	return c.Wait(ctx, []spmd.Request{r})
+}
+
+// describeWeights encodes names, types and shapes, and a hash of those values that all ranks are said to hold.
+func describeWeights(s *WeightsSpec) []byte {
+	var d tensor.Dict
+	for i, f := range s.Layout.Fields() {
+		shape, hash := tensor.New(tensor.I64, len(f.Shape)+2), fnv.New64a()
+		for k, n := range f.Shape {
+			shape.I64()[k] = int64(n)
+		}
+		shape.I64()[len(f.Shape)] = int64(f.DType)
+		if s.Patch != nil && s.Patch.Held != nil && s.Patch.Held[i] && s.State != nil {
+			hash.Write(s.State[s.Layout.Offset(i):][:f.Bytes()])
+		}
+		shape.I64()[len(f.Shape)+1] = int64(hash.Sum64())
+		d.Set(f.Name, shape)
+	}
+	return tensor.Encode(nil, d)
+}
+
+// sameWeights returns an error that names the first thing in which two descriptions differ, and both sides.
+func sameWeights(a, b []byte) error {
+	mine, err := tensor.Decode(a)
+	if err != nil {
+		return err
+	}
+	theirs, err := tensor.Decode(b)
+	if err != nil {
+		return err
+	}
+	for i := range max(mine.Len(), theirs.Len()) {
+		what := [2]string{"nothing", "nothing"}
+		var hash [2]int64
+		for side, d := range []tensor.Dict{mine, theirs} {
+			if i < d.Len() {
+				name, t := d.Entry(i)
+				x := t.I64()
+				n := len(x) - 2
+				what[side], hash[side] = fmt.Sprintf("%q, %v%v", name, tensor.DType(x[n]), x[:n]), x[n+1]
+			}
+		}
+		if what[0] != what[1] {
+			return fmt.Errorf("tensor %d is %s on the one and %s on the other", i, what[0], what[1])
+		}
+		if hash[0] != hash[1] {
+			return fmt.Errorf("tensor %d (%s) is said to be held by all, and begins with other values on the other", i, what[0])
+		}
+	}
+	return nil
+}
+
+// How a tensor travels in a publication.
+const (
+	notSent    = iota // it has not changed
+	sentSparse        // by its changed elements, in the patch
+	sentWhole         // in a bucket
+)
+
+// A channel is one end of the broadcast from the first source to the leaders of the units that have none. A publication is
+//
+//	head      { more u8, version i64, bytes of the patch u64, how each tensor travels u8 }
+//	patch     the sparse tensors, see weights_patch.go
+//	buckets   the others: runs of tensors in the order of the layout, each of as few as make up the size of a bucket
+//	credit    from each receiver when it has all that: the next publication waits for it, or a fast source would flood a slow reader
+//
+// On the wire F32 tensors have the type of WeightsSpec.Wire. An image holds all tensors as they travel; where that is as they are, it is the
+// state itself.
+type channel struct {
+	g       *Group
+	credits spmd.Comm
+	due     bool           // credits of the last publication, at the sender
+	reqs    []spmd.Request // one per receiver
+	alloc   tensor.Allocator
+	spec    *WeightsSpec
+	fields  []wireField
+	size    int // of an image
+	head    []byte
+	image   []byte // nil: the state is the image
+	patch   *patcher
+	bytes   []byte // of the patch, in communication memory
+	count   uint32 // publications
+	slots   uint32
+}
+
+// A wireField is a tensor as it travels.
+type wireField struct {
+	name      string
+	dtype     tensor.DType // on the wire
+	cast      bool         // from F32
+	off, size int          // in the state, bytes
+	at, bytes int          // in the image
+	frozen    bool
+}
+
+const (
+	headMore    = 0
+	headVersion = 8
+	headPatch   = 16
+	headKinds   = 24
+)
+
+// newChannel makes this rank's end; collective over ranks, the first of which sends.
+func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
+	comms := [2]spmd.Comm{}
+	for i, what := range []string{"", ": credits"} {
+		ends, err := world.NewComm(ranks, s.Label+what)
+		if err != nil {
+			return nil, err
+		}
+		comms[i] = ends[0]
+	}
+	comm := comms[0]
+	g, err := New(world, comm, Options{})
+	if err != nil {
+		return nil, err
+	}
+	c := &channel{g: g, credits: comms[1], alloc: world.Alloc, spec: s, slots: uint32(max(1, s.Slots))}
+	c.setFields()
+	if c.head, err = world.Alloc(headKinds + len(c.fields)); err != nil {
+		return nil, err
+	}
+	if s.Wire != tensor.F32 && (s.Patch == nil || comm.Rank() > 0) {
+		if c.image, err = world.Alloc(c.size); err != nil {
+			return nil, err
+		}
+	}
+	if s.Patch == nil {
+		return c, nil
+	}
+	if comm.Rank() > 0 {
+		c.patch = &patcher{delta: s.Patch.Delta}
+		return c, nil
+	}
+	c.patch, err = newPatcher(world.Alloc, c)
+	return c, err
+}
+
+// setFields lays out the image.
+func (c *channel) setFields() {
+	s := c.spec
+	for i, f := range s.Layout.Fields() {
+		w := wireField{name: f.Name, dtype: f.DType, off: s.Layout.Offset(i), size: f.Bytes(), at: c.size, frozen: s.Frozen != nil && s.Frozen[i]}
+		if f.DType == tensor.F32 && s.Wire != tensor.F32 {
+			w.dtype, w.cast = s.Wire, true
+		}
+		w.bytes = w.size / f.DType.Size() * w.dtype.Size()
+		c.size += (w.bytes + tensor.Align - 1) &^ (tensor.Align - 1)
+		c.fields = append(c.fields, w)
+	}
+}
+
+// send sends src as publication j.
+func (c *channel) send(ctx context.Context, j job, src []byte) error {
+	slot := int(j.seq % c.slots)
+	image, patch := src, []byte(nil)
+	kinds := c.head[headKinds:]
+	first := j.seq <= c.slots // the slot has nothing yet
+	switch {
+	case c.patch != nil:
+		image = c.patch.images[slot]
+		patch = c.patch.diff(kinds, slot, src)
+	default:
+		for i, f := range c.fields {
+			kinds[i] = sentWhole
+			if f.frozen && !first {
+				kinds[i] = notSent
+			} else if c.image != nil {
+				f.toWire(c.image, src)
+			}
+		}
+		if c.image != nil {
+			image = c.image
+		}
+	}
+	if err := c.collect(ctx); err != nil {
+		return err
+	}
+	c.due = true
+	c.head[headMore] = 1
+	binary.LittleEndian.PutUint64(c.head[headVersion:], uint64(j.version))
+	binary.LittleEndian.PutUint64(c.head[headPatch:], uint64(len(patch)))
+	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
+		return err
+	}
+	if len(patch) > 0 {
+		if err := c.g.Broadcast(ctx, patch, 0); err != nil {
+			return err
+		}
+	}
+	return c.buckets(ctx, image)
+}
+
+// end tells the receivers that nothing more comes.
+func (c *channel) end(ctx context.Context) error {
+	if err := c.collect(ctx); err != nil {
+		return err
+	}
+	c.head[headMore] = 0
+	return c.g.Broadcast(ctx, c.head, 0)
+}
+
+// collect waits until every receiver has the last publication.
+func (c *channel) collect(ctx context.Context) error {
+	if !c.due {
+		return nil
+	}
+	c.due = false
+	c.reqs = c.reqs[:0]
+	for m := 1; m < c.credits.Size(); m++ {
+		r, err := c.credits.Irecv(nil, m, 0)
+		if err != nil {
+			return err
+		}
+		c.reqs = append(c.reqs, r)
+	}
+	return c.credits.Wait(ctx, c.reqs)
+}
+
+// credit tells the sender that this receiver has the publication.
+func (c *channel) credit(ctx context.Context) error {
+	r, err := c.credits.Isend(nil, 0, 0)
+	if err != nil {
+		return err
+	}
+	c.reqs = append(c.reqs[:0], r)
+	return c.credits.Wait(ctx, c.reqs)
+}
+
+// begin waits for the head of a publication, and returns its version, or that there is none to come.
+func (c *channel) begin(ctx context.Context) (version int64, more bool, err error) {
+	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
+		return 0, false, err
+	}
+	return int64(binary.LittleEndian.Uint64(c.head[headVersion:])), c.head[headMore] == 1, nil
+}
+
+// receive receives the rest of it into dst, which holds what the same slot held before.
+func (c *channel) receive(ctx context.Context, dst []byte) error {
+	image := c.image
+	if image == nil {
+		image = dst
+	}
+	kinds := c.head[headKinds:]
+	n := int(binary.LittleEndian.Uint64(c.head[headPatch:]))
+	if n > 0 {
+		if len(c.bytes) < n {
+			var err error
+			if c.bytes, err = c.alloc(max(n, 2*len(c.bytes))); err != nil {
+				return err
+			}
+		}
+		if err := c.g.Broadcast(ctx, c.bytes[:n], 0); err != nil {
+			return err
+		}
+		if err := c.patch.apply(c.fields, kinds, c.bytes[:n], dst); err != nil {
+			return err
+		}
+	}
+	if err := c.buckets(ctx, image); err != nil {
+		return err
+	}
+	if c.image != nil {
+		for i, f := range c.fields {
+			if kinds[i] == sentWhole {
+				f.fromWire(dst, image)
+			}
+		}
+	}
+	return c.credit(ctx)
+}
+
+// buckets broadcasts the tensors that travel whole.
+func (c *channel) buckets(ctx context.Context, image []byte) error {
+	size := c.spec.Bucket
+	if c.count++; c.count <= c.slots && c.spec.Patch != nil {
+		size = c.spec.Patch.Bucket
+	}
+	lo, hi := 0, 0
+	flush := func() error {
+		if lo == hi {
+			return nil
+		}
+		err := c.g.Broadcast(ctx, image[lo:hi], 0)
+		lo = hi
+		return err
+	}
+	for i, f := range c.fields {
+		if c.head[headKinds+i] != sentWhole {
+			continue
+		}
+		if hi-lo >= size || c.gap(hi, f.at) {
+			if err := flush(); err != nil {
+				return err
+			}
+			lo = f.at
+		}
+		hi = f.at + f.bytes
+	}
+	return flush()
+}
+
+// gap reports whether more than alignment lies between two places of an image.
+func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
+
+// toWire writes the tensor, from src, to its place in image.
+func (f *wireField) toWire(image, src []byte) {
+	dst, x := image[f.at:f.at+f.bytes], src[f.off:f.off+f.size]
+	if f.cast {
+		tensor.ToBF16(view[uint16](dst), view[float32](x))
+	} else {
+		copy(dst, x)
+	}
+}
+
+// fromWire is toWire backwards.
+func (f *wireField) fromWire(dst, image []byte) {
+	x, src := dst[f.off:f.off+f.size], image[f.at:f.at+f.bytes]
+	if f.cast {
+		tensor.FromBF16(view[float32](x), view[uint16](src))
+	} else {
+		copy(x, src)
+	}
+}

@@ -1,0 +1,226 @@
+package collectives
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A patcher finds what has changed since a slot was last sent, and writes it so that a receiver can bring its own slot up to date. A sparse
+// tensor's part of a patch is, numbers little-endian,
+//
+//	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
+//
+// w is 1, 4 or 8, the least that holds every number. A number is an element's place in the tensor; with delta, its distance from the changed
+// element before, which takes one byte where one in 256 or more has changed. RLinf's patch syncer, after which this is made, writes a row and a
+// column for each.
+type patcher struct {
+	delta  bool
+	images [][]byte // of each slot: what it was last sent, in the wire's types
+	known  [][]bool // of each slot: the receivers have that tensor
+
+	fields []wireField
+	cast   []byte // one tensor in the wire's type
+	places []int  // of changed elements
+	out    []byte // communication memory for the patch
+}
+
+// newPatcher returns the sender's. Tensors that are said to be held are taken from the state as it is now.
+func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
+	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
+	held := c.spec.Patch.Held
+	for range c.slots {
+		image, err := alloc(c.size)
+		if err != nil {
+			return nil, err
+		}
+		known := make([]bool, len(c.fields))
+		for i := range c.fields {
+			if known[i] = held != nil && held[i]; known[i] {
+				c.fields[i].toWire(image, c.spec.State)
+			}
+		}
+		p.images, p.known = append(p.images, image), append(p.known, known)
+	}
+	most := 0
+	for _, f := range c.fields {
+		most = max(most, f.bytes)
+	}
+	p.cast = bytesOf(make([]uint64, most/8+1)) // aligned for every type
+	p.places = make([]int, 0, most/(1+1))      // more never pay, see compare
+	var err error
+	p.out, err = alloc(c.size + patchHead*len(c.fields))
+	return p, err
+}
+
+// patchHead is the bytes before a tensor's numbers.
+const patchHead = 16
+
+// diff brings the image of a slot up to date with src, sets how each tensor travels, and returns the patch.
+func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
+	image, known := p.images[slot], p.known[slot]
+	out := p.out[:0]
+	for i := range p.fields {
+		f := &p.fields[i]
+		if known[i] && f.frozen {
+			kinds[i] = notSent
+			continue
+		}
+		old, now := image[f.at:f.at+f.bytes], src[f.off:f.off+f.size]
+		if f.cast {
+			now = p.cast[:f.bytes]
+			tensor.ToBF16(view[uint16](now), view[float32](src[f.off:f.off+f.size]))
+		}
+		kinds[i] = sentWhole
+		if known[i] {
+			kinds[i], out = p.compare(f, out, old, now)
+		}
+		known[i] = true
+		if kinds[i] != notSent {
+			copy(old, now)
+		}
+	}
+	return out
+}
+
+// compare appends what differs between two versions of a tensor to a patch, unless that is nothing, or takes no fewer bytes than the whole.
+func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
+	e := f.dtype.Size()
+	most := (f.bytes - patchHead) / (e + 1) // changed elements that may pay
+	places, enough := p.places[:0], false
+	switch e {
+	case 1:
+		places, enough = differences(places, old, now, most)
+	case 2:
+		places, enough = differences(places, view[uint16](old), view[uint16](now), most)
+	case 4:
+		places, enough = differences(places, view[uint32](old), view[uint32](now), most)
+	case 8:
+		places, enough = differences(places, view[uint64](old), view[uint64](now), most)
+	}
+	if enough {
+		return sentWhole, out
+	}
+	if len(places) == 0 {
+		return notSent, out
+	}
+	w := width(places[len(places)-1])
+	if p.delta {
+		farthest := 0
+		for i, k := range places[1:] {
+			farthest = max(farthest, k-places[i])
+		}
+		w = width(farthest)
+	}
+	if patchHead+len(places)*(w+e) >= f.bytes {
+		return sentWhole, out
+	}
+	out = binary.LittleEndian.AppendUint32(out, uint32(len(places)))
+	out = binary.LittleEndian.AppendUint32(out, uint32(w))
+	out = binary.LittleEndian.AppendUint64(out, uint64(places[0]))
+	before := places[0]
+	for _, k := range places {
+		if p.delta {
+			k, before = k-before, k
+		}
+		out = appendNumber(out, k, w)
+	}
+	for _, k := range places {
+		out = append(out, now[k*e:(k+1)*e]...)
+	}
+	return sentSparse, out
+}
+
+// differences appends where a and b differ in their bits, and reports whether that is in more than most places.
+func differences[T uint8 | uint16 | uint32 | uint64](places []int, a, b []T, most int) ([]int, bool) {
+	b = b[:len(a)]
+	for i, x := range a {
+		if x != b[i] {
+			if len(places) >= most {
+				return places, true
+			}
+			places = append(places, i)
+		}
+	}
+	return places, false
+}
+
+// apply brings the sparse tensors of dst up to date.
+func (p *patcher) apply(fields []wireField, kinds, patch, dst []byte) error {
+	for i := range fields {
+		f := &fields[i]
+		if kinds[i] != sentSparse {
+			continue
+		}
+		rest, err := p.applyTo(f, patch, dst[f.off:f.off+f.size])
+		if err != nil {
+			return fmt.Errorf("patch of %q: %w", f.name, err)
+		}
+		patch = rest
+	}
+	if len(patch) > 0 {
+		return fmt.Errorf("patch: %d bytes behind the last tensor", len(patch))
+	}
+	return nil
+}
+
+func (p *patcher) applyTo(f *wireField, patch, dst []byte) (rest []byte, err error) {
+	if len(patch) < patchHead {
+		return nil, fmt.Errorf("cut off after %d bytes", len(patch))
+	}
+	n, w, e := int(binary.LittleEndian.Uint32(patch)), int(binary.LittleEndian.Uint32(patch[4:])), f.dtype.Size()
+	k := int(binary.LittleEndian.Uint64(patch[8:]))
+	patch = patch[patchHead:]
+	if w != 1 && w != 4 && w != 8 || n > len(patch)/(w+e) {
+		return nil, fmt.Errorf("%d changed elements, their places in %d bytes each, in a patch of %d", n, w, len(patch))
+	}
+	numbers, values := patch[:n*w], patch[n*w:n*(w+e)]
+	for i := range n {
+		if x := number(numbers[i*w:], w); p.delta {
+			k += x
+		} else {
+			k = x
+		}
+		if uint(k) >= uint(f.bytes/e) {
+			return nil, fmt.Errorf("changed element %d is at %d of %d", i, k, f.bytes/e)
+		}
+		if f.cast {
+			view[uint32](dst)[k] = uint32(binary.LittleEndian.Uint16(values[i*e:])) << 16 // BF16 is the upper half of an F32
+		} else {
+			copy(dst[k*e:(k+1)*e], values[i*e:])
+		}
+	}
+	return patch[n*(w+e):], nil
+}
+
+// width is the bytes that a number ≥ 0 is written in.
+func width(n int) int {
+	switch {
+	case n < 1<<8:
+		return 1
+	case n < 1<<32:
+		return 4
+	}
+	return 8
+}
+
+func appendNumber(b []byte, n, width int) []byte {
+	switch width {
+	case 1:
+		return append(b, byte(n))
+	case 4:
+		return binary.LittleEndian.AppendUint32(b, uint32(n))
+	}
+	return binary.LittleEndian.AppendUint64(b, uint64(n))
+}
+
+func number(b []byte, width int) int {
+	switch width {
+	case 1:
+		return int(b[0])
+	case 4:
+		return int(binary.LittleEndian.Uint32(b))
+	}
+	return int(binary.LittleEndian.Uint64(b))
+}

@@ -1,0 +1,506 @@
+package collectives_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// weightsLayout is that of a small network with statistics. Its bytes are not one run: gaps lie between the tensors.
+func weightsLayout() *tensor.Layout {
+	return tensor.NewLayout(
+		tensor.Field{Name: "a.weight", DType: tensor.F32, Shape: []int{17, 9}},
+		tensor.Field{Name: "a.bias", DType: tensor.F32, Shape: []int{9}},
+		tensor.Field{Name: "b.weight", DType: tensor.F32, Shape: []int{9, 100}},
+		tensor.Field{Name: "mean", DType: tensor.F64, Shape: []int{17}},
+		tensor.Field{Name: "count", DType: tensor.I64, Shape: []int{1}},
+	)
+}
+
+// fillWeights writes a version: no two of a tensor's elements are alike, and few of b.weight's differ from version to version.
+func fillWeights(l *tensor.Layout, state []byte, version int64) {
+	d := l.Bind(state)
+	for i := range d.Len() {
+		switch name, t := d.Entry(i); t.DType() {
+		case tensor.F32:
+			for k, x := 0, t.F32(); k < len(x); k++ {
+				if name != "b.weight" || k%50 == int(version)%50 {
+					x[k] = float32(version) + float32(k)/1024
+				}
+			}
+		case tensor.F64:
+			for k, x := 0, t.F64(); k < len(x); k++ {
+				x[k] = float64(version) + float64(k)/1e9
+			}
+		case tensor.I64:
+			t.I64()[0] = version
+		}
+	}
+}
+
+// wantWeights returns the bits that a reader of version must see, after versions 0, 1, 2, … of fillWeights.
+func wantWeights(l *tensor.Layout, wire tensor.DType, version int64) []byte {
+	state := tensor.New(tensor.U8, l.Size()).Bytes()
+	for v := range version + 1 {
+		fillWeights(l, state, v)
+	}
+	if d := l.Bind(state); wire == tensor.BF16 {
+		for i := range d.Len() {
+			if _, t := d.Entry(i); t.DType() == tensor.F32 {
+				half := make([]uint16, t.Len())
+				tensor.ToBF16(half, t.F32())
+				tensor.FromBF16(t.F32(), half)
+			}
+		}
+	}
+	return state
+}
+
+// A sharing is a way of placing sources and readers.
+type sharing struct {
+	name             string
+	np, nodes        int // nodes: virtual ones; 0: one
+	sources, readers []int
+}
+
+var sharings = []sharing{
+	{"one rank", 1, 0, []int{0}, []int{0}},
+	{"one rank, three readers", 1, 0, []int{0}, []int{0, 0, 0}},
+	{"collocated", 3, 0, []int{0, 1, 2}, []int{0, 1, 2}},
+	{"apart on a node", 4, 0, []int{3, 0}, []int{1, 2, 2}},
+	{"one source, everywhere", 4, 2, []int{1}, []int{0, 1, 2, 3}},
+	{"apart on two nodes", 4, 2, []int{0}, []int{2, 3, 3}},
+	{"three nodes, no reader at the first source", 6, 3, []int{5, 0}, []int{2, 3, 4}},
+	{"each its own node", 5, 5, []int{2, 3}, []int{4, 0, 1, 2}},
+}
+
+// onSharing makes weights between the ranks of s and runs publish on every source and read with every reader, each in a goroutine.
+func onSharing(t *testing.T, s sharing, spec collectives.WeightsSpec, source func(ctx context.Context, w *collectives.Weights, state []byte) error,
+	reader func(ctx context.Context, i int, r *collectives.WeightsReader) error) error {
+	t.Helper()
+	spec.Label, spec.Sources, spec.Readers = "weights", s.sources, s.readers
+	return spmd.Run(t.Context(), local.New(s.np), spmd.Options{Log: t.Output(), VirtualNodes: s.nodes}, func(ctx context.Context, w *spmd.World) error {
+		spec := spec
+		var err error
+		if spec.State, err = w.Alloc(spec.Layout.Size()); err != nil {
+			return err
+		}
+		fillWeights(spec.Layout, spec.State, 0)
+		weights, err := collectives.NewWeights(ctx, w, spec)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(s.sources, w.Rank()) {
+			w.Go("source", func() error {
+				defer weights.Close()
+				return source(ctx, weights, spec.State)
+			})
+		}
+		for i, rank := range s.readers {
+			if rank == w.Rank() {
+				w.Go(fmt.Sprint("reader ", i), func() error { return reader(ctx, i, weights.Reader(i)) })
+			}
+		}
+		return nil
+	})
+}
+
+// A gate lets n goroutines through when all have come.
+type gate struct {
+	n    int
+	mu   sync.Mutex
+	here int
+	open chan struct{}
+}
+
+func newGate(n int) *gate { return &gate{n: n, open: make(chan struct{})} }
+
+func (g *gate) pass(ctx context.Context) error {
+	g.mu.Lock()
+	open := g.open
+	if g.here++; g.here == g.n {
+		g.here, g.open = 0, make(chan struct{})
+		close(open)
+	}
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// In lockstep every reader gets the bits of every version, wherever it is, however they travel.
+func TestWeightsReachEveryReader(t *testing.T) {
+	l := weightsLayout()
+	kinds := []struct {
+		name string
+		spec collectives.WeightsSpec
+	}{
+		{"in place", collectives.WeightsSpec{Slots: 0, Bucket: 1 << 20}},
+		{"one slot", collectives.WeightsSpec{Slots: 1, Bucket: 1 << 20}},
+		{"two slots", collectives.WeightsSpec{Slots: 2, Bucket: 1 << 20}},
+		{"small buckets", collectives.WeightsSpec{Slots: 1, Bucket: 1}},
+		{"bf16", collectives.WeightsSpec{Slots: 1, Bucket: 1 << 20, Wire: tensor.BF16}},
+		{"patch in place", collectives.WeightsSpec{Slots: 0, Bucket: 1 << 20, Patch: &collectives.PatchSpec{Delta: true, Bucket: 256}}},
+		{"patch, two slots", collectives.WeightsSpec{Slots: 2, Bucket: 1 << 20, Patch: &collectives.PatchSpec{Bucket: 1}}},
+		{"patch bf16", collectives.WeightsSpec{Slots: 2, Bucket: 1 << 20, Wire: tensor.BF16, Patch: &collectives.PatchSpec{Delta: true, Bucket: 1 << 20}}},
+		{"patch, held", collectives.WeightsSpec{Slots: 2, Bucket: 1 << 20, Patch: &collectives.PatchSpec{Held: []bool{true, false, true, true, true}, Bucket: 1 << 20}}},
+	}
+	for _, shm := range []string{"", "off"} {
+		t.Setenv("RLINF_SHM", shm)
+		for _, s := range sharings {
+			for _, k := range kinds {
+				t.Run(fmt.Sprintf("%s/%s/shm %s", s.name, k.name, shm), func(t *testing.T) {
+					spec := k.spec
+					spec.Layout = l
+					if spec.Wire == 0 {
+						spec.Wire = tensor.F32
+					}
+					step := newGate(len(s.sources) + len(s.readers))
+					const versions = 6
+					var checked atomic.Int64
+					err := onSharing(t, s, spec, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+						for v := range int64(versions) {
+							fillWeights(l, state, v+1)
+							if err := w.Publish(ctx, v+1); err != nil {
+								return err
+							}
+							if err := step.pass(ctx); err != nil {
+								return err
+							}
+						}
+						return nil
+					}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+						for v := range int64(versions) {
+							state, version, err := r.Adopt(ctx, v+1)
+							if err != nil {
+								return err
+							}
+							if version != v+1 {
+								return fmt.Errorf("reader %d has version %d, want %d", i, version, v+1)
+							}
+							got, want := l.Bind(state), l.Bind(wantWeights(l, spec.Wire, version))
+							for f := range got.Len() {
+								name, x := got.Entry(f)
+								if y := want.Must(name); !slices.Equal(x.Bytes(), y.Bytes()) {
+									return fmt.Errorf("reader %d, version %d: %s is %v, want %v", i, version, name, x.Bytes(), y.Bytes())
+								}
+								checked.Add(1)
+							}
+							if err := step.pass(ctx); err != nil {
+								return err
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if want := int64(versions * len(s.readers) * len(l.Fields())); checked.Load() != want {
+						t.Errorf("%d tensors compared, want %d", checked.Load(), want)
+					}
+				})
+			}
+		}
+	}
+}
+
+// With two slots versions come while readers work. What a reader has adopted is one version, whole, and stays as it is until the reader itself
+// moves on; it never waits, and never goes back.
+func TestReadersWorkWhileVersionsCome(t *testing.T) {
+	l := tensor.NewLayout(tensor.Field{Name: "w", DType: tensor.I64, Shape: []int{1500}}, tensor.Field{Name: "v", DType: tensor.I64, Shape: []int{7}})
+	const versions = 120
+	for _, patch := range []*collectives.PatchSpec{nil, {Delta: true, Bucket: 1 << 20}} {
+		for _, s := range sharings {
+			t.Run(fmt.Sprintf("%s/patch %v", s.name, patch != nil), func(t *testing.T) {
+				spec := collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 4096, Patch: patch}
+				var changes atomic.Int64
+				err := onSharing(t, s, spec, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+					x := l.Bind(state)
+					for v := range int64(versions) {
+						for i := range x.Len() {
+							_, t := x.Entry(i)
+							for k := range t.I64() {
+								t.I64()[k] = v + 1
+							}
+						}
+						if err := w.Publish(ctx, v+1); err != nil {
+							return err
+						}
+					}
+					return nil
+				}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+					last := int64(0)
+					for last < versions && ctx.Err() == nil {
+						state, version, err := r.Adopt(ctx, max(last, 1))
+						if err != nil {
+							return err
+						}
+						if version < last {
+							return fmt.Errorf("reader %d went back from version %d to %d", i, last, version)
+						}
+						if version > last {
+							changes.Add(1)
+						}
+						last = version
+						x := l.Bind(state)
+						for range 2 { // a step takes a while
+							for f := range x.Len() {
+								name, t := x.Entry(f)
+								for k, got := range t.I64() {
+									if got != version {
+										return fmt.Errorf("reader %d: %s[%d] is of version %d, it adopted %d", i, name, k, got, version)
+									}
+								}
+							}
+							runtime.Gosched()
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d readers saw %d versions of %d", len(s.readers), changes.Load(), versions)
+			})
+		}
+	}
+}
+
+// Publish with two slots comes back while nobody reads: what it has to wait for is the slot, not the readers.
+func TestPublishDoesNotWaitForReaders(t *testing.T) {
+	for _, s := range []sharing{sharings[3], sharings[5]} {
+		t.Run(s.name, func(t *testing.T) {
+			l := weightsLayout()
+			published := make(chan struct{})
+			var left atomic.Int64
+			left.Store(int64(len(s.sources)))
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+				for v := range int64(2) {
+					fillWeights(l, state, v+1)
+					if err := w.Publish(ctx, v+1); err != nil {
+						return err
+					}
+				}
+				if left.Add(-1) == 0 {
+					close(published)
+				}
+				return nil
+			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+				select {
+				case <-published:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				state, version, err := r.Adopt(ctx, 2)
+				if err == nil && (version != 2 || !slices.Equal(state, wantWeights(l, tensor.F32, 2))) {
+					err = fmt.Errorf("reader %d has another version %d", i, version)
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestFrozenWeightsAreSentOnce(t *testing.T) {
+	l := tensor.NewLayout(tensor.Field{Name: "free", DType: tensor.I64, Shape: []int{8}}, tensor.Field{Name: "frozen", DType: tensor.I64, Shape: []int{8}},
+		tensor.Field{Name: "last", DType: tensor.I64, Shape: []int{8}})
+	for _, patch := range []*collectives.PatchSpec{nil, {}} {
+		for _, s := range sharings[3:] {
+			spec := collectives.WeightsSpec{Layout: l, Slots: 1, Wire: tensor.F32, Bucket: 1 << 20, Frozen: []bool{false, true, false}, Patch: patch}
+			step := newGate(len(s.sources) + len(s.readers))
+			err := onSharing(t, s, spec, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+				for v := range int64(3) {
+					d := l.Bind(state)
+					for i := range d.Len() {
+						_, t := d.Entry(i)
+						t.I64()[0] = v + 1 // the frozen one's, too, to see that it is not sent
+					}
+					if err := errors.Join(w.Publish(ctx, v+1), step.pass(ctx)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+				for v := range int64(3) {
+					state, _, err := r.Adopt(ctx, v+1)
+					if err != nil {
+						return err
+					}
+					if d := l.Bind(state); d.Must("frozen").I64()[0] != 1 || d.Must("free").I64()[0] != v+1 || d.Must("last").I64()[0] != v+1 {
+						return fmt.Errorf("version %d: %v, %v, %v", v+1, d.Must("free").I64(), d.Must("frozen").I64(), d.Must("last").I64())
+					}
+					if err := step.pass(ctx); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+		}
+	}
+}
+
+func TestWeightsThatDifferAreNamed(t *testing.T) {
+	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
+		return tensor.Field{Name: name, DType: dtype, Shape: shape}
+	}
+	good := []tensor.Field{field("a", tensor.F32, 2, 3), field("b", tensor.F64, 4)}
+	for _, c := range []struct {
+		name  string
+		other []tensor.Field
+		value byte // of the other's state
+		want  []string
+	}{
+		{"shape", []tensor.Field{field("a", tensor.F32, 3, 2), good[1]}, 0, []string{`tensor 0 is "a", F32[2 3] on the one and "a", F32[3 2] on the other`}},
+		{"type", []tensor.Field{good[0], field("b", tensor.F32, 4)}, 0, []string{`"b", F64[4]`, `"b", F32[4]`}},
+		{"name", []tensor.Field{good[0], field("c", tensor.F64, 4)}, 0, []string{`tensor 1`, `"b"`, `"c"`}},
+		{"order", []tensor.Field{good[1], good[0]}, 0, []string{`tensor 0`, `"a"`, `"b"`}},
+		{"fewer", good[:1], 0, []string{`tensor 1`, `"b"`, "nothing on the other"}},
+		{"more", append(slices.Clone(good), field("c", tensor.U8)), 0, []string{`tensor 2`, "nothing on the one", `"c"`}},
+		{"values", good, 1, []string{`tensor 1`, `"b"`, "other values"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := spmd.Run(t.Context(), local.New(3), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+				l, value := tensor.NewLayout(good...), byte(0)
+				if w.Rank() == 2 {
+					l, value = tensor.NewLayout(c.other...), c.value
+				}
+				state, err := w.Alloc(l.Size())
+				if err != nil {
+					return err
+				}
+				for i := range state {
+					state[i] = value
+				}
+				held := make([]bool, len(l.Fields()))
+				if len(held) > 1 {
+					held[1] = true
+				}
+				_, err = collectives.NewWeights(ctx, w, collectives.WeightsSpec{
+					Label: "weights", Layout: l, Sources: []int{0}, Readers: []int{1, 2}, State: state, Slots: 1, Wire: tensor.F32, Bucket: 1,
+					Patch: &collectives.PatchSpec{Held: held, Bucket: 1},
+				})
+				return err
+			})
+			var f *spmd.Failure
+			if !errors.As(err, &f) {
+				t.Fatalf("got %v, want a failure", err)
+			}
+			for _, want := range append(c.want, "rank 0 and rank 2", `weights "weights"`) {
+				if !strings.Contains(f.Error(), want) {
+					t.Errorf("%v: does not say %q", f, want)
+				}
+			}
+		})
+	}
+}
+
+func TestWeightsRefuseWhatCannotWork(t *testing.T) {
+	l := weightsLayout()
+	for _, c := range []struct {
+		name string
+		spec collectives.WeightsSpec
+		want string
+	}{
+		{"slots", collectives.WeightsSpec{Slots: 3, Wire: tensor.F32}, "3 slots"},
+		{"wire", collectives.WeightsSpec{Slots: 1, Wire: tensor.I32}, "sent as I32"},
+		{"rounded in place", collectives.WeightsSpec{Wire: tensor.BF16}, "in place"},
+		{"heap", collectives.WeightsSpec{Wire: tensor.F32, State: make([]byte, l.Size())}, "not memory of its World"},
+		{"size", collectives.WeightsSpec{Wire: tensor.F32, State: make([]byte, 3)}, "3 bytes"},
+	} {
+		err := spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+			spec := c.spec
+			spec.Label, spec.Layout, spec.Sources, spec.Readers = "w", l, []int{0}, []int{1}
+			_, err := collectives.NewWeights(ctx, w, spec)
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// A wait for a version that never comes ends with the job, and says what for.
+func TestAdoptEndsWithTheJob(t *testing.T) {
+	for _, shm := range []string{"", "off"} {
+		t.Setenv("RLINF_SHM", shm)
+		for _, s := range []sharing{sharings[0], sharings[5]} {
+			boom := errors.New("boom")
+			waiting := make(chan struct{})
+			var once sync.Once
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: weightsLayout(), Slots: 1, Wire: tensor.F32, Bucket: 1}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+				<-waiting
+				time.Sleep(time.Millisecond)
+				return boom
+			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+				once.Do(func() { close(waiting) })
+				_, _, err := r.Adopt(ctx, 1)
+				if err == nil || !strings.Contains(err.Error(), "version 1") {
+					t.Errorf("Adopt returned %v", err)
+				}
+				return err
+			})
+			if !errors.Is(err, boom) {
+				t.Errorf("%s: got %v", s.name, err)
+			}
+		}
+	}
+}
+
+// Once warm, publishing and adopting allocate nothing, however the weights travel.
+func TestWeightsDoNotAllocate(t *testing.T) {
+	for _, s := range []sharing{sharings[0], sharings[5]} {
+		for _, spec := range []collectives.WeightsSpec{{Slots: 0, Wire: tensor.F32}, {Slots: 1, Wire: tensor.BF16}, {Slots: 2, Wire: tensor.F32, Patch: &collectives.PatchSpec{Delta: true}}} {
+			t.Run(fmt.Sprintf("%s/slots %d", s.name, spec.Slots), func(t *testing.T) {
+				spec.Layout, spec.Bucket = weightsLayout(), 1<<20
+				const warm, counted = 50, 500
+				var before, after runtime.MemStats // of all ranks
+				err := onSharing(t, s, spec, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+					for v := range int64(warm + counted) {
+						if v == warm {
+							runtime.ReadMemStats(&before)
+						}
+						if err := w.Publish(ctx, v+1); err != nil {
+							return err
+						}
+					}
+					runtime.ReadMemStats(&after)
+					return nil
+				}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+					for v := range int64(warm + counted) {
+						if _, _, err := r.Adopt(ctx, v+1); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := after.Mallocs - before.Mallocs; n > counted/2 { // one per version would be twice that; transport and runtime grow now and then
+					t.Errorf("%d allocations in %d versions", n, counted)
+				}
+			})
+		}
+	}
+}
