@@ -77,6 +77,7 @@ type op struct {
 	n      int
 	err    error
 	cargo  *parcel // of a small message that has no match yet, in place of buf
+	due    int64   // when that has come, by the link's clock
 }
 
 // A parcel is the memory of one small message.
@@ -124,13 +125,20 @@ func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 		s.mu.Unlock()
 		r.fill(b)
 		s.mu.Lock()
-		r.complete()
-		s.mu.Unlock()
-		return spmd.Request{N: len(b)}, nil
+		defer s.mu.Unlock()
+		due := s.due(c.rank, to, len(b))
+		r.completeAt(due)
+		if len(b) <= eager || due == 0 {
+			return spmd.Request{N: len(b)}, nil
+		}
+		o := c.op(send, b, c.rank, to, tag)
+		o.state, o.n = matched, len(b)
+		o.completeAt(due)
+		return spmd.Request{Handle: o.handle}, nil
 	}
 	if len(b) <= eager {
 		p := s.parcel()
-		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p}
+		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p, due: s.due(c.rank, to, len(b))}
 		copy(p.mem[:], b)
 		dst.arrived.put(&p.op)
 		s.mu.Unlock()
@@ -164,12 +172,14 @@ func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
 	s.mu.Unlock()
 	r.fill(m.buf)
 	s.mu.Lock()
-	r.complete()
 	if m.cargo != nil {
+		r.completeAt(m.due)
 		s.release(m.cargo)
 	} else {
+		due := s.due(from, c.rank, len(m.buf))
 		m.n = len(m.buf)
-		m.complete()
+		r.completeAt(due)
+		m.completeAt(due)
 	}
 	s.mu.Unlock()
 	return spmd.Request{Handle: r.handle}, nil
@@ -177,12 +187,12 @@ func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
 
 func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	for {
-		going := *c.shared.world.going.Load()
+		news := c.shared.world.news()
 		open, err := c.reap(reqs)
 		if err != nil || !open {
 			return err
 		}
-		if err := c.park(ctx, going, reqs, false); err != nil {
+		if err := c.park(ctx, news, reqs, false); err != nil {
 			return err
 		}
 	}
@@ -205,12 +215,12 @@ func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 
 func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	for {
-		going := *c.shared.world.going.Load()
+		news := c.shared.world.news()
 		i, any, err := c.reapOne(reqs)
 		if i >= 0 || !any || err != nil {
 			return i, err
 		}
-		if err := c.park(ctx, going, reqs, true); err != nil {
+		if err := c.park(ctx, news, reqs, true); err != nil {
 			return -1, err
 		}
 	}
@@ -234,7 +244,7 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 }
 
 // park returns when there is something new for c, which waits for all or any of reqs: a request is done, or a rank gone.
-func (c *comm) park(ctx context.Context, going chan struct{}, reqs []spmd.Request, any bool) error {
+func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.vain(reqs, any); err != nil {
 			return err
@@ -243,15 +253,10 @@ func (c *comm) park(ctx context.Context, going chan struct{}, reqs []spmd.Reques
 	select {
 	case <-c.wake:
 		return nil
-	case <-going:
-		return nil
+	case <-news:
+		return c.shared.world.ended(ctx)
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-c.shared.world.aborted:
-		if ctx.Err() != nil { // says more
-			return context.Cause(ctx)
-		}
-		return ErrAborted
 	}
 }
 
@@ -376,6 +381,21 @@ func (o *op) complete() {
 		case c.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// due is when a message that sets out now has come, 0 where there is no link to take.
+func (s *communicator) due(from, to, n int) int64 {
+	if l := s.world.line; l != nil && s.ranks[from] != s.ranks[to] {
+		return l.due(s.ranks[from], s.ranks[to], n)
+	}
+	return 0
+}
+
+// completeAt marks o done once the link's clock shows due; 0 is at once.
+func (o *op) completeAt(due int64) {
+	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
+		o.complete()
 	}
 }
 

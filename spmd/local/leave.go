@@ -19,10 +19,14 @@ func (t *transport) Leave(after time.Duration) {
 		return
 	}
 	t.leave = time.AfterFunc(after, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.aborted.Load() {
+			return
+		}
 		w.gone[t.rank].Store(true)
 		w.departures.Add(1)
-		next := make(chan struct{})
-		close(*w.going.Swap(&next))
+		close(*w.told.Swap(new(make(chan struct{}))))
 	})
 }
 

@@ -12,9 +12,6 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// sharedOff is the setting of the environment that turns Shared off, so that what works without it can be tried.
-const sharedOff = "RLINF_SHM=off"
-
 var (
 	_ spmd.SharedMaker = (*transport)(nil)
 	_ spmd.Shared      = (*shared)(nil)
@@ -23,12 +20,23 @@ var (
 // A shared is the memory of all ranks, as one of them reaches it.
 type shared struct{ *transport }
 
-// Shared returns the memory of the world; see spmd.SharedMaker.
+// Shared returns the memory of the world; see spmd.SharedMaker. The environment variable RLINF_SHM=off turns it off, so that what works without can be tried.
 func (t *transport) Shared() (spmd.Shared, bool) {
-	if os.Getenv("RLINF_SHM") == "off" {
+	if t.unshared() != "" {
 		return nil, false
 	}
 	return shared{t}, true
+}
+
+// unshared says why the ranks share no memory; "" if they do.
+func (t *transport) unshared() string {
+	switch {
+	case os.Getenv("RLINF_SHM") == "off":
+		return "RLINF_SHM=off"
+	case t.world.line != nil:
+		return "a link lies between the ranks"
+	}
+	return ""
 }
 
 func (s shared) Locate(b []byte) (at int64, ok bool) { return s.world.memory[s.rank].locate(b) }
@@ -57,7 +65,7 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 	w := s.world
 	b := &w.beds[uintptr(unsafe.Pointer(sig))/unsafe.Sizeof(*sig)%beds]
 	for {
-		going := *w.going.Load()
+		news := w.news()
 		z := b.lie(sig)
 		err := s.vain(rank)
 		if sig.Value.Load() != old { // Post sees who lies there by now
@@ -67,13 +75,10 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 		if err == nil {
 			select {
 			case <-z.wake:
-			case <-going:
+			case <-news:
+				err = w.ended(ctx)
 			case <-ctx.Done():
 				err = context.Cause(ctx)
-			case <-w.aborted:
-				if err = ErrAborted; ctx.Err() != nil { // says more
-					err = context.Cause(ctx)
-				}
 			}
 		}
 		b.rise(z)

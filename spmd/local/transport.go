@@ -1,6 +1,7 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -18,12 +19,14 @@ var _ spmd.Transport = (*transport)(nil)
 var ErrAborted = errors.New("the world was aborted")
 
 // New makes a world of n goroutine ranks on one node and returns the end of each rank. It panics when n is below 1.
-func New(n int) []spmd.Transport {
+func New(n int) []spmd.Transport { return newWorld(n, nil) }
+
+func newWorld(n int, l *line) []spmd.Transport {
 	if n < 1 {
 		panic(fmt.Sprintf("local: a world of %d ranks", n))
 	}
-	w := &world{size: n, aborted: make(chan struct{}), memory: make([]memory, n), gone: make([]atomic.Bool, n), open: n}
-	w.going.Store(new(make(chan struct{})))
+	w := &world{size: n, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n}
+	w.told.Store(new(make(chan struct{})))
 	ranks := make([]spmd.Transport, n)
 	for r := range ranks {
 		ranks[r] = &transport{world: w, rank: r}
@@ -34,13 +37,14 @@ func New(n int) []spmd.Transport {
 // A world is what the ranks share.
 type world struct {
 	size    int
-	aborted chan struct{} // closed by Abort
-	memory  []memory      // of each rank
-	beds    [beds]bed     // where those sleep that wait for a signal
+	aborted atomic.Bool
+	memory  []memory  // of each rank
+	beds    [beds]bed // where those sleep that wait for a signal
+	line    *line     // that messages take from rank to rank; nil: they come at once
 
 	gone       []atomic.Bool                 // ranks that left, once nobody should wait for them
-	going      atomic.Pointer[chan struct{}] // closed and replaced with each of them
 	departures atomic.Int32                  // how many they are
+	told       atomic.Pointer[chan struct{}] // closed and replaced when a rank is gone; closed for good by Abort
 
 	mu      sync.Mutex
 	open    int             // ranks that have not closed their end
@@ -54,9 +58,19 @@ type transport struct {
 	closed bool
 }
 
-func (t *transport) Rank() int    { return t.rank }
-func (t *transport) Size() int    { return t.world.size }
-func (t *transport) Nodes() []int { return make([]int, t.world.size) }
+func (t *transport) Rank() int { return t.rank }
+func (t *transport) Size() int { return t.world.size }
+
+// Nodes has all ranks on one, or each on a node of its own where a link lies between them.
+func (t *transport) Nodes() []int {
+	nodes := make([]int, t.world.size)
+	for r := range nodes {
+		if t.world.line != nil {
+			nodes[r] = r
+		}
+	}
+	return nodes
+}
 
 func (t *transport) Describe() spmd.Description {
 	host, err := os.Hostname()
@@ -64,8 +78,8 @@ func (t *transport) Describe() spmd.Description {
 		host = "localhost"
 	}
 	shared := "all memory"
-	if _, ok := t.Shared(); !ok {
-		shared = "none: " + sharedOff
+	if why := t.unshared(); why != "" {
+		shared = "none: " + why
 	}
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
@@ -102,10 +116,8 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 }
 
 func (t *transport) check(ranks []int) error {
-	select {
-	case <-t.world.aborted:
+	if t.world.aborted.Load() {
 		return ErrAborted
-	default:
 	}
 	for _, r := range ranks {
 		if r < 0 || r >= t.world.size {
@@ -126,11 +138,24 @@ func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	select {
-	case <-w.aborted:
-	default:
-		close(w.aborted)
+	if !w.aborted.Swap(true) {
+		close(*w.told.Load())
+		w.line.close()
 	}
+}
+
+// news is closed when there is something for all that wait: the world has ended, or a rank is gone.
+func (w *world) news() <-chan struct{} { return *w.told.Load() }
+
+// ended returns why no wait goes on, or nil.
+func (w *world) ended(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil: // says more
+		return context.Cause(ctx)
+	case w.aborted.Load():
+		return ErrAborted
+	}
+	return nil
 }
 
 // Close does not wait for the other ranks. The memory of Alloc goes with the last of them.
@@ -149,6 +174,7 @@ func (t *transport) Close() error {
 	if w.open > 0 {
 		return nil
 	}
+	w.line.close()
 	var errs []error
 	for i := range w.memory {
 		errs = append(errs, w.memory[i].free())

@@ -89,7 +89,7 @@ func views(ctx context.Context, w *spmd.World) error {
 	if !ok {
 		return nil
 	}
-	for _, n := range []int{1, 1000, 1 << 16, 3<<20 + 5} {
+	for _, n := range []int{1, 1000, 300_001} {
 		b, err := w.Alloc(n + w.Size()) // with a byte behind for each rank to write
 		if err != nil {
 			return err

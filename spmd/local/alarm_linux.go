@@ -1,0 +1,42 @@
+package local
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An alarm wakes one goroutine at a time of its choice, or when it is rung. (A Go timer may be a millisecond late.)
+type alarm struct {
+	fd   int
+	poll [1]unix.PollFd
+	till unix.Timespec
+	got  [8]byte
+	one  [8]byte
+}
+
+func newAlarm() *alarm {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		panic("local: eventfd: " + err.Error())
+	}
+	return &alarm{fd: fd, poll: [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, one: [8]byte{1}}
+}
+
+// tune has the sleeper's thread wake up on time; by default Linux may be 50 µs late.
+func (a *alarm) tune() { unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
+
+// sleep returns after d, for ever where that is negative, or when the alarm is or was rung.
+func (a *alarm) sleep(d time.Duration) {
+	var till *unix.Timespec
+	if d >= 0 {
+		a.till = unix.NsecToTimespec(int64(d))
+		till = &a.till
+	}
+	unix.Ppoll(a.poll[:], till, nil)
+	unix.Read(a.fd, a.got[:]) // whatever woke it, it is not rung any more
+}
+
+func (a *alarm) ring() { unix.Write(a.fd, a.one[:]) }
+
+func (a *alarm) free() { unix.Close(a.fd) }
