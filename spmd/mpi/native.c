@@ -272,13 +272,14 @@ static int run(rl_native *x, char *data, char *send) {
 	return rc;
 }
 
-int rl_native_run(rl_native *x, void *data, void *send) {
-	atomic_fetch_add(&x->w->waiters, 1);
-	int rc = run(x, data, send);
-	atomic_fetch_sub(&x->w->waiters, 1);
-	rl_kick(x->w); // the library may hold a copy that has not left
+// after wakes the progress thread after a call: the library may hold a copy that has not left. While the thread is awake, this is one load.
+static int after(rl_native *x, int rc) {
+	if (atomic_load(&x->w->dozing)) rl_kick(x->w);
 	return rc;
 }
+
+// The blocking calls are not counted among the waiters: two locked instructions are a tenth of a small broadcast.
+int rl_native_run(rl_native *x, void *data, void *send) { return after(x, run(x, data, send)); }
 
 // look tests once, and starts the step that follows: 0, RL_PENDING, RL_SHORT or an MPI error code.
 static int look(rl_native *x) {
@@ -315,17 +316,17 @@ int rl_native_start(rl_native *x, void *data, void *send) {
 }
 
 int rl_native_wait(rl_native *x, int slices) {
+	int r = look(x);
+	if (r != RL_PENDING) return after(x, r);
 	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
 	atomic_fetch_add(&x->w->waiters, 1);
-	int r = look(x);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
 		int paused = rl_pause(waited);
 		r = look(x);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start;
 	}
 	atomic_fetch_sub(&x->w->waiters, 1);
-	if (r != RL_PENDING) rl_kick(x->w);
-	return r;
+	return after(x, r);
 }
 
 void rl_native_abandon(rl_native *x) {
@@ -336,16 +337,13 @@ void rl_native_abandon(rl_native *x) {
 
 int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns) {
 	int rc = MPI_SUCCESS;
-	atomic_fetch_add(&x->w->waiters, 1);
 	for (int i = 0; i < samples && rc == MPI_SUCCESS; i++) {
-		if ((rc = MPI_Barrier(x->comm)) != MPI_SUCCESS) break;
+		rc = MPI_Barrier(x->comm);
 		int64_t start = rl_now();
 		for (int j = 0; j < batch && rc == MPI_SUCCESS; j++) rc = run(x, data, send);
 		ns[i] = (double)(rl_now() - start);
 	}
-	atomic_fetch_sub(&x->w->waiters, 1);
-	rl_kick(x->w);
-	return rc;
+	return after(x, rc);
 }
 
 int rl_native_close(rl_native *x) {
