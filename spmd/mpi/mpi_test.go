@@ -242,6 +242,13 @@ func TestDescribe(t *testing.T) {
 				}
 			}
 		}
+		// One rank that cannot share is enough: it says why, the others say whose memory they miss.
+		out := r.ok(t, job{np: 1, command: []string{"env", "RLINF_SHM=off", r.program, "describe", ":", "-np", "1", r.program, "describe"}})
+		for _, want := range []string{`(?m)^rank 0 of 2,.* shared none: RLINF_SHM=off$`, `(?m)^rank 1 of 2,.* shared none: .* rank 0 \(pid \d+\) .* has none to share$`} {
+			if !regexp.MustCompile(want).MatchString(out) {
+				t.Errorf("no %s in\n%s", want, out)
+			}
+		}
 	})
 }
 
