@@ -28,8 +28,8 @@ func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error)
 // chunked lets the operations of n that can be cut be cut after so many elements.
 func chunked(n spmd.Native, elements int) { n.(interface{ ChunkAt(int) }).ChunkAt(elements) }
 
-// natives holds every collective of the library, on groups of 1 to all ranks, against a plain reference.
-func natives(ctx context.Context, t spmd.Transport, _ []string) error {
+// natives holds every collective of the library, on groups of 1 to all ranks, against a plain reference. args may be "huge", for one that MPI cannot count.
+func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	checked := 0
 	for size := 1; size <= t.Size(); size++ {
 		ranks := make([]int, size) // members in another order than the ranks
@@ -56,6 +56,11 @@ func natives(ctx context.Context, t spmd.Transport, _ []string) error {
 		if size == 2 {
 			if err := roundsToEven(n); err != nil {
 				return err
+			}
+			if slices.Contains(args, "huge") {
+				if err := beyondInt(ctx, t, n); err != nil {
+					return err
+				}
 			}
 		}
 		if err := refusesCollectives(ctx, t, n); err != nil {
@@ -485,6 +490,28 @@ func roundsToEven(n spmd.Native) error {
 			if got != want[i] && !nan && !zeros {
 				return fmt.Errorf("%v of %x and %x: %x, want %x", spmd.Op(op), bits[i], bits[patterns+i], got, want[i])
 			}
+		}
+	}
+	return nil
+}
+
+// beyondInt sums more elements than a C int counts, in the pieces that the transport makes of them.
+func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
+	data, err := t.Alloc(1<<31 + 5)
+	if err != nil {
+		return err
+	}
+	for i := range data {
+		data[i] = byte(i + i>>20 + n.Rank())
+	}
+	chunked(n, 1<<30)
+	c := &spmd.Collective{Kind: spmd.AllReduce, DType: tensor.U8, Data: data}
+	if err := n.Run(ctx, c); err != nil {
+		return err
+	}
+	for i, got := range data {
+		if want := byte(2*(i+i>>20) + 1); got != want {
+			return fmt.Errorf("sum of %d elements: element %d is %d, want %d", len(data), i, got, want)
 		}
 	}
 	return nil
