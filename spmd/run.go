@@ -22,7 +22,8 @@ type Options struct {
 	Log io.Writer
 	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a pass over every item that travels.
 	Debug bool
-	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real ones. 0: the real ones.
+	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real ones. 0: the real ones. Shared memory knows real nodes alone:
+	// ranks of two virtual ones still reach each other's, and who plays at nodes keeps off it.
 	VirtualNodes int
 }
 
