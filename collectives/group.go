@@ -30,6 +30,8 @@ type Options struct {
 	Algorithm string
 	// Table goes before the built-in one; nil: none.
 	Table *Table
+	// MaxMessage is the most bytes that one message carries, a multiple of 8; longer buffers travel in pieces. 0: 1 GiB, as MPI counts in C ints.
+	MaxMessage int
 	// Debug compares every call across the members before it runs, and names both sides of a mismatch.
 	Debug bool
 }
@@ -67,7 +69,6 @@ type Group struct {
 	dsts       [][]byte
 	rooted     []int
 	sub        spmd.Collective
-	maxMessage int
 
 	queue
 	debug debug
@@ -81,7 +82,10 @@ type Traffic struct {
 
 // New returns a Group over comm, which it owns from now on. It does not communicate.
 func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
-	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), maxMessage: maxMessage, algorithms: registry()}
+	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), algorithms: registry()}
+	if opts.MaxMessage == 0 {
+		g.opts.MaxMessage = 1 << 30
+	}
 	g.queue.idle = sync.NewCond(&g.queue.mu)
 	g.reqs = make([]spmd.Request, 0, 2*comm.Size())
 	nodes := h.Nodes()
@@ -120,6 +124,9 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	}
 	if s, ok := h.Shared(); ok {
 		g.shared = s
+	}
+	if g.opts.MaxMessage <= 0 || g.opts.MaxMessage%8 != 0 {
+		return nil, fmt.Errorf("messages of at most %d bytes: want a positive multiple of 8", opts.MaxMessage)
 	}
 	if opts.Algorithm != "" && opts.Algorithm != Auto {
 		if g.forced = find(g.algorithms, opts.Algorithm); g.forced == nil {

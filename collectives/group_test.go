@@ -328,6 +328,16 @@ func TestOtherLengthsAreAnError(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "overwritten") {
 			t.Error(err)
 		}
+		err = run(t, []int{0, 1}, wrap, func(ctx context.Context, m member) error {
+			if err := m.Broadcast(ctx, make([]byte, 5+5*m.Rank()), 0); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		if err == nil || !strings.Contains(err.Error(), "broadcast of 10 ") || !strings.Contains(err.Error(), "5 bytes where") {
+			t.Errorf("5 bytes for a buffer of 10 by %s: %v", how, err)
+		}
 		for _, longer := range [][]int{{4, 5}, {5, 4}} {
 			err = run(t, []int{0, 1}, wrap, func(ctx context.Context, m member) error {
 				if err := m.Sum64(ctx, make([]float64, longer[m.Rank()])); err != nil {

@@ -45,13 +45,10 @@ func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
 
-// maxMessage is the most bytes that one message carries, a multiple of every element's size: MPI counts in C ints.
-const maxMessage = 1 << 30
-
 // post starts a send to, or a receive from, a member of the group.
 func (g *Group) post(sending bool, b []byte, peer int) error {
 	for len(b) > 0 {
-		piece := b[:min(len(b), g.maxMessage)]
+		piece := b[:min(len(b), g.opts.MaxMessage)]
 		b = b[len(piece):]
 		if err := g.message(sending, piece, peer, g.tag); err != nil {
 			return err

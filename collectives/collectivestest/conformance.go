@@ -16,8 +16,8 @@ var sizes = []int{0, 1, 7, 1000, 65537}
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
 // Conformance makes every operation that the groups of this world can make, by every algorithm, and returns the first that is wrong, with how many it
-// made. ranks are the members, which may stand several times; the host of each member may be wrapped.
-func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host) (made int, err error) {
+// made. ranks are the members, which may stand several times; the host of each member may be wrapped; opts has what the suite does not choose itself.
+func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host, opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")
 	if err != nil {
 		return 0, err
@@ -25,7 +25,7 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	counts, errs := make([]int, len(ends)), make(chan error, len(ends))
 	for i, end := range ends {
 		w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
-			err := one(ctx, w, end, wrap, &counts[i])
+			err := one(ctx, w, end, wrap, opts, &counts[i])
 			errs <- err
 			return err
 		})
@@ -39,7 +39,7 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 }
 
 // one is the suite on one member. All algorithms take turns on one Comm: nothing of one operation may be left for the next.
-func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host, made *int) error {
+func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host, opts collectives.Options, made *int) error {
 	var host collectives.Host = w
 	if wrap != nil {
 		host = wrap(host)
@@ -56,7 +56,8 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 			if private && name != collectives.Auto && name != "mpi" { // where the memory lies matters to these alone
 				continue
 			}
-			g, err := collectives.New(host, end, collectives.Options{Algorithm: name, Fast: !private, Debug: private && name == collectives.Auto})
+			opts.Algorithm, opts.Fast, opts.Debug = name, !private, private && name == collectives.Auto
+			g, err := collectives.New(host, end, opts)
 			if err != nil {
 				return err
 			}
