@@ -50,7 +50,8 @@ var layers = []layer{
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
-	{"collectives/...", []string{"collectives/...", "spmd", "tensor"}, []string{"spmd/..."}, "collectives run over any transport"},
+	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},
+	{"collectives/...", []string{"collectives/...", "spmd", "tensor", sys}, []string{"spmd/..."}, "collectives run over any transport"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
 	{"tensor/...", nil, nil, "tensor is the bottom"},

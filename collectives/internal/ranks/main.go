@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -36,11 +37,9 @@ func main() {
 	if err != nil {
 		usage(err.Error())
 	}
-	var nodes int
-	if len(os.Args) > 2 {
-		fmt.Sscan(os.Args[2], &nodes)
-	}
-	err = spmd.Run(context.Background(), []spmd.Transport{t}, spmd.Options{VirtualNodes: nodes}, program)
+	err = spmd.Run(context.Background(), []spmd.Transport{t}, spmd.Options{StallTimeout: opts.StallTimeout, VirtualNodes: nodes()}, func(ctx context.Context, w *spmd.World) error {
+		return program(ctx, w, os.Args[2:])
+	})
 	var f *spmd.Failure
 	if err != nil && !errors.As(err, &f) { // a Failure was reported, and ended the job
 		fmt.Fprintf(os.Stderr, "ranks: rank %d: %v\n", t.Rank(), err)
@@ -55,18 +54,117 @@ func usage(text string) {
 	os.Exit(2)
 }
 
-var programs = map[string]func(ctx context.Context, w *spmd.World) error{
-	"conformance": conformance,
+// nodes is RANKS_NODES, on how many virtual nodes to run.
+func nodes() (n int) {
+	fmt.Sscan(os.Getenv("RANKS_NODES"), &n)
+	return n
 }
 
-// conformance runs the suite, with several members on a rank too.
-func conformance(ctx context.Context, w *spmd.World) error {
-	made, err := collectivestest.Conformance(ctx, w, everyone(w), nil, collectives.Options{})
-	if err == nil && w.Rank() == 0 {
-		fmt.Printf("conformance: %d operations on %d ranks\n", made, w.Size())
-	}
-	return err
+// A program gets the arguments behind its name.
+type program func(ctx context.Context, w *spmd.World, args []string) error
+
+var programs = map[string]program{
+	"conformance": conformance,
+	"ordered":     ordered,
+	"await":       await,
+	"mismatch":    mismatch,
+	"alone":       alone,
 }
+
+// conformance runs the suite, by shared memory and by messages, and with several members on a rank.
+func conformance(ctx context.Context, w *spmd.World, _ []string) error {
+	for _, how := range []func(collectives.Host) collectives.Host{nil, byMessages} {
+		made, err := collectivestest.Conformance(ctx, w, everyone(w), how, collectives.Options{})
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 0 {
+			fmt.Printf("%d operations\n", made)
+		}
+	}
+	return nil
+}
+
+// ordered runs the suite of member order, with several members on a rank too.
+func ordered(ctx context.Context, w *spmd.World, _ []string) error {
+	if err := collectivestest.Ordered(ctx, w, everyone(w), nil); err != nil {
+		return err
+	}
+	if err := collectivestest.Ordered(ctx, w, append(everyone(w), everyone(w)...), nil); err != nil {
+		return err
+	}
+	if w.Rank() == 0 {
+		fmt.Println("ordered")
+	}
+	return nil
+}
+
+// await lets all ranks wait in a collective for rank 1, which stops (SIGSTOP) or returns: kind, algorithm, stop|return.
+func await(ctx context.Context, w *spmd.World, args []string) error {
+	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
+		if kind.String() == args[0] {
+			return collectivestest.Await(ctx, w, args[1], kind, nil, func() error {
+				if args[2] == "stop" {
+					return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+				}
+				return nil
+			})
+		}
+	}
+	return fmt.Errorf("no such kind: %s", args[0])
+}
+
+// mismatch makes calls that do not belong together, in debug mode.
+func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
+	ends, err := w.NewComm(everyone(w), "mismatch")
+	if err != nil {
+		return err
+	}
+	g, err := collectives.New(w, ends[0], collectives.Options{Debug: true})
+	if err != nil {
+		return err
+	}
+	if w.Rank() == w.Size()-1 {
+		return g.Run(ctx, collectives.AllReduce(make([]float64, 8), spmd.Sum))
+	}
+	return g.Run(ctx, collectives.AllReduce(make([]float32, 8), spmd.Sum))
+}
+
+// alone starts operations that must end while every rank computes and calls nothing.
+func alone(ctx context.Context, w *spmd.World, _ []string) error {
+	for _, algorithm := range collectives.Algorithms() {
+		ends, err := w.NewComm(everyone(w), "alone "+algorithm)
+		if err != nil {
+			return err
+		}
+		g, err := collectives.New(w, ends[0], collectives.Options{Algorithm: algorithm, Fast: true})
+		if err != nil {
+			return err
+		}
+		x := make([]float32, 300_000)
+		f := g.Start(ctx, collectives.AllReduce(x, spmd.Sum))
+		busy := 1.0
+		for !f.Done() && ctx.Err() == nil {
+			for range 1000 {
+				busy = busy*1.0000001 + 1e-9
+			}
+		}
+		if err := f.Wait(); err != nil || busy < 0 {
+			return err
+		}
+	}
+	if w.Rank() == 0 {
+		fmt.Println("alone")
+	}
+	return nil
+}
+
+// apart is a rank that reaches nobody's memory.
+type apart struct{ collectives.Host }
+
+func (apart) Shared() (spmd.Shared, bool) { return nil, false }
+
+func byMessages(h collectives.Host) collectives.Host { return apart{h} }
 
 func everyone(w *spmd.World) []int {
 	all := make([]int, w.Size())

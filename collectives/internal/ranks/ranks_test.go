@@ -1,0 +1,188 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A flavour is one MPI: how scripts/build calls it, and its launcher.
+type flavour struct {
+	name, says, install string
+	launchers, args     []string
+	build               func() (program string, err error) // once
+	launcher            string
+}
+
+var errMissing = errors.New("not on this machine")
+
+var flavours = []*flavour{
+	{name: "openmpi", says: "Open MPI", launchers: []string{"mpirun.openmpi", "mpirun"}, args: []string{"--oversubscribe", "--bind-to", "none"},
+		install: "apt-get install openmpi-bin libopenmpi-dev pkg-config gcc"},
+	{name: "mpich", says: "HYDRA", launchers: []string{"mpirun.mpich", "mpiexec.hydra", "mpirun"}, install: "apt-get install mpich libmpich-dev pkg-config gcc"},
+}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rlinf-ranks-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	for _, f := range flavours {
+		f.build = sync.OnceValues(func() (string, error) { return f.make(dir) })
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// make finds the launcher and builds the program.
+func (f *flavour) make(dir string) (string, error) {
+	for _, name := range f.launchers {
+		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil && strings.Contains(string(text), f.says) {
+			f.launcher = name
+			break
+		}
+	}
+	if f.launcher == "" {
+		return "", fmt.Errorf("%w: no launcher", errMissing)
+	}
+	program := filepath.Join(dir, "ranks-"+f.name)
+	script := filepath.Join("..", "..", "..", "scripts", "build")
+	text, err := exec.Command(script, "--tags", "mpi", "--mpi", f.name, "--out", program, "--package", "./collectives/internal/ranks").CombinedOutput()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 2 {
+		return "", fmt.Errorf("%w: %s", errMissing, text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%v\n%s", err, text)
+	}
+	return program, nil
+}
+
+// each runs a test with every MPI.
+func each(t *testing.T, test func(t *testing.T, f *flavour)) {
+	for _, f := range flavours {
+		t.Run(f.name, func(t *testing.T) {
+			if _, err := f.build(); errors.Is(err, errMissing) {
+				t.Skipf("%v; %s", err, f.install)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			test(t, f)
+		})
+	}
+}
+
+// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take a minute.
+func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out string, code int, took time.Duration) {
+	t.Helper()
+	program, err := f.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	line := append(append([]string{}, f.args...), "-np", strconv.Itoa(np), program)
+	cmd := exec.CommandContext(ctx, f.launcher, append(line, args...)...)
+	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), env...)
+	cmd.WaitDelay = 5 * time.Second
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	start := time.Now()
+	err = cmd.Run()
+	took = time.Since(start)
+	if ctx.Err() != nil {
+		t.Fatalf("%d ranks, %v: not over after a minute\n%s", np, args, text.String())
+	}
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return text.String(), cmd.ProcessState.ExitCode(), took
+}
+
+// succeeds runs a job that must succeed and write this.
+func (f *flavour) succeeds(t *testing.T, want string, np int, env []string, args ...string) {
+	t.Helper()
+	if out, code, _ := f.run(t, np, env, args...); code != 0 || !strings.Contains(out, want) {
+		t.Errorf("%d ranks, %v %v: exit code %d, want 0 and %q\n%s", np, env, args, code, want, out)
+	}
+}
+
+// Every operation by every algorithm in every type, the library's own among them: one process start for each size of group.
+func TestConformance(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour) {
+		for _, np := range []int{1, 2, 3, 4, 5, 7, 8} {
+			f.succeeds(t, " operations\n", np, nil, "conformance")
+		}
+		f.succeeds(t, " operations\n", 4, []string{"RANKS_NODES=2"}, "conformance")
+		f.succeeds(t, " operations\n", 5, []string{"RANKS_NODES=2"}, "conformance")
+	})
+}
+
+func TestOrdered(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour) {
+		for _, np := range []int{2, 5} {
+			f.succeeds(t, "ordered\n", np, nil, "ordered")
+		}
+		f.succeeds(t, "ordered\n", 4, []string{"RLINF_SHM=off"}, "ordered")
+	})
+}
+
+func TestStartGoesOnByItself(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour) { f.succeeds(t, "alone\n", 2, nil, "alone") })
+}
+
+func TestMismatchIsNamed(t *testing.T) {
+	each(t, func(t *testing.T, f *flavour) {
+		out, code, _ := f.run(t, 3, nil, "mismatch")
+		for _, want := range []string{"members make different calls", "allreduce of 8 F32, sum (call 1, at ranks/main.go:", "allreduce of 8 F64, sum (call 1, at ranks/main.go:"} {
+			if code == 0 || !strings.Contains(out, want) {
+				t.Errorf("exit code %d, want another than 0 and %q\n%s", code, want, out)
+			}
+		}
+	})
+}
+
+// A peer that stops, or whose program ends, while others wait for it in a collective is named, and the job ends.
+func TestPeerThatStopsOrReturns(t *testing.T) {
+	kinds := []string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather", "scatter", "alltoall", "sendrecv"}
+	algorithms := []string{"auto", "mpi"}
+	if os.Getenv("RLINF_TEST_FULL") == "" { // a sample of the 80
+		kinds = []string{"allreduce", "broadcast", "alltoall"}
+	}
+	const stall = time.Second
+	each(t, func(t *testing.T, f *flavour) {
+		slots := make(chan struct{}, 4) // they wait, most of the time
+		for _, kind := range kinds {
+			for _, algorithm := range algorithms {
+				for _, what := range []string{"stop", "return"} {
+					t.Run(fmt.Sprint(kind, " ", algorithm, " ", what), func(t *testing.T) {
+						t.Parallel()
+						slots <- struct{}{}
+						defer func() { <-slots }()
+						out, code, took := f.run(t, 2, []string{"RANKS_STALL=" + stall.String()}, "await", kind, algorithm, what)
+						want := "rank 1 (host "
+						if code == 0 || !strings.Contains(out, want) {
+							t.Errorf("exit code %d, want another than 0 and %q\n%s", code, want, out)
+						}
+						if what == "stop" && code != 76 {
+							t.Errorf("exit code %d, want 76\n%s", code, out)
+						}
+						if took > 30*time.Second {
+							t.Errorf("it took %v", took)
+						}
+					})
+				}
+			}
+		}
+	})
+}
