@@ -94,20 +94,22 @@ func newApp(reg Registries, code *int) *cli.App {
 			Flags:  []cli.Flag{config, strict, &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
 			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
+		benchCommand(reg, code),
 		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
 		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},
 	}
 	for _, c := range app.Commands {
-		c.Description, c.OnUsageError = exitCodes, app.OnUsageError
+		for _, c := range append(c.Subcommands, c) {
+			c.Description, c.OnUsageError = exitCodes, app.OnUsageError
+		}
 	}
 	return app
 }
 
 // inOrder puts flags before plain arguments, behind the command: the library stops reading flags at the first plain one.
 func inOrder(app *cli.App, args []string) []string {
-	var flags, plain []string
-	command := app.Flags
-	var name []string
+	var flags, plain, name []string
+	command, commands := app.Flags, app.Commands
 	for i := 1; i < len(args); i++ {
 		a := args[i]
 		switch {
@@ -120,9 +122,12 @@ func inOrder(app *cli.App, args []string) []string {
 				i++
 				flags = append(flags, args[i])
 			}
-		case name == nil && len(plain) == 0 && app.Command(a) != nil:
-			name, command = []string{a}, app.Command(a).Flags
 		default:
+			at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(a) })
+			if at >= 0 && len(plain) == 0 {
+				name, command, commands = append(name, a), commands[at].Flags, commands[at].Subcommands
+				continue
+			}
 			plain = append(plain, a)
 		}
 	}

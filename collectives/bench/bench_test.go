@@ -246,7 +246,8 @@ func TestPlanted(t *testing.T) {
 
 // TestPatterns: the numbers keep what the comparison rests on.
 func TestPatterns(t *testing.T) {
-	for _, d := range types() {
+	for _, name := range TypeNames() {
+		d := TypeOf(name)
 		for _, op := range []spmd.Op{spmd.Sum, spmd.Prod, spmd.Min, spmd.Max} {
 			p := pattern{op: op, dtype: d, members: 7, salt: 3}
 			if !p.exact() {

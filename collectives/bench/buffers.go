@@ -1,6 +1,8 @@
 package bench
 
 import (
+	"slices"
+
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -153,7 +155,16 @@ func (o *operand) wrongElements() int64 {
 	return wrong
 }
 
-// types returns the element types by the names that users write.
-func types() map[string]tensor.DType {
-	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64, "u8": tensor.U8, "bf16": tensor.BF16}
+// TypeNames are the element types by the names that users write.
+func TypeNames() []string { return []string{"f32", "f64", "i32", "i64", "u8", "bf16"} }
+
+// TypeOf returns the type of a name of TypeNames; the zero DType for others.
+func TypeOf(name string) tensor.DType {
+	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64, "u8": tensor.U8, "bf16": tensor.BF16}[name]
+}
+
+// typeName returns the name of a type.
+func typeName(d tensor.DType) string {
+	names := TypeNames()
+	return names[slices.IndexFunc(names, func(name string) bool { return TypeOf(name) == d })]
 }

@@ -28,16 +28,20 @@ type arm struct {
 	// check makes one more call and returns the number of elements that are wrong on this rank. nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
+	parts int // what a call does this many times: a sample is the time of one; 0 counts as 1
+
 	calls int
 	skews []float64
 	cpu   float64 // seconds, of the calls counted in timed
 	timed int
 }
 
-// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is served at once.
+// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is served at once. There are several of each arm, because
+// samples of one moment say little of the next.
 const (
 	blockTime   = 30 * time.Millisecond
-	maxPerBlock = 500
+	maxPerBlock = 200
+	minBlocks   = 5
 )
 
 // exchange is how many numbers a team of n ranks exchanges after a block, at most.
@@ -62,11 +66,15 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 			return false, err
 		}
 	}
-	used := make([]time.Duration, len(arms))
+	used, taken := make([]time.Duration, len(arms)), make([]int, len(arms))
+	done := func(i int) bool {
+		n := len(arms[i].row.Samples)
+		return s.rule.Done(arms[i].row.Samples, used[i]) && (taken[i] >= minBlocks || n >= s.rule.MaxSamples || used[i] >= s.rule.MaxTime)
+	}
 	for {
 		enough := true
 		for i, a := range arms {
-			if !s.together && s.rule.Done(a.row.Samples, used[i]) {
+			if !s.together && done(i) {
 				continue
 			}
 			stop, took, err := s.block(ctx, t, a, min(blocks[i], s.rule.MaxSamples-len(a.row.Samples)))
@@ -74,8 +82,9 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 				return false, err
 			}
 			used[i] += took
+			taken[i]++
 			stopped = stopped || stop
-			enough = enough && s.rule.Done(a.row.Samples, used[i])
+			enough = enough && done(i)
 		}
 		if enough || stopped {
 			break
@@ -183,7 +192,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 	if err := t.max(ctx, times); err != nil {
 		return false, 0, err
 	}
-	batch := 1e3 * float64(a.row.Batch)
+	batch := 1e3 * float64(a.row.Batch*max(1, a.parts))
 	for i, ns := range times[:k] {
 		a.row.Samples = append(a.row.Samples, ns/batch)
 		a.skews = append(a.skews, (ns+times[k+i])/batch)

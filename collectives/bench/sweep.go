@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
@@ -115,7 +116,7 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 	}
 	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
 		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples, r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
-	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, figures); err != nil {
+	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"}, figures); err != nil {
 		return err
 	}
 	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
@@ -128,7 +129,7 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 			break
 		}
 		if err := s.point(ctx, p); err != nil {
-			return fmt.Errorf("%v of %s on %d ranks by %v: %w", p.kind, report.Bytes(int64(p.size)), p.ranks, p.algorithms, err)
+			return fmt.Errorf("%v of %s on %d ranks by %s: %w", p.kind, report.Bytes(int64(p.size)), p.ranks, strings.Join(p.algorithms, ", "), err)
 		}
 	}
 	r.fit(&plan)
@@ -236,7 +237,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 			}
 		}
 		if len(arms) == 0 {
-			s.run.note("%v by %v on %d ranks: not measured, the algorithm does not make it", p.kind, p.algorithms, p.ranks)
+			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0], p.ranks)
 		}
 	}
 	nothing := []float64{float64(len(arms))}
@@ -397,18 +398,21 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into all buffers; where they go round, once is enough for what is timed.
+// refill puts the input into the buffers. Where they go round, all get what the first has, once: what is timed does not look at it.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
 	}
 	c.filled = true
-	for slot := range c.slots {
-		o := c.operand(slot, slot)
-		if c.out && o.send == nil {
-			o.fillCopy(c.send.whole[slot*stride(c.size)+guard:][:len(o.data)])
-		}
-		o.fill()
+	o := c.operand(0, 0)
+	if c.out && o.send == nil {
+		o.fillCopy(c.send.whole[guard:][:len(o.data)])
+	}
+	o.fill()
+	for slot, step := 1, stride(c.size); slot < c.slots; slot *= 2 {
+		n := min(slot, c.slots-slot) * step
+		copy(c.data.whole[slot*step:], c.data.whole[:n])
+		copy(c.send.whole[slot*step:], c.send.whole[:n])
 	}
 }
 
@@ -443,15 +447,6 @@ func (o *operand) fillCopy(b []byte) {
 	if in, first := o.input(b); len(in) > 0 {
 		o.pattern.fill(b[:len(in)], o.me, first)
 	}
-}
-
-func typeName(d tensor.DType) string {
-	for name, t := range types() {
-		if t == d {
-			return name
-		}
-	}
-	return d.String()
 }
 
 // fit fits a line through the times of each algorithm, on rank 0.

@@ -24,7 +24,7 @@ type Report struct {
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
 	Method   string    `json:"method"` // how a sample was taken
-	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count, type, redop, mem; Figures those that follow its
+	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count, type, redop, root, mem; Figures those that follow its
 	// times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
@@ -135,6 +135,30 @@ func Bytes(n int64) string {
 		}
 	}
 	return fmt.Sprintf("%dB", n)
+}
+
+// BelowBusBandwidth says, for every operation and number of ranks whose best bus bandwidth over all sizes and algorithms is below least, in 10⁹ bytes
+// per second, what it is.
+func (r *Report) BelowBusBandwidth(least float64) []string {
+	best := map[string]float64{}
+	var order []string
+	for _, row := range r.Rows {
+		if row.Size == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%s on %s", row.Op, plural(row.Ranks, "rank"))
+		if _, ok := best[key]; !ok {
+			order = append(order, key)
+		}
+		best[key] = max(best[key], row.Figures["busbw_gbs"])
+	}
+	var wrong []string
+	for _, key := range order {
+		if best[key] < least {
+			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, want %s", key, short(best[key]), short(least)))
+		}
+	}
+	return wrong
 }
 
 // Read reads the JSON form of a report.

@@ -29,6 +29,7 @@ func (r *Report) columns(exact bool) []column {
 		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
 		"type":  {"type", 5, func(r *Row) string { return r.DType }},
 		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
+		"root":  {"root", 6, func(r *Row) string { return r.Root }},
 		"mem":   {"mem", 10, func(r *Row) string { return r.Memory }},
 	}
 	var cols []column

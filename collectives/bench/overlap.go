@@ -1,0 +1,147 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An Overlapping is what Overlap measures; the same on every rank.
+type Overlapping struct {
+	Kinds      []spmd.Kind
+	Type       tensor.DType
+	Algorithms []string // of collectives.Algorithms
+	Sizes      []int    // bytes
+	Check      bool
+}
+
+// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking collectives: with pure the time of
+// the operation alone, compute that of a computation which takes as long, and overall that of both when the operation is started before and
+// waited for after it,
+//
+//	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
+//
+// The three are measured in turns. Where communication itself needs the cores, as in shared memory, no more than (pure+compute)/overall can be
+// gained, which is there too. Collective over the world.
+func (r *Run) Overlap(ctx context.Context, o Overlapping) error {
+	err := r.begin("in turns: the operation alone (pure), a computation of its length (compute), and start, computation, wait (overall, whose samples these are)",
+		[]string{"op", "algo", "n", "size", "type"}, []string{"overall_us", "compute_us", "init_us", "wait_us", "pure_us", "overlap_pct", "gain_x", "pure_cpu_us"})
+	if err != nil {
+		return err
+	}
+	plan := Plan{Kinds: o.Kinds, Ranks: []int{r.w.Size()}, Types: []tensor.DType{o.Type}, Algorithms: o.Algorithms, Sizes: o.Sizes,
+		Memory: []string{"arena"}, InPlace: true, Check: o.Check}
+	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
+	points := plan.points()
+	if err := s.allocate(points); err != nil {
+		return err
+	}
+	speed := calibrate()
+	for _, p := range points {
+		if r.stopped {
+			break
+		}
+		if err := s.overlap(ctx, p, speed); err != nil {
+			return fmt.Errorf("%v of %s by %s: %w", p.kind, report.Bytes(int64(p.size)), p.algorithms[0], err)
+		}
+	}
+	return nil
+}
+
+// overlap measures one point.
+func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
+	g, err := s.group(p.ranks, p.algorithms)
+	if err != nil {
+		return err
+	}
+	by := g.by[p.algorithms[0]]
+	if !by.Supports(p.algorithms[0], p.kind) {
+		s.run.note("%v by %s: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0])
+		return nil
+	}
+	newCalls := func(run func(context.Context, *spmd.Collective) error) *calls {
+		return &calls{point: p, plan: s.plan, run: run, memory: "arena", data: s.data["arena"], send: s.send["arena"], slots: 1}
+	}
+	pure := newCalls(func(ctx context.Context, c *spmd.Collective) error { return by.Start(ctx, *c).Wait() }).arm("pure", g.team)
+	if _, err := s.run.sched.warm(ctx, g.team, pure, 3); err != nil {
+		return err
+	}
+	one, err := s.run.sched.warm(ctx, g.team, pure, 5)
+	if err != nil {
+		return err
+	}
+	work := max(1, int(float64(one)*speed))
+	compute := &arm{call: func(context.Context, int) error { burn(work); return nil }}
+	var inits, waits []float64
+	both := newCalls(func(ctx context.Context, c *spmd.Collective) error {
+		start := time.Now()
+		f := by.Start(ctx, *c)
+		inits = append(inits, float64(time.Since(start))/1e3)
+		burn(work)
+		start = time.Now()
+		err := f.Wait()
+		waits = append(waits, float64(time.Since(start))/1e3)
+		return err
+	}).arm(p.algorithms[0], g.team)
+	arms := []*arm{pure, compute, both}
+	sched := s.run.sched
+	sched.together = true
+	stopped, err := sched.run(ctx, g.team, arms)
+	if err != nil {
+		return err
+	}
+	own := []float64{stats.Median(inits), stats.Median(waits)} // the worst rank's
+	if err := g.team.max(ctx, own); err != nil {
+		return err
+	}
+	row := &both.row
+	overall, alone, length := row.Median, compute.row.Median, pure.row.Median
+	row.SetFigure("overall_us", overall)
+	row.SetFigure("compute_us", alone)
+	row.SetFigure("init_us", own[0])
+	row.SetFigure("wait_us", own[1])
+	row.SetFigure("pure_us", length)
+	row.SetFigure("overlap_pct", overlapPercent(overall, alone, length))
+	row.SetFigure("gain_x", (length+alone)/overall)
+	row.SetFigure("pure_cpu_us", pure.row.CPU)
+	row.Wrong += pure.row.Wrong
+	row.Checked += pure.row.Checked
+	s.run.stopped = stopped // the team is the world
+	return s.run.add([]report.Row{*row})
+}
+
+// overlapPercent is OSU's formula.
+func overlapPercent(overall, compute, pure float64) float64 {
+	return max(0, 100*(1-(overall-compute)/pure))
+}
+
+// burn computes for n rounds, in registers.
+func burn(n int) float64 {
+	x := 1.0
+	for i := range n {
+		x = math.FMA(x, 0.999999, float64(i&1))
+	}
+	if x < 0 { // never; keeps the loop
+		panic("bench: " + strconv.Itoa(n))
+	}
+	return x
+}
+
+// calibrate returns how many rounds of burn take a nanosecond.
+func calibrate() float64 {
+	const n = 1 << 20
+	best := time.Hour
+	for range 5 {
+		start := time.Now()
+		burn(n)
+		best = min(best, time.Since(start))
+	}
+	return n / float64(max(1, best))
+}
