@@ -28,6 +28,8 @@ type WeightsSpec struct {
 	Slots int
 	// Wire is what F32 tensors travel as: F32, or BF16, to which every reader's values are then rounded, wherever it is.
 	Wire tensor.DType
+	// Group is how the groups that the weights travel over work.
+	Group Options
 	// Bucket is how many bytes are sent at once; a tensor is not split.
 	Bucket int
 	// Patch, unless nil, sends what has changed in place of the whole, tensor by tensor, where that is less.

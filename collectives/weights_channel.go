@@ -175,7 +175,7 @@ func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error
 		comms[i] = ends[0]
 	}
 	comm := comms[0]
-	g, err := New(world, comm, Options{})
+	g, err := New(world, comm, s.Group)
 	if err != nil {
 		return nil, err
 	}

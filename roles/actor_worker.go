@@ -20,7 +20,7 @@ type ActorWorker struct {
 	job     *job
 	policy  policy.Policy
 	algo    algo.Algorithm
-	weights *weights // of this process, where actor 0 sends from; nil elsewhere
+	weights *weights // of the first actor of a rank, which speaks for all of them; nil for the others
 	inputs  []*input // the segments that make up this actor's share, in the order of their environments
 	batch   tensor.Dict
 	trace   *tracer
@@ -59,12 +59,12 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Poli
 	return a, nil
 }
 
-// SyncModelToRollout sends the parameters to the processes that infer.
-func (a *ActorWorker) SyncModelToRollout(ctx context.Context) error {
-	if a.m.Index() != 0 {
+// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers, or for the next evaluation alone.
+func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64, evaluation bool) error {
+	if a.weights == nil {
 		return nil
 	}
-	return a.weights.send(ctx)
+	return a.weights.publish(ctx, version, evaluation)
 }
 
 // RecvRolloutBatch receives this actor's trajectories of the iteration.

@@ -25,6 +25,8 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`
 	Rollout   RolloutConfig   `yaml:"rollout"`
 	Actor     ActorConfig     `yaml:"actor"`
+	// WeightSyncer is how the actors' parameters travel to rollout workers.
+	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
 	check *config.Check // what is wrong so far
 }
@@ -256,6 +258,8 @@ func DefaultConfig() *Config {
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
 		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
+
+		WeightSyncer: defaultWeightSyncer(),
 	}
 }
 

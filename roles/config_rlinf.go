@@ -112,9 +112,14 @@ func knownKeys() []config.Known {
 	}
 	add("actor.optim", "num_cycles", "fp16", "bf16", "loss_scale", "use_distributed_optimizer")
 
+	add("weight_syncer", "use_ring_sync", "nccl_max_ctas", "nccl_min_ctas", "bucket.is_agent")
+	idle("weight_syncer.bucket.load_instant", "true")
+	idle("weight_syncer.patch.snapshot_device", "cpu")
+	idle("weight_syncer.patch.compression", "none")
+
 	tree("critic", "use_critic_model")
 	tree("reward", "use_reward_model")
-	for _, section := range []string{"weight_syncer", "data", "profile_data", "env_profile_data", "rollout_profile_data"} {
+	for _, section := range []string{"data", "profile_data", "env_profile_data", "rollout_profile_data"} {
 		tree(section, "")
 	}
 	for _, section := range []string{"actor", "rollout", "env", "reward"} { // removed from RLinf

@@ -124,9 +124,10 @@ func TestSeedsKeysLoad(t *testing.T) {
 func TestRLinfStyleFile(t *testing.T) {
 	t.Setenv("EMBODIED_PATH", "/nowhere")
 	c, warnings := mustLoad(t, "testdata/config/maniskill_like.yaml")
-	expect(t, "warnings", warnings, "known keys without effect here: "+
-		"weight_syncer.type: patch (testdata/config/weight_syncer/patch_syncer.yaml:1), "+
-		"weight_syncer.patch.compression: none (testdata/config/weight_syncer/patch_syncer.yaml:3)")
+	expect(t, "warnings", warnings)
+	const compressed = "weight_syncer.patch.compression=nvcomp_lz4"
+	_, warnings = mustLoad(t, "testdata/config/maniskill_like.yaml", compressed)
+	expect(t, "warnings", warnings, "known keys without effect here: weight_syncer.patch.compression: nvcomp_lz4 (command line)")
 	for _, v := range []struct {
 		what      string
 		got, want any
@@ -139,6 +140,7 @@ func TestRLinfStyleFile(t *testing.T) {
 		{"value_lr", c.Actor.Optim.ValueLR, float32(3e-4)},
 		{"clip_ratio_c", c.Algorithm.ClipRatioC, float32(3)},
 		{"resume_dir, null", c.Runner.ResumeDir, ""},
+		{"weight_syncer.type, from the preset", c.WeightSyncer.Type, WeightSyncPatch},
 	} {
 		if v.got != v.want {
 			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
@@ -147,9 +149,30 @@ func TestRLinfStyleFile(t *testing.T) {
 	if err := c.Validate(1, 1, 1); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := LoadConfig("testdata/config/maniskill_like.yaml", nil, true); len(config.FieldErrors(err)) != 2 {
-		t.Errorf("strict: %v, want an error for each key of weight_syncer", err)
+	if _, _, err := LoadConfig("testdata/config/maniskill_like.yaml", []string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(config.FieldErrors(err)) != 2 {
+		t.Errorf("strict: %v, want an error for each key", err)
 	}
+}
+
+func TestWeightSyncerKeys(t *testing.T) {
+	c, warnings := mustLoad(t, cartpole, "weight_syncer.type=patch", "weight_syncer.bucket={bucket_size: 64MB, bucket_dtype: bf16, is_agent: false, load_instant: true}",
+		"weight_syncer.patch={snapshot_device: cpu, delta_encoding: false, compression: none, init_sync: {enabled: false, prefixes: [actor.], bucket_size: 4096}}",
+		"weight_syncer.use_ring_sync=false", "weight_syncer.nccl_max_ctas=null")
+	expect(t, "warnings", warnings)
+	want := WeightSyncerConfig{Type: WeightSyncPatch, Bucket: WeightBucketConfig{BucketSize: 64 << 20, BucketDType: "bf16"},
+		Patch: WeightPatchConfig{InitSync: WeightInitSyncConfig{Prefixes: config.Words{"actor."}, BucketSize: 4096}}}
+	if !reflect.DeepEqual(c.WeightSyncer, want) {
+		t.Errorf("got %+v, want %+v", c.WeightSyncer, want)
+	}
+	_, _, err := LoadConfig(cartpole, []string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0", "weight_syncer.bucket.bucket_dtype=fp16",
+		"weight_syncer.patch.init_sync.bucket_size=lots", "weight_syncer.patch.delta_encodng=true"}, false)
+	expect(t, "errors", errorLines(err),
+		"command line: weight_syncer.patch.init_sync.bucket_size: lots: want bytes, as 536870912 or 512MB",
+		"command line: weight_syncer.patch.delta_encodng: unknown key, did you mean delta_encoding?",
+		"command line: weight_syncer.type: ring: want bucket or patch",
+		"command line: weight_syncer.bucket.bucket_size: 0: want a number of bytes > 0, as 512MB",
+		"command line: weight_syncer.bucket.bucket_dtype: fp16: want null, fp32 or bf16",
+	)
 }
 
 func TestOldNames(t *testing.T) {

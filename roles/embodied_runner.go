@@ -24,7 +24,7 @@ type EmbodiedRunner struct {
 	log              *logbook // on rank 0
 	requests         *requests
 	saver            *saver
-	weights          *weights // of this process; nil where nothing infers and actor 0 is not
+	weights          weights
 
 	step     int64 // iterations done
 	synced   int64 // version of the weights that rollouts use; -1: none yet
@@ -50,8 +50,12 @@ const (
 func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	for {
 		goOn, err := r.next(ctx)
-		if err != nil || !goOn {
+		if err != nil {
 			return err
+		}
+		if !goOn {
+			r.weights.close()
+			return nil
 		}
 		if err := r.timed(wholeStep, ctx, r.iterate); err != nil {
 			return err
@@ -62,7 +66,7 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 // iterate takes one step of training: the four phases.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	r.world.SetStep(r.step + 1)
-	if r.job.syncsAt(r.step) || r.synced < 0 {
+	if (r.job.syncsAt(r.step) || r.synced < 0) && r.synced != r.step {
 		if err := r.timed(syncWeights, ctx, r.updateRolloutWeights); err != nil {
 			return err
 		}
@@ -83,15 +87,20 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	return nil
 }
 
-// updateRolloutWeights brings the actors' parameters to the processes that infer.
+// updateRolloutWeights brings the actors' parameters to the rollout workers.
 func (r *EmbodiedRunner) updateRolloutWeights(ctx context.Context) error {
+	r.synced = r.step
+	return r.syncModel(ctx, false)
+}
+
+// syncModel brings them to the rollout workers, from now on or for the next evaluation alone.
+func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
 	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none, error) {
-		return none{}, w.SyncModelFromActor(ctx, r.step)
+		return none{}, w.SyncModelFromActor(ctx, r.step, evaluation)
 	})
 	actor := spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
-		return none{}, w.SyncModelToRollout(ctx)
+		return none{}, w.SyncModelToRollout(ctx, r.step, evaluation)
 	})
-	r.synced = r.step
 	return waitAll(ctx, actor, rollout)
 }
 
@@ -155,17 +164,15 @@ func (r *EmbodiedRunner) timed(phase int, ctx context.Context, f func(context.Co
 
 // evaluate plays every evaluation environment's episode with the newest weights, and leaves the rollouts' as they were.
 func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
-	synced := r.synced
-	if synced != r.step {
-		if r.job.syncInterval > 1 {
-			r.weights.stash()
-			defer r.weights.unstash()
-		}
-		if err := r.updateRolloutWeights(ctx); err != nil {
+	switch {
+	case r.synced == r.step:
+	case r.job.syncInterval > 1:
+		if err := r.syncModel(ctx, true); err != nil {
 			return err
 		}
-		if r.job.syncInterval > 1 {
-			r.synced = synced
+	default:
+		if err := r.updateRolloutWeights(ctx); err != nil {
+			return err
 		}
 	}
 	env := spmd.Call(r.env, ctx, "evaluate", func(ctx context.Context, w *EnvWorker) (none, error) {

@@ -2,10 +2,9 @@ package roles
 
 import (
 	"context"
-	"slices"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // Purposes of the communicators of a group.
@@ -18,9 +17,6 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 	actorSpec, rolloutSpec, envSpec := j.place.Group("actor"), j.place.Group("rollout"), j.place.Group("env")
 	actorSpec.Comms = []string{gradients}
 
-	if err := r.makeWeights(w, actorSpec, rolloutSpec); err != nil {
-		return nil, err
-	}
 	var err error
 	r.actor, err = spmd.Launch(w, actorSpec, func(m *spmd.Member) (*ActorWorker, error) {
 		pol, err := j.newPolicy(w.Alloc)
@@ -32,20 +28,17 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 	if err != nil {
 		return nil, err
 	}
-	if actors := r.actor.Here(); len(actors) > 0 {
-		if r.weights == nil {
-			r.weights = new(weights)
-		}
-		r.weights.actor = actors[0].policy
-		actors[0].weights = r.weights
-	}
-	if r.weights != nil && slices.Contains(rolloutSpec.Ranks, w.Rank()) {
-		r.weights.leader = slices.Index(rolloutSpec.Ranks, w.Rank())
-	}
 	r.rollout, err = spmd.Launch(w, rolloutSpec, func(m *spmd.Member) (*RolloutWorker, error) {
-		return NewRolloutWorker(m, j, r.weights), nil
+		pol, err := j.newPolicy(tensor.Heap) // what it begins with; then it looks at the weights
+		if err != nil {
+			return nil, err
+		}
+		return NewRolloutWorker(m, j, pol), nil
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := r.makeWeights(ctx, w); err != nil {
 		return nil, err
 	}
 	r.env, err = spmd.Launch(w, envSpec, func(m *spmd.Member) (*EnvWorker, error) { return NewEnvWorker(m, j) })
@@ -58,37 +51,6 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 		}
 	}
 	return r, r.connect(w, actorSpec, rolloutSpec, envSpec)
-}
-
-// makeWeights makes the weights of this process if it infers, and the communicator over which they come if no actor is here.
-func (r *EmbodiedRunner) makeWeights(w *spmd.World, actor, rollout spmd.GroupSpec) error {
-	ranks := []int{actor.Ranks[0]}
-	for _, rank := range rollout.Ranks {
-		if !slices.Contains(actor.Ranks, rank) && !slices.Contains(ranks, rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	infers := slices.Contains(rollout.Ranks, w.Rank())
-	if !infers && !slices.Contains(ranks, w.Rank()) {
-		return nil
-	}
-	r.weights = new(weights)
-	if infers {
-		var err error
-		if r.weights.policy, err = r.job.newPolicy(w.Alloc); err != nil {
-			return err
-		}
-	}
-	if slices.Contains(ranks, w.Rank()) {
-		ends, err := w.NewComm(ranks, "weights")
-		if err != nil {
-			return err
-		}
-		if r.weights.group, err = collectives.New(w, ends[0], r.job.collectives()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // connect makes the channels and the agreement.

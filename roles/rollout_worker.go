@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/spmd"
@@ -12,12 +13,16 @@ import (
 
 // A RolloutWorker chooses actions for the environments of its lanes, and owns their trajectories until the actors have them.
 type RolloutWorker struct {
-	m       *spmd.Member
-	job     *job
-	weights *weights
-	trace   *tracer
-	lanes   []*rolloutLane
-	evals   []*evalLane
+	m      *spmd.Member
+	job    *job
+	policy policy.Policy // its parameters are a view of the weights
+	trace  *tracer
+	lanes  []*rolloutLane
+	evals  []*evalLane
+
+	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
+	state                []byte                     // the rollouts' weights, which the policy goes back to after an evaluation with newer ones
+	version              int64                      // theirs
 }
 
 // A rolloutLane is a lane as its rollout worker sees it.
@@ -35,17 +40,17 @@ type rolloutLane struct {
 	shard   *shard // the environments themselves, where this worker plays them alone: see shard.local
 }
 
-// NewRolloutWorker returns the worker of member m. Its policy's parameters are those of the process, which weights keeps up to date.
-func NewRolloutWorker(m *spmd.Member, j *job, w *weights) *RolloutWorker {
-	r := &RolloutWorker{m: m, job: j, weights: w, trace: j.newTracer(m)}
+// NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is given up with the first weights.
+func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker {
+	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), trace: j.newTracer(m)}
 	for _, l := range j.train.lanes {
 		if l.rollout == m.Index() {
-			r.lanes = append(r.lanes, newRolloutLane(l, j, w.policy))
+			r.lanes = append(r.lanes, newRolloutLane(l, j, pol))
 		}
 	}
 	for _, l := range j.eval.lanes {
 		if l.rollout == m.Index() {
-			r.evals = append(r.evals, &evalLane{lane: l, work: w.policy.NewWork(l.hi - l.lo), actions: j.actionLayout(l)})
+			r.evals = append(r.evals, &evalLane{lane: l, work: pol.NewWork(l.hi - l.lo), actions: j.actionLayout(l)})
 		}
 	}
 	return r
@@ -87,9 +92,21 @@ func (r *RolloutWorker) adopt(e *EnvWorker) {
 	}
 }
 
-// SyncModelFromActor brings the weights of this process to a version.
-func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
-	return r.weights.receive(ctx, r.m.Index(), version)
+// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one: from now on, or for the next evaluation alone.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, evaluation bool) error {
+	if evaluation {
+		state, _, err := r.evaluation.Adopt(ctx, version)
+		if err == nil {
+			r.policy.Params().View(state)
+		}
+		return err
+	}
+	state, version, err := r.training.Adopt(ctx, version)
+	if err == nil {
+		r.state, r.version = state, version
+		r.policy.Params().View(state)
+	}
+	return err
 }
 
 // Generate chooses actions for what comes through obs, sends them through act, and the trajectories of the iteration through out.
@@ -121,7 +138,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	}
 	for _, l := range r.lanes {
 		for i, s := range l.segments {
-			l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, r.weights.version
+			l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, r.version
 			if err := l.out[i].Put(ctx, l.items[i]); err != nil {
 				return fmt.Errorf("trajectories of environments %d-%d: %w", s.lo, s.hi-1, err)
 			}
@@ -214,13 +231,15 @@ type evalLane struct {
 	over    bool
 }
 
-// Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's environments are done.
+// Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's environments are done. Then the policy is
+// back at the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	defer r.policy.Params().View(r.state)
 	left := len(r.evals)
 	for _, l := range r.evals {
 		if l.over = l.shard != nil; l.over {
 			left--
-			if err := playEpisodes(r.weights.policy, l.work, l.shard); err != nil {
+			if err := playEpisodes(r.policy, l.work, l.shard); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
 			}
 			continue
@@ -240,7 +259,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 			if l.over {
 				continue
 			}
-			if err := l.step(ctx, r.weights.policy); err != nil {
+			if err := l.step(ctx, r.policy); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
 			}
 			if l.over {

@@ -44,7 +44,11 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 		if err != nil {
 			return err
 		}
-		return f(ctx, r)
+		if err := f(ctx, r); err != nil {
+			return err
+		}
+		r.weights.close()
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 	}
 	for _, w := range r.rollout.Here() {
 		if w.m.Index() == 0 && !r.job.syncsAt(r.step) {
-			all = append(all, share{kind: "rollout", dict: modelDict(w.weights.policy.Params())})
+			all = append(all, share{kind: "rollout", dict: modelDict(w.policy.Params())})
 		}
 	}
 	for _, w := range r.env.Here() {
@@ -375,9 +375,11 @@ func (r *EmbodiedRunner) load(st state) error {
 		return nil // the next rollout begins with the model
 	}
 	r.synced = r.step - r.step%r.job.syncInterval
-	if r.weights == nil || r.weights.policy == nil {
-		return nil
+	for _, w := range r.rollout.Here() {
+		w.version = r.synced
+		if err := loadModel(w.policy.Params(), st.rollout); err != nil {
+			return err
+		}
 	}
-	r.weights.version = r.synced
-	return loadModel(r.weights.policy.Params(), st.rollout)
+	return nil
 }

@@ -127,6 +127,7 @@ func (c *Config) checkFields() {
 	c.checkRunner()
 	want := c.check.At("rollout").Want
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
+	c.WeightSyncer.checkFields(c.check.At("weight_syncer").Want)
 	c.Actor.Model.Check(func(ok bool, key string, value any, what string) {
 		if key == "logprob_type" { // policy.Config carries it, but it is a key of algorithm
 			c.check.Want(ok, "algorithm.logprob_type", value, what)

@@ -2,96 +2,96 @@ package roles
 
 import (
 	"context"
-	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
-	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// weights are the parameters that the rollout workers of one process infer with: a copy of the actors', one version for all, taken
-// when the runner says so and unchanged in between. The version is the number of iterations that went into them. A process that hosts an actor copies that one's; the others share a broadcast from
-// actor 0, one endpoint each.
+// weights bring the actors' parameters to the rollout workers; see collectives.Weights. A version is the number of iterations that went into it.
+//
+// Where every iteration begins with the newest weights, rollout workers on an actor's node read them where that actor has them: an actor changes
+// its parameters only when all trajectories are with the actors, and by then nobody infers any more. Else they are copied: the rollouts' weights
+// stay while the actors' move on.
 type weights struct {
-	policy  policy.Policy
-	actor   policy.Policy      // of an actor in this process; nil: none
-	group   *collectives.Group // actor 0 and the processes that infer without an actor; nil: not one of them
-	leader  int                // the rollout worker that does it for the process
-	version int64
-	kept    []byte // what stash keeps, and its version
-	keptAs  int64
+	training   *collectives.Weights
+	evaluation *collectives.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
 }
 
-// send gives the parameters of actor 0 to those that wait in receive.
-func (w *weights) send(ctx context.Context) error {
-	if w == nil || w.group == nil || w.group.Size() == 1 {
-		return nil
+// makeWeights makes the weights between the workers of both groups. Collective over the world.
+func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
+	var params *nn.Params[float32]
+	for _, rw := range r.rollout.Here() {
+		params = rw.policy.Params()
 	}
-	return w.broadcast(ctx, w.actor.Params())
-}
-
-// receive takes the actors' parameters, of that version; worker is the caller's number in its group.
-func (w *weights) receive(ctx context.Context, worker int, version int64) error {
-	switch {
-	case worker != w.leader:
-		return nil
-	case w.actor != nil:
-		w.version = version
-		copyParams(w.policy.Params(), w.actor.Params())
-		return nil
+	actors := r.actor.Here()
+	if len(actors) > 0 {
+		params = actors[0].policy.Params()
 	}
-	w.version = version
-	return w.broadcast(ctx, w.policy.Params())
-}
-
-func (w *weights) broadcast(ctx context.Context, p *nn.Params[float32]) error {
-	data := tensor.FromF32(p.Data, len(p.Data))
-	if err := w.group.Broadcast(ctx, data.Bytes(), 0); err != nil {
-		return fmt.Errorf("weights: %w", err)
+	if params == nil {
+		return nil // no worker of either is here
 	}
-	for i := range p.Buffers.Len() {
-		_, b := p.Buffers.Entry(i)
-		if err := w.group.Broadcast(ctx, b.Bytes(), 0); err != nil {
-			return fmt.Errorf("weights: %w", err)
+	spec := r.job.weightsSpec(params)
+	spec.Label, spec.Sources, spec.Readers, spec.State = "weights", r.actor.Spec().Ranks, r.rollout.Spec().Ranks, params.State()
+	var err error
+	if r.weights.training, err = collectives.NewWeights(ctx, w, spec); err != nil {
+		return err
+	}
+	if r.job.syncInterval > 1 && r.job.cfg.Evaluates() {
+		spec.Label, spec.Slots = "weights of evaluations", 1
+		if r.weights.evaluation, err = collectives.NewWeights(ctx, w, spec); err != nil {
+			return err
+		}
+	}
+	if len(actors) > 0 {
+		actors[0].weights = &r.weights
+	}
+	for _, rw := range r.rollout.Here() {
+		rw.training = r.weights.training.Reader(rw.m.Index())
+		if r.weights.evaluation != nil {
+			rw.evaluation = r.weights.evaluation.Reader(rw.m.Index())
 		}
 	}
 	return nil
 }
 
-// copyParams copies parameters and buffers between two networks of one shape.
-func copyParams(dst, src *nn.Params[float32]) {
-	copy(dst.Data, src.Data)
-	dst.Buffers.CopyFrom(src.Buffers)
+// weightsSpec says how parameters like p travel.
+func (j *job) weightsSpec(p *nn.Params[float32]) collectives.WeightsSpec {
+	cfg := &j.cfg.WeightSyncer
+	s := collectives.WeightsSpec{
+		Layout: p.Layout(), Wire: cfg.Bucket.wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.collectives(), Slots: 2,
+	}
+	if j.syncInterval == 1 && s.Wire == tensor.F32 {
+		s.Slots = 0
+	}
+	s.Frozen = make([]bool, len(s.Layout.Fields()))
+	for i, f := range p.Fields {
+		s.Frozen[i] = slices.ContainsFunc(p.Groups, func(g nn.Group) bool { return !g.Trainable && g.Lo <= f.Off && f.Off < g.Hi })
+	}
+	if cfg.Type == WeightSyncPatch {
+		first := &cfg.Patch.InitSync
+		s.Patch = &collectives.PatchSpec{Delta: cfg.Patch.DeltaEncoding, Bucket: int(first.BucketSize), Held: make([]bool, len(s.Frozen))}
+		for i, f := range s.Layout.Fields() {
+			sent := len(first.Prefixes) == 0 || slices.ContainsFunc(first.Prefixes, func(p string) bool { return strings.HasPrefix(f.Name, p) })
+			s.Patch.Held[i] = !first.Enabled || !sent
+		}
+	}
+	return s
 }
 
-// stash keeps the present version aside, and unstash puts it back.
-func (w *weights) stash() {
-	if w != nil && w.policy != nil {
-		w.kept, w.keptAs = appendParams(w.kept[:0], w.policy.Params()), w.version
+// publish gives the actors' parameters to the rollout workers, or to those of an evaluation.
+func (w *weights) publish(ctx context.Context, version int64, evaluation bool) error {
+	if evaluation {
+		return w.evaluation.Publish(ctx, version)
 	}
+	return w.training.Publish(ctx, version)
 }
 
-func (w *weights) unstash() {
-	if w != nil && w.policy != nil {
-		readParams(w.policy.Params(), w.kept)
-		w.version = w.keptAs
-	}
-}
-
-func appendParams(b []byte, p *nn.Params[float32]) []byte {
-	b = append(b, tensor.FromF32(p.Data, len(p.Data)).Bytes()...)
-	for i := range p.Buffers.Len() {
-		_, t := p.Buffers.Entry(i)
-		b = append(b, t.Bytes()...)
-	}
-	return b
-}
-
-func readParams(p *nn.Params[float32], b []byte) {
-	b = b[copy(tensor.FromF32(p.Data, len(p.Data)).Bytes(), b):]
-	for i := range p.Buffers.Len() {
-		_, t := p.Buffers.Entry(i)
-		b = b[copy(t.Bytes(), b):]
-	}
+// close is called on every rank when there is nothing more to publish.
+func (w *weights) close() {
+	w.training.Close()
+	w.evaluation.Close()
 }
