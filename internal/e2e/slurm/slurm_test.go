@@ -52,6 +52,7 @@ func TestSlurm(t *testing.T) {
 		{"train, refused", testRefused},
 		{"hetjob", testHetjob},
 		{"array", testSweep},
+		{"bench", testBench},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -179,6 +180,38 @@ func testSweep(t *testing.T, m *machine) {
 			m.same(t, name, m.undisturbed(t, name, 10, append(set, fmt.Sprint("runner.seed=", seed))...))
 		}
 	}
+}
+
+// bench.sbatch measures on all ranks, checks what it measures, and says what was wrong with its arguments.
+func testBench(t *testing.T, m *machine) {
+	shared := []string{"--exclusive=user"} // the script wants nodes for itself, and here there would be none
+	for name, env := range map[string][]string{
+		"openmpi-mpirun": knobs("", m.openmpi, mpirun), "mpich-srun": append(knobs("", m.mpich, srun), "PMI=pmi2"),
+	} {
+		file := filepath.Join(m.dir, "bench-"+name+".json")
+		m.submit(t, submission{
+			env: env, options: shared, script: "bench", args: []string{"-n", "5", "--algo", "auto,ring", "--sizes", "8,64K", "--out", file},
+		}).wants("COMPLETED 0:0")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var report struct {
+			Rows []struct{ N, Wrong, Checked int }
+		}
+		if err := json.Unmarshal(text, &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Rows) != 4 {
+			t.Errorf("%s: %d rows, want one for each of two algorithms and two sizes:\n%s", name, len(report.Rows), text)
+		}
+		for _, r := range report.Rows {
+			if r.N != 4 || r.Checked == 0 || r.Wrong != 0 {
+				t.Errorf("%s: %+v, want 4 ranks, results checked and none wrong", name, r)
+			}
+		}
+	}
+	m.submit(t, submission{env: knobs("", m.openmpi, srun), options: shared, script: "bench", args: []string{"--sizes", "many"}}).wants("FAILED 2:0")
 }
 
 // config writes the configuration of a run, with overrides of keys of the section runner, and returns its path.
