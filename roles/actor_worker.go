@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -16,14 +15,15 @@ import (
 
 // An ActorWorker holds one replica of the policy and trains it on its share of the environments.
 type ActorWorker struct {
-	m       *spmd.Member
-	job     *job
-	policy  policy.Policy
-	algo    algo.Algorithm
-	weights *weights // of the first actor of a rank, which speaks for all of them; nil for the others
-	inputs  []*input // the segments that make up this actor's share, in the order of their environments
-	batch   tensor.Dict
-	trace   *tracer
+	m        *spmd.Member
+	job      *job
+	policy   policy.Policy
+	algo     algo.Algorithm
+	replicas *replicas
+	weights  *weights // of the first actor of a rank, which speaks for all of them; nil for the others
+	inputs   []*input // the segments that make up this actor's share, in the order of their environments
+	batch    tensor.Dict
+	trace    *tracer
 }
 
 // An input is where one segment's trajectories come from.
@@ -33,19 +33,14 @@ type input struct {
 	item *spmd.Item
 }
 
-// reducer is the collectives' Reducer as algorithms see it.
-type reducer struct{ *collectives.Reducer }
-
-func (r reducer) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gradient(grad) }
-
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
 func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
 	a := &ActorWorker{m: m, job: j, policy: pol, trace: j.newTracer(m)}
-	group, err := collectives.New(m.World(), m.Comm(gradients), j.collectives())
-	if err != nil {
+	var err error
+	if a.replicas, err = newReplicas(ctx, m, j, pol.Params()); err != nil {
 		return nil, err
 	}
-	if a.algo, err = j.newAlgorithm(pol, reducer{collectives.NewReducer(ctx, group, j.cfg.Comm.BucketBytes)}, m.World().Alloc); err != nil {
+	if a.algo, err = j.newAlgorithm(pol, a.replicas, m.World().Alloc); err != nil {
 		return nil, err
 	}
 	for _, l := range j.train.lanes {
@@ -140,6 +135,9 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 		case <-ctx.Done():
 		case <-time.After(5 * time.Second):
 		}
+	}
+	if err == nil {
+		err = a.replicas.trained(ctx, &m)
 	}
 	return m, err
 }
