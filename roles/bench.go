@@ -27,18 +27,24 @@ import (
 // benchCommand returns rlinf bench and what is below it; code takes the exit code.
 func benchCommand(reg Registries, code *int) *cli.Command {
 	common := benchFlags()
-	below := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
+	withOverrides := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
 		return &cli.Command{Name: name, Usage: usage, Flags: append(slices.Clone(common), flags...),
-			Action: bare(func(c *cli.Context) (err error) {
+			Action: func(c *cli.Context) (err error) {
 				*code, err = run(c)
 				return err
-			})}
+			}}
+	}
+	below := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
+		c := withOverrides(name, usage, flags, run)
+		c.Action = bare(c.Action)
+		return c
 	}
 	root := below("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs", collectiveFlags(), benchCollectives)
 	root.Subcommands = []*cli.Command{
 		below("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
 		below("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
 		below("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(), benchChannel),
+		withOverrides("env", "environment steps per second, and per second of a core", envFlags(), func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
 	}
 	return root
 }
