@@ -77,7 +77,7 @@ func TestAdamRates(t *testing.T) {
 // The norm is that of what is trained; it is clipped, and what is not finite is named wherever it stands.
 func TestGradNorm(t *testing.T) {
 	p := threeGroups()
-	norm, err := gradNorm(p)
+	norm, err := newGradNorm(p).value()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestGradNorm(t *testing.T) {
 	for i := range p.Grad {
 		p.Grad[i] = math.MaxFloat32 // large is not infinite
 	}
-	if norm, err := gradNorm(p); err != nil || math.IsInf(norm, 0) {
+	if norm, err := newGradNorm(p).value(); err != nil || math.IsInf(norm, 0) {
 		t.Errorf("norm %v, %v", norm, err)
 	}
 	for _, c := range []struct {
@@ -103,18 +103,18 @@ func TestGradNorm(t *testing.T) {
 	} {
 		p := threeGroups()
 		p.Grad[c.at] = float32(c.x)
-		if _, err := gradNorm(p); err == nil || err.Error() != c.want {
+		if _, err := newGradNorm(p).value(); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
 	p = threeGroups()
 	p.Grad[9], p.Data[2] = float32(math.NaN()), float32(math.NaN())
-	if _, err := gradNorm(p); err == nil || err.Error() != "gradient of a.weight[2 8]: NaN at element 9; the parameter itself has NaN" {
+	if _, err := newGradNorm(p).value(); err == nil || err.Error() != "gradient of a.weight[2 8]: NaN at element 9; the parameter itself has NaN" {
 		t.Errorf("%v", err)
 	}
 	p = threeGroups()
 	p.Grad[40] = float32(math.NaN()) // nobody trains on it
-	if _, err := gradNorm(p); err != nil {
+	if _, err := newGradNorm(p).value(); err != nil {
 		t.Error(err)
 	}
 }
@@ -152,5 +152,46 @@ func TestPermute(t *testing.T) {
 	}
 	for _, c := range counts {
 		near(t, "times an element came first", float64(c), 500, 80) // 4 deviations
+	}
+}
+
+// The norm's bits do not depend on what was final when, and nothing is counted before it is.
+func TestGradNormOfRanges(t *testing.T) {
+	p := new(nn.Params[float32])
+	p.Group("frozen")
+	p.Add("f", 5000)
+	p.Group("trained")
+	p.Add("t", 3*normBlock+77)
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	p.Groups[0].Trainable = false
+	want := 0.0
+	for i := range p.Grad {
+		p.Grad[i] = float32(math.Sin(float64(i)))
+		if i >= p.Groups[1].Lo {
+			want += float64(p.Grad[i]) * float64(p.Grad[i])
+		}
+	}
+	whole, err := newGradNorm(p).value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	near(t, "norm", whole, math.Sqrt(want), 1e-9)
+	n := newGradNorm(p)
+	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)}, {0, 4 * normBlock, len(p.Grad)}} {
+		n.begin()
+		for i := len(cuts) - 1; i > 0; i-- { // from the end, as a backward pass has them
+			lo, hi := cuts[i-1], cuts[i]
+			kept := append([]float32(nil), p.Grad[:lo]...)
+			for j := range kept {
+				p.Grad[j] = 1e9 // not final yet
+			}
+			n.final(lo, hi)
+			copy(p.Grad, kept)
+		}
+		if got, err := n.value(); err != nil || got != whole {
+			t.Errorf("final in parts %v: norm %v, %v, want %v", cuts, got, err, whole)
+		}
 	}
 }

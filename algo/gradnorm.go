@@ -8,17 +8,51 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// gradNorm returns the Euclidean norm of the gradient of all trainable parameters together. A NaN or Inf among them is an error that
-// names the tensor.
-func gradNorm(p *nn.Params[float32]) (float64, error) {
-	var sum float64
-	for _, g := range p.Groups {
-		if g.Trainable {
-			sum += kernel.SumSq(p.Grad[g.Lo:g.Hi])
+// normBlock is how many elements are summed together; the norm is the sum over blocks in their order, so its bits do not depend on what was final when.
+const normBlock = 4096
+
+// A gradNorm is the Euclidean norm of the gradient of all trainable parameters together, taken of each block when that is final and still in the cache.
+type gradNorm struct {
+	params *nn.Params[float32]
+	sums   []float64 // of squares, per block
+	known  []bool
+}
+
+func newGradNorm(p *nn.Params[float32]) *gradNorm {
+	blocks := (len(p.Grad) + normBlock - 1) / normBlock
+	return &gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
+}
+
+// begin opens the norm of another gradient.
+func (n *gradNorm) begin() { clear(n.known) }
+
+// final says that elements lo to hi of the gradient are. Blocks that are so only in part are left for the end.
+func (n *gradNorm) final(lo, hi int) {
+	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
+		n.sum(b)
+	}
+}
+
+func (n *gradNorm) sum(b int) {
+	n.sums[b], n.known[b] = 0, true
+	for _, g := range n.params.Groups {
+		if lo, hi := max(g.Lo, b*normBlock), min(g.Hi, (b+1)*normBlock); g.Trainable && lo < hi {
+			n.sums[b] += kernel.SumSq(n.params.Grad[lo:hi])
 		}
 	}
+}
+
+// value returns the norm, once all of the gradient is final. A NaN or Inf in it is an error that names the tensor.
+func (n *gradNorm) value() (float64, error) {
+	var sum float64
+	for b := range n.sums {
+		if !n.known[b] {
+			n.sum(b)
+		}
+		sum += n.sums[b]
+	}
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // finite float32s do not get there in float64
-		return 0, notFinite(p)
+		return 0, notFinite(n.params)
 	}
 	return math.Sqrt(sum), nil
 }

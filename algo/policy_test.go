@@ -235,7 +235,7 @@ func (r *replica) Gradient(grad []float32) GradientSum {
 
 func (r *replica) Ready(lo, hi int) { r.ready = append(r.ready, [2]int{lo, hi}) }
 
-func (r *replica) Wait() error {
+func (r *replica) Wait(final func(lo, hi int)) error {
 	x := make([]float64, len(r.grad))
 	for i, g := range r.grad {
 		x[i] = float64(g)
@@ -244,5 +244,7 @@ func (r *replica) Wait() error {
 	for i := range x {
 		r.grad[i] = float32(x[i])
 	}
+	final(len(x)/3, len(x)) // in two parts, from the end
+	final(0, len(x)/3)
 	return nil
 }

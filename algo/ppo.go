@@ -64,6 +64,8 @@ type PPO struct {
 	plans    []batchPlan
 	planSums []float64 // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	sum      GradientSum
+	norm     *gradNorm
+	final    func(lo, hi int) // norm's, bound once
 	ready    func(lo, hi int)
 
 	tally    *tally
@@ -146,6 +148,8 @@ func NewPPO(s Setup) (*PPO, error) {
 	p.plans = make([]batchPlan, n/p.local)
 	p.planSums = make([]float64, 2+3*len(p.plans))
 	p.ready = func(lo, hi int) { p.sum.Ready(lo, hi) }
+	p.norm = newGradNorm(p.params)
+	p.final = p.norm.final
 	p.tally = newTally(p.replicas, extra)
 	for _, name := range ppoMetrics {
 		if p.critic || !strings.HasPrefix(name, "critic/") {
@@ -424,10 +428,11 @@ func (p *PPO) step(iteration, m int) error {
 			return err
 		}
 	}
-	if err := p.sum.Wait(); err != nil {
+	p.norm.begin()
+	if err := p.sum.Wait(p.final); err != nil {
 		return fmt.Errorf("sum gradients: %w", err)
 	}
-	norm, err := gradNorm(p.params)
+	norm, err := p.norm.value()
 	if err != nil {
 		return err
 	}

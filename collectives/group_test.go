@@ -369,7 +369,7 @@ func TestContextEndsTheWait(t *testing.T) {
 			grad := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), 1024)
 			s := collectives.NewReducer(ctx, m.Group, 256).Gradient(grad)
 			s.Ready(0, 512)
-			return s.Wait()
+			return s.Wait(nil)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

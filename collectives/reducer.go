@@ -56,13 +56,14 @@ type GradientSum struct {
 	missing []int     // per bucket: elements not yet ready
 	futures []*Future // of the buckets started, and more where an earlier gradient had more
 	started int
+	order   []int  // the buckets, as they were started
 	wire    []BF16 // the gradient as it travels compressed
 
 	squares, lost float64 // of what was rounded, and by it
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {
-	s.r, s.grad, s.started = r, grad, 0
+	s.r, s.grad, s.started, s.order = r, grad, 0, s.order[:0]
 	s.bucket = max(r.bucket, (len(grad)+maxBuckets-1)/maxBuckets)
 	n := (len(grad) + s.bucket - 1) / s.bucket
 	s.missing = slices.Grow(s.missing[:0], n)[:n]
@@ -89,9 +90,14 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts what was never made ready, in order, and returns when all of grad holds the sum.
-func (s *GradientSum) Wait() error {
+// Wait starts what was never made ready, in order, and returns when all of grad holds the sum. final, if not nil, is told each bucket's range once
+// it does, in the order in which they were started.
+func (s *GradientSum) Wait(final func(lo, hi int)) error {
+	if final == nil {
+		final = func(lo, hi int) {}
+	}
 	if s.r.g.Size() == 1 {
+		final(0, len(s.grad))
 		return nil
 	}
 	for b := range s.missing {
@@ -101,16 +107,21 @@ func (s *GradientSum) Wait() error {
 		}
 	}
 	var err error
-	for _, f := range s.futures[:s.started] {
-		if e := f.Wait(); err == nil {
-			err = e
+	for i, f := range s.futures[:s.started] {
+		if e := f.Wait(); e != nil {
+			if err == nil {
+				err = e
+			}
+			continue
 		}
+		lo, hi := s.bounds(s.order[i])
+		if s.r.compress {
+			tensor.FromBF16(s.grad[lo:hi], bits(s.wire[lo:hi]))
+		}
+		final(lo, hi)
 	}
 	if err != nil {
 		return fmt.Errorf("sum gradients over %d replicas: %w", s.r.g.Size(), err)
-	}
-	if s.r.compress {
-		tensor.FromBF16(s.grad, bits(s.wire[:len(s.grad)]))
 	}
 	return nil
 }
@@ -136,6 +147,7 @@ func (s *GradientSum) start(b int) {
 	}
 	f := s.futures[s.started]
 	s.started++
+	s.order = append(s.order, b)
 	if s.started < len(s.missing) {
 		s.r.g.start(f, s.r.ctx, c)
 	} else {

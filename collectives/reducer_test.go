@@ -24,7 +24,7 @@ func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready 
 	copy(b.buf(), addend[float32](m.Rank(), n))
 	s := r.Gradient(b.buf())
 	backward(s.Ready)
-	if err := s.Wait(); err != nil {
+	if err := s.Wait(nil); err != nil {
 		return err
 	}
 	if d := differences(b.buf(), total[float32](upTo(m.Size()), n)); d != 0 {
@@ -178,7 +178,7 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 				for hi := 5000; hi > 500; hi -= 500 {
 					s.Ready(hi-500, hi)
 				}
-				return s.Wait()
+				return s.Wait(nil)
 			}, err
 		})
 		if allocs > most {
@@ -199,7 +199,7 @@ func TestCompressedGradient(t *testing.T) {
 		}
 		grad := unsafe.Slice((*float32)(unsafe.Pointer(&mem[0])), n)
 		copy(grad, addend[float32](m.Rank(), n))
-		if err := r.Gradient(grad).Wait(); err != nil {
+		if err := r.Gradient(grad).Wait(nil); err != nil {
 			return err
 		}
 		want := make([]float32, n)
