@@ -69,6 +69,7 @@ var programs = map[string]program{
 	"await":       await,
 	"mismatch":    mismatch,
 	"alone":       alone,
+	"weights":     weights,
 }
 
 // conformance runs the suite, by shared memory and by messages, and with several members on a rank.
@@ -155,6 +156,23 @@ func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	}
 	if w.Rank() == 0 {
 		fmt.Println("alone")
+	}
+	return nil
+}
+
+// weights runs the suite of weights, from the last rank and the first to all, and from one in the middle to the others.
+func weights(ctx context.Context, w *spmd.World, _ []string) error {
+	last := w.Size() - 1
+	compared := 0
+	for _, s := range []struct{ sources, readers []int }{{[]int{last, 0}, append(everyone(w), last)}, {[]int{last / 2}, append(everyone(w)[:last/2], last, last)}} {
+		n, err := collectivestest.Weights(ctx, w, s.sources, s.readers)
+		if err != nil {
+			return err
+		}
+		compared += n
+	}
+	if w.Rank() == last {
+		fmt.Printf("%d comparisons\n", compared)
 	}
 	return nil
 }

@@ -1,0 +1,294 @@
+package collectivestest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Weights carries versions from sources to readers in every way that there is: in lockstep, where every reader must get the bits of every version,
+// and in the background, where a reader must find what it has adopted whole and unchanged until it moves on. It returns how many tensors were
+// compared on this rank. Collective over the world.
+func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
+	ends, err := w.NewComm(everyone(w), "weights: steps")
+	if err != nil {
+		return 0, err
+	}
+	steps, err := collectives.New(w, ends[0], collectives.Options{})
+	if err != nil {
+		return 0, err
+	}
+	held := []bool{true, false, true, true, true}
+	for _, spec := range []collectives.WeightsSpec{
+		{Label: "in place"},
+		{Label: "one slot", Slots: 1},
+		{Label: "two slots", Slots: 2},
+		{Label: "small buckets", Slots: 1, Bucket: 1},
+		{Label: "rounded", Slots: 1, Wire: tensor.BF16},
+		{Label: "patch, in place", Patch: &collectives.PatchSpec{Delta: true, Bucket: 256}},
+		{Label: "patch, two slots", Slots: 2, Patch: &collectives.PatchSpec{Bucket: 1}},
+		{Label: "patch, rounded", Slots: 2, Wire: tensor.BF16, Patch: &collectives.PatchSpec{Delta: true, Bucket: 1 << 20}},
+		{Label: "patch, held", Slots: 2, Patch: &collectives.PatchSpec{Held: held, Bucket: 1 << 20}},
+	} {
+		s := &scene{w: w, steps: steps, compared: &compared}
+		if err := s.open(ctx, spec, sources, readers); err != nil {
+			return compared, err
+		}
+		if err := s.lockstep(ctx); err != nil {
+			return compared, fmt.Errorf("%s: %w", spec.Label, err)
+		}
+	}
+	for _, spec := range []collectives.WeightsSpec{
+		{Label: "background", Slots: 2, Bucket: 1024},
+		{Label: "patch in the background", Slots: 2, Patch: &collectives.PatchSpec{Delta: true, Bucket: 1 << 20}},
+	} {
+		s := &scene{w: w, steps: steps, compared: &compared}
+		if err := s.open(ctx, spec, sources, readers); err != nil {
+			return compared, err
+		}
+		if err := s.background(ctx); err != nil {
+			return compared, fmt.Errorf("%s: %w", spec.Label, err)
+		}
+	}
+	return compared, steps.Close()
+}
+
+// A scene is the weights of one spec on one rank.
+type scene struct {
+	w        *spmd.World
+	steps    *collectives.Group
+	spec     collectives.WeightsSpec
+	weights  *collectives.Weights
+	source   bool
+	readers  []*collectives.WeightsReader // those here
+	want     tensor.Dict                  // what a reader must see
+	plain    []byte                       // the same before it is rounded
+	version  int64                        // of both
+	compared *int
+}
+
+func (s *scene) open(ctx context.Context, spec collectives.WeightsSpec, sources, readers []int) error {
+	spec.Layout, spec.Sources, spec.Readers = weightsLayout(), sources, readers
+	if spec.Wire == 0 {
+		spec.Wire = tensor.F32
+	}
+	if spec.Bucket == 0 {
+		spec.Bucket = 1 << 20
+	}
+	s.spec, s.source = spec, slices.Contains(sources, s.w.Rank())
+	s.plain = tensor.New(tensor.U8, spec.Layout.Size()).Bytes()
+	writeVersion(spec.Layout, s.plain, 0)
+	var err error
+	if s.spec.State, err = s.w.Alloc(spec.Layout.Size()); err != nil {
+		return err
+	}
+	copy(s.spec.State, s.plain)
+	if s.weights, err = collectives.NewWeights(ctx, s.w, s.spec); err != nil {
+		return err
+	}
+	for i, rank := range readers {
+		if rank == s.w.Rank() {
+			s.readers = append(s.readers, s.weights.Reader(i))
+		}
+	}
+	return nil
+}
+
+// lockstep publishes versions, each when all readers have checked the one before.
+func (s *scene) lockstep(ctx context.Context) error {
+	for version := int64(1); version <= 6; version++ {
+		s.expect(version)
+		var calls []func() error
+		if s.source {
+			calls = append(calls, func() error {
+				writeVersion(s.spec.Layout, s.spec.State, version)
+				return s.weights.Publish(ctx, version)
+			})
+		}
+		states := make([][]byte, len(s.readers))
+		for i, r := range s.readers {
+			calls = append(calls, func() error {
+				state, got, err := r.Adopt(ctx, version)
+				if err == nil && got != version {
+					err = fmt.Errorf("adopted version %d, want %d", got, version)
+				}
+				states[i] = state
+				return err
+			})
+		}
+		if err := together(calls...); err != nil {
+			return err
+		}
+		for _, state := range states {
+			if err := s.check(state, version); err != nil {
+				return err
+			}
+		}
+		if err := s.steps.Barrier(ctx); err != nil {
+			return err
+		}
+	}
+	if s.source {
+		s.weights.Close()
+	}
+	return nil
+}
+
+// background publishes versions as fast as it goes, while readers work on what they have.
+func (s *scene) background(ctx context.Context) error {
+	const versions = 120
+	var calls []func() error
+	if s.source {
+		calls = append(calls, func() error {
+			defer s.weights.Close()
+			for version := int64(1); version <= versions; version++ {
+				writeVersion(s.spec.Layout, s.spec.State, version)
+				if err := s.weights.Publish(ctx, version); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for _, r := range s.readers {
+		calls = append(calls, func() error {
+			last := int64(0)
+			for last < versions && ctx.Err() == nil {
+				state, version, err := r.Adopt(ctx, max(last, 1)) // waits for the first alone
+				if err != nil {
+					return err
+				}
+				if version < last {
+					return fmt.Errorf("a reader went back from version %d to %d", last, version)
+				}
+				last = version
+				before := bytes.Clone(state)
+				runtime.Gosched() // a step takes a while
+				if !bytes.Equal(before, state) {
+					return fmt.Errorf("version %d changed while it was in use", version)
+				}
+				d := s.spec.Layout.Bind(before)
+				for i := range d.Len() {
+					if name, t := d.Entry(i); !ofVersion(t, name, version) {
+						return fmt.Errorf("%s is not of version %d, which was adopted: %v", name, version, t.Bytes())
+					}
+				}
+			}
+			return context.Cause(ctx)
+		})
+	}
+	if err := together(calls...); err != nil {
+		return err
+	}
+	*s.compared += len(s.readers)
+	return s.steps.Barrier(ctx)
+}
+
+// expect moves on to what readers of a version must see.
+func (s *scene) expect(version int64) {
+	for ; s.version < version; s.version++ {
+		writeVersion(s.spec.Layout, s.plain, s.version+1)
+	}
+	s.want = s.spec.Layout.Bind(tensor.New(tensor.U8, len(s.plain)).Bytes())
+	s.want.CopyFrom(s.spec.Layout.Bind(s.plain))
+	for i := range s.want.Len() {
+		if _, t := s.want.Entry(i); t.DType() == tensor.F32 && s.spec.Wire == tensor.BF16 {
+			half := make([]uint16, t.Len())
+			tensor.ToBF16(half, t.F32())
+			tensor.FromBF16(t.F32(), half)
+		}
+	}
+}
+
+func (s *scene) check(state []byte, version int64) error {
+	got := s.spec.Layout.Bind(state)
+	for i := range got.Len() {
+		name, t := got.Entry(i)
+		if want := s.want.Must(name); !bytes.Equal(t.Bytes(), want.Bytes()) {
+			return fmt.Errorf("version %d: %s is %v, want %v", version, name, t.Bytes(), want.Bytes())
+		}
+		*s.compared++
+	}
+	return nil
+}
+
+// weightsLayout is that of a small network with statistics; gaps lie between its tensors.
+func weightsLayout() *tensor.Layout {
+	return tensor.NewLayout(
+		tensor.Field{Name: "a.weight", DType: tensor.F32, Shape: []int{17, 9}},
+		tensor.Field{Name: "a.bias", DType: tensor.F32, Shape: []int{9}},
+		tensor.Field{Name: "b.weight", DType: tensor.F32, Shape: []int{9, 100}},
+		tensor.Field{Name: "mean", DType: tensor.F64, Shape: []int{170}},
+		tensor.Field{Name: "count", DType: tensor.I64, Shape: []int{1}},
+	)
+}
+
+// few is the share of b.weight that changes from version to version.
+const few = 50
+
+// writeVersion brings state from one version to the next. All of every tensor changes, but for b.weight.
+func writeVersion(l *tensor.Layout, state []byte, version int64) {
+	d := l.Bind(state)
+	for i := range d.Len() {
+		name, t := d.Entry(i)
+		for k := range t.Len() {
+			if name != "b.weight" || k%few == int(version)%few {
+				write(t, k, version)
+			}
+		}
+	}
+}
+
+func write(t tensor.Tensor, k int, version int64) {
+	switch t.DType() {
+	case tensor.F32:
+		t.F32()[k] = float32(version) + float32(k)/1024
+	case tensor.F64:
+		t.F64()[k] = float64(version) + float64(k)/1e9
+	case tensor.I64:
+		t.I64()[k] = version
+	}
+}
+
+// ofVersion reports whether t holds a version and nothing else.
+func ofVersion(t tensor.Tensor, name string, version int64) bool {
+	want := tensor.New(t.DType(), t.Len())
+	for k := range t.Len() {
+		v := version
+		if name == "b.weight" { // the newest version that wrote here
+			v -= ((version-int64(k))%few + few) % few
+		}
+		if v >= 0 {
+			write(want, k, v)
+		}
+	}
+	return bytes.Equal(t.Bytes(), want.Bytes())
+}
+
+// together makes calls side by side and returns their errors.
+func together(calls ...func() error) error {
+	errs := make(chan error, len(calls))
+	for _, call := range calls {
+		go func() { errs <- call() }()
+	}
+	var all []error
+	for range calls {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+func everyone(w *spmd.World) []int {
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	return all
+}
