@@ -143,7 +143,7 @@ func (s *scene) lockstep(ctx context.Context) error {
 
 // background publishes versions as fast as it goes, while readers work on what they have.
 func (s *scene) background(ctx context.Context) error {
-	const versions = 120
+	const versions = 40
 	var calls []func() error
 	if s.source {
 		calls = append(calls, func() error {
