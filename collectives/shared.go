@@ -19,6 +19,7 @@ import (
 //	allreduce, short                     σ + 2PSβ
 //	allreduce, long                      2σ + 2Sβ
 //	reduce, reduce-scatter               2σ + (1+1/P)Sβ
+//	broadcast, short                     σ + 2Sβ
 //	broadcast, allgather, alltoall, …    2σ + 2Sβ
 func newShared() *algorithm {
 	return &algorithm{
@@ -47,6 +48,9 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	w := g.window
 	if c.Kind == spmd.Barrier {
 		return w.meet(ctx)
+	}
+	if c.Kind == spmd.Broadcast && len(c.Data) <= inline {
+		return broadcastInline(ctx, t, c, w)
 	}
 	data, err := g.publish(w, c)
 	if err != nil {
@@ -182,6 +186,23 @@ func joinViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 		dsts = g.pieces[c.Root : c.Root+1]
 	}
 	joinAll(c.DType, c.Op, dsts, g.pieces, lo, hi)
+	return nil
+}
+
+// broadcastInline carries a short vector in the window. Who is slow to copy it out holds up the next meeting, and the root writes there again only after that.
+func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
+	small := &w.small[(w.phase+1)%2]
+	if t.me == c.Root {
+		small.bytes = int64(len(c.Data))
+		copy(small.data[:], c.Data)
+	}
+	if err := w.meet(ctx); err != nil || t.me == c.Root {
+		return err
+	}
+	if int(small.bytes) != len(c.Data) {
+		return w.otherLength(c.Root, int(small.bytes), len(c.Data))
+	}
+	copy(c.Data, small.data[:])
 	return nil
 }
 

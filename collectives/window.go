@@ -18,8 +18,9 @@ type window struct {
 	me     int
 	*meeting
 	slots []slot
-	rows  []int64 // for each member, where its blocks for each of the others begin
-	phase uint32  // meetings so far, the same on every member
+	rows  []int64    // for each member, where its blocks for each of the others begin
+	small *[2]parcel // what short broadcasts carry, in phases of even and odd numbers
+	phase uint32     // meetings so far, the same on every member
 }
 
 // A meeting is the words by which members meet, each on a cache line of its own.
@@ -35,6 +36,14 @@ type meeting struct {
 type line struct {
 	atomic.Uint32
 	_ [60]byte
+}
+
+// inline is how many bytes a broadcast carries in the window itself.
+const inline = 4 << 10
+
+type parcel struct {
+	bytes int64
+	data  [inline]byte
 }
 
 // A slot is what a member lets the others know.
@@ -53,7 +62,7 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 		w.ranks = append(w.ranks, g.comm.WorldRank(m))
 	}
 	p := t.size()
-	size := int(unsafe.Sizeof(meeting{})) + p*int(unsafe.Sizeof(slot{})) + p*p*8
+	size := int(unsafe.Sizeof(meeting{})) + p*int(unsafe.Sizeof(slot{})) + p*p*8 + int(unsafe.Sizeof([2]parcel{}))
 	word, err := g.scratch(8)
 	if err != nil {
 		return nil, err
@@ -82,6 +91,8 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 	w.slots = unsafe.Slice((*slot)(unsafe.Pointer(unsafe.SliceData(mem))), p)
 	mem = mem[p*int(unsafe.Sizeof(slot{})):]
 	w.rows = unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(mem))), p*p)
+	mem = mem[p*p*8:]
+	w.small = (*[2]parcel)(unsafe.Pointer(unsafe.SliceData(mem)))
 	return w, nil
 }
 
@@ -133,12 +144,17 @@ func (w *window) meet(ctx context.Context) error {
 func (w *window) data(m, n int) ([]byte, error) {
 	s := &w.slots[m]
 	if int(s.bytes) != n {
-		return nil, fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], s.bytes, w.ranks[w.me], n)
+		return nil, w.otherLength(m, int(s.bytes), n)
 	}
 	if n == 0 {
 		return nil, nil
 	}
 	return w.shared.View(w.ranks[m], s.data, n)
+}
+
+// otherLength says that member m's Data does not have the n bytes of this one's.
+func (w *window) otherLength(m, theirs, n int) error {
+	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs, w.ranks[w.me], n)
 }
 
 // read copies what lies at a place in member m's memory.
