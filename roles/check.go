@@ -98,7 +98,7 @@ func (j *job) memory(r int) (f footprint) {
 		}
 	}
 	if slices.Contains(j.place.Group("rollout").Ranks, r) {
-		f.parameters += params // one copy for all rollout workers of a process
+		f.parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
 	}
 	for _, l := range j.train.lanes {
 		items := 2 * int64(j.stepLayout(l).Size()+j.actionLayout(l).Size())
