@@ -28,5 +28,6 @@
 // Unless Options.Fast is set, reductions are made in member order, x₀ + x₁ + …, by "shared" or "ordered": the same bits whatever the transport, the
 // library, the placement and the order of arrival. So a run has the same numbers wherever it runs.
 //
-// A Reducer sums a gradient in buckets that leave while the backward pass still fills it.
+// A Reducer sums a gradient in buckets that leave while the backward pass still fills it. Weights carry versions of a state from those that have it
+// to those that use it, in memory that a node shares and by broadcasts between nodes.
 package collectives
