@@ -21,15 +21,15 @@ type ActorCritic struct {
 
 var _ Policy = (*ActorCritic)(nil)
 
-// NewMLP is the Builder of mlp_policy: an ActorCritic for vectors of observations.
+// NewMLP is the Builder of mlp_policy, for vectors of observations: an ActorCritic, or with Config.AddQHead a SoftActor.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	params := new(nn.Params[float32])
-	if cfg.BLAS && blas.Core() != "" {
-		params.Use(nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias})
+	if cfg.AddQHead {
+		return newSoftActor(cfg, spec, seed, alloc)
 	}
+	params := newParams(cfg)
 	obs, err := newObservations(spec.Obs, cfg, params)
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
@@ -48,6 +48,15 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	obs.init()
 	net.init(seed)
 	return &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, net: net}, nil
+}
+
+// newParams returns parameters that compute as cfg says.
+func newParams(cfg Config) *nn.Params[float32] {
+	params := new(nn.Params[float32])
+	if cfg.BLAS && blas.Core() != "" {
+		params.Use(nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias})
+	}
+	return params
 }
 
 // Spaces returns what the policy observes and what it chooses.
@@ -141,6 +150,9 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	n := w.evaluated
 	if n == 0 {
 		return fmt.Errorf("policy: backward: the last call on this work was not an Evaluate")
+	}
+	if !g.Action.IsZero() {
+		return fmt.Errorf("policy: backward: derivative by action: this policy learns by log-probs")
 	}
 	for _, d := range []struct {
 		name string

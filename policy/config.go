@@ -25,8 +25,13 @@ type Config struct {
 	ShareTrunk bool `yaml:"share_trunk"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
+	// AddQHead makes the policy one for actions in a box that learns through a critic of actions (SAC); it has no value head then. Default false.
+	AddQHead bool `yaml:"add_q_head"`
+	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
+	NumQHeads int `yaml:"num_q_heads"`
 	// InitLogStd is where the log of the standard deviation of box actions starts: of each dimension, or with UseSDE of each element
-	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. Default -0.5.
+	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. With AddQHead it is that of
+	// an action before tanh, in (-5, 2). Default -0.5.
 	InitLogStd float64 `yaml:"init_log_std"`
 	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021, arXiv:2005.05719). Default false.
 	UseSDE bool `yaml:"use_sde"`
@@ -55,6 +60,7 @@ func DefaultConfig() Config {
 		HiddenSizes:     []int{64, 64},
 		Activation:      "tanh",
 		AddValueHead:    true,
+		NumQHeads:       2,
 		InitLogStd:      -0.5,
 		SDESampleFreq:   4,
 		ObsClip:         10,
@@ -74,6 +80,12 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(positive, "hidden_sizes", c.HiddenSizes, "widths ≥ 1")
 	_, ok := c.activation()
 	want(ok, "activation", c.Activation, "tanh or relu")
+	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
+	want(!c.AddQHead || !c.UseSDE, "use_sde", c.UseSDE, "false (add_q_head)")
+	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are networks of their own)")
+	want(!c.AddQHead || !c.NormalizeObservations, "normalize_observations", c.NormalizeObservations,
+		"false (add_q_head: what a replay buffer holds would change its meaning)")
+	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
 	want(c.SDESampleFreq >= 1, "sde_sample_freq", c.SDESampleFreq, "a number of steps ≥ 1")
 	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
 	_, ok = c.summed(1)

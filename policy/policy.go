@@ -59,5 +59,6 @@ type Eval struct {
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is no dependence.
-type Grad struct{ LogProb, Entropy, Value tensor.Tensor }
+// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is no dependence. Policies that draw actions
+// which depend smoothly on their parameters (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
+type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }

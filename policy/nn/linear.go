@@ -24,6 +24,9 @@ func (l *Linear[T]) Init(seed uint64, gain float64) {
 	clear(l.p.Of(l.bias))
 }
 
+// Bias returns b.
+func (l *Linear[T]) Bias() []T { return l.p.Of(l.bias) }
+
 // Forward sets y, [n,Out], from x, [n,In].
 func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
@@ -43,6 +46,15 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	wt := scratch[:l.In*l.Out]
 	kernel.Transpose(wt, l.p.Of(l.weight), l.In, l.Out)
 	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
+}
+
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on, given dy, [n,Out], and leaves the gradients of W and b as
+// they are. scratch holds In·Out elements.
+func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
+	in := l.In - first
+	wt := scratch[:in*l.Out]
+	kernel.Transpose(wt, l.p.Of(l.weight)[first*l.Out:], in, l.Out)
+	l.p.products.Gemm(dx[:n*in], dy[:n*l.Out], wt, n, in, l.Out, false)
 }
 
 // Range returns the part of the flat gradient that is this layer's.

@@ -102,6 +102,21 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first on, given OutGrad, which it overwrites. The
+// gradients of the parameters stay as they are. An MLP without layers does nothing.
+func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
+	for i := len(m.layers) - 1; i >= 0; i-- {
+		l := m.layers[i]
+		dy := w.dy[i][:n*l.Out]
+		activateGrad(m.act, dy, w.y[i][:n*l.Out])
+		if i > 0 {
+			l.InputGrad(w.dy[i-1], dy, n, 0, w.scratch)
+		} else {
+			l.InputGrad(dx, dy, n, first, w.scratch)
+		}
+	}
+}
+
 // activate replaces y by f(y).
 func activate[T Float](f Activation, y []T) {
 	switch f {

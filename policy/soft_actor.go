@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A SoftActor chooses actions in a box with bounds by a normal distribution that depends on what is observed, squashed into the box by tanh (see
+// squashed). It is what soft actor-critic trains: not by the log-probs of actions of the past, but through the actions that it chooses now.
+//
+//	act, err := p.Forward(w, obs, policy.Sample, noise)
+//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by act.Action and act.LogProb, [N,1]
+//
+// Log-probs are those of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk together.
+type SoftActor struct {
+	cfg    Config
+	spec   env.Spec
+	obs    *observations
+	chunks int
+	box    unitBox
+	net    *squashed[float32]
+}
+
+var _ Policy = (*SoftActor)(nil)
+
+// newSoftActor is NewMLP for Config.AddQHead and actions in a box.
+func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+	params := newParams(cfg)
+	obs, err := newObservations(spec.Obs, cfg, params)
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	shape, err := shapeOf(spec.Action, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+	}
+	box, err := newUnitBox(spec.Action)
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+	}
+	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box, net: newSquashed(cfg, shape.dims, params, obs.width)}
+	if err := params.Alloc(alloc); err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	p.net.init(seed)
+	return p, nil
+}
+
+// Spaces returns what the policy observes and what it chooses.
+func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
+
+// Params returns the parameters, one group: actor.
+func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
+
+// NewCritic returns a critic for the same observations and actions, with first parameters that depend on seed alone.
+func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
+	return newCritic(p.cfg, p.spec, p.box, seed, alloc)
+}
+
+// softWork is one user's memory.
+type softWork struct {
+	owner   *SoftActor
+	maxRows int
+	obs     *obsWork
+	net     *squashedWork[float32]
+	action  tensor.Tensor // [maxRows,C,A]
+	dUnit   []float32     // [maxRows,C·A]
+	chosen  int           // rows of the last Forward
+}
+
+// NewWork returns a Work for at most maxRows rows at a time.
+func (p *SoftActor) NewWork(maxRows int) Work {
+	dims := p.net.dims
+	return &softWork{
+		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows),
+		action: tensor.New(tensor.F32, maxRows, p.chunks, dims/p.chunks), dUnit: nn.Vector[float32](maxRows * dims),
+	}
+}
+
+// Forward implements Policy; mode Deterministic chooses the tanh of the mean.
+func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
+	w, ok := wk.(*softWork)
+	if !ok || w.owner != p {
+		return Act{}, fmt.Errorf("policy: forward: work %T of another policy", wk)
+	}
+	w.chosen = 0
+	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	if err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+	}
+	p.net.forward(w.net, x, n, mode, noise)
+	act := Act{Action: w.action.Slice(0, n), LogProb: tensor.FromF32(w.net.logProb[:n], n, 1)}
+	p.box.outOf(act.Action.F32(), w.net.a[:n*p.net.dims])
+	if err := finite(act.LogProb, "log-prob", n); err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	w.chosen = n
+	return act, nil
+}
+
+// Evaluate is an error: a SoftActor says nothing of actions that it did not just choose.
+func (p *SoftActor) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
+	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head says nothing of actions taken earlier")
+}
+
+// Value is an error: a SoftActor's critic values actions.
+func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
+	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
+}
+
+// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last Forward.
+func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
+	w, ok := wk.(*softWork)
+	if !ok || w.owner != p {
+		return fmt.Errorf("policy: backward: work %T of another policy", wk)
+	}
+	n := w.chosen
+	switch {
+	case n == 0:
+		return fmt.Errorf("policy: backward: the last call on this work was not a Forward")
+	case !g.Entropy.IsZero() || !g.Value.IsZero():
+		return fmt.Errorf("policy: backward: derivatives by entropy or value: a policy with add_q_head has neither")
+	case !g.Action.IsZero() && !g.Action.SameShape(w.action.Slice(0, n)):
+		return fmt.Errorf("policy: backward: derivative by action %v of %d rows of %v", g.Action, n, w.action)
+	case !g.LogProb.IsZero() && g.LogProb.Len() != n:
+		return fmt.Errorf("policy: backward: derivative by log-prob %v: want F32[%d 1]", g.LogProb, n)
+	}
+	w.chosen = 0
+	var dUnit []float32
+	if !g.Action.IsZero() {
+		dUnit = w.dUnit[:g.Action.Len()]
+		for i, d := range g.Action.F32() {
+			dUnit[i] = d * p.box.half[i%len(p.box.half)]
+		}
+	}
+	p.net.backward(w.net, dUnit, g.LogProb.F32(), ready)
+	return nil
+}

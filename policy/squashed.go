@@ -1,0 +1,162 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1, 1), each the tanh of a normal
+// one whose mean and deviation depend on what is observed. For the head's outputs μ and z of a dimension, and ε from the standard normal distribution,
+//
+//	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
+//	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
+//
+// With ε given, a is a differentiable function of the parameters; so is its log-prob. backward takes both derivatives at once.
+type squashed[T nn.Float] struct {
+	params  *nn.Params[T]
+	trunk   *nn.MLP[T]
+	head    *nn.Linear[T] // [F, 2D]: the means, then the z
+	dims    int           // D
+	initial float64
+}
+
+// The bounds of log σ.
+const (
+	minLogStd = -5.0
+	maxLogStd = 2.0
+)
+
+// newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
+func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
+	f, _ := cfg.activation()
+	params.Group("actor")
+	trunk := nn.NewMLP(params, "actor", obs, cfg.HiddenSizes, f)
+	return &squashed[T]{
+		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, 2*dims), dims: dims, initial: cfg.InitLogStd,
+	}
+}
+
+// init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is observed.
+func (s *squashed[T]) init(seed uint64) {
+	s.trunk.Init(seed, math.Sqrt2)
+	s.head.Init(seed, 0.01)
+	at := (min(max(s.initial, minLogStd+0.01), maxLogStd-0.01) - minLogStd) / (maxLogStd - minLogStd)
+	fill(s.head.Bias()[s.dims:], T(math.Atanh(2*at-1)))
+}
+
+// squashedWork is the state of one user of a squashed: what the last forward computed, for n rows.
+type squashedWork[T nn.Float] struct {
+	trunk             *nn.MLPWork[T]
+	x, features       []T
+	n                 int
+	out, dOut         []T // [n,2D]
+	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε
+	logProb           []T // [n]
+	scratch           []T
+}
+
+func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
+	per := func(width int) []T { return nn.Vector[T](maxRows * width) }
+	d := s.dims
+	return &squashedWork[T]{
+		trunk: s.trunk.NewWork(maxRows), out: per(2 * d), dOut: per(2 * d),
+		u: per(d), a: per(d), zt: per(d), std: per(d), se: per(d), logProb: per(1),
+		scratch: nn.Vector[T](max(s.head.In*s.head.Out, 2*maxRows*d)),
+	}
+}
+
+// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0.
+func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise) {
+	w.x, w.n = x, n
+	w.features = s.trunk.Forward(w.trunk, x, n)
+	s.head.Forward(w.out, w.features, n)
+	d := s.dims
+	u, a, zt, std, se := w.u[:n*d], w.a[:n*d], w.zt[:n*d], w.std[:n*d], w.se[:n*d]
+	for row := range n {
+		copy(u[row*d:(row+1)*d], w.out[2*row*d:])
+		copy(zt[row*d:(row+1)*d], w.out[(2*row+1)*d:(2*row+2)*d])
+	}
+	kernel.Tanh(zt, zt)
+	logStd := w.scratch[:n*d]
+	for i, t := range zt {
+		logStd[i] = minLogStd + (maxLogStd-minLogStd)/2*(t+1)
+	}
+	kernel.Exp(std, logStd)
+	clear(w.logProb[:n])
+	clear(se)
+	for row := range n {
+		var sum T
+		if mode == Sample {
+			normals(se[row*d:(row+1)*d], noise, row)
+		}
+		for i := row * d; i < (row+1)*d; i++ {
+			sum -= se[i]*se[i]/2 + logStd[i] + halfLog2Pi
+			se[i] *= std[i]
+			u[i] += se[i]
+		}
+		w.logProb[row] = sum
+	}
+	kernel.Tanh(a, u)
+	s.addCorrection(w)
+}
+
+// addCorrection subtracts log(1 - a²) from the log-probs, as 2 (log 2 - |u| - log(1 + exp(-2|u|))), which no u makes infinite.
+func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
+	n := w.n * s.dims
+	e := w.scratch[:n]
+	for i, u := range w.u[:n] {
+		e[i] = -2 * max(u, -u)
+	}
+	kernel.Exp(e, e)
+	for i := range e {
+		e[i]++
+	}
+	kernel.Log(e, e)
+	for i, u := range w.u[:n] {
+		w.logProb[i/s.dims] -= 2 * (math.Ln2 - max(u, -u) - e[i])
+	}
+}
+
+// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by their log-probs, [n], of the last forward; nil is zero.
+// Ranges become ready from the end to the beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+//
+//	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
+func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
+	d := s.dims
+	for row := range w.n {
+		var dl T
+		if dLogProb != nil {
+			dl = dLogProb[row]
+		}
+		out := w.dOut[2*row*d : 2*(row+1)*d]
+		for k := range d {
+			i := row*d + k
+			du := dl * 2 * w.a[i]
+			if dAction != nil {
+				du += dAction[i] * (1 - w.a[i]*w.a[i])
+			}
+			out[k] = du
+			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+		}
+	}
+	s.head.Backward(s.trunk.OutGrad(w.trunk, w.n), w.features, w.dOut, w.n, false, w.scratch)
+	if ready != nil {
+		ready(s.head.Range())
+	}
+	s.trunk.Backward(w.trunk, nil, w.x, w.n, ready)
+}
+
+// normals fills ε with what the noise of a row names.
+func normals[T nn.Float](eps []T, noise Noise, row int) {
+	s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+	for k := 0; k < len(eps); k += 2 {
+		z0, z1 := s.Normal()
+		eps[k] = T(z0)
+		if k+1 < len(eps) {
+			eps[k+1] = T(z1)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// testNoise names noise for n rows.
+func testNoise(n int) Noise {
+	noise := Noise{Seed: 5, Env: make([]uint64, n), Step: make([]uint64, n)}
+	for i := range n {
+		noise.Env[i], noise.Step[i] = uint64(i), uint64(3*i)
+	}
+	return noise
+}
+
+// TestSquashedGradients compares the gradient of Σ c·a + d·log p with central differences in float64, the noise held fast.
+func TestSquashedGradients(t *testing.T) {
+	const rows, width, dims = 6, 3, 3
+	for name, hidden := range map[string][]int{"two layers": {5, 4}, "linear": nil} {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.HiddenSizes = hidden
+			params := new(nn.Params[float64])
+			s := newSquashed(cfg, dims, params, width)
+			if err := params.Alloc(tensor.Heap); err != nil {
+				t.Fatal(err)
+			}
+			s.init(1)
+			randomize(params.Data, 3) // means and deviations far apart
+			w := s.newWork(rows + 1)
+			x, dAction, dLogProb := make([]float64, rows*width), make([]float64, rows*dims), make([]float64, rows)
+			randomize(x, 10)
+			randomize(dAction, 11)
+			randomize(dLogProb, 12)
+			loss := func() float64 {
+				s.forward(w, x, rows, Sample, testNoise(rows))
+				var sum float64
+				for i, d := range dAction {
+					sum += d * w.a[i]
+				}
+				for i, d := range dLogProb {
+					sum += d * w.logProb[i]
+				}
+				return sum
+			}
+			loss()
+			s.backward(w, dAction, dLogProb, nil) // leaves something in every buffer
+			clear(params.Grad)
+			loss()
+			end := len(params.Grad)
+			s.backward(w, dAction, dLogProb, func(lo, hi int) {
+				if hi != end {
+					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+				}
+				end = lo
+			})
+			if end != 0 {
+				t.Errorf("ready ranges end at %d, want 0", end)
+			}
+			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
+				t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
+			}
+		})
+	}
+}
+
+// TestSquashedLogProb: the density of a = tanh(μ + σε) is N(ε)/(σ (1 - a²)) in each dimension, also where a is all but 1.
+func TestSquashedLogProb(t *testing.T) {
+	const rows, dims = 40, 2
+	cfg := DefaultConfig()
+	cfg.HiddenSizes = nil
+	params := new(nn.Params[float64])
+	s := newSquashed(cfg, dims, params, 1)
+	if err := params.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	s.init(1)
+	copy(s.head.Bias(), []float64{0.3, -9})
+	w := s.newWork(rows)
+	noise := testNoise(rows)
+	s.forward(w, make([]float64, rows), rows, Sample, noise)
+	sigma := math.Exp(cfg.InitLogStd)
+	for row := range rows {
+		eps := make([]float64, dims)
+		normals(eps, noise, row)
+		var want float64
+		for k, mu := range []float64{0.3, -9} {
+			u := mu + sigma*eps[k]
+			if a := math.Tanh(u); math.Abs(w.a[row*dims+k]-a) > 1e-12 {
+				t.Fatalf("row %d: a = %v, want %v", row, w.a[row*dims+k], a)
+			}
+			logCosh := math.Abs(u) + math.Log1p(math.Exp(-2*math.Abs(u))) - math.Ln2 // 1 - tanh² = 1/cosh²
+			want += -eps[k]*eps[k]/2 - 0.5*math.Log(2*math.Pi) - math.Log(sigma) + 2*logCosh
+		}
+		if math.Abs(w.logProb[row]-want) > 1e-9 {
+			t.Fatalf("row %d: log-prob %v, want %v", row, w.logProb[row], want)
+		}
+	}
+	s.forward(w, make([]float64, rows), rows, Deterministic, Noise{})
+	if got := w.a[0]; got != math.Tanh(0.3) {
+		t.Errorf("deterministic action %v, want tanh of the mean %v", got, math.Tanh(0.3))
+	}
+}
+
+// TestEnsembleGradients compares gradients by parameters and by the action with central differences in float64.
+func TestEnsembleGradients(t *testing.T) {
+	const rows, width, first = 5, 4, 2
+	for name, hidden := range map[string][]int{"two layers": {5, 4}, "linear": nil} {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.HiddenSizes, cfg.NumQHeads = hidden, 3
+			params := new(nn.Params[float64])
+			e := newEnsemble(cfg, params, width)
+			if err := params.Alloc(tensor.Heap); err != nil {
+				t.Fatal(err)
+			}
+			e.init(1)
+			w := e.newWork(rows + 1)
+			x, dq := make([]float64, rows*width), make([]float64, 3*rows)
+			randomize(x, 10)
+			randomize(dq, 11)
+			loss := func() float64 {
+				var sum float64
+				for i, q := range e.forward(w, x, rows) {
+					sum += dq[i] * q
+				}
+				return sum
+			}
+			loss()
+			end := len(params.Grad)
+			e.backward(w, dq, func(lo, hi int) {
+				if hi != end {
+					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+				}
+				end = lo
+			})
+			if end != 0 {
+				t.Errorf("ready ranges end at %d, want 0", end)
+			}
+			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
+				t.Errorf("parameters: %+v, want %d checked, worst < 1e-7", r, params.Len())
+			}
+			before := append([]float64(nil), params.Grad...)
+			loss()
+			dx := make([]float64, rows*(width-first))
+			e.inputGrad(w, dx, dq, first)
+			whole := make([]float64, rows*width) // the columns before first too
+			loss()
+			e.inputGrad(w, whole, dq, 0)
+			if r := nntest.Gradients(x, whole, loss); r.Checked != rows*width || !(r.Worst < 1e-7) {
+				t.Errorf("inputs: %+v", r)
+			}
+			for i, d := range dx {
+				if want := whole[i/(width-first)*width+first+i%(width-first)]; d != want {
+					t.Errorf("derivative %d by the last columns: %v, among all %v", i, d, want)
+				}
+			}
+			for i, g := range params.Grad {
+				if g != before[i] {
+					t.Fatalf("the gradient of parameter %d moved from %v to %v", i, before[i], g)
+				}
+			}
+		})
+	}
+}
+
+func boxSpec() env.Spec {
+	return env.Spec{
+		Name:   "test",
+		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
+		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-2, 0}, High: []float32{2, 10}},
+	}
+}
+
+// TestSoftActorGradient: a step against the gradient that Backward adds lowers -Q(s, π(s)) + log π: the units of actions and the critic's derivative
+// by them fit together.
+func TestSoftActorGradient(t *testing.T) {
+	const rows = 8
+	cfg := DefaultConfig()
+	cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = true, false, []int{16, 16}
+	pol, err := NewMLP(cfg, boxSpec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	actor := pol.(*SoftActor)
+	critic, err := actor.NewCritic(7, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := make([]float32, rows*3)
+	for i := range state {
+		state[i] = float32(math.Sin(float64(i)))
+	}
+	var obs tensor.Dict
+	obs.Set("state", tensor.FromF32(state, rows, 3))
+	w, cw := actor.NewWork(rows), critic.NewWork(rows)
+	dQ, dLogProb := tensor.New(tensor.F32, 2, rows), tensor.New(tensor.F32, rows, 1)
+	for i := range rows {
+		dQ.F32()[i], dLogProb.F32()[i] = -1, 0.1 // of the first head alone
+	}
+	var act Act
+	loss := func() float64 {
+		if act, err = actor.Forward(w, obs, Sample, testNoise(rows)); err != nil {
+			t.Fatal(err)
+		}
+		q, err := critic.Q(cw, obs, act.Action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum float64
+		for i := range rows {
+			sum += 0.1*float64(act.LogProb.F32()[i]) - float64(q.F32()[i])
+		}
+		return sum
+	}
+	before := loss()
+	for i, a := range act.Action.F32() {
+		if low, high := boxSpec().Action.Low[i%2], boxSpec().Action.High[i%2]; a < low || a > high {
+			t.Errorf("action %v outside of [%v, %v]", a, low, high)
+		}
+	}
+	dAction := tensor.New(tensor.F32, rows, 1, 2)
+	critic.ActionGrad(cw, dAction, dQ)
+	if err := actor.Backward(w, Grad{Action: dAction, LogProb: dLogProb}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var squares float64
+	p := actor.Params()
+	const rate = 1e-4
+	for i, g := range p.Grad {
+		p.Data[i] -= rate * g
+		squares += float64(g) * float64(g)
+	}
+	if got, want := before-loss(), rate*squares; math.Abs(got-want) > 0.02*want {
+		t.Errorf("a small step gains %v, want %v", got, want)
+	}
+	if err := actor.Backward(w, Grad{Value: dLogProb}, nil); err == nil {
+		t.Error("a derivative by values: no error")
+	}
+}
+
+func TestSoftActorRefuses(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.AddQHead, cfg.AddValueHead = true, false
+	spec := boxSpec()
+	spec.Action.High = []float32{2, float32(math.Inf(1))}
+	if _, err := NewMLP(cfg, spec, 1, tensor.Heap); err == nil {
+		t.Error("a box without bounds: no error")
+	}
+	spec.Action = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}
+	if _, err := NewMLP(cfg, spec, 1, tensor.Heap); err == nil {
+		t.Error("discrete actions: no error")
+	}
+	cfg.AddValueHead = true
+	if _, err := NewMLP(cfg, boxSpec(), 1, tensor.Heap); err == nil {
+		t.Error("both heads: no error")
+	}
+}
