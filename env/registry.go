@@ -11,6 +11,9 @@ import (
 // what is its own; the rest is the wrappers' and the workers'.
 type Constructor func(cfg Config, n int) (Vec, error)
 
+// ErrNotBuilt is what a Constructor's error is where the environment is known and the program was built without what it needs.
+var ErrNotBuilt = errors.New("not in this build")
+
 // A Registry maps names to environments: a value that its maker fills, env/all for one. Reading it is safe for concurrent use.
 type Registry struct {
 	names []string

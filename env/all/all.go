@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
+	"github.com/rlinf/rlinf/env/mujoco"
 )
 
 // Registry returns a registry of every environment of this module. A new environment is a line here; a program of your own adds its
@@ -15,5 +16,20 @@ func Registry() *env.Registry {
 	r.Add("MountainCar-v0", classic.NewMountainCar)
 	r.Add("MountainCarContinuous-v0", classic.NewMountainCarContinuous)
 	r.Add("Acrobot-v1", classic.NewAcrobot)
+	// Without the build tag mujoco these are known, and making one is an error that names the tag.
+	r.Add("InvertedPendulum-v4", mujoco.InvertedPendulum(mujoco.V4))
+	r.Add("InvertedPendulum-v5", mujoco.InvertedPendulum(mujoco.V5))
+	r.Add("Reacher-v4", mujoco.Reacher(mujoco.V4))
+	r.Add("Reacher-v5", mujoco.Reacher(mujoco.V5))
+	r.Add("HalfCheetah-v4", mujoco.HalfCheetah(mujoco.V4))
+	r.Add("HalfCheetah-v5", mujoco.HalfCheetah(mujoco.V5))
+	r.Add("Hopper-v4", mujoco.Hopper(mujoco.V4))
+	r.Add("Hopper-v5", mujoco.Hopper(mujoco.V5))
+	r.Add("Walker2d-v4", mujoco.Walker2d(mujoco.V4))
+	r.Add("Walker2d-v5", mujoco.Walker2d(mujoco.V5))
+	r.Add("Ant-v4", mujoco.Ant(mujoco.V4))
+	r.Add("Ant-v5", mujoco.Ant(mujoco.V5))
+	r.Add("Pusher-v4", mujoco.Pusher(mujoco.V4))
+	r.Add("Pusher-v5", mujoco.Pusher(mujoco.V5))
 	return r
 }

@@ -1,0 +1,72 @@
+package mujoco
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// Ant makes Ant-v4 and -v5: four legs of two links under a torso are to run along the x axis. Observed are the position and orientation of the
+// torso, except where it is in the plane, 8 joint angles, and the 14 velocities; v5 adds the contact forces on the 13 bodies, clipped to ±1. The
+// action is 8 torques, clipped to ±1. 1000 steps of 0.05 s.
+//
+//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: the 1 only while it is well, and - 0.0005 Σ (contact forces, clipped to ±1)²
+//
+// x is the torso's. It is well while 0.2 ≤ z ≤ 1; else the episode ends.
+//
+// Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using generalized advantage estimation", arXiv:1506.02438.
+func Ant(v Version) env.Constructor { return ant(v).constructor() }
+
+func ant(v Version) definition {
+	return definition{
+		name: "Ant", file: "ant.xml", version: v, skip: 5, limit: 1000,
+		task: func(m *model, dt float64) task {
+			torso := m.body("torso")
+			t := task{
+				width:    m.nq - 2 + m.nv,
+				contacts: v == V5,
+				reset: func(r *philox.Stream, p *physics) {
+					uniform(r, 0.1, p.qpos)
+					normal(r, 0.1, p.qvel)
+				},
+				before: func(p *physics) [2]float64 { return [2]float64{p.body(torso)[0]} },
+				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+					well := 0.2 <= p.qpos[2] && p.qpos[2] <= 1
+					cost := 0.5 * effort(action)
+					if v == V5 {
+						cost += 5e-4 * contactEffort(p.cfrcExt)
+					}
+					return (p.body(torso)[0]-before[0])/dt + count(well || v == V4) - cost, !well
+				},
+				observe: func(p *physics, obs []float64) {
+					n := copy(obs, p.qpos[2:])
+					n += copy(obs[n:], p.qvel)
+					if v == V5 {
+						for i, f := range p.cfrcExt[6:] { // without the world's
+							obs[n+i] = clip(f, 1)
+						}
+					}
+				},
+			}
+			if v == V5 {
+				t.width += 6 * (len(m.bodies) - 1)
+			}
+			return t
+		},
+	}
+}
+
+// contactEffort returns Σ f² of forces clipped to ±1, in the order in which NumPy adds up fewer than 128 numbers, eight by eight.
+func contactEffort(force []float64) float64 {
+	var s [8]float64
+	n := len(force) / 8 * 8
+	for i, f := range force[:n] {
+		f = clip(f, 1)
+		s[i%8] += f * f
+	}
+	sum := ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+	for _, f := range force[n:] {
+		f = clip(f, 1)
+		sum += f * f
+	}
+	return sum
+}

@@ -1,0 +1,144 @@
+//go:build mujoco
+
+#define _GNU_SOURCE
+#include "batch.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* MuJoCo ends the process on an error unless its handler does not return, and writes a file on a warning. The handlers are the process's, what
+ * they need is the thread's: a call into MuJoCo that may fail runs between a setjmp and `guard = NULL`. */
+static _Thread_local jmp_buf *guard;
+static _Thread_local char *saying; /* the first thing said counts */
+
+static void keep(const char *text) {
+	if (saying && !saying[0]) snprintf(saying, RL_SAID, "%s", text);
+}
+
+static void on_error(const char *text) {
+	if (!guard) {
+		fprintf(stderr, "mujoco: %s\n", text);
+		abort();
+	}
+	keep(text);
+	jmp_buf *to = guard;
+	guard = NULL;
+	longjmp(*to, 1);
+}
+
+__attribute__((constructor)) static void take_handlers(void) {
+	mju_user_error = on_error;
+	mju_user_warning = keep;
+}
+
+/* listen begins a call that may fail. */
+static void listen(jmp_buf *escape, char *said) {
+	said[0] = 0;
+	saying = said;
+	guard = escape;
+}
+
+mjModel *rl_load(const char *file, const char *text, size_t size, char *said) {
+	char path[64], why[RL_SAID] = "";
+	int fd = -1;
+	if (text) { /* a file without a place; MuJoCo's own virtual files differ between its versions */
+		fd = memfd_create("model", MFD_CLOEXEC);
+		if (fd < 0 || write(fd, text, size) != (ssize_t)size) {
+			snprintf(said, RL_SAID, "no memory for a file of %zu bytes", size);
+			if (fd >= 0) close(fd);
+			return NULL;
+		}
+		snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+		file = path;
+	}
+	jmp_buf escape;
+	mjModel *volatile m = NULL;
+	if (!setjmp(escape)) {
+		listen(&escape, said);
+		m = mj_loadXML(file, NULL, why, sizeof why);
+		guard = NULL;
+	}
+	if (fd >= 0) close(fd);
+	if (!m && why[0]) snprintf(said, RL_SAID, "%s", why);
+	return m;
+}
+
+mjData *rl_make(const mjModel *m, char *said) {
+	jmp_buf escape;
+	mjData *volatile d = NULL;
+	if (!setjmp(escape)) {
+		listen(&escape, said);
+		d = mj_makeData(m);
+		guard = NULL;
+	}
+	return d;
+}
+
+/* bad looks for a number that is not finite or huge, by MuJoCo's measure. MuJoCo looks at the beginning of the next step. */
+static int bad(rl_batch *b, const char *what, const mjtNum *x, int n) {
+	for (int k = 0; k < n; k++)
+		if (!(x[k] <= mjMAXVAL && x[k] >= -mjMAXVAL)) {
+			if (!b->said[0]) snprintf(b->said, RL_SAID, "%s[%d] is %g: the simulation is unstable", what, k, x[k]);
+			return 1;
+		}
+	return 0;
+}
+
+/* settle ends what was done with environment i: it computes what the tasks want besides, and returns whether all is well. */
+static int settle(rl_batch *b, int i) {
+	const mjModel *m = b->model;
+	mjData *d = b->data[i];
+	for (int k = 0; k < b->angles; k++) {
+		mjtNum x = d->qpos[b->angle[k]];
+		b->cos[i * b->angles + k] = cos(x);
+		b->sin[i * b->angles + k] = sin(x);
+	}
+	int warnings = 0;
+	for (int k = 0; k < mjNWARNING; k++) warnings += d->warning[k].number;
+	if (warnings && !b->said[0]) snprintf(b->said, RL_SAID, "MuJoCo warned before");
+	return !warnings && !bad(b, "qpos", d->qpos, m->nq) && !bad(b, "qvel", d->qvel, m->nv);
+}
+
+int rl_begin(rl_batch *b, int i) {
+	jmp_buf escape;
+	if (setjmp(escape)) return 0;
+	listen(&escape, b->said);
+	mj_forward(b->model, b->data[i]);
+	guard = NULL;
+	return settle(b, i);
+}
+
+int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
+	const mjModel *m = b->model;
+	jmp_buf escape;
+	volatile int at = from; /* known after a longjmp */
+	if (setjmp(escape)) return at;
+	listen(&escape, b->said);
+	for (int i = from; i < b->n; i++) {
+		if (!turn[i]) continue;
+		at = i;
+		mjData *d = b->data[i];
+		for (int k = 0; k < b->actuators; k++) d->ctrl[b->actuator[k]] = action[i * b->actuators + k];
+		for (int s = 0; s < b->substeps; s++) mj_step(m, d);
+		if (b->contacts) mj_rnePostConstraint(m, d);
+		if (!settle(b, i)) {
+			guard = NULL;
+			return i;
+		}
+	}
+	guard = NULL;
+	return b->n;
+}
+
+int rl_remake(rl_batch *b, int i) {
+	mjData *d = rl_make(b->model, b->said);
+	if (!d) return 0;
+	mj_deleteData(b->data[i]);
+	b->data[i] = d;
+	return 1;
+}

@@ -1,0 +1,212 @@
+//go:build mujoco
+
+package mujoco
+
+/*
+#cgo LDFLAGS: -lmujoco -lm
+#cgo noescape rl_step
+#cgo nocallback rl_step
+#cgo noescape rl_begin
+#cgo nocallback rl_begin
+#include <stdlib.h>
+#include "batch.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+// A batch is n environments of one model in MuJoCo's memory, and the border to C.
+type batch struct {
+	c       *C.rl_batch
+	model   *C.mjModel
+	physics []physics // [n]: views of data
+	state   [][]field // [n]: views of all that a step or a task reads
+}
+
+// A field is a part of the state of one environment. A copy of all fields steps as the original does, and looks the same to a task.
+type field struct {
+	name   string // MuJoCo's
+	values []float64
+}
+
+// load reads the model.
+func load(src source) (*C.mjModel, *model, error) {
+	said := (*C.char)(C.calloc(1, C.RL_SAID))
+	defer C.free(unsafe.Pointer(said))
+	file := C.CString(src.file)
+	defer C.free(unsafe.Pointer(file))
+	var text *C.char
+	if src.text != nil {
+		text = (*C.char)(unsafe.Pointer(&src.text[0]))
+	}
+	m := C.rl_load(file, text, C.size_t(len(src.text)), said)
+	if m == nil {
+		return nil, nil, fmt.Errorf("MuJoCo %s cannot read the model %s: %s", library(), src.file, C.GoString(said))
+	}
+	return m, describe(src.file, m), nil
+}
+
+// library returns the version of MuJoCo, as 2.2.2.
+func library() string {
+	v := int(C.mj_version())
+	return fmt.Sprintf("%d.%d.%d", v/100, v/10%10, v%10)
+}
+
+// unload gives the memory of a model back.
+func unload(m *C.mjModel) { C.mj_deleteModel(m) }
+
+// describe returns what tasks need to know of m.
+func describe(file string, m *C.mjModel) *model {
+	names := func(n C.int, at *C.int) []string {
+		list := make([]string, n)
+		for i, offset := range unsafe.Slice(at, n) {
+			list[i] = C.GoString((*C.char)(unsafe.Add(unsafe.Pointer(m.names), offset)))
+		}
+		return list
+	}
+	d := &model{
+		file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv),
+		bodies: names(m.nbody, m.name_bodyadr), sites: names(m.nsite, m.name_siteadr),
+	}
+	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // of qpos and qvel
+	for i, name := range names(m.njnt, m.name_jntadr) {
+		kind := at(m.jnt_type, i)
+		d.joints = append(d.joints, joint{
+			name: name, hinge: kind == C.mjJNT_HINGE,
+			qpos: int(at(m.jnt_qposadr, i)), nq: size[kind][0], qvel: int(at(m.jnt_dofadr, i)), nv: size[kind][1],
+		})
+	}
+	for i, name := range names(m.nu, m.name_actuatoradr) {
+		a := actuator{name: name, low: math.Inf(-1), high: math.Inf(1)}
+		if at(m.actuator_ctrllimited, i) != 0 {
+			a.low, a.high = float64(at(m.actuator_ctrlrange, 2*i)), float64(at(m.actuator_ctrlrange, 2*i+1))
+		}
+		d.actuators = append(d.actuators, a)
+	}
+	for i, name := range names(m.nsensor, m.name_sensoradr) {
+		d.sensors = append(d.sensors, sensor{name: name, at: int(at(m.sensor_adr, i)), dim: int(at(m.sensor_dim, i))})
+	}
+	return d
+}
+
+// at returns element i of a C array.
+func at[T any](array *T, i int) T {
+	return *(*T)(unsafe.Add(unsafe.Pointer(array), uintptr(i)*unsafe.Sizeof(*array)))
+}
+
+// newBatch makes n environments of m, which belongs to the batch from now on, for task t.
+func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
+	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n), state: make([][]field, n)}
+	b.c.model, b.c.substeps, b.c.contacts = m, C.int(t.skip), C.int(count(t.contacts))
+	b.c.actuators, b.c.actuator = C.int(len(t.actuator)), ints(t.actuator)
+	b.c.angles, b.c.angle = C.int(len(t.turning)), ints(t.turning)
+	b.c.cos, b.c.sin = doubles(n*len(t.turning)), doubles(n*len(t.turning))
+	b.c.data = (**C.mjData)(C.calloc(C.size_t(n), C.size_t(unsafe.Sizeof(uintptr(0)))))
+	for i := range n {
+		d := C.rl_make(m, &b.c.said[0])
+		if d == nil {
+			err := fmt.Errorf("make environment %d of %d: %s", i, n, b.said())
+			return nil, errors.Join(err, b.close())
+		}
+		unsafe.Slice(b.c.data, n)[i] = d
+		b.c.n++
+		b.view(i)
+	}
+	return b, nil
+}
+
+// ints returns a C array of x, which the caller frees.
+func ints(x []int) *C.int {
+	p := (*C.int)(C.calloc(C.size_t(len(x)+1), C.sizeof_int))
+	for i, v := range x {
+		unsafe.Slice(p, len(x))[i] = C.int(v)
+	}
+	return p
+}
+
+// doubles returns a C array of n zeros, which the caller frees.
+func doubles(n int) *C.double { return (*C.double)(C.calloc(C.size_t(n+1), C.sizeof_double)) }
+
+// view makes physics[i] and state[i] from the data of environment i.
+func (b *batch) view(i int) {
+	m, d := b.model, at(b.c.data, i)
+	view := func(p *C.mjtNum, n C.int) []float64 { return unsafe.Slice((*float64)(unsafe.Pointer(p)), n) }
+	angles := func(p *C.double) []float64 {
+		n := int(b.c.angles)
+		return unsafe.Slice((*float64)(unsafe.Pointer(p)), len(b.physics)*n)[i*n : (i+1)*n]
+	}
+	p := physics{
+		qpos: view(d.qpos, m.nq), qvel: view(d.qvel, m.nv), xpos: view(d.xpos, 3*m.nbody), siteXpos: view(d.site_xpos, 3*m.nsite),
+		sensor: view(d.sensordata, m.nsensordata), cfrcExt: view(d.cfrc_ext, 6*m.nbody), cos: angles(b.c.cos), sin: angles(b.c.sin),
+	}
+	b.physics[i] = p
+	b.state[i] = []field{
+		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, m.na)}, {"qacc_warmstart", view(d.qacc_warmstart, m.nv)},
+		{"mocap_pos", view(d.mocap_pos, 3*m.nmocap)}, {"mocap_quat", view(d.mocap_quat, 4*m.nmocap)}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
+		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin},
+	}
+}
+
+// clear puts environment i into the model's own state.
+func (b *batch) clear(i int) { C.mj_resetData(b.model, at(b.c.data, i)) }
+
+// begin computes what follows from the qpos and qvel that stand in environment i.
+func (b *batch) begin(i int) error {
+	if C.rl_begin(b.c, C.int(i)) == 0 {
+		return b.fault(i)
+	}
+	return nil
+}
+
+// step steps the environments whose turn is not Idle, each with its row of action. Where one goes wrong the others step all the same; lost[i] tells
+// which did, and the error joins their Faults.
+func (b *batch) step(action []float32, turn []env.Turn, lost []bool) error {
+	var faults []error
+	for from := 0; from < len(turn); {
+		i := int(C.rl_step(b.c, C.int(from), (*C.float)(&action[0]), (*C.uint8_t)(unsafe.Pointer(&turn[0]))))
+		if i < len(turn) {
+			faults = append(faults, b.fault(i))
+			lost[i] = true
+		}
+		from = i + 1
+	}
+	return errors.Join(faults...)
+}
+
+// fault returns what was said of environment i, and makes it anew.
+func (b *batch) fault(i int) error {
+	f := &Fault{Env: i, Time: float64(at(b.c.data, i).time), Said: b.said()}
+	if C.rl_remake(b.c, C.int(i)) == 0 {
+		return fmt.Errorf("%w; make it anew: %s", f, b.said())
+	}
+	b.view(i)
+	return f
+}
+
+func (b *batch) said() string { return C.GoString(&b.c.said[0]) }
+
+// close gives the memory back, the model's too.
+func (b *batch) close() error {
+	if b.c == nil {
+		return nil
+	}
+	for _, d := range unsafe.Slice(b.c.data, b.c.n) {
+		C.mj_deleteData(d)
+	}
+	unload(b.model)
+	for _, p := range []unsafe.Pointer{
+		unsafe.Pointer(b.c.data), unsafe.Pointer(b.c.actuator), unsafe.Pointer(b.c.angle), unsafe.Pointer(b.c.cos), unsafe.Pointer(b.c.sin),
+		unsafe.Pointer(b.c),
+	} {
+		C.free(p)
+	}
+	b.c, b.physics, b.state = nil, nil, nil
+	return nil
+}

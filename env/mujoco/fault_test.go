@@ -1,0 +1,145 @@
+//go:build mujoco
+
+package mujoco
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TestFault spoils one environment of three: the step names it, the others take theirs, and after a reset it is as good as new.
+func TestFault(t *testing.T) {
+	live := []env.Turn{env.Live, env.Live, env.Live}
+	for _, c := range []struct {
+		name  string
+		spoil func(p *physics)
+		want  string
+	}{
+		{"NaN position", func(p *physics) { p.qpos[3] = math.NaN() }, "QPOS at DOF 3"},
+		{"infinite velocity", func(p *physics) { p.qvel[2] = math.Inf(1) }, "QVEL at DOF 2"},
+		{"explosion", func(p *physics) { p.qvel[4] = 9e9 }, "unstable"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, fine := open(t, halfCheetah(V5), 3), open(t, halfCheetah(V5), 3)
+			for n := range 3 {
+				if err := errors.Join(s.Reset(n, uint64(n)), fine.Reset(n, uint64(n))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.spoil(&s.batch.physics[1])
+			a := tensor.New(tensor.F32, 3, 6)
+			reward, terminated := make([]float32, 3), make([]byte, 3)
+			err := s.Step(a, live, reward, terminated, nil)
+			var f *Fault
+			if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%v, want a fault of environment 1 with %q", err, c.want)
+			}
+			want := make([]float32, 3)
+			if err := fine.Step(a, live, want, terminated, nil); err != nil {
+				t.Fatal(err)
+			}
+			if reward[0] != want[0] || reward[2] != want[2] || want[0] == 0 {
+				t.Errorf("rewards %v, want those of environments 0 and 2 from %v", reward, want)
+			}
+			if err := s.Step(a, live, reward, terminated, nil); err == nil || !strings.Contains(err.Error(), "environment 1") {
+				t.Errorf("a step of the lost environment: %v", err)
+			}
+			idle := []env.Turn{env.Live, env.Idle, env.Live}
+			if err := errors.Join(s.Step(a, idle, reward, terminated, nil), fine.Step(a, idle, want, terminated, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Reset(1, 9), fine.Reset(1, 9)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Step(a, live, reward, terminated, nil), fine.Step(a, live, want, terminated, nil)); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(reward, want) {
+				t.Errorf("after a reset: rewards %v, want %v", reward, want)
+			}
+		})
+	}
+}
+
+// TestFaultBeforeReset: a saved state that is no state is found by the step, and a lost environment stays lost in a copy.
+func TestFaultSaved(t *testing.T) {
+	s := open(t, hopper(V4), 2)
+	for n := range 2 {
+		if err := s.Reset(n, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state, err := s.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	state.Must("qvel").F64()[0] = math.NaN()
+	if err := s.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	a, turn := tensor.New(tensor.F32, 2, 3), []env.Turn{env.Live, env.Live}
+	var f *Fault
+	if err := s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); !errors.As(err, &f) || f.Env != 0 {
+		t.Fatalf("%v, want a fault of environment 0", err)
+	}
+	if state, err = s.Save(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, hopper(V4), 2)
+	if err := again.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("a step of a lost environment that was loaded: %v", err)
+	}
+}
+
+// A box above the ground. When it lies there, its contacts do not fit into what either size says: MuJoCo warns of the one, and stops at the other.
+const box4 = `<mujoco>
+  <size njmax="400" %s/>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body pos="0 0 3"><joint name="lift" type="slide" axis="0 0 1"/><geom type="box" size=".1 .1 .1"/></body>
+  </worldbody>
+  <actuator><motor joint="lift"/></actuator>
+</mujoco>`
+
+// TestFaultWords: warnings and errors of MuJoCo come back with its words.
+func TestFaultWords(t *testing.T) {
+	for name, c := range map[string]struct{ size, want string }{
+		"warning": {`nconmax="2"`, "contact buffer is full"},
+		"error":   {`nstack="100"`, "tack overflow"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			still := func(m *model) (task, error) {
+				return task{
+					skip: 1, limit: 1, width: m.nq, actuator: m.all(),
+					step:    func(*physics, []float32, [2]float64, []float32) (float64, bool) { return 0, false },
+					observe: func(p *physics, obs []float64) { copy(obs, p.qpos) },
+				}, nil
+			}
+			s, err := newSimulator(source{name: "Still", file: "still.xml", text: fmt.Appendf(nil, box4, c.size)}, still, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			a, turn := tensor.New(tensor.F32, 2, 1), []env.Turn{env.Live, env.Live}
+			for range 2 { // the second time the environments are new ones
+				s.batch.physics[0].qpos[0], s.batch.physics[1].qpos[0] = -2.91, -2.91
+				err = s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil)
+				var f *Fault
+				if !errors.As(err, &f) || strings.Count(err.Error(), c.want) != 2 || !strings.Contains(err.Error(), "environment 1") {
+					t.Fatalf("%v, want a fault of both environments with %q", err, c.want)
+				}
+				clear(s.lost)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+//go:build mujoco
+
+package mujoco
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A trajectory is one episode of a golden file: what stands at k is the result of Actions[k].
+type trajectory struct {
+	QPos       []float64   `json:"initial_qpos"`
+	QVel       []float64   `json:"initial_qvel"`
+	InitialObs []float64   `json:"initial_obs"`
+	Actions    [][]float64 `json:"actions"`
+	Obs        [][]float64 `json:"obs"`
+	Reward     []float64   `json:"reward"`
+	Terminated []bool      `json:"terminated"`
+}
+
+func golden(t *testing.T, name string) []trajectory {
+	t.Helper()
+	f, err := os.Open("testdata/" + name + ".json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Episodes []trajectory `json:"episodes"`
+	}
+	if err := json.NewDecoder(z).Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Episodes
+}
+
+// TestGolden replays Gymnasium's trajectories: observations and rewards are equal to the last bit, in float64, and so are the ends.
+func TestGolden(t *testing.T) {
+	if library() != "2.2.2" {
+		t.Skipf("the trajectories are of MuJoCo 2.2.2, this is %s", library())
+	}
+	for _, d := range []definition{halfCheetah(V4), halfCheetah(V5), invertedPendulum(V5), reacher(V4), walker2d(V5)} {
+		name := d.source().name
+		t.Run(name, func(t *testing.T) {
+			s := open(t, d, 1)
+			compared := 0
+			for i, ep := range golden(t, name) {
+				s.place(t, 0, ep.QPos, ep.QVel)
+				compared += s.compare(t, i, -1, ep.InitialObs)
+				for k := range ep.Actions {
+					reward, terminated := s.act(t, ep.Actions[k])
+					compared += s.compare(t, i, k, ep.Obs[k])
+					if reward != ep.Reward[k] || terminated != ep.Terminated[k] {
+						t.Fatalf("episode %d step %d: reward %v, terminated %v, want %v, %v", i, k, reward, terminated, ep.Reward[k], ep.Terminated[k])
+					}
+				}
+			}
+			if compared < 1000 {
+				t.Errorf("compared %d numbers", compared)
+			}
+		})
+	}
+}
+
+// open makes n environments of d, which the test closes.
+func open(t testing.TB, d definition, n int) *simulator {
+	t.Helper()
+	s, err := newSimulator(d.source(), d.plan, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// place puts environment n into a state.
+func (s *simulator) place(t *testing.T, n int, qpos, qvel []float64) {
+	t.Helper()
+	s.batch.clear(n)
+	copy(s.batch.physics[n].qpos, qpos)
+	copy(s.batch.physics[n].qvel, qvel)
+	if err := s.batch.begin(n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// act takes one step of the only environment; the reward is not yet rounded to float32.
+func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
+	t.Helper()
+	var reward float64
+	inner := s.task.step
+	s.task.step = func(p *physics, a []float32, before [2]float64, info []float32) (r float64, end bool) {
+		r, end = inner(p, a, before, info)
+		reward = r
+		return r, end
+	}
+	defer func() { s.task.step = inner }()
+	a := tensor.New(tensor.F32, 1, len(action))
+	for i := range action {
+		a.F32()[i] = float32(action[i])
+	}
+	terminated := make([]byte, 1)
+	if err := s.Step(a, []env.Turn{env.Live}, make([]float32, 1), terminated, make([]float32, len(s.task.info))); err != nil {
+		t.Fatal(err)
+	}
+	return reward, terminated[0] != 0
+}
+
+// compare compares what environment 0 observes with want, and returns how many numbers that were.
+func (s *simulator) compare(t *testing.T, episode, k int, want []float64) int {
+	t.Helper()
+	s.task.observe(&s.batch.physics[0], s.obs)
+	if len(want) != len(s.obs) {
+		t.Fatalf("%d numbers observed, want %d", len(s.obs), len(want))
+	}
+	for i, x := range s.obs {
+		if x != want[i] {
+			t.Fatalf("episode %d step %d: obs[%d] = %v, want %v (%g off)", episode, k, i, x, want[i], x-want[i])
+		}
+	}
+	return len(want)
+}

@@ -1,0 +1,40 @@
+package mujoco
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane is to run fast. Observed are the positions
+// and velocities of its 9 degrees of freedom, except how far it got; the action is 6 torques, clipped to ±1. 1000 steps of 0.05 s, no other end.
+//
+//	reward = Δx/Δt - 0.1 Σ a²
+//
+// Wawrzyński, "A cat-like robot real-time learning to run", 2009.
+func HalfCheetah(v Version) env.Constructor { return halfCheetah(v).constructor() }
+
+func halfCheetah(v Version) definition {
+	return definition{
+		name: "HalfCheetah", file: "cheetah.xml", version: v, skip: 5, limit: 1000,
+		task: func(m *model, dt float64) task {
+			return task{
+				width: m.nq - 1 + m.nv,
+				reset: func(r *philox.Stream, p *physics) {
+					uniform(r, 0.1, p.qpos)
+					normal(r, 0.1, p.qvel)
+				},
+				before: progress,
+				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+					return (p.qpos[0]-before[0])/dt - 0.1*effort(action), false
+				},
+				observe: func(p *physics, obs []float64) {
+					n := copy(obs, p.qpos[1:])
+					copy(obs[n:], p.qvel)
+				},
+			}
+		},
+	}
+}
+
+// progress is how far a runner in the plane has got.
+func progress(p *physics) [2]float64 { return [2]float64{p.qpos[0]} }

@@ -1,0 +1,62 @@
+package mujoco
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// Hopper makes Hopper-v4 and -v5: one leg of four links in a plane is to hop ahead. Observed are the positions and the velocities, clipped to
+// ±10, of its 6 degrees of freedom, except how far it got; the action is 3 torques, clipped to ±1. 1000 steps of 0.008 s.
+//
+//	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: the 1 only while it is well
+//
+// It is well while z > 0.7, |angle| < 0.2, and all other positions and velocities are within ±100; else the episode ends.
+//
+// Erez, Tassa and Todorov, "Infinite-horizon model predictive control for periodic tasks with contacts", 2011.
+func Hopper(v Version) env.Constructor { return hopper(v).constructor() }
+
+func hopper(v Version) definition {
+	return definition{
+		name: "Hopper", file: "hopper.xml", version: v, skip: 4, limit: 1000,
+		task: func(m *model, dt float64) task {
+			well := func(p *physics) bool {
+				z, angle := p.qpos[1], p.qpos[2]
+				return z > 0.7 && -0.2 < angle && angle < 0.2 && within(p.qpos[2:], 100) && within(p.qvel, 100)
+			}
+			return walker(m, dt, v, well)
+		},
+	}
+}
+
+// walker is a task that pays for getting ahead in the plane as long as all is well: Hopper's and Walker2d's.
+func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
+	return task{
+		width: m.nq - 1 + m.nv,
+		reset: func(r *philox.Stream, p *physics) {
+			uniform(r, 0.005, p.qpos)
+			uniform(r, 0.005, p.qvel)
+		},
+		before: progress,
+		step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+			well := well(p)
+			reward := (p.qpos[0]-before[0])/dt + count(well || v == V4)
+			return reward - 0.001*effort(action), !well
+		},
+		observe: func(p *physics, obs []float64) {
+			n := copy(obs, p.qpos[1:])
+			for i, w := range p.qvel {
+				obs[n+i] = clip(w, 10)
+			}
+		},
+	}
+}
+
+// within reports whether all of x are between -limit and limit.
+func within(x []float64, limit float64) bool {
+	for _, v := range x {
+		if !(-limit < v && v < limit) {
+			return false
+		}
+	}
+	return true
+}

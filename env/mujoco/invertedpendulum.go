@@ -1,0 +1,36 @@
+package mujoco
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// InvertedPendulum makes InvertedPendulum-v4 and -v5: a pole on a cart is to be kept upright by a force on the cart, clipped to ±3. Observed are
+// position and angle and their velocities; the reward is 1, in v5 0 for the step that ends the episode, which is the one after which the pole
+// leans more than 0.2 rad. 1000 steps of 0.04 s.
+func InvertedPendulum(v Version) env.Constructor { return invertedPendulum(v).constructor() }
+
+func invertedPendulum(v Version) definition {
+	return definition{
+		name: "InvertedPendulum", file: "invpend.xml", version: v, skip: 2, limit: 1000,
+		task: func(m *model, _ float64) task {
+			return task{
+				width: m.nq + m.nv,
+				reset: func(r *philox.Stream, p *physics) {
+					uniform(r, 0.01, p.qpos)
+					uniform(r, 0.01, p.qvel)
+				},
+				step: func(p *physics, _ []float32, _ [2]float64, _ []float32) (float64, bool) {
+					fallen := math.Abs(p.qpos[1]) > 0.2
+					return count(!fallen || v == V4), fallen
+				},
+				observe: func(p *physics, obs []float64) {
+					n := copy(obs, p.qpos)
+					copy(obs[n:], p.qvel)
+				},
+			}
+		},
+	}
+}

@@ -1,0 +1,57 @@
+package mujoco
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// Pusher makes Pusher-v4 and -v5: an arm of seven joints is to push a cylinder to a goal on a table. Observed are angles and velocities of the
+// joints and the positions of the tips, the object and the goal; the action is 7 torques, clipped to ±2. 100 steps of 0.05 s, no other end.
+//
+//	reward = -|object - goal| - 0.1 Σ a² - 0.5 |object - tips|,    the distances before the step in v4, after it in v5
+//
+// The object of v4 weighs next to nothing.
+func Pusher(v Version) env.Constructor { return pusher(v).constructor() }
+
+func pusher(v Version) definition {
+	return definition{
+		name: "Pusher", file: fmt.Sprintf("pusher_v%d.xml", v), version: v, skip: 5, limit: 100,
+		task: func(m *model, _ float64) task {
+			const arm = 7
+			tips, object, goal := m.body("tips_arm"), m.body("object"), m.body("goal")
+			apart := func(p *physics) [2]float64 {
+				return [2]float64{distance(p.body(object), p.body(goal)), distance(p.body(object), p.body(tips))}
+			}
+			return task{
+				width: 2*arm + 9,
+				reset: func(r *philox.Stream, p *physics) {
+					for {
+						x, y := r.Uniform(-0.3, 0), r.Uniform(-0.2, 0.2)
+						if math.Sqrt(x*x+y*y) > 0.17 {
+							copy(p.qpos[arm:], []float64{x, y, 0, 0})
+							break
+						}
+					}
+					uniform(r, 0.005, p.qvel[:arm])
+				},
+				before: apart,
+				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+					if v == V5 {
+						before = apart(p)
+					}
+					return -before[0] - 0.1*effort(action) - 0.5*before[1], false
+				},
+				observe: func(p *physics, obs []float64) {
+					copy(obs, p.qpos[:arm])
+					copy(obs[arm:], p.qvel[:arm])
+					copy(obs[2*arm:], p.body(tips))
+					copy(obs[2*arm+3:], p.body(object))
+					copy(obs[2*arm+6:], p.body(goal))
+				},
+			}
+		},
+	}
+}

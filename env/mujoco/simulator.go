@@ -1,0 +1,193 @@
+//go:build mujoco
+
+package mujoco
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// newVec makes n environments of the model from src, with the task that plan returns for it.
+func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
+	s, err := newSimulator(src, plan, n)
+	if err != nil {
+		return nil, err
+	}
+	return env.NewEpisodic(s, cfg), nil
+}
+
+// A simulator is N environments of one task on one model.
+type simulator struct {
+	spec   env.Spec
+	task   task
+	batch  *batch
+	lost   []bool       // [N]: made anew after a fault, not yet reset
+	before [][2]float64 // [N]: what task.before took
+	obs    []float64    // scratch: one observation
+	rand   philox.Stream
+}
+
+var (
+	_ env.Simulator = (*simulator)(nil)
+	_ env.Saver     = (*simulator)(nil)
+)
+
+func newSimulator(src source, plan func(m *model) (task, error), n int) (*simulator, error) {
+	handle, m, err := load(src)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", src.name, err)
+	}
+	t, err := plan(m)
+	if err != nil {
+		unload(handle)
+		return nil, fmt.Errorf("%s: %w", src.name, err)
+	}
+	s := &simulator{
+		spec: t.spec(src.name, m), task: t,
+		lost: make([]bool, n), before: make([][2]float64, n), obs: make([]float64, t.width),
+	}
+	if s.batch, err = newBatch(handle, t, n); err != nil {
+		return nil, fmt.Errorf("%s: %w", src.name, err)
+	}
+	return s, nil
+}
+
+// spec describes the environment called name.
+func (t task) spec(name string, m *model) env.Spec {
+	inf := float32(math.Inf(1))
+	action := box(len(t.actuator), inf)
+	for i, a := range t.actuator {
+		action.Low[i], action.High[i] = float32(m.actuators[a].low), float32(m.actuators[a].high)
+	}
+	return env.Spec{Name: name, Obs: []env.Field{{Name: "state", Space: box(t.width, inf)}}, Action: action, MaxSteps: t.limit, Info: t.info}
+}
+
+// box is a space of n numbers within ±bound.
+func box(n int, bound float32) env.Space {
+	return env.Space{
+		Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n), High: slices.Repeat([]float32{bound}, n),
+	}
+}
+
+// Spec describes one environment.
+func (s *simulator) Spec() env.Spec { return s.spec }
+
+// Len returns N.
+func (s *simulator) Len() int { return len(s.lost) }
+
+// Reset puts environment n in the initial state that seed names.
+func (s *simulator) Reset(n int, seed uint64) error {
+	s.batch.clear(n)
+	s.rand = philox.New(seed, philox.Reset, 0, 0)
+	s.task.reset(&s.rand, &s.batch.physics[n])
+	err := s.batch.begin(n)
+	s.lost[n] = err != nil
+	return err
+}
+
+// Step takes one step of every environment that is not idle. Its error is, or joins, a Fault for each environment that could not go on; the
+// others have taken the step.
+func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+	for n := range turn {
+		if turn[n] == env.Idle {
+			continue
+		}
+		if s.lost[n] {
+			return fmt.Errorf("environment %d was lost to a fault and not reset since", n)
+		}
+		if s.task.before != nil {
+			s.before[n] = s.task.before(&s.batch.physics[n])
+		}
+	}
+	a := action.F32()
+	err := s.batch.step(a, turn, s.lost)
+	width, figures := len(s.task.actuator), len(s.task.info)
+	for n := range turn {
+		if turn[n] == env.Idle || s.lost[n] {
+			continue
+		}
+		r, end := s.task.step(&s.batch.physics[n], a[n*width:(n+1)*width], s.before[n], info[n*figures:(n+1)*figures])
+		reward[n], terminated[n] = float32(r), byte(count(end))
+	}
+	return err
+}
+
+// Observe writes what is observed into the rows of "state".
+func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
+	x, width := obs.Must("state").F32(), s.task.width
+	for n := range s.lost {
+		if mask == nil || mask[n] {
+			s.task.observe(&s.batch.physics[n], s.obs)
+			for i, v := range s.obs {
+				x[n*width+i] = float32(v)
+			}
+		}
+	}
+}
+
+// Close gives the memory back.
+func (s *simulator) Close() error { return s.batch.close() }
+
+// Save returns what makes up the states, F64 [N,·] under MuJoCo's names, and "lost", U8 [N].
+func (s *simulator) Save() (tensor.Dict, error) {
+	var d tensor.Dict
+	for i, f := range s.batch.state[0] {
+		if len(f.values) == 0 {
+			continue
+		}
+		t := tensor.New(tensor.F64, s.Len(), len(f.values))
+		for n := range s.batch.state {
+			copy(t.F64()[n*len(f.values):], s.batch.state[n][i].values)
+		}
+		d.Set(f.name, t)
+	}
+	lost := tensor.New(tensor.U8, s.Len())
+	for n, l := range s.lost {
+		lost.U8()[n] = byte(count(l))
+	}
+	d.Set("lost", lost)
+	return d, nil
+}
+
+// Load puts back what Save returned.
+func (s *simulator) Load(d tensor.Dict) error {
+	lost, err := s.saved(d, "lost", tensor.U8, s.Len())
+	if err != nil {
+		return err
+	}
+	var parts []tensor.Tensor
+	for _, f := range s.batch.state[0] {
+		t, err := s.saved(d, f.name, tensor.F64, s.Len()*len(f.values))
+		if err != nil {
+			return err
+		}
+		parts = append(parts, t)
+	}
+	for n := range s.lost {
+		s.batch.clear(n)
+		s.lost[n] = lost.U8()[n] != 0
+		for i, f := range s.batch.state[n] {
+			if len(f.values) > 0 {
+				copy(f.values, parts[i].F64()[n*len(f.values):])
+			}
+		}
+	}
+	return nil
+}
+
+// saved returns the part of a saved state called name, the zero Tensor where it is to have no elements.
+func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elements int) (tensor.Tensor, error) {
+	t, ok := d.Get(name)
+	if elements == 0 {
+		return tensor.Tensor{}, nil
+	}
+	if !ok || t.DType() != dtype || t.Len() != elements || t.Dim(0) != s.Len() {
+		return t, fmt.Errorf("%s: load: %s is %v, want %v of %d elements for %d environments", s.spec.Name, name, t, dtype, elements, s.Len())
+	}
+	return t, nil
+}

@@ -1,0 +1,125 @@
+package mujoco
+
+import (
+	"embed"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+//go:embed models
+var models embed.FS
+
+// A definition is a named environment: a model and what is to be done with it.
+type definition struct {
+	name    string // "HalfCheetah", to which the version is added
+	file    string // in models
+	version Version
+	skip    int                             // steps of the simulation in one of the environment
+	limit   int                             // steps of an episode
+	task    func(m *model, dt float64) task // dt: seconds per step
+}
+
+// constructor returns what makes environments of d.
+func (d definition) constructor() env.Constructor {
+	return func(cfg env.Config, n int) (env.Vec, error) { return newVec(d.source(), d.plan, cfg, n) }
+}
+
+func (d definition) source() source {
+	text, err := models.ReadFile("models/" + d.file)
+	if err != nil {
+		panic("mujoco: " + err.Error()) // the model was not compiled in
+	}
+	return source{name: fmt.Sprintf("%s-v%d", d.name, d.version), file: d.file, text: text}
+}
+
+func (d definition) plan(m *model) (task, error) {
+	t := d.task(m, m.timestep*float64(d.skip))
+	t.skip, t.limit, t.actuator = d.skip, d.limit, m.all()
+	return t, nil
+}
+
+// A source is where a model comes from.
+type source struct {
+	name string // the environment's
+	file string // path of the model, or its name among the embedded ones
+	text []byte // the model itself; nil: it is in file
+}
+
+// A task says what one environment is: functions of the physics, which keep nothing.
+type task struct {
+	skip, limit int   // steps of the simulation in one of the environment, steps of an episode
+	width       int   // numbers that observe writes
+	actuator    []int // the actuators that an action sets, in its order;
+	turning     []int // indices into qpos: the angles whose cosine and sine the physics has
+	contacts    bool  // the physics has cfrcExt
+	info        []string
+
+	// reset writes the initial state into qpos and qvel, which are the model's own.
+	reset func(r *philox.Stream, p *physics)
+	// before takes two numbers ahead of a step, which step gets; nil: zeros.
+	before func(p *physics) [2]float64
+	// step judges the step just taken. info is as long as the task's info.
+	step func(p *physics, action []float32, before [2]float64, info []float32) (reward float64, terminated bool)
+	// observe writes the observation.
+	observe func(p *physics, obs []float64)
+}
+
+// physics is one environment in MuJoCo's memory, under MuJoCo's names (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos
+// and qvel; all else is for reading.
+type physics struct {
+	qpos, qvel []float64 // [nq], [nv]
+	xpos       []float64 // [nbody,3]: positions of the bodies' frames
+	siteXpos   []float64 // [nsite,3]
+	sensor     []float64 // [nsensordata]
+	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
+	cos, sin   []float64 // of the task's turning angles, by the C library
+}
+
+// body returns the position of a body.
+func (p *physics) body(i int) []float64 { return p.xpos[3*i : 3*i+3] }
+
+// uniform adds noise from [-scale, scale) to every element of x.
+func uniform(r *philox.Stream, scale float64, x []float64) {
+	for i := range x {
+		x[i] += r.Uniform(-scale, scale)
+	}
+}
+
+// normal adds normal noise of that standard deviation to every element of x.
+func normal(r *philox.Stream, scale float64, x []float64) {
+	for i := 0; i < len(x); i += 2 {
+		a, b := r.Normal()
+		x[i] += scale * a
+		if i+1 < len(x) {
+			x[i+1] += scale * b
+		}
+	}
+}
+
+// effort returns Σ a².
+func effort(action []float32) float64 {
+	sum := 0.0
+	for _, a := range action {
+		sum += float64(a) * float64(a)
+	}
+	return sum
+}
+
+// distance returns |a - b| of two points in space.
+func distance(a, b []float64) float64 {
+	x, y, z := a[0]-b[0], a[1]-b[1], a[2]-b[2]
+	return math.Sqrt(x*x + y*y + z*z)
+}
+
+// clip keeps x within ±limit.
+func clip(x, limit float64) float64 { return min(max(x, -limit), limit) }
+
+func count(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
