@@ -44,7 +44,9 @@ func benchCommand(reg Registries, code *int) *cli.Command {
 		below("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
 		below("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
 		below("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(), benchChannel),
+		below("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
 		withOverrides("env", "environment steps per second, and per second of a core", envFlags(), func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
+		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and who waits", scaleFlags(), benchScale),
 	}
 	return root
 }

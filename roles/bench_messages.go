@@ -184,3 +184,81 @@ func benchChannel(c *cli.Context) (int, error) {
 	}
 	return runBench(c, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.Channel(ctx, p) }, nil)
 }
+
+func weightFlags() []cli.Flag {
+	return slices.Concat(sizeFlags("64K", "16M"), []cli.Flag{
+		&cli.IntFlag{Name: "source", Usage: "the rank that has the weights", Value: 0},
+		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that use them, as 1,2,3", DefaultText: "all but the source"},
+		&cli.StringFlag{Name: "slots", Usage: "`LIST` of copies on each node: 0 (the source's own, used in place), 1, 2 (a version comes while another is in use)", Value: "0,1,2"},
+		&cli.StringFlag{Name: "wire", Usage: "what they travel as: f32 or bf16", Value: "f32"},
+		&cli.StringFlag{Name: "bucket", Usage: "`SIZE` that is sent at once", Value: "4M"},
+		&cli.BoolFlag{Name: "patch", Usage: "send what has changed, where that is less"},
+		&cli.Float64Flag{Name: "changed", Usage: "part of the weights that changes from version to version", Value: 1},
+		checkFlag(),
+	})
+}
+
+// benchWeights is rlinf bench weights.
+func benchWeights(c *cli.Context) (int, error) {
+	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"), Check: c.Bool("check")}
+	world, err := worldSize(c)
+	if err != nil {
+		return 0, err
+	}
+	if world < 2 {
+		return 0, UsageError{fmt.Errorf("weights on %d rank: want at least 2 (-np 2, or more under a launcher)", world)}
+	}
+	if s.Sizes, err = sizesOf(c); err != nil {
+		return 0, err
+	}
+	rank := func(text string) (int, error) {
+		r, err := strconv.Atoi(text)
+		if err != nil || r < 0 || r >= world {
+			return 0, fmt.Errorf("%q: want ranks from 0 to %d", text, world-1)
+		}
+		return r, nil
+	}
+	if s.Source < 0 || s.Source >= world {
+		return 0, UsageError{fmt.Errorf("--source %d: want a rank from 0 to %d", s.Source, world-1)}
+	}
+	if c.IsSet("readers") {
+		if s.Readers, err = parseList("readers", c.String("readers"), rank); err != nil {
+			return 0, err
+		}
+	} else {
+		for r := range world {
+			if r != s.Source {
+				s.Readers = append(s.Readers, r)
+			}
+		}
+	}
+	s.Slots, err = parseList("slots", c.String("slots"), func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n > 2 {
+			return 0, fmt.Errorf("%q: want 0, 1 or 2", text)
+		}
+		return n, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	switch wire := c.String("wire"); wire {
+	case "f32", "bf16":
+		s.Wire = bench.TypeOf(wire)
+	default:
+		return 0, UsageError{fmt.Errorf("--wire %s: want f32 or bf16", wire)}
+	}
+	if s.Wire == tensor.BF16 && slices.Contains(s.Slots, 0) {
+		return 0, UsageError{fmt.Errorf("--wire bf16 with --slots %s: want slots 1 or 2: what is read in place is not rounded", c.String("slots"))}
+	}
+	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {
+		return 0, UsageError{fmt.Errorf("--bucket %s: want a size > 0, as 4M", c.String("bucket"))}
+	}
+	if !(s.Changed > 0 && s.Changed <= 1) {
+		return 0, UsageError{fmt.Errorf("--changed %v: want a part > 0 and up to 1", s.Changed)}
+	}
+	if s.Sizes[0] < 4 {
+		return 0, UsageError{fmt.Errorf("weights of %d bytes: want at least 4, one float32", s.Sizes[0])}
+	}
+	return runBench(c, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.Weights(ctx, s) }, nil)
+}

@@ -3,6 +3,7 @@ package roles
 import (
 	"bytes"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // run is the command line; it returns the exit code and what was written to standard output and error.
@@ -60,6 +62,10 @@ func TestBench(t *testing.T) {
 		{"bench channel --sizes 100 --window 4 --consume 10us", 3, []string{"back_pressure"}},
 		{"bench overlap --sizes 4K --algo ring", 1, []string{"overlap_pct"}},
 		{"bench overlap --sizes 4K --algo ring --link 20us,1GB/s -np 3", 1, []string{"overlap_pct"}},
+		{"bench weights -np 3 --sizes 4K", 3, []string{"in-place", "slots=2"}},
+		{"bench weights -np 3 --sizes 4K --source 2 --readers 0,2 --slots 1 --wire bf16 --patch --changed 0.1", 1, []string{"slots=1+bf16+patch"}},
+		{"bench env --name CartPole-v1 --envs 3", 1, []string{"CartPole-v1", "steps_s_core"}},
+		{"bench env -c ../configs/cartpole_ppo.yaml env.train.env_type=Pendulum-v1", 1, []string{"Pendulum-v1"}},
 		{"bench -np 2 --sizes 8,8K --tune " + file("table.json"), 12, nil},
 		{"bench -np 2 --sizes 8 --table " + file("table.json"), 1, nil},
 	} {
@@ -146,6 +152,24 @@ func TestBenchRefuses(t *testing.T) {
 		"bench overlap --link 50us,1furl":  "want a latency and a rate, as 50us,1GB/s",
 		"bench overlap -d f32,f64":         "want one of f32",
 		"bench overlap --op barrier":       `"barrier": want some of broadcast`,
+		"bench env":                        "-c FILE.yaml or --name NAME, one of the two",
+		"bench env --name Chess":           `unknown environment "Chess"`,
+		"bench env --name CartPole-v1 a=b": `argument "a=b": want none without -c`,
+		"bench env --envs 0":               "--envs 0: want a number of environments > 0",
+		"bench weights -np 1":              "want at least 2",
+		"bench weights --source 2":         "--source 2: want a rank from 0 to 1",
+		"bench weights --readers 5":        `--readers: "5": want ranks from 0 to 1`,
+		"bench weights --slots 3":          `--slots: "3": want 0, 1 or 2`,
+		"bench weights --wire u8":          "--wire u8: want f32 or bf16",
+		"bench weights --wire bf16":        "want slots 1 or 2",
+		"bench weights --bucket 0":         "--bucket 0: want a size > 0",
+		"bench weights --changed 0":        "--changed 0: want a part > 0",
+		"bench weights --sizes 1":          "want at least 4",
+		"bench scale":                      "no configuration",
+		"bench scale -c ../configs/cartpole_ppo.yaml --np-sweep 3":      "--np-sweep 3: ",
+		"bench scale -c ../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": want numbers of ranks > 0`,
+		"bench scale -c ../configs/cartpole_ppo.yaml --steps 3":         "want more steps than are skipped",
+		"bench scale -c ../configs/cartpole_ppo.yaml --launcher mpirun": "want {np} where the number of ranks stands",
 		"bench --no-such-flag":             "flag provided but not defined",
 		"bench p2p --seed 3":               "flag provided but not defined",
 		"bench p2p extra --window 2 -np 2": `argument "extra": want none`,
@@ -201,5 +225,39 @@ func TestBenchChecks(t *testing.T) {
 	}
 	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
 		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestScale: jobs get the same part of other numbers of ranks, and their metrics become rows.
+func TestScale(t *testing.T) {
+	cfg, _, err := LoadConfig("../configs/cartpole_ppo.yaml", nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &scaling{program: "rlinf", file: "a/job.yaml", cfg: cfg, sizes: []int{2, 4}, steps: 9, ranks: 8, weak: true, launcher: []string{"mpirun", "-np", "{np}"}}
+	if s.place, err = spmd.Place(cfg.cluster(), make([]int, 8)); err != nil {
+		t.Fatal(err)
+	}
+	args, err := s.arguments(4, "out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Join(args, " ")
+	for _, want := range []string{
+		"mpirun -np 4 rlinf -c a/job.yaml ~cluster.component_placement ", "+cluster.component_placement.actor=0-3", "+cluster.component_placement.env=0-1",
+		"+cluster.component_placement.rollout=2-3", "runner.max_steps=9", "log_path=out", "env.train.total_num_envs=128", "actor.global_batch_size=512",
+	} {
+		if !strings.Contains(line, want) {
+			t.Errorf("want %q in %s", want, line)
+		}
+	}
+	if _, err := s.arguments(1, "out"); err == nil {
+		t.Error("one rank has halves")
+	}
+	step := map[string]any{"time/step": 0.5, "time/env_steps_per_second": 100.0, "time/actor_training": 0.25, "time/actor_training_mean": 0.2}
+	row, note := s.row(4, []map[string]any{step, step, step})
+	if row.Op != "job" || row.Median != 5e5 || row.Figures["steps_s"] != 100 || math.Abs(row.Figures["wait_pct"]-10) > 1e-9 ||
+		note != "n=4: actor_training 50.0 % (waiting 20.0 % of it)" {
+		t.Errorf("%+v\n%s", row, note)
 	}
 }

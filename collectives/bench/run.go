@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -145,14 +146,14 @@ func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, toget
 		sched := r.sched
 		sched.together = together
 		stop, err := sched.run(ctx, t, arms)
-		if err != nil {
-			return err
-		}
 		if finish != nil {
 			finish()
 		}
 		for _, a := range arms {
 			rows = append(rows, a.row)
+		}
+		if err != nil { // what there is stays
+			return errors.Join(err, r.add(rows))
 		}
 		if stop {
 			stopped = 1

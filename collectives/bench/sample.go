@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
@@ -42,6 +43,8 @@ const (
 	blockTime   = 30 * time.Millisecond
 	maxPerBlock = 200
 	minBlocks   = 5
+	warmTime    = 100 * time.Millisecond
+	maxWarmup   = 1000
 )
 
 // exchange is how many numbers a team of n ranks exchanges after a block, at most.
@@ -66,6 +69,12 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 			return false, err
 		}
 	}
+	if s.together {
+		same := slices.Min(blocks)
+		for i := range blocks {
+			blocks[i] = same
+		}
+	}
 	used, taken := make([]time.Duration, len(arms)), make([]int, len(arms))
 	done := func(i int) bool {
 		n := len(arms[i].row.Samples)
@@ -74,11 +83,12 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 	for {
 		enough := true
 		for i, a := range arms {
-			if !s.together && done(i) {
+			if !s.together && done(i) || len(a.row.Samples) >= s.rule.MaxSamples {
 				continue
 			}
 			stop, took, err := s.block(ctx, t, a, min(blocks[i], s.rule.MaxSamples-len(a.row.Samples)))
 			if err != nil {
+				summarize(arms)
 				return false, err
 			}
 			used[i] += took
@@ -90,12 +100,19 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 			break
 		}
 	}
-	for _, a := range arms {
-		a.row.Summarize()
-		a.row.Skew = stats.Median(a.skews)
-		a.row.CPU = 1e6 * a.cpu / float64(max(1, a.timed))
-	}
+	summarize(arms)
 	return stopped, nil
+}
+
+// summarize fills in the rows of the arms that have samples.
+func summarize(arms []*arm) {
+	for _, a := range arms {
+		if len(a.row.Samples) > 0 {
+			a.row.Summarize()
+			a.row.Skew = stats.Median(a.skews)
+			a.row.CPU = 1e6 * a.cpu / float64(max(1, a.timed))
+		}
+	}
 }
 
 // prepare checks a first result, warms up, and returns how many samples a block of a has.
@@ -118,9 +135,8 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
 	}
 	n := s.warmup
 	if n < 0 {
-		// A tenth of the calls that fit into the time, or of the fewest samples; not more than a tenth of the time.
-		n = max(10, min(int(s.rule.MaxTime/10/max(one, 1)), s.rule.MinSamples/10))
-		n = max(1, min(n, int(s.rule.MaxTime/10/max(one, 1))))
+		// A tenth of the fewest samples, if there is time.
+		n = max(1, min(max(10, min(s.rule.MinSamples/10, maxWarmup)), int(min(s.rule.MaxTime/10, warmTime)/max(one, 1))))
 	}
 	if n > 0 {
 		if one, err = s.warm(ctx, t, a, n); err != nil {
@@ -159,7 +175,7 @@ func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Durat
 
 // block takes k samples of a, and says how long that took and whether anybody asked to stop, both equal on all ranks.
 func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, took time.Duration, err error) {
-	if k = max(k, 1); a.refill != nil {
+	if a.refill != nil {
 		a.refill()
 	}
 	start, cpu := time.Now(), cpuTime()

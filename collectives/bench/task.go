@@ -17,7 +17,9 @@ type Task struct {
 }
 
 // Columns writes the header of a report whose rows are those of Tasks: what keys and figures they have, see report.Report. Once, before the first.
-func (r *Run) Columns(method string, keys, figures []string) error { return r.begin(method, keys, figures) }
+func (r *Run) Columns(method string, keys, figures []string) error {
+	return r.begin(method, keys, figures)
+}
 
 // Task measures t. rates, which finish gets, are each rank's own units per second. Collective over the world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
@@ -46,4 +48,18 @@ func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rat
 	}
 	finish(&a.row, rates)
 	return r.add([]report.Row{a.row})
+}
+
+// Record adds a row that was measured elsewhere, and a note unless that is empty; rank 0's count.
+func (r *Run) Record(row report.Row, note string) error {
+	if note != "" {
+		r.note("%s", note)
+	}
+	return r.add([]report.Row{row})
+}
+
+// Interrupted reports whether this rank was asked to stop, which ends the run.
+func (r *Run) Interrupted() bool {
+	r.stopped = r.stopped || r.opts.Stop()
+	return r.stopped
 }

@@ -1,0 +1,244 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Sync is what Weights measures; the same on every rank.
+type Sync struct {
+	Source  int          // the rank that has the state
+	Readers []int        // the ranks that use it; the source may be among them
+	Sizes   []int        // bytes of float32
+	Slots   []int        // see collectives.WeightsSpec; a row for each
+	Wire    tensor.DType // F32 or BF16
+	Bucket  int          // bytes sent at once
+	Patch   bool         // send what has changed
+	Changed float64      // the part of the elements that does, from version to version
+	Check   bool
+}
+
+// Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation is a sum of the whole
+// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation alone, and one copy
+// of the state by the source. Collective over the world.
+func (r *Run) Weights(ctx context.Context, s Sync) error {
+	err := r.begin("barrier, then: the source publishes, readers adopt and compute once; in turns with that computation alone, and with one copy of the state by the source",
+		[]string{"op", "algo", "n", "size"}, []string{"forward_us", "net_us", "copy_us", "net_copies_x"})
+	if err != nil {
+		return err
+	}
+	ranks := append([]int{s.Source}, slices.DeleteFunc(slices.Clone(s.Readers), func(rank int) bool { return rank == s.Source })...)
+	t, err := r.newTeam(ranks, "bench weights")
+	if err != nil {
+		return err
+	}
+	for _, size := range s.Sizes {
+		for _, slots := range s.Slots {
+			if r.stopped {
+				return nil
+			}
+			if err := r.weights(ctx, t, ranks, s, size/4*4, slots); err != nil {
+				return fmt.Errorf("weights of %s, %d slots: %w", report.Bytes(int64(size)), slots, err)
+			}
+		}
+	}
+	return nil
+}
+
+// weights measures one size and number of slots.
+func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int) error {
+	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16, published: make(chan error, 1)}
+	spec := collectives.WeightsSpec{
+		Label: fmt.Sprintf("bench %d %d", size, slots), Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{size / 4}}),
+		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket, Group: collectives.Options{Fast: true},
+	}
+	if s.Patch {
+		spec.Patch = &collectives.PatchSpec{Bucket: s.Bucket}
+	}
+	if b.source {
+		mem, err := r.w.Alloc(spec.Layout.Size())
+		if err != nil {
+			return err
+		}
+		spec.State, b.copied = mem, make([]byte, len(mem))
+		b.state = floats(mem[spec.Layout.Offset(0):][:size])
+		b.changes = max(1, int(s.Changed*float64(len(b.state))))
+	}
+	if t == nil {
+		return r.measure(ctx, nil, ranks[0], nil, true, nil)
+	}
+	var err error
+	if b.weights, err = collectives.NewWeights(ctx, r.w, spec); err != nil {
+		return err
+	}
+	if i := slices.Index(s.Readers, r.w.Rank()); i >= 0 {
+		b.reader, b.at, b.size = b.weights.Reader(i), spec.Layout.Offset(0), size
+	}
+	if b.source {
+		fill(b.state, 1)
+	}
+	if _, err := b.sync(ctx); err != nil { // the first version is for nothing: it makes what the others use
+		return err
+	}
+	total := &arm{loop: func(batch int, ns []float64) error { return b.loop(ctx, batch, ns) }}
+	if s.Check {
+		total.check = b.check
+	}
+	forward := &arm{call: func(context.Context, int) error { b.forward(); return nil }}
+	plain := &arm{call: func(context.Context, int) error {
+		if b.source {
+			copy(b.copied, spec.State)
+		}
+		return nil
+	}}
+	total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), len(ranks), int64(size)
+	err = r.measure(ctx, t, ranks[0], []*arm{total, forward, plain}, true, func() {
+		row := &total.row
+		net := row.Median - forward.row.Median
+		row.SetFigure("forward_us", forward.row.Median)
+		row.SetFigure("net_us", net)
+		row.SetFigure("copy_us", plain.row.Median)
+		row.SetFigure("net_copies_x", net/plain.row.Median)
+		forward.row.Samples, plain.row.Samples = nil, nil // they are no rows of their own
+	})
+	if b.source {
+		b.weights.Close()
+	}
+	return err
+}
+
+// form names how the weights travel.
+func form(s Sync, slots int) string {
+	name := fmt.Sprintf("slots=%d", slots)
+	if slots == 0 {
+		name = "in-place"
+	}
+	if s.Wire == tensor.BF16 {
+		name += "+bf16"
+	}
+	if s.Patch {
+		name += "+patch"
+	}
+	return name
+}
+
+// A publisher is one rank's part: the source's, a reader's, or both.
+type publisher struct {
+	t         *team
+	weights   *collectives.Weights
+	source    bool
+	published chan error // of a source that is a reader too
+	state     []float32  // of the source
+	changes   int        // elements that change from version to version
+	copied    []byte
+	reader    *collectives.WeightsReader // nil: only the source
+	at, size  int                        // where in an adopted state the weights lie
+	adopted   []float32
+	rounded   bool // readers get bf16
+	version   int64
+	total     float32 // of the last forward
+}
+
+// loop takes samples of batch versions each.
+func (b *publisher) loop(ctx context.Context, batch int, ns []float64) error {
+	for i := range ns {
+		ns[i] = 0
+		for range batch {
+			took, err := b.sync(ctx)
+			if err != nil {
+				return err
+			}
+			ns[i] += float64(took)
+		}
+	}
+	return nil
+}
+
+// sync makes the next version and brings it to all readers. The time counts from when the source has it, which all ranks agree on by a barrier.
+func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
+	b.version++
+	if b.source {
+		fill(b.state[:b.changes], float32(b.version))
+	}
+	if err := b.t.barrier(ctx); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	switch {
+	case b.source && b.reader != nil: // with one slot each waits for the other
+		go func() { b.published <- b.weights.Publish(ctx, b.version) }()
+	case b.source:
+		if err := b.weights.Publish(ctx, b.version); err != nil {
+			return 0, err
+		}
+	}
+	if b.reader != nil {
+		state, version, err := b.reader.Adopt(ctx, b.version)
+		if err != nil {
+			return 0, err
+		}
+		if version != b.version {
+			return 0, fmt.Errorf("a reader adopted version %d: want %d", version, b.version)
+		}
+		b.adopted = floats(state[b.at:][:b.size])
+		b.forward()
+		if b.source {
+			if err := <-b.published; err != nil {
+				return 0, err
+			}
+		}
+	}
+	took := time.Since(start)
+	return took, b.t.barrier(ctx) // nobody changes what another still reads
+}
+
+// forward computes with every weight once.
+func (b *publisher) forward() {
+	var sums [8]float32
+	x := b.adopted
+	for ; len(x) >= 8; x = x[8:] {
+		for i, v := range x[:8] {
+			sums[i] += v
+		}
+	}
+	b.total = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7]
+}
+
+// check syncs once and counts the weights that readers have wrong.
+func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
+	if _, err := b.sync(ctx); err != nil {
+		return 0, err
+	}
+	changed := []float64{float64(b.changes)} // the source's
+	if err := b.t.max(ctx, changed); err != nil {
+		return 0, err
+	}
+	for i, v := range b.adopted {
+		want := float32(1)
+		if i < int(changed[0]) {
+			want = float32(b.version)
+		}
+		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // bf16 has 8 bits
+			wrong++
+		}
+	}
+	return wrong, nil
+}
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+func floats(b []byte) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
