@@ -46,9 +46,9 @@ func TestBenchOnMPI(t *testing.T) {
 				"bench --mem arena,go --place both --sizes 3K -d f32,bf16 --root rotate --op reduce,gather":             2 * 2 * 4,
 				"bench p2p --sizes 0,70K --window 5 --pair 2,1 --op latency,bandwidth,bibandwidth,message_rate":         8,
 				"bench channel --sizes 5000 --window 4 --consume 10us":                                                  3,
-				"bench overlap --sizes 8K":                                                                              1,
-				"bench weights --sizes 8K":                                                                              3,
-				"bench env --name Pendulum-v1":                                                                          1,
+				"bench overlap --sizes 8K":     1,
+				"bench weights --sizes 8K":     3,
+				"bench env --name Pendulum-v1": 1,
 			} {
 				r := p.ok(t, dir, 3, append(strings.Fields(args), "-n", "6", "--out", "out.json")...)
 				rep := readBench(t, filepath.Join(dir, "out.json"))
