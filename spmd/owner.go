@@ -41,6 +41,10 @@ func (b *inbox) pay(q *queue) error {
 			sl.phase = busy
 			s.posted = append(s.posted, sl)
 			s.owed--
+			if s.first {
+				s.first = false // it had this one when it opened the key
+				continue
+			}
 			if err := b.port.post(nil, s.member, s.tag); err != nil {
 				return err
 			}
@@ -229,7 +233,7 @@ func (b *inbox) control(l *link) error {
 	}
 	switch n.op {
 	case opOpen:
-		s := &source{member: l.member, remote: true, tag: n.tag}
+		s := &source{member: l.member, remote: true, first: true, tag: n.tag}
 		l.tags[n.tag] = s
 		b.queue(name).join(s)
 		return b.pay(s.queue)

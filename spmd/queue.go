@@ -6,7 +6,8 @@ import "slices"
 // safe for concurrent use; its inbox sees to both.
 //
 // Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back when the item is taken from the queue, and goes to
-// the producer that has the fewest, so that each always has one and a slow one does not hoard them.
+// the producer that has the fewest, so that each always has one and a slow one does not hoard them. A producer elsewhere has its first without being
+// told: were it to wait for the home's word, two members that open keys to each other could wait for one another for ever.
 type queue struct {
 	name      string
 	maxsize   int
@@ -38,6 +39,7 @@ type source struct {
 	wake chan struct{} // of a producer in this process: it has credit, or the end has come
 	// Of a producer elsewhere:
 	remote bool
+	first  bool // its first credit has not been granted yet: it has it already
 	tag    int
 	posted []*slab // their receives are under way, in this order
 	decode decoder

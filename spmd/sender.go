@@ -30,7 +30,7 @@ type Sender struct {
 	to     int
 	tag    int
 	credit [1]Request // receive of the next credit
-	has    int        // credits
+	has    int        // credits; the first comes with the key
 	sent   int
 	known  *tensor.Layout // to the home
 	wire   []*slab        // what is sent, in debug mode
@@ -54,6 +54,7 @@ func (c *Channel) newSender(member int, key Key) (*Sender, error) {
 	if err := s.listen(); err != nil {
 		return nil, err
 	}
+	s.has = 1
 	return s, s.port.post(note{op: opOpen, tag: s.tag, name: key.Name}.write(s.notes[0][:]), s.to, tagControl)
 }
 

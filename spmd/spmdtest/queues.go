@@ -18,6 +18,7 @@ func queues() []Case {
 		{"Len, Empty, Full, Peek and the calls that do not wait", lengths},
 		{"a key closes when all its producers have", closing},
 		{"a consumer that holds items takes more", holding},
+		{"the first item of a key waits for nobody", opening},
 		{"a stalled consumer keeps its producer's memory flat", stalled},
 	}
 }
@@ -273,6 +274,93 @@ func holding(ctx context.Context, w *spmd.World) error {
 		}
 		return nil
 	})
+}
+
+func opening(ctx context.Context, w *spmd.World) error {
+	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
+		s.from, s.to = s.from[:1], s.to[:1]
+		there, err := stage(w, "opening", s, spmd.ChannelSpec{})
+		if err != nil {
+			return err
+		}
+		back, err := stage(w, "opening back", site{s.name, s.to, s.from}, spmd.ChannelSpec{})
+		if err != nil {
+			return err
+		}
+		ends := map[int]spmd.Comm{} // by which one says to the other that it is past its first Get
+		if w.Rank() == s.from[0] || w.Rank() == s.to[0] {
+			mine, err := w.NewComm([]int{s.from[0], s.to[0]}, "opening past")
+			if err != nil {
+				return err
+			}
+			for _, c := range mine {
+				ends[c.Rank()] = c
+			}
+		}
+		// Each opens a key to the other when the other does not look at its messages, but waits for a key of its own to open.
+		return there.play(ctx, func(ctx context.Context, m *spmd.Member) error {
+			for n := range 2 {
+				snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
+				if err != nil {
+					return err
+				}
+				if err := put(ctx, snd, n, 0); err != nil {
+					return err
+				}
+				if n == 0 {
+					if err := nod(ctx, ends[0], false); err != nil {
+						return err
+					}
+				}
+			}
+			rcv, err := back.ch.Receiver(back.to.Here()[0], spmd.Key{Name: "back"})
+			if err != nil {
+				return err
+			}
+			return expect(ctx, rcv, 7)
+		}, func(ctx context.Context, m *spmd.Member) error {
+			for n := range 2 {
+				rcv, err := there.ch.Receiver(m, spmd.Key{Name: fmt.Sprint(n)})
+				if err != nil {
+					return err
+				}
+				if err := expect(ctx, rcv, n); err != nil || n == 1 {
+					return err
+				}
+				if err := nod(ctx, ends[1], true); err != nil {
+					return err
+				}
+				snd, err := back.ch.Sender(back.from.Here()[0], spmd.Key{Name: "back"})
+				if err != nil {
+					return err
+				}
+				if err := put(ctx, snd, 7, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// nod sends an empty message to the other of two members, or waits for one.
+func nod(ctx context.Context, c spmd.Comm, send bool) error {
+	post := c.Irecv
+	if send {
+		post = c.Isend
+	}
+	r, err := post(nil, 1-c.Rank(), 0)
+	if err != nil {
+		return err
+	}
+	return c.Wait(ctx, []spmd.Request{r})
+}
+
+func expect(ctx context.Context, r *spmd.Receiver, want int) error {
+	if n, _, err := get(ctx, r); err != nil || n != want {
+		return fmt.Errorf("got %d, %v, want %d", n, err, want)
+	}
+	return nil
 }
 
 func stalled(ctx context.Context, w *spmd.World) error {
