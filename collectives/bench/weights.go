@@ -27,10 +27,10 @@ type Sync struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation is a sum of the whole
-// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation alone, and one copy
-// of the state by the source. Collective over the world.
+// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation alone, by all readers
+// at the same time, and one copy of the state by the source. All end with a barrier, but the copy. Collective over the world.
 func (r *Run) Weights(ctx context.Context, s Sync) error {
-	err := r.begin("barrier, then: the source publishes, readers adopt and compute once; in turns with that computation alone, and with one copy of the state by the source",
+	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); in turns with that computation alone, and with one copy of the state by the source",
 		[]string{"op", "algo", "n", "size"}, []string{"forward_us", "net_us", "copy_us", "net_copies_x"})
 	if err != nil {
 		return err
@@ -92,7 +92,10 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 	if s.Check {
 		total.check = b.check
 	}
-	forward := &arm{call: func(context.Context, int) error { b.forward(); return nil }}
+	forward := &arm{call: func(ctx context.Context, _ int) error {
+		b.forward()
+		return b.t.barrier(ctx)
+	}}
 	plain := &arm{call: func(context.Context, int) error {
 		if b.source {
 			copy(b.copied, spec.State)
@@ -196,8 +199,9 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 			}
 		}
 	}
-	took := time.Since(start)
-	return took, b.t.barrier(ctx) // nobody changes what another still reads
+	// Until all have: where ranks share cores, some compute after others. Nobody changes what another still reads, either.
+	err := b.t.barrier(ctx)
+	return time.Since(start), err
 }
 
 // forward computes with every weight once.
