@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -27,10 +28,11 @@ type Sync struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation is a sum of the whole
-// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation alone, by all readers
-// at the same time, and one copy of the state by the source. All end with a barrier, but the copy. Collective over the world.
+// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation after a version of two
+// numbers, so that it starts on the same word and waits for the cores just so, and one copy of the state by the source. All end with a barrier, but
+// the copy. Collective over the world.
 func (r *Run) Weights(ctx context.Context, s Sync) error {
-	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); in turns with that computation alone, and with one copy of the state by the source",
+	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the state by the source",
 		[]string{"op", "algo", "n", "size"}, []string{"forward_us", "net_us", "copy_us", "net_copies_x"})
 	if err != nil {
 		return err
@@ -56,13 +58,7 @@ func (r *Run) Weights(ctx context.Context, s Sync) error {
 // weights measures one size and number of slots.
 func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16, published: make(chan error, 1)}
-	spec := collectives.WeightsSpec{
-		Label: fmt.Sprintf("bench %d %d", size, slots), Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{size / 4}}),
-		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket, Group: collectives.Options{Fast: true},
-	}
-	if s.Patch {
-		spec.Patch = &collectives.PatchSpec{Bucket: s.Bucket}
-	}
+	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots), s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
 	if b.source {
 		mem, err := r.w.Alloc(spec.Layout.Size())
 		if err != nil {
@@ -71,30 +67,35 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 		spec.State, b.copied = mem, make([]byte, len(mem))
 		b.state = floats(mem[spec.Layout.Offset(0):][:size])
 		b.changes = max(1, int(s.Changed*float64(len(b.state))))
+		if word.State, err = r.w.Alloc(word.Layout.Size()); err != nil {
+			return err
+		}
 	}
 	if t == nil {
 		return r.measure(ctx, nil, ranks[0], nil, true, nil)
 	}
 	var err error
-	if b.weights, err = collectives.NewWeights(ctx, r.w, spec); err != nil {
+	if b.weights, err = newCarrier(ctx, r.w, spec); err != nil {
 		return err
 	}
-	if i := slices.Index(s.Readers, r.w.Rank()); i >= 0 {
-		b.reader, b.at, b.size = b.weights.Reader(i), spec.Layout.Offset(0), size
+	if b.word, err = newCarrier(ctx, r.w, word); err != nil {
+		return err
 	}
+	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		fill(b.state, 1)
 	}
 	if _, err := b.sync(ctx); err != nil { // the first version is for nothing: it makes what the others use
 		return err
 	}
-	total := &arm{loop: func(batch int, ns []float64) error { return b.loop(ctx, batch, ns) }}
+	total := &arm{loop: func(batch int, ns []float64) error {
+		return repeat(batch, ns, func() (time.Duration, error) { return b.sync(ctx) })
+	}}
 	if s.Check {
 		total.check = b.check
 	}
-	forward := &arm{call: func(ctx context.Context, _ int) error {
-		b.forward()
-		return b.t.barrier(ctx)
+	forward := &arm{loop: func(batch int, ns []float64) error {
+		return repeat(batch, ns, func() (time.Duration, error) { return b.bring(ctx, b.word, func([]byte) {}) })
 	}}
 	plain := &arm{call: func(context.Context, int) error {
 		if b.source {
@@ -114,8 +115,21 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 	})
 	if b.source {
 		b.weights.Close()
+		b.word.Close()
 	}
 	return err
+}
+
+// spec says how n elements travel.
+func (s *Sync) spec(label string, n, slots int) collectives.WeightsSpec {
+	spec := collectives.WeightsSpec{
+		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
+		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket, Group: collectives.Options{Fast: true},
+	}
+	if s.Patch {
+		spec.Patch = &collectives.PatchSpec{Bucket: s.Bucket}
+	}
+	return spec
 }
 
 // form names how the weights travel.
@@ -135,27 +149,44 @@ func form(s Sync, slots int) string {
 
 // A publisher is one rank's part: the source's, a reader's, or both.
 type publisher struct {
-	t         *team
-	weights   *collectives.Weights
-	source    bool
-	published chan error // of a source that is a reader too
-	state     []float32  // of the source
-	changes   int        // elements that change from version to version
-	copied    []byte
-	reader    *collectives.WeightsReader // nil: only the source
-	at, size  int                        // where in an adopted state the weights lie
-	adopted   []float32
-	rounded   bool // readers get bf16
-	version   int64
-	total     float32 // of the last forward
+	t             *team
+	weights, word *carrier
+	source        bool
+	published     chan error // of a source that is a reader too
+	state         []float32  // of the source
+	changes       int        // elements that change from version to version
+	copied        []byte
+	at, size      int // where in an adopted state the weights lie
+	adopted       []float32
+	rounded       bool    // readers get bf16
+	total         float32 // of the last forward
 }
 
-// loop takes samples of batch versions each.
-func (b *publisher) loop(ctx context.Context, batch int, ns []float64) error {
+// A carrier brings versions of one state.
+type carrier struct {
+	*collectives.Weights
+	reader  *collectives.WeightsReader // nil: this rank is the source alone
+	version int64
+}
+
+func newCarrier(ctx context.Context, w *spmd.World, spec collectives.WeightsSpec) (*carrier, error) {
+	c := new(carrier)
+	var err error
+	if c.Weights, err = collectives.NewWeights(ctx, w, spec); err != nil {
+		return nil, err
+	}
+	if i := slices.Index(spec.Readers, w.Rank()); i >= 0 {
+		c.reader = c.Reader(i)
+	}
+	return c, nil
+}
+
+// repeat takes samples of batch rounds each.
+func repeat(batch int, ns []float64, round func() (time.Duration, error)) error {
 	for i := range ns {
 		ns[i] = 0
 		for range batch {
-			took, err := b.sync(ctx)
+			took, err := round()
 			if err != nil {
 				return err
 			}
@@ -165,33 +196,39 @@ func (b *publisher) loop(ctx context.Context, batch int, ns []float64) error {
 	return nil
 }
 
-// sync makes the next version and brings it to all readers. The time counts from when the source has it, which all ranks agree on by a barrier.
+// sync makes the next version of the weights and brings it to all readers.
 func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
-	b.version++
 	if b.source {
-		fill(b.state[:b.changes], float32(b.version))
+		fill(b.state[:b.changes], float32(b.weights.version+1))
 	}
+	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = floats(state[b.at:][:b.size]) })
+}
+
+// bring brings the next version of c to all readers, which take it and compute. The time counts from when the source has it, which all ranks agree
+// on by a barrier.
+func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
+	c.version++
 	if err := b.t.barrier(ctx); err != nil {
 		return 0, err
 	}
 	start := time.Now()
 	switch {
-	case b.source && b.reader != nil: // with one slot each waits for the other
-		go func() { b.published <- b.weights.Publish(ctx, b.version) }()
+	case b.source && c.reader != nil: // with one slot each waits for the other
+		go func() { b.published <- c.Publish(ctx, c.version) }()
 	case b.source:
-		if err := b.weights.Publish(ctx, b.version); err != nil {
+		if err := c.Publish(ctx, c.version); err != nil {
 			return 0, err
 		}
 	}
-	if b.reader != nil {
-		state, version, err := b.reader.Adopt(ctx, b.version)
+	if c.reader != nil {
+		state, version, err := c.reader.Adopt(ctx, c.version)
 		if err != nil {
 			return 0, err
 		}
-		if version != b.version {
-			return 0, fmt.Errorf("a reader adopted version %d: want %d", version, b.version)
+		if version != c.version {
+			return 0, fmt.Errorf("a reader adopted version %d: want %d", version, c.version)
 		}
-		b.adopted = floats(state[b.at:][:b.size])
+		take(state)
 		b.forward()
 		if b.source {
 			if err := <-b.published; err != nil {
@@ -228,7 +265,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	for i, v := range b.adopted {
 		want := float32(1)
 		if i < int(changed[0]) {
-			want = float32(b.version)
+			want = float32(b.weights.version)
 		}
 		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // bf16 has 8 bits
 			wrong++
