@@ -12,7 +12,6 @@ import (
 
 // A Host is what a Group needs of the rank that it runs on: *spmd.World.
 type Host interface {
-	Rank() int
 	Nodes() []int
 	Alloc(n int) ([]byte, error)
 	Shared() (spmd.Shared, bool)
@@ -83,49 +82,16 @@ type Traffic struct {
 // New returns a Group over comm, which it owns from now on. It does not communicate.
 func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	g := &Group{comm: comm, host: h, opts: opts, me: comm.Rank(), algorithms: registry()}
-	if opts.MaxMessage == 0 {
-		g.opts.MaxMessage = 1 << 30
-	}
 	g.queue.idle = sync.NewCond(&g.queue.mu)
 	g.reqs = make([]spmd.Request, 0, 2*comm.Size())
-	nodes := h.Nodes()
-	local, firsts, counts := make([]int, comm.Size()), []int{}, map[int]int{}
-	for m := range comm.Size() {
-		node := nodes[comm.WorldRank(m)]
-		g.nodes = append(g.nodes, node)
-		g.all.members = append(g.all.members, m)
-		local[m] = counts[node]
-		if counts[node] == 0 {
-			firsts = append(firsts, m)
-		}
-		counts[node]++
-	}
-	var mates, lane []int
-	even := true
-	g.distinct = true
-	for m := range comm.Size() {
-		if g.nodes[m] == g.nodes[g.me] {
-			mates = append(mates, m)
-		}
-		if local[m] == local[g.me] {
-			lane = append(lane, m)
-		}
-		for other := range m {
-			g.distinct = g.distinct && comm.WorldRank(other) != comm.WorldRank(m)
-		}
-		even = even && counts[g.nodes[m]] == counts[g.nodes[g.me]]
-	}
-	g.all = team{g, g.all.members, g.me}
-	g.node = team{g, mates, slices.Index(mates, g.me)}
-	g.heads = team{g, firsts, slices.Index(firsts, g.me)}
-	g.nodeIndex = slices.IndexFunc(firsts, func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
-	if even {
-		g.lane = team{g, lane, slices.Index(lane, g.me)}
-	}
+	g.arrange(h.Nodes())
 	if s, ok := h.Shared(); ok {
 		g.shared = s
 	}
-	if g.opts.MaxMessage <= 0 || g.opts.MaxMessage%8 != 0 {
+	if g.opts.MaxMessage == 0 {
+		g.opts.MaxMessage = 1 << 30
+	}
+	if g.opts.MaxMessage < 0 || g.opts.MaxMessage%8 != 0 {
 		return nil, fmt.Errorf("messages of at most %d bytes: want a positive multiple of 8", opts.MaxMessage)
 	}
 	if opts.Algorithm != "" && opts.Algorithm != Auto {
@@ -133,16 +99,45 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 			return nil, fmt.Errorf("no such algorithm: %q: want one of %v", opts.Algorithm, Algorithms())
 		}
 	}
-	if opts.Table != nil {
-		rules, err := opts.Table.resolve(g.algorithms)
+	for _, t := range []*Table{opts.Table, builtin()} {
+		if t == nil {
+			continue
+		}
+		rules, err := t.resolve(g.algorithms)
 		if err != nil {
 			return nil, err
 		}
-		g.rules = rules
+		g.rules = append(g.rules, rules...)
 	}
-	builtIn, err := builtin().resolve(g.algorithms)
-	g.rules = append(g.rules, builtIn...)
-	return g, err
+	return g, nil
+}
+
+// arrange finds the teams; nodes gives the node of each rank of the world.
+func (g *Group) arrange(nodes []int) {
+	p := g.comm.Size()
+	everyone, local, ranks := make([]int, p), make([]int, p), make([]int, p)
+	count := map[int]int{} // of members, on each node
+	g.nodes = make([]int, p)
+	for m := range p {
+		everyone[m], ranks[m] = m, g.comm.WorldRank(m)
+		g.nodes[m] = nodes[ranks[m]]
+		local[m] = count[g.nodes[m]]
+		count[g.nodes[m]]++
+	}
+	where := func(f func(m int) bool) team {
+		t := team{g: g, members: slices.DeleteFunc(slices.Clone(everyone), func(m int) bool { return !f(m) })}
+		t.me = slices.Index(t.members, g.me)
+		return t
+	}
+	g.all = team{g, everyone, g.me}
+	g.node = where(func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
+	g.heads = where(func(m int) bool { return local[m] == 0 })
+	g.nodeIndex = slices.IndexFunc(g.heads.members, func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
+	if !slices.ContainsFunc(everyone, func(m int) bool { return count[g.nodes[m]] != count[g.nodes[g.me]] }) {
+		g.lane = where(func(m int) bool { return local[m] == local[g.me] })
+	}
+	slices.Sort(ranks)
+	g.distinct = len(slices.Compact(ranks)) == p
 }
 
 // Rank returns this member's number.

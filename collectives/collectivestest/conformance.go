@@ -44,7 +44,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	if wrap != nil {
 		host = wrap(host)
 	}
-	b := &bench{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
+	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
 	if slices.Max(w.Nodes()) > 0 { // what crosses nodes is bytes
 		b.types = []tensor.DType{tensor.F32}
 	}
@@ -75,8 +75,8 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	return b.g.Close()
 }
 
-// A bench is what one member works with.
-type bench struct {
+// A tester is one member, with the buffers that it works with.
+type tester struct {
 	ctx        context.Context
 	g          *collectives.Group
 	size, me   int
@@ -89,7 +89,7 @@ type bench struct {
 // An expected is what a member brings to a case, and gets.
 type expected struct{ data, send, want []int16 }
 
-func (b *bench) expect(c Case) *expected {
+func (b *tester) expect(c Case) *expected {
 	c.Type = 0
 	e := b.known[c]
 	if e == nil {
@@ -113,7 +113,7 @@ func short(x []int) []int16 {
 
 const guard = 64
 
-func (b *bench) allocate(w *spmd.World, private bool) (err error) {
+func (b *tester) allocate(w *spmd.World, private bool) (err error) {
 	const room = 8*(65537+3*64) + 3*guard
 	if private {
 		b.data, b.send = make([]byte, room), make([]byte, room)
@@ -126,7 +126,7 @@ func (b *bench) allocate(w *spmd.World, private bool) (err error) {
 }
 
 // kind makes the operations of one kind.
-func (b *bench) kind(kind spmd.Kind) error {
+func (b *tester) kind(kind spmd.Kind) error {
 	for _, t := range b.types {
 		for i, n := range sizes {
 			for _, op := range ops(kind, n) {
@@ -166,7 +166,7 @@ func blocks(k spmd.Kind) bool {
 }
 
 // check makes one operation and compares what this member got.
-func (b *bench) check(c Case, start bool) error {
+func (b *tester) check(c Case, start bool) error {
 	*b.made++
 	e := b.expect(c)
 	data, send := e.data, e.send
