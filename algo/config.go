@@ -4,9 +4,11 @@ import "fmt"
 
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key which is left out has its default.
 type Config struct {
-	// AdvType says how advantages are computed: gae.
+	// AdvType says how advantages are computed: gae (default), by a critic; grpo, by comparing the episodes of a group; reinpp, REINFORCE++,
+	// by what an episode paid.
 	AdvType string `yaml:"adv_type"`
-	// LossType says what is minimised: actor_critic, or actor for the policy's loss alone.
+	// LossType says what is minimised: actor_critic (default); actor, the policy's loss alone, the one of grpo and reinpp; a2c, that of the plain
+	// policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
 	// Gamma is the discount γ per step, in [0, 1]. Default 1.
@@ -17,12 +19,34 @@ type Config struct {
 	// terminated is over; or always: both go on.
 	BootstrapType string `yaml:"bootstrap_type"`
 	// NormalizeAdvantages is batch (default; also true): mean 0 and deviation 1 over the rollouts of all actors, once; minibatch: over each
-	// global batch; none (also false).
+	// global batch; none (also false). With grpo the groups normalise instead, with reinpp it is always the batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default false.
 	NormalizeRewards bool `yaml:"normalize_rewards"`
 	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10.
 	RewardClip float32 `yaml:"reward_clip"`
+
+	// FilterRewards lets only groups (of one episode, where group_size is 1) count whose mean score is in [RewardsLowerBound, RewardsUpperBound].
+	// For grpo and reinpp. Default false.
+	FilterRewards     bool    `yaml:"filter_rewards"`
+	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
+	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
+	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
+	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
+	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see KLBeta. Default 0.
+	ReinppKLBeta float32 `yaml:"reinpp_kl_beta"`
+	// RecomputeAdvantages computes them anew, by the critic as it is then, before each epoch but the first. For gae. Default false. (+)
+	RecomputeAdvantages bool `yaml:"recompute_advantages"`
+
+	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one at the beginning of the run, before its first iteration
+	// (runner.ckpt_path says which). Default 0.
+	KLBeta float32 `yaml:"kl_beta"`
+	// KLPenaltyType is how KLBeta's divergence is estimated: kl (also k1), abs, mse (k2) or low_var_kl (k3). Default low_var_kl. kl holds
+	// nothing back, since the mean of its gradient is 0; it is the one of ReinppKLBeta.
+	KLPenaltyType string `yaml:"kl_penalty_type"`
+	// LossAggFunc says how the losses of samples become one: token-mean (default), their mean; seq-mean-token-mean, the mean over episodes of
+	// the mean over each, so that short ones count as much as long ones; seq-mean-token-sum, the mean over episodes of the sum over each.
+	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
 	UpdateEpoch int `yaml:"update_epoch"`
@@ -64,6 +88,7 @@ func DefaultConfig() Config {
 		UpdateEpoch: 1, ShuffleRollout: true,
 		ClipRatioLow: 0.2, ClipRatioHigh: 0.2, ClipRatioC: 3, ClipRatioSchedule: ScheduleConstant,
 		LogProbType:   "action_level",
+		KLPenaltyType: KLK3, LossAggFunc: TokenMean,
 		ValueLossCoef: 1,
 	}
 }
@@ -111,6 +136,24 @@ func (c *Config) Check(want Want) {
 		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	}
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
+	if scored := c.AdvType == "grpo" || c.AdvType == "reinpp"; scored || !c.FilterRewards {
+		want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
+			fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
+	} else {
+		want(false, "filter_rewards", c.FilterRewards, "false (adv_type "+c.AdvType+" does not compare episodes)")
+	}
+	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
+	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta, "a number >= 0, with adv_type reinpp; else 0")
+	want(!c.RecomputeAdvantages || c.AdvType == "gae" && c.LossType == "actor_critic", "recompute_advantages", c.RecomputeAdvantages,
+		"false (without adv_type gae and loss_type actor_critic there is no critic to ask again)")
+	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
+	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType, "kl, abs, mse or low_var_kl (also k1, k2, k3)")
+	switch c.LossAggFunc {
+	case TokenMean, SeqMeanTokenSum, SeqMeanTokenMean:
+	default:
+		want(false, "loss_agg_func", c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
+	}
+	want(c.UpdateEpoch == 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch, "1 (loss_type a2c is right for samples of the present policy alone)")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
 	want(c.ClipRatioLow > 0 && c.ClipRatioLow <= 1, "clip_ratio_low", c.ClipRatioLow, "a number in (0, 1]")

@@ -17,6 +17,9 @@
 //	terminated, truncated  U8 [T,N]         the episode ended by itself, was cut off from outside
 //	mask                 U8 [T,N], optional 0: not to be trained on
 //
-// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, PolicyLoss, ValueLoss, Adam, Schedule) are pure functions or
+// Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for PPO and A2C, comparisons within
+// groups of episodes for GRPO, normalised scores for REINFORCE++. Each is a file that names its details in order.
+//
+// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, GRPO, PolicyLoss, KLLoss, Adam, Schedule) are pure functions or
 // small types of their own, so that a new algorithm is one file that names them in order, and one line in Builtin.
 package algo

@@ -4,8 +4,19 @@ import "math"
 
 // The losses of the PPO family. Each is a pure function of what was sampled and of what the policy now says: it returns sums over the
 // samples that count, and writes the gradient of scale·Σ loss by each number the policy gave. With scale 1 over the number of
-// samples on all replicas, gradients added over micro-batches and replicas are those of the mean. A sample whose mask is 0
-// counts nowhere and has gradient 0; a nil mask lets all count.
+// samples on all replicas, gradients added over micro-batches and replicas are those of the mean. Each sample's gradient is multiplied
+// by its weight; one whose weight is 0 counts nowhere. Sums are not weighted. Nil weights are 1 everywhere.
+
+// idle reports whether sample i counts nowhere.
+func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
+
+// weighted returns scale times the weight of sample i.
+func weighted(scale float32, weight []float32, i int) float64 {
+	if weight == nil {
+		return float64(scale)
+	}
+	return float64(scale) * float64(weight[i])
+}
 
 // A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low and High bound nothing.
 type Clip struct {
@@ -33,9 +44,9 @@ type PolicySums struct {
 //	ρ = exp(logProb - old),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
 //
 // logProb, old and dLogProb have L elements for each of the len(adv) samples; all L share the sample's advantage.
-func PolicyLoss(dLogProb, logProb, old, adv []float32, mask []uint8, c Clip, scale float32) PolicySums {
+func PolicyLoss(dLogProb, logProb, old, adv, weight []float32, c Clip, scale float32) PolicySums {
 	n := len(adv)
-	if len(logProb) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || mask != nil && len(mask) != n {
+	if len(logProb) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || weight != nil && len(weight) != n {
 		panic("algo: PolicyLoss: length mismatch")
 	}
 	var s PolicySums
@@ -44,11 +55,11 @@ func PolicyLoss(dLogProb, logProb, old, adv []float32, mask []uint8, c Clip, sca
 	per := len(old) / n
 	for i, a32 := range adv {
 		row := i * per
-		if mask != nil && mask[i] == 0 {
+		if idle(weight, i) {
 			clear(dLogProb[row : row+per])
 			continue
 		}
-		a := float64(a32)
+		a, scale := float64(a32), weighted(scale, weight, i)
 		for j := row; j < row+per; j++ {
 			logRatio := float64(logProb[j]) - float64(old[j])
 			flows := true // whether the loss moves with logProb
@@ -71,7 +82,7 @@ func PolicyLoss(dLogProb, logProb, old, adv []float32, mask []uint8, c Clip, sca
 			if flows || math.IsNaN(loss) { // a NaN must reach the gradient, where it is found and named
 				g = loss
 			}
-			dLogProb[j] = float32(float64(scale) * g) // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
+			dLogProb[j] = float32(scale * g) // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
 
 			s.Loss += loss
 			s.LossAbs += math.Abs(loss)
@@ -82,6 +93,32 @@ func PolicyLoss(dLogProb, logProb, old, adv []float32, mask []uint8, c Clip, sca
 			if ratio != clipped {
 				s.Outside++
 			}
+		}
+		s.Count += float64(per)
+	}
+	return s
+}
+
+// GradientLoss is that of the policy gradient, L = -A log π (Williams 1992; Mnih et al. 2016, arXiv:1602.01783, for A2C), whose gradient
+// is right only for samples of the very policy that learns from them. Of the sums it gives Count, Loss and LossAbs. Shapes are as in PolicyLoss.
+func GradientLoss(dLogProb, logProb, adv, weight []float32, scale float32) PolicySums {
+	n := len(adv)
+	if len(dLogProb) != len(logProb) || n == 0 || len(logProb)%n != 0 || weight != nil && len(weight) != n {
+		panic("algo: GradientLoss: length mismatch")
+	}
+	var s PolicySums
+	per := len(logProb) / n
+	for i, a := range adv {
+		row := i * per
+		if idle(weight, i) {
+			clear(dLogProb[row : row+per])
+			continue
+		}
+		for j := row; j < row+per; j++ {
+			loss := -float64(a) * float64(logProb[j])
+			dLogProb[j] = float32(-weighted(scale, weight, i) * float64(a))
+			s.Loss += loss
+			s.LossAbs += math.Abs(loss)
 		}
 		s.Count += float64(per)
 	}
@@ -100,14 +137,14 @@ type ValueSums struct {
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
 //	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))
-func ValueLoss(dValue, value, old, ret []float32, mask []uint8, clip, delta, scale float32) ValueSums {
+func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale float32) ValueSums {
 	n := len(ret)
-	if len(value) != n || len(old) != n || len(dValue) != n || mask != nil && len(mask) != n {
+	if len(value) != n || len(old) != n || len(dValue) != n || weight != nil && len(weight) != n {
 		panic("algo: ValueLoss: length mismatch")
 	}
 	var s ValueSums
 	for i, r := range ret {
-		if mask != nil && mask[i] == 0 {
+		if idle(weight, i) {
 			dValue[i] = 0
 			continue
 		}
@@ -119,7 +156,7 @@ func ValueLoss(dValue, value, old, ret []float32, mask []uint8, clip, delta, sca
 				loss, slope = l, 0 // the clipped value does not move with V
 			}
 		}
-		dValue[i] = float32(float64(scale) * slope)
+		dValue[i] = float32(weighted(scale, weight, i) * slope)
 		s.Loss += loss
 		s.Count++
 	}
@@ -136,18 +173,18 @@ func huber(e, delta float64) (loss, slope float64) {
 
 // EntropyLoss is -Σ entropy over the samples that count, L numbers for each of n samples: to lower it is to explore. It returns Σ entropy
 // and how many numbers that is.
-func EntropyLoss(dEntropy, entropy []float32, n int, mask []uint8, scale float32) (sum, count float64) {
-	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || mask != nil && len(mask) != n {
+func EntropyLoss(dEntropy, entropy []float32, n int, weight []float32, scale float32) (sum, count float64) {
+	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || weight != nil && len(weight) != n {
 		panic("algo: EntropyLoss: length mismatch")
 	}
 	per := len(entropy) / n
 	for i := range n {
 		for j := i * per; j < (i+1)*per; j++ {
-			if mask != nil && mask[i] == 0 {
+			if idle(weight, i) {
 				dEntropy[j] = 0
 				continue
 			}
-			dEntropy[j] = -scale
+			dEntropy[j] = float32(-weighted(scale, weight, i))
 			sum += float64(entropy[j])
 			count++
 		}

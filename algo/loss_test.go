@@ -58,7 +58,7 @@ func TestPolicyLossClampsLogRatio(t *testing.T) {
 
 // The second of three samples is masked: no sum, no gradient; a NaN of an unmasked one reaches the gradient.
 func TestLossesMask(t *testing.T) {
-	mask := []uint8{1, 0, 1}
+	mask := []float32{1, 0, 1}
 	d := []float32{9, 9, 9, 9, 9, 9}
 	zero := make([]float32, 6)
 	nan := float32(math.NaN())
@@ -128,9 +128,9 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	}
 	logProb, old, adv := draw(n*L, 1), draw(n*L, 1), draw(n, 2)
 	value, oldValue, ret := draw(n, 3), draw(n, 3), draw(n, 3)
-	mask := make([]uint8, n)
+	mask := make([]float32, n)
 	for i := range mask {
-		mask[i] = uint8(min(s.IntN(5), 1))
+		mask[i] = float32(min(s.IntN(5), 1))
 	}
 	clip := Clip{Low: 0.3, High: 0.2, Dual: 2, LogMin: -1.5, LogMax: 1.2}
 	check := func(name string, x []float32, loss func(d []float32) float64) {
@@ -160,8 +160,52 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	}
 	check("policy", logProb, func(d []float32) float64 { return PolicyLoss(d, logProb, old, adv, mask, clip, 1).Loss })
 	check("value", value, func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
+	check("gradient", logProb, func(d []float32) float64 { return GradientLoss(d, logProb, adv, mask, 1).Loss })
+	for _, kind := range []string{KLK1, KLAbs, KLK2, KLK3} {
+		check("kl "+kind, logProb, func(d []float32) float64 {
+			clear(d)
+			sum, _ := KLLoss(d, logProb, old, n, mask, kind, 1)
+			return sum
+		})
+	}
 	check("entropy", logProb, func(d []float32) float64 {
 		sum, _ := EntropyLoss(d, logProb, n, mask, 1)
 		return -sum
 	})
+}
+
+// A sample's gradient is in proportion to its weight; what is summed is not.
+func TestLossesWeigh(t *testing.T) {
+	logProb, old := []float32{0.1, -0.2, 0.05}, make([]float32, 3)
+	adv, ret, weight := []float32{1, 2, -3}, []float32{1, -1, 2}, []float32{2, 0, 0.25}
+	for name, loss := range map[string]func(d, weight []float32) float64{
+		"policy": func(d, w []float32) float64 {
+			return PolicyLoss(d, logProb, old, adv, w, Clip{Low: 0.2, High: 0.2}, 0.5).Loss
+		},
+		"gradient": func(d, w []float32) float64 { return GradientLoss(d, logProb, adv, w, 0.5).Loss },
+		"value":    func(d, w []float32) float64 { return ValueLoss(d, logProb, old, ret, w, 0, 0, 0.5).Loss },
+		"entropy":  func(d, w []float32) float64 { sum, _ := EntropyLoss(d, logProb, 3, w, 0.5); return sum },
+		"kl":       func(d, w []float32) float64 { clear(d); sum, _ := KLLoss(d, logProb, old, 3, w, KLK2, 0.5); return sum },
+	} {
+		plain, some, weighted := make([]float32, 3), make([]float32, 3), make([]float32, 3)
+		loss(plain, nil)
+		if a, b := loss(some, []float32{1, 0, 1}), loss(weighted, weight); a != b {
+			t.Errorf("%s: Σ %v with weights, %v with a mask", name, b, a)
+		}
+		for i, w := range weight {
+			near(t, name+": gradient", float64(weighted[i]), float64(w)*float64(plain[i]), 1e-7)
+		}
+	}
+}
+
+// L = -A log π, and its derivative is -A.
+func TestGradientLoss(t *testing.T) {
+	d := make([]float32, 4)
+	s := GradientLoss(d, []float32{-1, -2, -0.5, -4}, []float32{3, -0.5}, nil, 0.5)
+	near(t, "loss", s.Loss, 3*1+3*2-0.5*0.5-0.5*4, 1e-6)
+	near(t, "loss_abs", s.LossAbs, 3*1+3*2+0.5*0.5+0.5*4, 1e-6)
+	near(t, "count", s.Count, 4, 0)
+	for i, want := range []float64{-1.5, -1.5, 0.25, 0.25} {
+		near(t, "gradient", float64(d[i]), want, 1e-7)
+	}
 }

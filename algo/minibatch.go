@@ -3,6 +3,7 @@ package algo
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/philox"
@@ -34,7 +35,8 @@ type minibatch struct {
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
-	mask     []uint8 // nil when the rollout has none
+	// nil where the rollout has none
+	weight, refLogProb []float32
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -48,7 +50,7 @@ type column struct {
 func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
-		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || name == "value" || name == "mask" {
+		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || slices.Contains([]string{"value", "weight", "ref_log_prob"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -79,8 +81,11 @@ func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) 
 	if t, ok := samples.Get("value"); ok {
 		b.value = t.F32()
 	}
-	if t, ok := samples.Get("mask"); ok {
-		b.mask = t.U8()
+	if t, ok := samples.Get("weight"); ok {
+		b.weight = t.F32()
+	}
+	if t, ok := samples.Get("ref_log_prob"); ok {
+		b.refLogProb = t.F32()
 	}
 	return b, nil
 }

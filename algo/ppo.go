@@ -14,7 +14,7 @@ import (
 // it works (Huang et al. 2022, "The 37 implementation details of PPO") and where they are:
 //
 //  1. advantages by GAE, bootstrapped where an episode was cut off                      GAE
-//  2. rewards divided by the deviation of the discounted return, and clipped            rewardScale
+//  2. rewards logRatio by the deviation of the discounted return, and clipped            rewardScale
 //  3. advantages normalised over all replicas, per rollout or per minibatch             Prepare, plan
 //  4. every sample once per epoch, in an order drawn anew                               permute
 //  5. ratio clipped to [1-ε⁻, 1+ε⁺]; optional dual clip and clamps of the log ratio     PolicyLoss
@@ -24,13 +24,18 @@ import (
 //  9. Adam, its eps, decoupled weight decay, annealed rates                             Adam, Schedule
 //  10. end of the update when the policy has moved too far                              plan
 //  11. observations normalised by running statistics, frozen during rollout and update  addObservations
+//  12. advantages computed anew before each further epoch, as an option                 reconsider
+//
+// GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type a2c, is one step per rollout along the
+// policy gradient (GradientLoss).
 //
 // Metrics, over all replicas: actor/policy_loss, actor/policy_loss_abs; actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio,
 // actor/dual_cliped_ratio; actor/approx_kl = mean of (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range;
 // actor/entropy_loss = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than update_epoch after an
-// early stop); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
+// early stop), actor/kl_loss (to the reference policy, before its weight); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
 // paid), rollout/advantages_* (before normalisation), rollout/returns_*.
 type PPO struct {
+	name   string // in errors
 	cfg    Config
 	optim  OptimConfig
 	seed   uint64
@@ -40,6 +45,13 @@ type PPO struct {
 	micro  int  // samples of one micro-batch
 	global int  // samples of all replicas in one minibatch
 	critic bool // whether it learns
+	clips  bool // the surrogate, not the plain policy gradient
+
+	estimator estimator
+	normalize Normalization // of advantages
+	episodes  *episodes     // nil: nobody asks
+	reference *reference    // nil: nobody asks
+	klPenalty string        // one of the constants
 
 	policy   policy.Policy
 	params   *nn.Params[float32]
@@ -50,18 +62,23 @@ type PPO struct {
 	alloc    tensor.Allocator
 
 	adam     *Adam
-	clips    Schedule
+	ranges   Schedule     // of the clip ratios
 	rewards  *rewardScale // nil: rewards as they are
 	obsStats ObservationStats
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
-	adv, ret tensor.Tensor // F32 [T,N], what Prepare adds
-	scaled   []float32     // normalised rewards
-	none     []float32     // values where there is no critic: zeros
+	adv, ret, weight tensor.Tensor // F32 [T,N], what Prepare adds
+	scaled           []float32     // normalised rewards
+	none             []float32     // values where there is no critic: zeros
+	present, next    []float32     // values by the present critic, for reconsider
+	lookWork         policy.Work
+	look             tensor.Dict
+
 	order    []int32
 	batch    *minibatch  // made for the first rollout
 	grad     policy.Grad // what Backward gets, [micro, ...]
 	plans    []batchPlan
+	moments  [3]float64
 	planSums []float64 // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	sum      GradientSum
 	norm     *gradNorm
@@ -96,14 +113,24 @@ var _ Algorithm = (*PPO)(nil)
 
 const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
 
-// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and without for actor.
+// NewPPO makes PPO, with the critic's loss for loss_type actor_critic, without for actor; for a2c it makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
+	name := "ppo"
+	if s.Config.LossType == "a2c" {
+		name = "a2c"
+	}
+	return newPPO(name, s, generalised{s.Config.Gamma, s.Config.GAELambda})
+}
+
+// newPPO makes what trains on the advantages of an estimator.
+func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	if err := s.check(); err != nil {
-		return nil, fmt.Errorf("ppo: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p := &PPO{
-		cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
-		critic: s.Config.LossType == "actor_critic",
+		name: name, cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
+		critic: s.Config.LossType != "actor", clips: s.Config.LossType != "a2c",
+		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType),
 		policy: s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
 		counters: tensor.New(tensor.I64, 2),
 	}
@@ -116,8 +143,11 @@ func NewPPO(s Setup) (*PPO, error) {
 	p.replicas, p.replica = p.reducer.Replicas()
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
-		return nil, fmt.Errorf("ppo: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
-			s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
+		return nil, fmt.Errorf("%s: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
+			name, s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
+	}
+	if !p.clips && s.GlobalBatch != n*p.replicas {
+		return nil, fmt.Errorf("%s: global_batch_size %d: want the whole rollout, %d samples", name, s.GlobalBatch, n*p.replicas)
 	}
 	p.local = s.GlobalBatch / p.replicas
 	p.micro = s.MicroBatch
@@ -125,14 +155,14 @@ func NewPPO(s Setup) (*PPO, error) {
 		p.micro = p.local
 	}
 	if p.micro < 0 || p.local%p.micro != 0 {
-		return nil, fmt.Errorf("ppo: micro_batch_size %d: want a share of the %d samples of a minibatch on each replica", p.micro, p.local)
+		return nil, fmt.Errorf("%s: micro_batch_size %d: want a share of the %d samples of a minibatch on each replica", name, p.micro, p.local)
 	}
 
 	var err error
 	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
-		return nil, fmt.Errorf("ppo: %w", err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	p.clips = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.adam.sched.Total}
+	p.ranges = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.adam.sched.Total}
 	if s.Config.NormalizeRewards {
 		p.rewards = newRewardScale(s.Config.Gamma, s.Config.RewardClip, s.Envs)
 		p.scaled = make([]float32, n)
@@ -144,6 +174,19 @@ func NewPPO(s Setup) (*PPO, error) {
 	}
 	p.work = s.Policy.NewWork(p.micro)
 	p.adv, p.ret = tensor.New(tensor.F32, s.Steps, s.Envs), tensor.New(tensor.F32, s.Steps, s.Envs)
+	p.weight = tensor.New(tensor.F32, s.Steps, s.Envs)
+	if s.Config.AdvType != "gae" || s.Config.LossAggFunc != TokenMean {
+		p.episodes = newEpisodes(n)
+	}
+	if s.Config.KLBeta > 0 || s.Config.ReinppKLBeta > 0 {
+		if p.reference, err = newReference(s.Policy, s.Steps, s.Envs, p.alloc); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if s.Config.RecomputeAdvantages {
+		p.lookWork = s.Policy.NewWork(s.Envs)
+		p.present, p.next = make([]float32, n), make([]float32, n)
+	}
 	p.order = make([]int32, n)
 	p.plans = make([]batchPlan, n/p.local)
 	p.planSums = make([]float64, 2+3*len(p.plans))
@@ -152,7 +195,7 @@ func NewPPO(s Setup) (*PPO, error) {
 	p.final = p.norm.final
 	p.tally = newTally(p.replicas, extra)
 	for _, name := range ppoMetrics {
-		if p.critic || !strings.HasPrefix(name, "critic/") {
+		if p.gives(name) {
 			p.names = append(p.names, name)
 		}
 	}
@@ -182,38 +225,92 @@ func (s *Setup) check() error {
 	return nil
 }
 
-// Prepare computes advantages and returns; see Algorithm.
+// Prepare computes advantages and returns, and where samples do not all count the same, their weight; see Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	tr, mask, err := p.trajectory(*rollout)
 	if err != nil {
-		return fmt.Errorf("ppo: rollout: %w", err)
+		return fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
 	p.tally.reset()
 	raw := tr.Reward
 	if p.rewards != nil {
 		if err := p.rewards.learn(tr, mask, p.reducer); err != nil {
-			return fmt.Errorf("ppo: return statistics: %w", err)
+			return fmt.Errorf("%s: return statistics: %w", p.name, err)
 		}
 		p.rewards.scale(p.scaled, tr.Reward)
 		tr.Reward = p.scaled
 	}
-	GAE(p.adv.F32(), p.ret.F32(), tr, p.cfg.Gamma, p.cfg.GAELambda)
-	moments, err := p.describe(tr, raw, mask)
-	if err != nil {
-		return fmt.Errorf("ppo: %w", err)
+	x := &experience{Trajectory: tr, Weight: p.weights(tr, mask), Episodes: p.episodes}
+	if p.reference != nil {
+		if p.counters.I64()[0] == 0 {
+			p.reference.take()
+		}
+		if err := p.reference.evaluate(rollout); err != nil {
+			return fmt.Errorf("%s: reference policy: %w", p.name, err)
+		}
+		x.LogRatio = p.reference.logRatio
 	}
-	if p.cfg.NormalizeAdvantages == NormalizeBatch {
-		if err := p.reducer.Sum(moments[:]); err != nil {
-			return fmt.Errorf("ppo: advantage statistics: %w", err)
+	if err := p.estimator.estimate(p.adv.F32(), p.ret.F32(), x); err != nil {
+		return fmt.Errorf("%s: rollout: %w", p.name, err)
+	}
+	if p.episodes != nil {
+		if err := p.episodes.spread(x.Weight, p.cfg.LossAggFunc, p.reducer); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		shift, inv := standard(moments[0], moments[1], moments[2])
-		adv := p.adv.F32()
-		for i := range adv {
-			adv[i] = (adv[i] - shift) * inv
-		}
+	}
+	if err := p.describe(tr, raw, x.Weight); err != nil {
+		return fmt.Errorf("%s: %w", p.name, err)
+	}
+	if err := p.standardise(x.Weight); err != nil {
+		return fmt.Errorf("%s: advantage statistics: %w", p.name, err)
 	}
 	rollout.Set("advantage", p.adv)
 	rollout.Set("return", p.ret)
+	if x.Weight != nil {
+		rollout.Set("weight", p.weight)
+	}
+	return nil
+}
+
+// weights returns the weight of each sample as the mask has it, and finds the episodes; nil where all count the same.
+func (p *PPO) weights(tr *Trajectory, mask []uint8) []float32 {
+	if p.episodes != nil {
+		p.episodes.find(tr, mask)
+	}
+	if mask == nil && p.episodes == nil {
+		return nil
+	}
+	weight := p.weight.F32()
+	for i := range weight {
+		weight[i] = 1
+		if mask != nil {
+			weight[i] = float32(mask[i])
+		}
+	}
+	return weight
+}
+
+// standardise normalises the advantages over all replicas, where that is done for the whole rollout.
+func (p *PPO) standardise(weight []float32) error {
+	if p.normalize != NormalizeBatch {
+		return nil
+	}
+	adv, sums := p.adv.F32(), p.moments[:]
+	clear(sums)
+	for i, a := range adv {
+		if !idle(weight, i) {
+			sums[0]++
+			sums[1] += float64(a)
+			sums[2] += float64(a) * float64(a)
+		}
+	}
+	if err := p.reducer.Sum(sums); err != nil {
+		return err
+	}
+	shift, inv := standard(sums[0], sums[1], sums[2])
+	for i := range adv {
+		adv[i] = (adv[i] - shift) * inv
+	}
 	return nil
 }
 
@@ -253,38 +350,36 @@ func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err
 	return tr, mask, err
 }
 
-// describe enters what there is to say of a rollout into the tally, and returns count, Σ and Σ² of the advantages. A NaN or Inf
-// is an error that says where it came from.
-func (p *PPO) describe(tr *Trajectory, reward []float32, mask []uint8) (moments [3]float64, err error) {
+// describe enters what there is to say of a rollout into the tally. A NaN or Inf is an error that says where it came from.
+func (p *PPO) describe(tr *Trajectory, reward, weight []float32) error {
 	adv, ret := p.adv.F32(), p.ret.F32()
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	lowestRet, highestRet := math.Inf(1), math.Inf(-1)
-	var rewards, returns float64
+	var count, advantages, rewards, returns float64
 	for i := range adv {
-		if mask != nil && mask[i] == 0 {
+		if idle(weight, i) {
 			continue
 		}
 		a, r := float64(adv[i]), float64(ret[i])
-		moments[0]++
-		moments[1] += a
-		moments[2] += a * a
+		count++
+		advantages += a
 		rewards += float64(reward[i])
 		returns += r
 		lowest, highest = min(lowest, a), max(highest, a)
 		lowestRet, highestRet = min(lowestRet, r), max(highestRet, r)
 		p.tally.addFit(r, a)
 	}
-	if s := moments[2] + returns; math.IsNaN(s) || math.IsInf(s, 0) {
-		return moments, notFiniteIn(tr, reward)
+	if s := advantages + returns; math.IsNaN(s) || math.IsInf(s, 0) {
+		return notFiniteIn(tr, reward)
 	}
-	p.tally.add(rewardMean, rewards, moments[0])
-	p.tally.add(advantageMean, moments[1], moments[0])
-	p.tally.add(returnMean, returns, moments[0])
+	p.tally.add(rewardMean, rewards, count)
+	p.tally.add(advantageMean, advantages, count)
+	p.tally.add(returnMean, returns, count)
 	p.tally.setMax(advantageMax, p.replica, highest)
 	p.tally.setMax(advantageMin, p.replica, -lowest)
 	p.tally.setMax(returnMax, p.replica, highestRet)
 	p.tally.setMax(returnMin, p.replica, -lowestRet)
-	return moments, nil
+	return nil
 }
 
 // notFiniteIn names the first number of a trajectory that is NaN or Inf.
@@ -311,36 +406,76 @@ func standard(n, sum, sq float64) (shift, inv float32) {
 	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
 }
 
+// reconsider computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et al. 2021, arXiv:2006.05990, §3.5). What followed
+// an end is not in the rollout, so its value stays that of the critic that saw it.
+func (p *PPO) reconsider(rollout tensor.Dict) error {
+	tr, _, err := p.trajectory(rollout)
+	if err != nil {
+		return err
+	}
+	if p.rewards != nil {
+		tr.Reward = p.scaled
+	}
+	for t := range p.steps {
+		atTime(&p.look, rollout, t)
+		v, err := p.policy.Value(p.lookWork, p.look)
+		if err != nil {
+			return err
+		}
+		copy(p.present[t*p.envs:], v.F32())
+	}
+	copy(p.next, tr.Next)
+	for i := range len(p.next) - p.envs {
+		if tr.Terminated[i]|tr.Truncated[i] == 0 {
+			p.next[i] = p.present[i+p.envs]
+		}
+	}
+	tr.Value, tr.Next = p.present, p.next
+	x := &experience{Trajectory: tr}
+	if t, ok := rollout.Get("weight"); ok {
+		x.Weight = t.F32()
+	}
+	if err := p.estimator.estimate(p.adv.F32(), p.ret.F32(), x); err != nil {
+		return err
+	}
+	return p.standardise(x.Weight)
+}
+
 // Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are as the last good step left them.
 func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
-		return Metrics{}, fmt.Errorf("ppo: rollout: %w", err)
+		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
 	counters := p.counters.I64()
 	iteration := int(counters[0])
 	for p.epochs < p.cfg.UpdateEpoch {
+		if p.cfg.RecomputeAdvantages && p.epochs > 0 {
+			if err := p.reconsider(rollout); err != nil {
+				return Metrics{}, fmt.Errorf("%s: epoch %d: advantages: %w", p.name, p.epochs, err)
+			}
+		}
 		permute(p.order, p.cfg.ShuffleRollout, p.seed, p.replica, iteration, p.epochs)
 		stop, err := p.plan(rollout)
 		if err != nil {
-			return Metrics{}, fmt.Errorf("ppo: epoch %d: %w", p.epochs, err)
+			return Metrics{}, fmt.Errorf("%s: epoch %d: %w", p.name, p.epochs, err)
 		}
 		if stop {
 			break
 		}
 		for m := range p.plans {
 			if err := p.step(iteration, m); err != nil {
-				return Metrics{}, fmt.Errorf("ppo: epoch %d: minibatch %d: %w", p.epochs, m, err)
+				return Metrics{}, fmt.Errorf("%s: epoch %d: minibatch %d: %w", p.name, p.epochs, m, err)
 			}
 		}
 		p.epochs++
 	}
 	if p.obsStats != nil {
 		if err := p.addObservations(rollout); err != nil {
-			return Metrics{}, fmt.Errorf("ppo: observation statistics: %w", err)
+			return Metrics{}, fmt.Errorf("%s: observation statistics: %w", p.name, err)
 		}
 	}
 	if err := p.reducer.Sum(p.tally.sums); err != nil {
-		return Metrics{}, fmt.Errorf("ppo: metrics: %w", err)
+		return Metrics{}, fmt.Errorf("%s: metrics: %w", p.name, err)
 	}
 	if p.obsStats != nil {
 		p.obsStats.MergeStats(p.tally.extra)
@@ -372,24 +507,24 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 // plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one moved the policy too far, how many
 // samples each minibatch has, and how its advantages are normalised.
 func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
-	mask := p.batch.mask != nil
-	byMinibatch := p.cfg.NormalizeAdvantages == NormalizeMinibatch
+	some := p.batch.weight != nil // not all samples count
+	byMinibatch := p.normalize == NormalizeMinibatch
 	checkKL := p.cfg.TargetKL > 0 && p.epochs > 0
 	for m := range p.plans {
 		p.plans[m] = batchPlan{count: float64(p.global), inv: 1}
 	}
-	if !mask && !byMinibatch && !checkKL {
+	if !some && !byMinibatch && !checkKL {
 		return false, nil
 	}
 	adv, of := rollout.Must("advantage").F32(), p.planSums[2:]
 	clear(of)
-	if mask || byMinibatch {
-		var counts []uint8
-		if mask {
-			counts = rollout.Must("mask").U8()
+	if some || byMinibatch {
+		var weight []float32
+		if some {
+			weight = rollout.Must("weight").F32()
 		}
 		for i, k := range p.order {
-			if mask && counts[k] == 0 {
+			if idle(weight, int(k)) {
 				continue
 			}
 			s, a := of[3*(i/p.local):], float64(adv[k])
@@ -406,7 +541,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	}
 	p.planSums[0], p.planSums[1] = 0, 0
 	for m := range p.plans {
-		if s := of[3*m:]; mask || byMinibatch {
+		if s := of[3*m:]; some || byMinibatch {
 			p.plans[m].count = s[0]
 			if byMinibatch {
 				p.plans[m].shift, p.plans[m].inv = standard(s[0], s[1], s[2])
@@ -465,8 +600,17 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	perLogProb := perSample / float32(len(b.logProb)/p.micro)
 
 	grad := policy.Grad{}
-	s := PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, b.adv, b.mask, p.clip(iteration), perLogProb)
-	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), p.micro, b.mask, p.cfg.EntropyBonus*perLogProb)
+	var s PolicySums
+	if p.clips {
+		s = PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, b.adv, b.weight, p.clip(iteration), perLogProb)
+	} else {
+		s = GradientLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.adv, b.weight, perLogProb)
+	}
+	if p.reference != nil {
+		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, p.micro, b.weight, p.klPenalty, p.cfg.KLBeta*perLogProb)
+		p.tally.add(klLoss, kl, n)
+	}
+	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), p.micro, b.weight, p.cfg.EntropyBonus*perLogProb)
 	if !warmup {
 		grad.LogProb = p.grad.LogProb
 		if p.cfg.EntropyBonus > 0 {
@@ -475,9 +619,9 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	}
 	if p.critic {
 		if eval.Value.IsZero() {
-			return fmt.Errorf("loss_type actor_critic needs values, and this policy has no critic (actor.model.add_value_head)")
+			return fmt.Errorf("loss_type %s needs values, and this policy has no critic (actor.model.add_value_head)", p.cfg.LossType)
 		}
-		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.mask, p.cfg.ValueClip, p.cfg.HuberDelta,
+		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip, p.cfg.HuberDelta,
 			p.cfg.ValueLossCoef*perSample)
 		grad.Value = p.grad.Value
 		p.tally.add(valueLoss, v.Loss, v.Count)
@@ -505,8 +649,8 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 // clip returns the bounds of the surrogate in an iteration.
 func (p *PPO) clip(iteration int) Clip {
 	return Clip{
-		Low:    float32(p.clips.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
-		High:   float32(p.clips.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
+		Low:    float32(p.ranges.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
+		High:   float32(p.ranges.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
 		Dual:   p.cfg.ClipRatioC,
 		LogMin: p.cfg.ClipLogRatioMin, LogMax: p.cfg.ClipLogRatioMax,
 	}
@@ -539,9 +683,21 @@ func (p *PPO) addObservations(rollout tensor.Dict) error {
 var ppoMetrics = []string{
 	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
+	"actor/kl_loss",
 	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
 	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
 	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
+}
+
+// gives reports whether a metric has a meaning here.
+func (p *PPO) gives(name string) bool {
+	switch name {
+	case "actor/kl_loss":
+		return p.reference != nil
+	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl", "actor/clip_fraction":
+		return p.clips
+	}
+	return p.critic || !strings.HasPrefix(name, "critic/")
 }
 
 // metrics reads the reduced tally.
@@ -555,7 +711,7 @@ func (p *PPO) metrics(iteration int) Metrics {
 		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs))
 	kept := all[:0]
 	for i, name := range ppoMetrics {
-		if p.critic || !strings.HasPrefix(name, "critic/") {
+		if p.gives(name) {
 			kept = append(kept, all[i])
 		}
 	}
@@ -567,6 +723,9 @@ func (p *PPO) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	d.Set("counters", p.counters)
 	p.adam.Save(&d)
+	if p.reference != nil {
+		d.Set("reference", p.reference.state)
+	}
 	if p.rewards != nil {
 		p.rewards.save(&d)
 	}
@@ -583,10 +742,10 @@ func (p *PPO) Load(from tensor.Dict) error {
 		name, t := state.Entry(i)
 		saved, ok := from.Get(name)
 		if !ok {
-			return fmt.Errorf("ppo: load: no %s", name)
+			return fmt.Errorf("%s: load: no %s", p.name, name)
 		}
 		if !saved.SameShape(t) {
-			return fmt.Errorf("ppo: load: %s is %v, want %v", name, saved, t)
+			return fmt.Errorf("%s: load: %s is %v, want %v", p.name, name, saved, t)
 		}
 	}
 	state.CopyFrom(from)

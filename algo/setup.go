@@ -18,6 +18,7 @@ type Setup struct {
 	Seed        uint64
 	Iterations  int // length of the run, where schedules without an end of their own end
 
+	GroupSize   int // so many successive environments begin with the same states (env.train.group_size); 0 is 1
 	Steps, Envs int // T and N of this replica's rollouts
 	Policy      policy.Policy
 	Reducer     Reducer          // nil: Single
@@ -37,6 +38,9 @@ func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", func(s Setup) (Algorithm, error) { return NewPPO(s) })
 	r.Add("gae", "actor", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("gae", "a2c", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
+	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
 	return r
 }
 

@@ -24,6 +24,7 @@ const (
 	entropy
 	valueLoss
 	valueClipRatio
+	klLoss
 	rewardMean
 	advantageMean
 	returnMean
@@ -61,12 +62,15 @@ func (t *tally) mean(i int) float64 { return t.means[2*i] / t.means[2*i+1] }
 // setMax enters one replica's maximum.
 func (t *tally) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
-// max returns the largest entry of a maximum.
+// max returns the largest entry of a maximum; NaN when no replica had any.
 func (t *tally) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)
 	for _, x := range t.most[i*n : (i+1)*n] {
 		most = max(most, x)
+	}
+	if math.IsInf(most, -1) {
+		return math.NaN()
 	}
 	return most
 }

@@ -98,10 +98,10 @@ func (a *ActorWorker) assemble() {
 	}
 	at := 0
 	for _, in := range a.inputs {
-		for f := range a.batch.Len() {
-			name, dst := a.batch.Entry(f)
-			if name != "advantage" && name != "return" {
-				copyColumns(dst, in.item.Dict.Must(name), at)
+		for f := range in.item.Dict.Len() {
+			name, src := in.item.Dict.Entry(f)
+			if name != "advantage" && name != "return" { // the algorithm's own by now, as is what else it has added
+				copyColumns(a.batch.Must(name), src, at)
 			}
 		}
 		at += in.hi - in.lo

@@ -58,15 +58,12 @@ func knownKeys() []config.Known {
 	idle("runner.logger.swanlab_mode", "cloud")
 	tree("runner.early_stop", "enabled")
 
-	add("algorithm", "filter_rewards", "rewards_lower_bound", "rewards_upper_bound", "kl_beta", "reinpp_kl_beta", "use_reinpp_baseline",
-		"staleness_threshold", "behave_weight_threshold", "on_policy_min_ratio", "tau", "agg_q", "actor_agg_q", "backup_entropy",
+	add("algorithm", "staleness_threshold", "behave_weight_threshold", "on_policy_min_ratio", "tau", "agg_q", "actor_agg_q", "backup_entropy",
 		"train_actor_steps", "training_batch_size_per_gpu", "rollout_batch_size_per_gpu", "logprob_forward_micro_batch_size",
 		"val_rollout_batch_size_per_gpu", "recompute_logprobs", "ratio_clip_eps", "calculate_entropy", "early_stop_imp_ratio",
 		"use_valid_token_scale", "importance_sampling_fix", "importance_sampling_clip", "len_reward_penalty", "safe_length",
 		"max_length", "max_resample", "length_params.**", "entropy_tuning.**", "replay_buffer.**", "demo_buffer.**", "dagger.**")
 	idle("algorithm.kl_penalty", "kl")
-	idle("algorithm.kl_penalty_type", "low_var_kl")
-	idle("algorithm.loss_agg_func", "token-mean")
 	idle("algorithm.rollout_store_size_per_rank", "1")
 	idle("algorithm.target_update_freq", "1")
 	idle("algorithm.target_update_type", "all")

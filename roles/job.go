@@ -158,7 +158,7 @@ func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Alloc
 		Config: j.cfg.Algorithm.Config, Optim: j.cfg.Actor.Optim,
 		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
 		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
-		Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
+		GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
 		Policy: pol, Reducer: r, Alloc: alloc,
 	})
 }

@@ -116,6 +116,8 @@ func (c *Config) checkBatches(actors int) {
 		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+whole)
 	case !dividesUnit:
 		c.check.Want(false, "actor.global_batch_size", global, multiple)
+	case c.Algorithm.LossType == "a2c":
+		c.check.Want(global == samples, "actor.global_batch_size", global, "all samples of an iteration, "+whole+" (loss_type a2c)")
 	case !dividesRollout:
 		c.check.Want(false, "actor.global_batch_size", global, "a divisor of the samples of an iteration, "+whole)
 	}
@@ -208,8 +210,15 @@ func (c *Config) checkTraining() {
 	want := c.check.At("algorithm").Want
 	a.Check(want)
 	want(a.GroupSize > 0, "group_size", a.GroupSize, "a number > 0")
-	if slices.Contains([]string{"grpo", "grpo_dynamic", "reinpp_baseline"}, a.AdvType) {
-		want(a.GroupSize > 1, "group_size", a.GroupSize, "a number > 1 (adv_type "+a.AdvType+" compares the members of a group)")
+	if scored := a.AdvType == "grpo" || a.AdvType == "reinpp"; scored {
+		c.check.Want(!c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset,
+			"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
+		compares := "adv_type " + a.AdvType
+		if a.AdvType == "reinpp" {
+			compares = "use_reinpp_baseline"
+		}
+		want(c.Env.Train.GroupSize > 1 || a.AdvType == "reinpp" && !a.UseReinppBaseline, "group_size", c.Env.Train.GroupSize,
+			"a number > 1 ("+compares+" compares the members of a group)")
 	}
 	chunks := c.Actor.Model.NumActionChunks
 	perAction := func(level string) string {
@@ -220,7 +229,7 @@ func (c *Config) checkTraining() {
 	}
 	want(perAction(a.EntropyType) == perAction(a.LogProbType), "entropy_type", a.EntropyType, a.LogProbType+", as logprob_type")
 	want(perAction(a.RewardType) == "chunk_level", "reward_type", a.RewardType, "chunk_level (with num_action_chunks 1 also action_level)")
-	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" {
+	if a.LossType == "actor_critic" || a.LossType == "a2c" {
 		c.check.Want(c.Actor.Model.AddValueHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead, "true (loss_type "+a.LossType+")")
 	}
 

@@ -70,8 +70,8 @@ type task struct {
 }
 
 // The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for each other, with
-// a trunk for both heads; and real actions with exploration that depends on the state, and running statistics of observations and
-// returns. In each iteration some episodes end and some go on.
+// a trunk for both heads; real actions with exploration that depends on the state, and running statistics of observations and
+// returns; and episodes compared, held to the first policy. In each iteration some episodes end and some go on.
 var tasks = []task{
 	{"CartPole", 16, true, `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -91,6 +91,11 @@ actor:
   global_batch_size: 384
   model: {hidden_sizes: [32, 32], use_sde: true, sde_sample_freq: 4, init_log_std: -1, normalize_observations: true}
   optim: {lr: 3.0e-3}
+`},
+	{"CartPole by GRPO", 40, false, `
+env: {train: {env_type: CartPole-v1, total_num_envs: 48, auto_reset: false}, eval: {group_size: 1, total_num_envs: 12, max_steps_per_rollout_epoch: 40, max_episode_steps: 40}}
+algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, update_epoch: 2, kl_beta: 0.1, loss_agg_func: seq-mean-token-mean}
+actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [48], add_value_head: false}, optim: {lr: 3.0e-3}}
 `},
 }
 
@@ -173,8 +178,9 @@ func TestSameNumbersEverywhere(t *testing.T) {
 func sample() (vs []variant) {
 	for i := range placements {
 		for a := 1; a <= 3; a++ {
-			vs = append(vs, variant{local, i, (i + a) % len(tasks), a, 1 + (i+a)%2, 1 + (i/2+a/2)%2, 1 + 2*((i/3+a/3)%2)})
+			vs = append(vs, variant{local, i, (i + a) % 3, a, 1 + (i+a)%2, 1 + (i/2+a/2)%2, 1 + 2*((i/3+a/3)%2)})
 		}
+		vs = append(vs, variant{local, i, 3, 1 + i%3, 1 + i/3%2, 1 + i/2%2, 1 + 2*(i/6)})
 		mpi := []*platform{openmpi, mpich}[i%2]
 		vs = append(vs, variant{mpi, i, i / 2 % len(tasks), 3 - i/4, 1 + i/2%2, 1 + i/3%2, 1 + 2*(i/4%2)})
 	}

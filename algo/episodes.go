@@ -1,0 +1,76 @@
+package algo
+
+import "fmt"
+
+// episodes are what a rollout is made of: for each of its environments the runs of samples that end with an end, or with the rollout.
+type episodes struct {
+	of    []int32   // T·N: the episode that a sample belongs to; -1: none, the environment idled
+	score []float64 // of each episode: Σ reward
+	steps []int     // its samples
+	first []int32   // its first sample
+
+	relative []float64  // room for an estimator's number of each
+	sums     [2]float64 // samples and episodes that count
+}
+
+func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
+
+// find numbers the episodes of tr in the order in which they begin, of those that begin together by their environments. Samples with
+// mask 0 belong to none.
+func (e *episodes) find(tr *Trajectory, mask []uint8) {
+	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
+	for i, r := range tr.Reward {
+		if mask != nil && mask[i] == 0 {
+			e.of[i] = -1
+			continue
+		}
+		before := i - tr.N
+		if before < 0 || e.of[before] < 0 || tr.Terminated[before]|tr.Truncated[before] != 0 {
+			e.of[i] = int32(len(e.score))
+			e.score, e.steps, e.first = append(e.score, 0), append(e.steps, 0), append(e.first, int32(i))
+		} else {
+			e.of[i] = e.of[before]
+		}
+		e.score[e.of[i]] += float64(r)
+		e.steps[e.of[i]]++
+	}
+}
+
+// grouped checks that every so many episodes are of neighbouring environments and begin together, so that they can be compared.
+func (e *episodes) grouped(size, envs int) error {
+	for k, first := range e.first {
+		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {
+			return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must begin together, as without auto_reset",
+				k, int(first)/envs, int(first)%envs, size)
+		}
+	}
+	if len(e.first)%envs != 0 {
+		return fmt.Errorf("%d episodes in %d environments: want as many in each", len(e.first), envs)
+	}
+	return nil
+}
+
+// keep gives weight 0 to the samples of groups of episodes whose mean score is not within [lower, upper].
+func (e *episodes) keep(weight []float32, size int, lower, upper float64) {
+	for i, k := range e.of {
+		if k >= 0 {
+			if m := mean(e.groupOf(int(k), size)); m < lower || m > upper {
+				weight[i] = 0
+			}
+		}
+	}
+}
+
+// groupOf returns the scores of the group that episode k belongs to.
+func (e *episodes) groupOf(k, size int) []float64 {
+	lo := k / size * size
+	return e.score[lo : lo+size]
+}
+
+func mean(x []float64) float64 {
+	var sum float64
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}

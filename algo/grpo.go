@@ -1,0 +1,100 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+)
+
+// NewGRPO makes group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with advantages that need no
+// critic. The environments of a group begin with the same state; what counts is whether an episode paid more than the others of its group. Its
+// details, beside those of PPO:
+//
+//  1. one advantage for all steps of an episode, normalised within its group         GRPO
+//  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
+//  3. every step counts the same, or every episode                                   LossAggregation
+//  4. groups that have nothing to tell are replaced (DAPO's dynamic sampling)        PPO.Collect
+//  5. a penalty on leaving the first policy                                          KLLoss
+//
+// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1 and loss_agg_func token-mean.
+func NewGRPO(s Setup) (*PPO, error) {
+	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
+	if err != nil {
+		return nil, err
+	}
+	p.normalize = NormalizeNone // the groups are
+	return p, nil
+}
+
+// groups are runs of environments whose episodes are compared.
+type groups struct {
+	size, envs   int
+	filter       bool // drop groups whose mean score is not within [lower, upper]
+	lower, upper float64
+}
+
+func newGroups(s Setup) groups {
+	c := &s.Config
+	return groups{
+		size: max(s.GroupSize, 1), envs: s.Envs,
+		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
+	}
+}
+
+// settle checks that the episodes can be compared, and takes the weight from those that are filtered out.
+func (g *groups) settle(x *experience) error {
+	if g.envs%g.size != 0 {
+		return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
+	}
+	if err := x.Episodes.grouped(g.size, g.envs); err != nil {
+		return err
+	}
+	if g.filter {
+		x.Episodes.keep(x.Weight, g.size, g.lower, g.upper)
+	}
+	return nil
+}
+
+// groupRelative is the estimator of adv_type grpo. The return is the episode's score.
+type groupRelative struct{ groups }
+
+func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
+	if err := g.settle(x); err != nil {
+		return err
+	}
+	e := x.Episodes
+	e.relative = append(e.relative[:0], e.score...)
+	GRPO(e.relative, g.size)
+	for i, k := range e.of {
+		adv[i], ret[i] = 0, 0
+		if k >= 0 {
+			adv[i], ret[i] = float32(e.relative[k]), float32(e.score[k])
+		}
+	}
+	return nil
+}
+
+// groupEps is added to the deviation of a group, as RLinf does.
+const groupEps = 1e-6
+
+// GRPO turns the scores of episodes, of which every size successive ones are a group, into advantages, in place (Shao et al. 2024, §4.1.2):
+//
+//	A_i = (s_i - mean s) / (std s + 1e-6)
+//
+// with the unbiased deviation. The members of a group that all score the same get 0, as does a group of one.
+func GRPO(score []float64, size int) {
+	if size <= 0 || len(score)%size != 0 {
+		panic("algo: GRPO: episodes that do not make groups")
+	}
+	for ; len(score) > 0; score = score[size:] {
+		group := score[:size]
+		m := mean(group)
+		var sq float64
+		for _, s := range group {
+			sq += (s - m) * (s - m)
+		}
+		std := math.Sqrt(sq / float64(max(size-1, 1)))
+		for i, s := range group {
+			group[i] = (s - m) / (std + groupEps)
+		}
+	}
+}

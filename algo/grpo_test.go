@@ -1,0 +1,235 @@
+package algo
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Scores 1, 3, 5 and 2, 2, 2 in groups of three: deviations 2 and 0.
+func TestGRPO(t *testing.T) {
+	score := []float64{1, 3, 5, 2, 2, 2}
+	GRPO(score, 3)
+	for i, want := range []float64{-2 / 2.000001, 0, 2 / 2.000001, 0, 0, 0} {
+		near(t, "advantage", score[i], want, 1e-12)
+	}
+	one := []float64{7}
+	GRPO(one, 1)
+	near(t, "advantage of a group of one", one[0], 0, 0)
+}
+
+// Two episodes of scores 4 and 1 in two environments, the second over after two of three steps, with log-ratios and β = 0.5.
+func TestReinforce(t *testing.T) {
+	of := []int32{0, 1, 0, 1, 0, -1}
+	ret := make([]float32, 6)
+	Reinforce(ret, of, []float64{4, 1}, nil, 0.5, 2)
+	for i, want := range []float64{4, 1, 4, 1, 4, 0} {
+		near(t, "return", float64(ret[i]), want, 0)
+	}
+	Reinforce(ret, of, []float64{4, 1}, []float32{1, -2, 0.5, 4, -1, 9}, 0.5, 2)
+	for i, want := range []float64{4 - 0.5*(1+0.5-1), 1 - 0.5*(-2+4), 4 - 0.5*(0.5-1), 1 - 0.5*4, 4 + 0.5*1, 0} {
+		near(t, "return with a penalty", float64(ret[i]), want, 1e-6)
+	}
+}
+
+// episodic is a random rollout of two groups of two environments that end at steps of their own, begun together.
+func episodic(seed uint64) tensor.Dict {
+	r := randomRollout(seed, 16, 0, 4)
+	mask := tensor.New(tensor.U8, 16, 4)
+	r.Must("terminated").Zero()
+	r.Must("truncated").Zero()
+	for env, length := range []int{5, 16, 9, 2} {
+		for k := range length {
+			mask.U8()[4*k+env] = 1
+		}
+		r.Must("terminated").U8()[4*(length-1)+env] = 1
+	}
+	r.Set("mask", mask)
+	return r
+}
+
+func groupSetup(adv string, change ...func(*Setup)) Setup {
+	return setup(append([]func(*Setup){func(s *Setup) {
+		s.Envs, s.GlobalBatch, s.GroupSize, s.Config.AdvType, s.Config.LossType = 4, 64, 2, adv, "actor"
+	}}, change...)...)
+}
+
+// What Prepare leaves: advantages of the whole episode, relative to the group or to all samples, and weights without those that do not count.
+func TestScoredRollouts(t *testing.T) {
+	score := func(r tensor.Dict) (s [4]float64) {
+		for i, m := range r.Must("mask").U8() {
+			s[i%4] += float64(m) * float64(r.Must("reward").F32()[i])
+		}
+		return s
+	}
+	prepare := func(s Setup) (tensor.Dict, *PPO) {
+		a, err := Builtin().New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := episodic(3)
+		if err := a.Prepare(&r); err != nil {
+			t.Fatal(err)
+		}
+		return r, a.(*PPO)
+	}
+	each := func(r tensor.Dict, want func(env int) (adv, weight float64)) {
+		t.Helper()
+		for i, m := range r.Must("mask").U8() {
+			adv, weight := want(i % 4)
+			near(t, "weight", float64(r.Must("weight").F32()[i]), weight*float64(m), 1e-6)
+			if m == 1 && weight > 0 {
+				near(t, "advantage", float64(r.Must("advantage").F32()[i]), adv, 1e-5)
+			}
+		}
+	}
+	r, _ := prepare(groupSetup("grpo"))
+	s := score(r)
+	each(r, func(env int) (float64, float64) { // of a pair the deviation is |s - s'|/√2
+		return math.Copysign(math.Sqrt2/2, s[env]-s[env^1]), 1
+	})
+	lo, hi := (s[0]+s[1])/2-0.1, (s[0]+s[1])/2+0.1
+	r, _ = prepare(groupSetup("grpo", func(s *Setup) {
+		s.Config.FilterRewards, s.Config.RewardsLowerBound, s.Config.RewardsUpperBound = true, float32(lo), float32(hi)
+	}))
+	each(r, func(env int) (float64, float64) {
+		if env >= 2 {
+			return 0, 0
+		}
+		return math.Copysign(math.Sqrt2/2, s[env]-s[env^1]), 1
+	})
+	for _, baseline := range []bool{false, true} {
+		r, _ = prepare(groupSetup("reinpp", func(s *Setup) { s.Config.UseReinppBaseline = baseline }))
+		var raw, sum, sq [4]float64
+		lengths := [4]float64{5, 16, 9, 2}
+		for env := range raw {
+			if raw[env] = s[env]; baseline {
+				raw[env] -= (s[env] + s[env^1]) / 2
+			}
+			sum[0] += lengths[env] * raw[env]
+			sq[0] += lengths[env] * raw[env] * raw[env]
+		}
+		mean := sum[0] / 32
+		std := math.Sqrt((sq[0] - 32*mean*mean) / 31)
+		each(r, func(env int) (float64, float64) { return (raw[env] - mean) / (std + normEps), 1 })
+	}
+}
+
+// Two replicas with half of the groups each learn what one with all of them learns.
+func TestGroupsOverReplicas(t *testing.T) {
+	update := func(s Setup, lo, hi int) []float32 {
+		a, err := Builtin().New(s)
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		whole, r := episodic(3), tensor.Dict{}
+		for i := range whole.Len() {
+			name, x := whole.Entry(i)
+			shape := x.Shape()
+			shape[1] = hi - lo
+			half := tensor.New(x.DType(), shape...)
+			for k := range 16 {
+				half.At(k).CopyFrom(x.At(k).Slice(lo, hi))
+			}
+			r.Set(name, half)
+		}
+		if err := a.Prepare(&r); err != nil {
+			t.Error(err)
+		}
+		if _, err := a.Update(r); err != nil {
+			t.Error(err)
+		}
+		return a.(*PPO).params.Data
+	}
+	for _, adv := range []string{"grpo", "reinpp"} {
+		change := func(s *Setup) {
+			s.Config.LossAggFunc, s.Config.UseReinppBaseline, s.Config.UpdateEpoch = SeqMeanTokenMean, adv == "reinpp", 3
+		}
+		want := update(groupSetup(adv, change), 0, 4)
+		members := newTeam(2)
+		var wg sync.WaitGroup
+		for i := range 2 {
+			wg.Go(func() {
+				got := update(groupSetup(adv, change, func(s *Setup) {
+					s.Envs, s.Reducer = 2, &replica{team: members, member: i}
+				}), 2*i, 2*i+2)
+				for k, x := range got {
+					near(t, adv+": parameter", float64(x), float64(want[k]), 1e-6)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+func TestGroupErrors(t *testing.T) {
+	run := func(s Setup, r tensor.Dict) error {
+		a, err := Builtin().New(s)
+		if err != nil {
+			return err
+		}
+		return a.Prepare(&r)
+	}
+	for want, err := range map[string]error{
+		"grpo: rollout: 4 environments on each replica: want a multiple of the group_size 3": run(groupSetup("grpo", func(s *Setup) { s.GroupSize = 3 }), episodic(1)),
+		"must begin together, as without auto_reset":                                         run(groupSetup("reinpp"), randomRollout(1, 16, 0, 4)),
+		"a2c: global_batch_size 32: want the whole rollout, 128 samples": run(setup(func(s *Setup) {
+			s.Config.LossType, s.Config.UpdateEpoch = "a2c", 1
+		}), episodic(1)),
+		"algorithm.update_epoch: 2: want 1":                                           run(setup(func(s *Setup) { s.Config.LossType = "a2c" }), episodic(1)),
+		"algorithm.filter_rewards: true: want false (adv_type gae":                    run(setup(func(s *Setup) { s.Config.FilterRewards = true }), episodic(1)),
+		"algorithm.use_reinpp_baseline: true: want false":                             run(groupSetup("grpo", func(s *Setup) { s.Config.UseReinppBaseline = true }), episodic(1)),
+		"algorithm.reinpp_kl_beta: 1: want a number >= 0, with adv_type reinpp":       run(groupSetup("grpo", func(s *Setup) { s.Config.ReinppKLBeta = 1 }), episodic(1)),
+		"algorithm.recompute_advantages: true: want false":                            run(groupSetup("grpo", func(s *Setup) { s.Config.RecomputeAdvantages = true }), episodic(1)),
+		"algorithm.kl_penalty_type: k4: want kl, abs":                                 run(setup(func(s *Setup) { s.Config.KLPenaltyType = "k4" }), episodic(1)),
+		"algorithm.loss_agg_func: mean: want token-mean":                              run(setup(func(s *Setup) { s.Config.LossAggFunc = "mean" }), episodic(1)),
+		"algorithm.rewards_upper_bound: -1: want at least rewards_lower_bound, 0":     run(groupSetup("grpo", func(s *Setup) { s.Config.FilterRewards, s.Config.RewardsUpperBound = true, -1 }), episodic(1)),
+		"a reference policy: this policy's parameters cannot be exchanged (nn.Params": run(setup(func(s *Setup) { s.Config.KLBeta = 1 }), episodic(1)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// Advantages computed anew are those of GAE by the values of the critic as it is now; where an episode ended, what followed keeps its value.
+func TestRecomputedAdvantages(t *testing.T) {
+	p := mustPPO(t, setup(func(s *Setup) { s.Config.RecomputeAdvantages, s.Config.NormalizeAdvantages = true, NormalizeNone }))
+	r := randomRollout(2, 16, 0, 8)
+	if err := p.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	copy(p.params.Data[16:], []float32{0.5, -1, 2}) // the critic
+	if err := p.reconsider(r); err != nil {
+		t.Fatal(err)
+	}
+	value := func(i int) float32 {
+		x := r.Must("observation.state").F32()[3*i:]
+		return float32(0.5*float64(x[0]) - float64(x[1]) + 2*float64(x[2]))
+	}
+	tr, _, err := p.trajectory(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := *tr
+	tr.Value, tr.Next = make([]float32, 128), make([]float32, 128)
+	for i := range tr.Value {
+		tr.Value[i], tr.Next[i] = value(i), old.Next[i]
+		if i+8 < 128 && tr.Terminated[i]|tr.Truncated[i] == 0 {
+			tr.Next[i] = value(i + 8)
+		}
+	}
+	adv, ret := make([]float32, 128), make([]float32, 128)
+	GAE(adv, ret, tr, 0.9, 0.95)
+	for i := range adv {
+		near(t, "advantage", float64(r.Must("advantage").F32()[i]), float64(adv[i]), 1e-5)
+		near(t, "return", float64(r.Must("return").F32()[i]), float64(ret[i]), 1e-5)
+	}
+	if _, err := p.Update(r); err != nil {
+		t.Fatal(err)
+	}
+}

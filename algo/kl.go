@@ -1,0 +1,145 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Values of Config.KLPenaltyType, and their other names (kl and low_var_kl are RLinf's).
+const (
+	KLK1  = "kl"         // k1
+	KLAbs = "abs"        //
+	KLK2  = "mse"        // k2
+	KLK3  = "low_var_kl" // k3
+)
+
+// klName returns the one of the constants that name stands for; "" for none.
+func klName(name string) string {
+	switch name {
+	case KLK1, "k1":
+		return KLK1
+	case KLAbs:
+		return KLAbs
+	case KLK2, "k2":
+		return KLK2
+	case KLK3, "k3":
+		return KLK3
+	}
+	return ""
+}
+
+// KLLoss adds to dLogProb the gradient of scale·Σ of an estimate of KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020),
+// and returns Σ of it and over how many log-probs that is. With δ = log π(a) - log π_ref(a):
+//
+//	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
+//
+// The last is at most 10, and pulls no more from there on. On average over the policy's own actions the gradient of kl
+// is 0, and that of mse is the divergence's.
+func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum, count float64) {
+	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil && len(weight) != n {
+		panic("algo: KLLoss: length mismatch")
+	}
+	per := len(ref) / n
+	for i := range n {
+		if idle(weight, i) {
+			continue
+		}
+		w := weighted(scale, weight, i)
+		for j := i * per; j < (i+1)*per; j++ {
+			loss, slope := klEstimate(kind, float64(logProb[j])-float64(ref[j]))
+			dLogProb[j] += float32(w * slope)
+			sum += loss
+			count++
+		}
+	}
+	return sum, count
+}
+
+// klEstimate returns an estimate of the divergence and its derivative by δ.
+func klEstimate(kind string, delta float64) (k, slope float64) {
+	switch kind {
+	case KLK1:
+		return delta, 1
+	case KLAbs:
+		return math.Abs(delta), math.Copysign(1, delta)
+	case KLK2:
+		return delta * delta / 2, delta
+	}
+	x := min(-delta, 20)
+	if k = math.Exp(x) - x - 1; k > 10 {
+		return 10, 0
+	}
+	return k, 1 - math.Exp(x)
+}
+
+// A reference is the policy as it was before the first iteration: what it thinks of actions, by the same network on other parameters.
+type reference struct {
+	policy   policy.Policy
+	work     policy.Work
+	state    tensor.Tensor // U8: the parameters and buffers
+	logProb  tensor.Tensor // F32 [T,N,L]
+	logRatio []float32     // T·N: Σ_L of the sample's log-probs less the reference's
+	obs      tensor.Dict   // [N,...]: one time of a rollout
+}
+
+func newReference(p policy.Policy, steps, envs int, alloc tensor.Allocator) (*reference, error) {
+	n := len(p.Params().State())
+	if n == 0 {
+		return nil, fmt.Errorf("a reference policy: this policy's parameters cannot be exchanged (nn.Params without Alloc)")
+	}
+	mem, err := alloc(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of the reference policy: %w", err)
+	}
+	return &reference{
+		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, steps*envs),
+	}, nil
+}
+
+// take makes the policy's present parameters the reference.
+func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
+
+// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as ref_log_prob.
+func (r *reference) evaluate(rollout *tensor.Dict) error {
+	sampled, ok := rollout.Get("sample_log_prob")
+	action, there := rollout.Get("action")
+	if !ok || !there {
+		return fmt.Errorf("no sample_log_prob or no action")
+	}
+	if r.logProb.IsZero() {
+		r.logProb = tensor.New(tensor.F32, sampled.Shape()...)
+	}
+	params := r.policy.Params()
+	own := params.State()
+	params.View(r.state.U8())
+	defer params.View(own)
+	for t := range sampled.Dim(0) {
+		atTime(&r.obs, *rollout, t)
+		eval, err := r.policy.Evaluate(r.work, r.obs, action.At(t))
+		if err != nil {
+			return err
+		}
+		r.logProb.At(t).CopyFrom(eval.LogProb)
+	}
+	clear(r.logRatio)
+	per := sampled.Dim(2)
+	for i, l := range sampled.F32() {
+		r.logRatio[i/per] += l - r.logProb.F32()[i]
+	}
+	rollout.Set("ref_log_prob", r.logProb)
+	return nil
+}
+
+// atTime sets obs to the observations of a rollout at time t, [N,...].
+func atTime(obs *tensor.Dict, rollout tensor.Dict, t int) {
+	for i := range rollout.Len() {
+		name, x := rollout.Entry(i)
+		if name, ok := strings.CutPrefix(name, "observation."); ok {
+			obs.Set(name, x.At(t))
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package algo
+
+// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a critic and (but for use_reinpp_baseline)
+// without groups. Its details, beside those of PPO:
+//
+//  1. what an episode paid counts for all of its steps                       Reinforce
+//  2. less what its group paid on average, with use_reinpp_baseline          Reinforce
+//  3. less a penalty for every step that leaves the first policy             Reinforce
+//  4. advantages normalised over the samples of all replicas                 PPO.Prepare
+func NewReinforce(s Setup) (*PPO, error) {
+	p, err := newPPO("reinpp", s, reinforce{newGroups(s), s.Config.UseReinppBaseline, float64(s.Config.ReinppKLBeta)})
+	if err != nil {
+		return nil, err
+	}
+	p.normalize = NormalizeBatch
+	return p, nil
+}
+
+// reinforce is the estimator of adv_type reinpp. The return is what it is before the baseline and with the penalty.
+type reinforce struct {
+	groups
+	baseline bool
+	beta     float64 // of the penalty
+}
+
+func (r reinforce) estimate(adv, ret []float32, x *experience) error {
+	if err := r.settle(x); err != nil {
+		return err
+	}
+	e := x.Episodes
+	Reinforce(ret, e.of, e.score, x.LogRatio, r.beta, x.N)
+	e.relative = append(e.relative[:0], e.score...)
+	for k := range e.relative {
+		e.relative[k] = 0
+		if r.baseline {
+			e.relative[k] = mean(e.groupOf(k, r.size))
+		}
+	}
+	for i, k := range e.of {
+		adv[i] = 0
+		if k >= 0 {
+			adv[i] = float32(float64(ret[i]) - e.relative[k])
+		}
+	}
+	return nil
+}
+
+// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n environments: of the sample i of episode k, which
+// scored score[k],
+//
+//	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
+//
+// with the sum over the episode's samples from i on. of[i] is k, or -1 for a sample of none, which gets 0; logRatio holds the differences of log-probs,
+// nil for none.
+func Reinforce(ret []float32, of []int32, score []float64, logRatio []float32, beta float64, n int) {
+	for i := len(ret) - 1; i >= 0; i-- {
+		k := of[i]
+		if k < 0 {
+			ret[i] = 0
+			continue
+		}
+		r := score[k]
+		if next := i + n; next < len(ret) && of[next] == k {
+			r = float64(ret[next])
+		}
+		if logRatio != nil {
+			r -= beta * float64(logRatio[i])
+		}
+		ret[i] = float32(r)
+	}
+}

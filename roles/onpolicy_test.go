@@ -1,0 +1,80 @@
+package roles
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+)
+
+// Every way to advantages and losses teaches CartPole something, in a few updates of a fixed seed.
+func TestOnPolicyLearnsCartPole(t *testing.T) {
+	episodes := func(s *algo.Setup) {
+		s.Steps, s.Envs, s.GlobalBatch, s.GroupSize = 200, 32, 1600, 8
+		s.Config.LossType, s.Config.UpdateEpoch = "actor", 4
+	}
+	for _, c := range []struct {
+		name   string
+		rounds int
+		change func(*algo.Setup)
+	}{
+		{"grpo", 20, func(s *algo.Setup) { episodes(s); s.Config.AdvType = "grpo" }},
+		{"dapo", 20, func(s *algo.Setup) {
+			episodes(s)
+			s.Config.AdvType, s.Config.ClipRatioHigh, s.Config.FilterRewards, s.Config.RewardsUpperBound = "grpo", 0.28, true, 199
+		}},
+		{"grpo by episodes, with k3", 20, func(s *algo.Setup) {
+			episodes(s)
+			s.Config.AdvType, s.Config.LossAggFunc, s.Config.KLBeta = "grpo", algo.SeqMeanTokenMean, 1e-3
+		}},
+		{"reinpp", 25, func(s *algo.Setup) { episodes(s); s.Config.AdvType = "reinpp" }},
+		{"reinpp with baseline and k1", 25, func(s *algo.Setup) {
+			episodes(s)
+			s.Config.AdvType, s.Config.UseReinppBaseline, s.Config.ReinppKLBeta = "reinpp", true, 1e-2
+		}},
+		{"a2c", 400, func(s *algo.Setup) {
+			s.Steps, s.Envs, s.GlobalBatch = 16, 16, 256
+			s.Config.LossType, s.Config.Gamma, s.Config.GAELambda, s.Config.ValueLossCoef = "a2c", 0.99, 0.95, 0.5
+			s.Optim.LR = 4e-3
+		}},
+		{"ppo, advantages recomputed", 20, func(s *algo.Setup) {
+			s.Steps, s.Envs, s.GlobalBatch = 64, 16, 256
+			s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.RecomputeAdvantages = 0.99, 0.95, 8, true
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1}
+			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
+			c.change(&s)
+			cfg := envConfig("CartPole-v1", s.Envs)
+			cfg.AutoReset, cfg.GroupSize = s.GroupSize == 0, max(s.GroupSize, 1)
+			s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) { net.AddValueHead = s.Config.LossType != "actor" })
+			algorithm, err := algo.Builtin().New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			eval, err := NewEvaluator(all.Registry(), envConfig("CartPole-v1", 20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: newCollector(t, cfg, s.Policy), Evaluator: eval}
+			before, err := trainer.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := trainer.Train(t.Context(), c.rounds, s.Steps, nil); err != nil {
+				t.Fatal(err)
+			}
+			after, err := trainer.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("evaluation %.1f before, %.1f after", before.Return, after.Return)
+			if before.Return > 60 || after.Return < 180 {
+				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before.Return, after.Return)
+			}
+		})
+	}
+}
