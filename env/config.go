@@ -12,6 +12,10 @@ type Config struct {
 	EnvType string `yaml:"env_type"`
 	// InitParams is what the environment is made from.
 	InitParams InitParams `yaml:"init_params"`
+	// ModelPath is the file of a model of one's own, for the environments that take one (mujoco: MJCF). Read where the environments are.
+	ModelPath string `yaml:"model_path,omitempty"`
+	// Task says what is to be done with that model.
+	Task *Task `yaml:"task,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
 	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one update. Default 1.
@@ -65,6 +69,10 @@ func (c Config) ID() string {
 // Check calls want for every rule, with the key below env.train or env.eval, its value, and what would be valid.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
+	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
+	if c.Task != nil {
+		c.Task.check(func(ok bool, key string, value any, need string) { want(ok, "task."+key, value, need) })
+	}
 	want(c.TotalNumEnvs > 0, "total_num_envs", c.TotalNumEnvs, "a positive number")
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
 	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")

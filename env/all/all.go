@@ -31,5 +31,6 @@ func Registry() *env.Registry {
 	r.Add("Ant-v5", mujoco.Ant(mujoco.V5))
 	r.Add("Pusher-v4", mujoco.Pusher(mujoco.V4))
 	r.Add("Pusher-v5", mujoco.Pusher(mujoco.V5))
+	r.Add("mujoco", mujoco.NewModel) // a model of one's own: env.train.model_path and env.train.task
 	return r
 }

@@ -28,14 +28,14 @@ func ant(v Version) definition {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
 				},
-				before: func(p *physics) [2]float64 { return [2]float64{p.body(torso)[0]} },
-				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+				memory: 1, before: func(p *physics, note []float64) { note[0] = p.body(torso)[0] },
+				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					well := 0.2 <= p.qpos[2] && p.qpos[2] <= 1
 					cost := 0.5 * effort(action)
 					if v == V5 {
 						cost += 5e-4 * contactEffort(p.cfrcExt)
 					}
-					return (p.body(torso)[0]-before[0])/dt + count(well || v == V4) - cost, !well
+					return (p.body(torso)[0]-note[0])/dt + count(well || v == V4) - cost, !well
 				},
 				observe: func(p *physics, obs []float64) {
 					n := copy(obs, p.qpos[2:])
@@ -48,7 +48,7 @@ func ant(v Version) definition {
 				},
 			}
 			if v == V5 {
-				t.width += 6 * (len(m.bodies) - 1)
+				t.width += 6 * (len(m.parts["body"]) - 1)
 			}
 			return t
 		},

@@ -126,6 +126,8 @@ int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 		for (int k = 0; k < b->actuators; k++) d->ctrl[b->actuator[k]] = action[i * b->actuators + k];
 		for (int s = 0; s < b->substeps; s++) mj_step(m, d);
 		if (b->contacts) mj_rnePostConstraint(m, d);
+		if (b->renew == 1) mj_kinematics(m, d);
+		if (b->renew == 2) mj_step1(m, d); /* the first half of a step, which the next one begins with again */
 		if (!settle(b, i)) {
 			guard = NULL;
 			return i;

@@ -71,27 +71,29 @@ func describe(file string, m *C.mjModel) *model {
 		}
 		return list
 	}
-	d := &model{
-		file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv),
-		bodies: names(m.nbody, m.name_bodyadr), sites: names(m.nsite, m.name_siteadr),
-	}
-	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // of qpos and qvel
+	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
+	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
+	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // in qpos and qvel
 	for i, name := range names(m.njnt, m.name_jntadr) {
-		kind := at(m.jnt_type, i)
-		d.joints = append(d.joints, joint{
-			name: name, hinge: kind == C.mjJNT_HINGE,
-			qpos: int(at(m.jnt_qposadr, i)), nq: size[kind][0], qvel: int(at(m.jnt_dofadr, i)), nv: size[kind][1],
-		})
-	}
-	for i, name := range names(m.nu, m.name_actuatoradr) {
-		a := actuator{name: name, low: math.Inf(-1), high: math.Inf(1)}
-		if at(m.actuator_ctrllimited, i) != 0 {
-			a.low, a.high = float64(at(m.actuator_ctrlrange, 2*i)), float64(at(m.actuator_ctrlrange, 2*i+1))
-		}
-		d.actuators = append(d.actuators, a)
+		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
+		add("velocity", name, int(at(m.jnt_dofadr, i)), size[at(m.jnt_type, i)][1])
 	}
 	for i, name := range names(m.nsensor, m.name_sensoradr) {
-		d.sensors = append(d.sensors, sensor{name: name, at: int(at(m.sensor_adr, i)), dim: int(at(m.sensor_dim, i))})
+		add("sensor", name, int(at(m.sensor_adr, i)), int(at(m.sensor_dim, i)))
+	}
+	for i, name := range names(m.nbody, m.name_bodyadr) {
+		add("body", name, 3*i, 3)
+	}
+	for i, name := range names(m.nsite, m.name_siteadr) {
+		add("site", name, 3*i, 3)
+	}
+	for i, name := range names(m.nu, m.name_actuatoradr) {
+		add("actuator", name, i, 1)
+		bounds := [2]float64{math.Inf(-1), math.Inf(1)}
+		if at(m.actuator_ctrllimited, i) != 0 {
+			bounds = [2]float64{float64(at(m.actuator_ctrlrange, 2*i)), float64(at(m.actuator_ctrlrange, 2*i+1))}
+		}
+		d.control = append(d.control, bounds)
 	}
 	return d
 }
@@ -104,7 +106,7 @@ func at[T any](array *T, i int) T {
 // newBatch makes n environments of m, which belongs to the batch from now on, for task t.
 func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
 	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n), state: make([][]field, n)}
-	b.c.model, b.c.substeps, b.c.contacts = m, C.int(t.skip), C.int(count(t.contacts))
+	b.c.model, b.c.substeps, b.c.contacts, b.c.renew = m, C.int(t.skip), C.int(count(t.contacts)), C.int(t.renew)
 	b.c.actuators, b.c.actuator = C.int(len(t.actuator)), ints(t.actuator)
 	b.c.angles, b.c.angle = C.int(len(t.turning)), ints(t.turning)
 	b.c.cos, b.c.sin = doubles(n*len(t.turning)), doubles(n*len(t.turning))

@@ -18,6 +18,7 @@ typedef struct {
 	int n;
 	int substeps;      /* of the simulation in one step */
 	int contacts;      /* compute cfrc_ext after a step */
+	int renew;         /* after a step, compute of the state it left: 1 where the bodies are, 2 what sensors of position and velocity say too */
 	int actuators;     /* numbers in an action */
 	int *actuator;     /* [actuators]: the one that each number sets */
 	int angles;

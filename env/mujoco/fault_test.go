@@ -121,7 +121,7 @@ func TestFaultWords(t *testing.T) {
 			still := func(m *model) (task, error) {
 				return task{
 					skip: 1, limit: 1, width: m.nq, actuator: m.all(),
-					step:    func(*physics, []float32, [2]float64, []float32) (float64, bool) { return 0, false },
+					step:    func(*physics, []float32, []float64, []float32) (float64, bool) { return 0, false },
 					observe: func(p *physics, obs []float64) { copy(obs, p.qpos) },
 				}, nil
 			}

@@ -8,7 +8,10 @@ import (
 
 // sketch is a model with the bodies that tasks ask for, and physics of its size where everything is 0.
 func sketch(nq, nv, nu int, bodies ...string) (*model, *physics) {
-	m := &model{timestep: 0.01, nq: nq, nv: nv, bodies: bodies, actuators: make([]actuator, nu)}
+	m := &model{timestep: 0.01, nq: nq, nv: nv, parts: map[string][]part{}, control: make([][2]float64, nu)}
+	for i, name := range bodies {
+		m.parts["body"] = append(m.parts["body"], part{name, 3 * i, 3})
+	}
 	return m, &physics{
 		qpos: make([]float64, nq), qvel: make([]float64, nv), xpos: make([]float64, 3*len(bodies)), cfrcExt: make([]float64, 6*len(bodies)),
 		cos: []float64{1, 1}, sin: []float64{0, 0},
@@ -21,7 +24,7 @@ func TestRewards(t *testing.T) {
 		t.Helper()
 		m, p := sketch(2, 2, 1)
 		p.qpos[1] = angle
-		wantStep(t, d, m, p, []float32{2}, [2]float64{}, want, end)
+		wantStep(t, d, m, p, []float32{2}, []float64{}, want, end)
 	}
 	for _, v := range []Version{V4, V5} {
 		pendulum(invertedPendulum(v), 0.2, 1, false)
@@ -34,14 +37,14 @@ func TestRewards(t *testing.T) {
 	m, p := sketch(9, 9, 6)
 	p.qpos[0] = 3.5
 	for _, v := range []Version{V4, V5} {
-		wantStep(t, halfCheetah(v), m, p, []float32{0.5, 0, 0, -1, 0, 0}, [2]float64{3}, 9.875, false)
+		wantStep(t, halfCheetah(v), m, p, []float32{0.5, 0, 0, -1, 0, 0}, []float64{3}, 9.875, false)
 	}
 
 	walk := func(make func(Version) definition, v Version, z, angle, other, want float64, end bool) {
 		t.Helper()
 		m, p := sketch(6, 6, 3)
 		p.qpos[0], p.qpos[1], p.qpos[2], p.qvel[5] = 1.04, z, angle, other
-		wantStep(t, make(v), m, p, []float32{1, 1, 0}, [2]float64{1}, want, end) // dt = 4·0.01; 0.04/0.04 - 0.001·2 = 0.998
+		wantStep(t, make(v), m, p, []float32{1, 1, 0}, []float64{1}, want, end) // dt = 4·0.01; 0.04/0.04 - 0.001·2 = 0.998
 	}
 	for _, v := range []Version{V4, V5} {
 		walk(hopper, v, 0.701, 0.199, 99, 1.998, false)
@@ -68,7 +71,7 @@ func TestRewards(t *testing.T) {
 		p.cfrcExt[17] = 0.25          // 0.0625
 		action := make([]float32, 8)  // 0.5·(1 + 0.25)
 		action[0], action[7] = 1, 0.5 // = 0.625
-		wantStep(t, ant(v), m, p, action, [2]float64{2}, want, end)
+		wantStep(t, ant(v), m, p, action, []float64{2}, want, end)
 	}
 	const contact = 5e-4 * 1.3125
 	crawl(V4, 0.2, 10+1-0.625, false)
@@ -81,28 +84,29 @@ func TestRewards(t *testing.T) {
 	m, p = sketch(4, 4, 2, "world", "fingertip", "target")
 	copy(p.body(1), []float64{4, 6, 1})
 	copy(p.body(2), []float64{1, 2, 1})
-	wantStep(t, reacher(V4), m, p, []float32{0.5, -1}, [2]float64{7}, -7-1.25, false)
-	wantStep(t, reacher(V5), m, p, []float32{0.5, -1}, [2]float64{7}, -5-1.25, false)
+	wantStep(t, reacher(V4), m, p, []float32{0.5, -1}, []float64{7}, -7-1.25, false)
+	wantStep(t, reacher(V5), m, p, []float32{0.5, -1}, []float64{7}, -5-1.25, false)
 
 	// object to goal |(0,3,4)| = 5, to the tips |(2,0,0)| = 2; before 7 and 9
 	m, p = sketch(11, 11, 7, "world", "tips_arm", "object", "goal")
 	copy(p.body(1), []float64{2, 0, 0})
 	copy(p.body(3), []float64{0, 3, 4})
 	action := []float32{1, 1, 0, 0, 0, 0, 0.5}
-	wantStep(t, pusher(V4), m, p, action, [2]float64{7, 9}, -7-0.225-4.5, false)
-	wantStep(t, pusher(V5), m, p, action, [2]float64{7, 9}, -5-0.225-1, false)
-	if got, want := pusher(V4).task(m, 0.05).before(p), [2]float64{5, 2}; got != want {
+	wantStep(t, pusher(V4), m, p, action, []float64{7, 9}, -7-0.225-4.5, false)
+	wantStep(t, pusher(V5), m, p, action, []float64{7, 9}, -5-0.225-1, false)
+	got, want := make([]float64, 2), []float64{5, 2}
+	if pusher(V4).task(m, 0.05).before(p, got); !slices.Equal(got, want) {
 		t.Errorf("Pusher before a step: %v, want %v", got, want)
 	}
 }
 
-func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32, before [2]float64, want float64, end bool) {
+func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32, note []float64, want float64, end bool) {
 	t.Helper()
 	plan, err := d.plan(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, ended := plan.step(p, action, before, nil)
+	got, ended := plan.step(p, action, slices.Clone(note), nil)
 	if math.Abs(got-want) > 1e-12 || ended != end {
 		t.Errorf("%s: reward %v, terminated %v, want %v, %v", d.source().name, got, ended, want, end)
 	}

@@ -87,7 +87,7 @@ func open(t testing.TB, d definition, n int) *simulator {
 }
 
 // place puts environment n into a state.
-func (s *simulator) place(t *testing.T, n int, qpos, qvel []float64) {
+func (s *simulator) place(t testing.TB, n int, qpos, qvel []float64) {
 	t.Helper()
 	s.batch.clear(n)
 	copy(s.batch.physics[n].qpos, qpos)
@@ -102,8 +102,8 @@ func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 	t.Helper()
 	var reward float64
 	inner := s.task.step
-	s.task.step = func(p *physics, a []float32, before [2]float64, info []float32) (r float64, end bool) {
-		r, end = inner(p, a, before, info)
+	s.task.step = func(p *physics, a []float32, note []float64, info []float32) (r float64, end bool) {
+		r, end = inner(p, a, note, info)
 		reward = r
 		return r, end
 	}

@@ -23,9 +23,9 @@ func halfCheetah(v Version) definition {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
 				},
-				before: progress,
-				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
-					return (p.qpos[0]-before[0])/dt - 0.1*effort(action), false
+				memory: 1, before: progress,
+				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
+					return (p.qpos[0]-note[0])/dt - 0.1*effort(action), false
 				},
 				observe: func(p *physics, obs []float64) {
 					n := copy(obs, p.qpos[1:])
@@ -37,4 +37,4 @@ func halfCheetah(v Version) definition {
 }
 
 // progress is how far a runner in the plane has got.
-func progress(p *physics) [2]float64 { return [2]float64{p.qpos[0]} }
+func progress(p *physics, note []float64) { note[0] = p.qpos[0] }

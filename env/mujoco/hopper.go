@@ -36,10 +36,10 @@ func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 			uniform(r, 0.005, p.qpos)
 			uniform(r, 0.005, p.qvel)
 		},
-		before: progress,
-		step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+		memory: 1, before: progress,
+		step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 			well := well(p)
-			reward := (p.qpos[0]-before[0])/dt + count(well || v == V4)
+			reward := (p.qpos[0]-note[0])/dt + count(well || v == V4)
 			return reward - 0.001*effort(action), !well
 		},
 		observe: func(p *physics, obs []float64) {

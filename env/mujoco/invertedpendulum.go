@@ -22,7 +22,7 @@ func invertedPendulum(v Version) definition {
 					uniform(r, 0.01, p.qpos)
 					uniform(r, 0.01, p.qvel)
 				},
-				step: func(p *physics, _ []float32, _ [2]float64, _ []float32) (float64, bool) {
+				step: func(p *physics, _ []float32, _ []float64, _ []float32) (float64, bool) {
 					fallen := math.Abs(p.qpos[1]) > 0.2
 					return count(!fallen || v == V4), fallen
 				},

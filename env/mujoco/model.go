@@ -1,46 +1,25 @@
 package mujoco
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
-// A model is what tasks need to know of an MJCF model: sizes, and what its parts are called.
+// A model is what tasks need to know of an MJCF model: sizes, and where what has a name is.
 type model struct {
-	file      string
-	timestep  float64 // s
-	nq, nv    int
-	bodies    []string // "" where a part has no name
-	sites     []string
-	joints    []joint
-	actuators []actuator
-	sensors   []sensor
+	file     string
+	timestep float64 // s
+	nq, nv   int
+	parts    map[string][]part // by the kinds of env.Quantity, in the model's order
+	control  [][2]float64      // bounds of what each actuator takes, infinite where there are none
 }
 
-// A joint has a range of elements of qpos and one of qvel.
-type joint struct {
-	name      string
-	qpos, nq  int
-	qvel, nv  int
-	hinge     bool
-	low, high float64 // of its range, where it is limited; else infinite
-}
-
-// An actuator takes one number.
-type actuator struct {
-	name      string
-	low, high float64 // infinite where it is not limited
-}
-
-// A sensor has a range of elements of sensordata.
-type sensor struct {
-	name    string
-	at, dim int
+// A part is a joint, a body, …: elements of an array of the physics (an action, for an actuator).
+type part struct {
+	name   string // "" without one
+	at, of int    // the first element, and how many
 }
 
 // all returns the numbers of all actuators.
 func (m *model) all() []int {
-	list := make([]int, len(m.actuators))
+	list := make([]int, len(m.control))
 	for i := range list {
 		list[i] = i
 	}
@@ -49,9 +28,10 @@ func (m *model) all() []int {
 
 // body returns the number of the body of an embedded model.
 func (m *model) body(name string) int {
-	i := slices.Index(m.bodies, name)
-	if i < 0 {
-		panic(fmt.Sprintf("mujoco: %s has no body %s", m.file, name))
+	for i, p := range m.parts["body"] {
+		if p.name == name {
+			return i
+		}
 	}
-	return i
+	panic(fmt.Sprintf("mujoco: %s has no body %s", m.file, name))
 }

@@ -22,8 +22,8 @@ func pusher(v Version) definition {
 		task: func(m *model, _ float64) task {
 			const arm = 7
 			tips, object, goal := m.body("tips_arm"), m.body("object"), m.body("goal")
-			apart := func(p *physics) [2]float64 {
-				return [2]float64{distance(p.body(object), p.body(goal)), distance(p.body(object), p.body(tips))}
+			apart := func(p *physics, note []float64) {
+				note[0], note[1] = distance(p.body(object), p.body(goal)), distance(p.body(object), p.body(tips))
 			}
 			return task{
 				width: 2*arm + 9,
@@ -37,12 +37,12 @@ func pusher(v Version) definition {
 					}
 					uniform(r, 0.005, p.qvel[:arm])
 				},
-				before: apart,
-				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+				memory: 2, before: apart,
+				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					if v == V5 {
-						before = apart(p)
+						apart(p, note)
 					}
-					return -before[0] - 0.1*effort(action) - 0.5*before[1], false
+					return -note[0] - 0.1*effort(action) - 0.5*note[1], false
 				},
 				observe: func(p *physics, obs []float64) {
 					copy(obs, p.qpos[:arm])

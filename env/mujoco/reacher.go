@@ -23,7 +23,7 @@ func reacher(v Version) definition {
 			if v == V5 {
 				axes = 2
 			}
-			apart := func(p *physics) [2]float64 { return [2]float64{distance(p.body(tip), p.body(target))} }
+			apart := func(p *physics, note []float64) { note[0] = distance(p.body(tip), p.body(target)) }
 			return task{
 				width:   8 + axes,
 				turning: []int{0, 1},
@@ -39,12 +39,12 @@ func reacher(v Version) definition {
 					}
 					clear(p.qvel[2:])
 				},
-				before: apart,
-				step: func(p *physics, action []float32, before [2]float64, _ []float32) (float64, bool) {
+				memory: 1, before: apart,
+				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					if v == V5 {
-						before = apart(p)
+						apart(p, note)
 					}
-					return -before[0] - effort(action), false
+					return -note[0] - effort(action), false
 				},
 				observe: func(p *physics, obs []float64) {
 					copy(obs, p.cos)

@@ -23,13 +23,13 @@ func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int
 
 // A simulator is N environments of one task on one model.
 type simulator struct {
-	spec   env.Spec
-	task   task
-	batch  *batch
-	lost   []bool       // [N]: made anew after a fault, not yet reset
-	before [][2]float64 // [N]: what task.before took
-	obs    []float64    // scratch: one observation
-	rand   philox.Stream
+	spec  env.Spec
+	task  task
+	batch *batch
+	lost  []bool    // [N]: made anew after a fault, not yet reset
+	notes []float64 // [N,memory]: what task.before noted
+	obs   []float64 // scratch: one observation
+	rand  philox.Stream
 }
 
 var (
@@ -49,7 +49,7 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 	}
 	s := &simulator{
 		spec: t.spec(src.name, m), task: t,
-		lost: make([]bool, n), before: make([][2]float64, n), obs: make([]float64, t.width),
+		lost: make([]bool, n), notes: make([]float64, n*t.memory), obs: make([]float64, t.width),
 	}
 	if s.batch, err = newBatch(handle, t, n); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.name, err)
@@ -62,7 +62,7 @@ func (t task) spec(name string, m *model) env.Spec {
 	inf := float32(math.Inf(1))
 	action := box(len(t.actuator), inf)
 	for i, a := range t.actuator {
-		action.Low[i], action.High[i] = float32(m.actuators[a].low), float32(m.actuators[a].high)
+		action.Low[i], action.High[i] = float32(m.control[a][0]), float32(m.control[a][1])
 	}
 	return env.Spec{Name: name, Obs: []env.Field{{Name: "state", Space: box(t.width, inf)}}, Action: action, MaxSteps: t.limit, Info: t.info}
 }
@@ -101,7 +101,7 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 			return fmt.Errorf("environment %d was lost to a fault and not reset since", n)
 		}
 		if s.task.before != nil {
-			s.before[n] = s.task.before(&s.batch.physics[n])
+			s.task.before(&s.batch.physics[n], s.note(n))
 		}
 	}
 	a := action.F32()
@@ -111,11 +111,14 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 		if turn[n] == env.Idle || s.lost[n] {
 			continue
 		}
-		r, end := s.task.step(&s.batch.physics[n], a[n*width:(n+1)*width], s.before[n], info[n*figures:(n+1)*figures])
+		r, end := s.task.step(&s.batch.physics[n], a[n*width:(n+1)*width], s.note(n), info[n*figures:(n+1)*figures])
 		reward[n], terminated[n] = float32(r), byte(count(end))
 	}
 	return err
 }
+
+// note is what the task notes of environment n before a step.
+func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+1)*s.task.memory] }
 
 // Observe writes what is observed into the rows of "state".
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {

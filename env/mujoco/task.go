@@ -55,17 +55,28 @@ type task struct {
 	actuator    []int // the actuators that an action sets, in its order;
 	turning     []int // indices into qpos: the angles whose cosine and sine the physics has
 	contacts    bool  // the physics has cfrcExt
+	renew       renewal
 	info        []string
 
 	// reset writes the initial state into qpos and qvel, which are the model's own.
 	reset func(r *philox.Stream, p *physics)
-	// before takes two numbers ahead of a step, which step gets; nil: zeros.
-	before func(p *physics) [2]float64
+	// before notes ahead of a step what step gets then: as many numbers as memory says.
+	memory int
+	before func(p *physics, note []float64)
 	// step judges the step just taken. info is as long as the task's info.
-	step func(p *physics, action []float32, before [2]float64, info []float32) (reward float64, terminated bool)
+	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
 }
+
+// A renewal says what is computed of the state that a step left. By itself MuJoCo leaves what it computed of the state before.
+type renewal int
+
+const (
+	nothing   renewal = iota // as Gymnasium reads it
+	positions                // of bodies and sites
+	sensors                  // that, and sensors of positions and velocities
+)
 
 // physics is one environment in MuJoCo's memory, under MuJoCo's names (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos
 // and qvel; all else is for reading.

@@ -48,7 +48,7 @@ var layers = []layer{
 	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
 	{"policy/...", []string{"policy/...", "env", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
-	{"env/mujoco", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
+	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
 	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},

@@ -1,0 +1,91 @@
+//go:build mujoco
+
+package mujoco
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/mujoco/plain"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// BenchmarkPhysics steps 16 environments through the Vec and then, with the same actions and from the same states, in a plain loop in C, by turns.
+// It reports the steps of an environment per second of both, and vec/C, the median over the turns of the ratio of the two rates. Both must come
+// to the same states. One thread each: go test -tags mujoco -run '^$' -bench Physics -cpu 1 ./env/mujoco
+func BenchmarkPhysics(b *testing.B) {
+	for _, d := range []definition{
+		invertedPendulum(V5), reacher(V5), halfCheetah(V5), hopper(V5), walker2d(V5), ant(V4), ant(V5), pusher(V5),
+	} {
+		b.Run(d.source().name, func(b *testing.B) { benchmarkPhysics(b, d) })
+	}
+}
+
+func benchmarkPhysics(b *testing.B, d definition) {
+	const n, turn, turns = 16, 25, 16 // environments, steps in a turn, turns in an episode
+	cfg := env.DefaultConfig()
+	cfg.IgnoreTerminations, cfg.MaxEpisodeSteps = true, turn*turns+1
+	s := open(b, d, n)
+	vec := env.NewEpisodic(s, cfg)
+	loop, err := plain.Open("models/"+d.file, n, d.skip, s.task.contacts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer loop.Close()
+
+	width := len(s.task.actuator)
+	flat := make([]float32, turns*turn*n*width)
+	r := philox.New(1, philox.Action, 0, 0)
+	for i := range flat {
+		flat[i] = float32(r.Uniform(-1, 1)) * s.spec.Action.High[0]
+	}
+	actions := make([]tensor.Dict, turns*turn)
+	for k := range actions {
+		actions[k].Set("action", tensor.FromF32(flat[k*n*width:(k+1)*n*width], n, 1, width))
+	}
+	out, seeds := s.spec.NewStep(n, 1), make([]uint64, n)
+	var inVec, inC time.Duration
+	var ratios []float64
+	for episode := uint64(0); b.Loop(); episode++ {
+		for i := range seeds {
+			seeds[i] = episode*n + uint64(i)
+		}
+		if err := vec.Reset(nil, seeds, out); err != nil {
+			b.Fatal(err)
+		}
+		for i, p := range s.batch.physics {
+			qpos, qvel := slices.Clone(p.qpos), slices.Clone(p.qvel)
+			s.place(b, i, qpos, qvel) // again: what stands in qpos after the reset of an ant is not to the bit what the reset began with
+			loop.Place(i, qpos, qvel)
+		}
+		for t := range turns {
+			start := time.Now()
+			for k := t * turn; k < (t+1)*turn; k++ {
+				if err := vec.Step(actions[k], seeds, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+			middle := time.Now()
+			state := loop.Run(turn, flat[t*turn*n*width:])
+			v, c := middle.Sub(start), time.Since(middle)
+			inVec, inC, ratios = inVec+v, inC+c, append(ratios, c.Seconds()/v.Seconds())
+			for i, p := range s.batch.physics {
+				for k, x := range append(slices.Clone(p.qpos), p.qvel...) {
+					if want := state[i*(len(p.qpos)+len(p.qvel))+k]; float32(x) != want && !math.IsNaN(x) {
+						b.Fatalf("environment %d after turn %d: element %d is %v, the loop in C has %v", i, t, k, x, want)
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(ratios)
+	steps := float64(len(ratios) * turn * n)
+	b.ReportMetric(steps/inVec.Seconds(), "steps/s")
+	b.ReportMetric(steps/inC.Seconds(), "C-steps/s")
+	b.ReportMetric(ratios[len(ratios)/2], "vec/C")
+	b.ReportMetric(0, "ns/op")
+}

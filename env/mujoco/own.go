@@ -1,0 +1,402 @@
+package mujoco
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task that cfg.Task says in words. What the task names and the model has
+// not is an error that lists what it has.
+func NewModel(cfg env.Config, n int) (env.Vec, error) {
+	if cfg.ModelPath == "" || cfg.Task == nil {
+		return nil, fmt.Errorf("%s: it is for a model of your own: give model_path, an MJCF file, and task", cfg.ID())
+	}
+	if _, err := os.Stat(cfg.ModelPath); err != nil {
+		return nil, fmt.Errorf("%s: model_path: %w", cfg.ID(), err)
+	}
+	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) { return declare(m, cfg.Task) }, cfg, n)
+}
+
+// declare makes the task that t says of m.
+func declare(m *model, t *env.Task) (task, error) {
+	c := compiler{model: m, read: map[string]bool{}}
+	out := task{skip: max(t.FrameSkip, 1), limit: t.MaxSteps, actuator: c.actuators(t.Actuators)}
+	observations := compile(&c, "observations", t.Observations, func(key string, q env.Quantity) *quantity {
+		compiled := c.quantity(key, q)
+		out.width += compiled.width()
+		return compiled
+	})
+	rewards := compile(&c, "rewards", t.Rewards, func(key string, r env.Reward) *term {
+		return c.term(key, r, out.actuator, &out.memory)
+	})
+	terminations := compile(&c, "terminations", t.Terminations, c.bounds)
+	success := compile(&c, "success", t.Success, c.bounds)
+	noise := compile(&c, "reset_noise", t.ResetNoise, c.noise)
+	if len(c.wrong) > 0 {
+		return task{}, fmt.Errorf("%s and the task do not fit: %s", m.file, strings.Join(c.wrong, "; "))
+	}
+
+	dt := m.timestep * float64(out.skip)
+	if c.read["sensor"] {
+		out.renew = sensors
+	} else if c.read["body"] || c.read["site"] {
+		out.renew = positions
+	}
+	out.reset = func(r *philox.Stream, p *physics) {
+		for _, n := range noise {
+			n.draw(r, p)
+		}
+	}
+	out.observe = func(p *physics, obs []float64) {
+		for _, q := range observations {
+			obs = obs[copy(obs, q.read(p, nil)):]
+		}
+	}
+	if out.memory > 0 {
+		out.before = func(p *physics, note []float64) {
+			for _, r := range rewards {
+				if r.memory > 0 {
+					note = note[copy(note, r.quantity.read(p, nil)):]
+				}
+			}
+		}
+	}
+	if len(success) > 0 {
+		out.info = []string{"success"}
+	}
+	out.step = func(p *physics, action []float32, note []float64, info []float32) (float64, bool) {
+		arrived := len(success) > 0
+		for _, b := range success {
+			arrived = arrived && b.hold(p)
+		}
+		failed := false
+		for _, b := range terminations {
+			failed = failed || !b.hold(p)
+		}
+		if len(success) > 0 {
+			info[0] = float32(count(arrived))
+		}
+		reward := 0.0
+		for _, r := range rewards {
+			if r.when == "success" && !arrived || r.when == "alive" && failed {
+				note = note[r.memory:]
+				continue
+			}
+			reward += r.value(p, action, note, dt)
+			note = note[r.memory:]
+		}
+		return reward, failed || arrived
+	}
+	return out, nil
+}
+
+// A quantity is an env.Quantity of a model: elements of an array of the physics, and what is done with them.
+type quantity struct {
+	array   func(p *physics) []float64 // nil: the action
+	at      []int                      // elements of array, or of the action
+	minus   []int                      // elements of array to subtract, none or as many
+	apply   []string
+	clip    float64
+	scratch []float64
+}
+
+// width returns how many numbers read gives.
+func (q *quantity) width() int {
+	for _, f := range q.apply {
+		if f == "norm" || f == "sum" {
+			return 1
+		}
+	}
+	return len(q.at)
+}
+
+// read returns the numbers; they are valid until the next read.
+func (q *quantity) read(p *physics, action []float32) []float64 {
+	x := q.scratch
+	if q.array == nil {
+		for i, at := range q.at {
+			x[i] = float64(action[at])
+		}
+	} else {
+		from := q.array(p)
+		for i, at := range q.at {
+			x[i] = from[at]
+		}
+		for i, at := range q.minus {
+			x[i] -= from[at]
+		}
+	}
+	for _, f := range q.apply {
+		x = apply(f, x)
+	}
+	if q.clip > 0 {
+		for i := range x {
+			x[i] = clip(x[i], q.clip)
+		}
+	}
+	return x
+}
+
+// apply does f with x, in place, and returns what is left of it.
+func apply(f string, x []float64) []float64 {
+	switch f {
+	case "norm":
+		x[0] = math.Sqrt(sum(x, func(v float64) float64 { return v * v }))
+		return x[:1]
+	case "sum":
+		x[0] = sum(x, func(v float64) float64 { return v })
+		return x[:1]
+	}
+	for i, v := range x {
+		switch f {
+		case "cos":
+			x[i] = math.Cos(v)
+		case "sin":
+			x[i] = math.Sin(v)
+		case "wrap":
+			x[i] = wrap(v)
+		case "abs":
+			x[i] = math.Abs(v)
+		case "square":
+			x[i] = v * v
+		case "tanh":
+			x[i] = math.Tanh(v)
+		}
+	}
+	return x
+}
+
+func sum(x []float64, f func(float64) float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += f(v)
+	}
+	return s
+}
+
+// wrap returns the angle in [-π, π): ((x+π) mod 2π) - π, the remainder having the divisor's sign.
+func wrap(x float64) float64 {
+	m := math.Mod(x+math.Pi, 2*math.Pi)
+	if m < 0 {
+		m += 2 * math.Pi
+	}
+	return m - math.Pi
+}
+
+// A term is an env.Reward of a model.
+type term struct {
+	quantity *quantity // nil: constant
+	constant float64
+	weight   float64
+	rate     bool
+	memory   int // numbers noted before the step
+	when     string
+}
+
+// value returns what the term adds to the reward of a step that took dt seconds.
+func (r *term) value(p *physics, action []float32, note []float64, dt float64) float64 {
+	if r.quantity == nil {
+		return r.constant
+	}
+	if r.memory > 0 && !r.rate {
+		return r.weight * sum(note[:r.memory], func(v float64) float64 { return v })
+	}
+	total := 0.0
+	for i, v := range r.quantity.read(p, action) {
+		if r.rate {
+			v = (v - note[i]) / dt
+		}
+		total += v
+	}
+	return r.weight * total
+}
+
+// bounds are an env.Bounds of a model.
+type bounds struct {
+	quantity  *quantity
+	low, high float64
+}
+
+// hold reports whether all numbers are within the bounds.
+func (b *bounds) hold(p *physics) bool {
+	for _, v := range b.quantity.read(p, nil) {
+		if !(b.low <= v && v <= b.high) {
+			return false
+		}
+	}
+	return true
+}
+
+// noise is an env.Noise of a model.
+type noise struct {
+	array     func(p *physics) []float64
+	at        []int
+	low, high float64
+	std       float64
+}
+
+func (n *noise) draw(r *philox.Stream, p *physics) {
+	x := n.array(p)
+	for _, at := range n.at {
+		if n.std > 0 {
+			a, _ := r.Normal()
+			x[at] += n.std * a
+		} else {
+			x[at] += r.Uniform(n.low, n.high)
+		}
+	}
+}
+
+// A compiler turns what a task says into elements of the model's arrays, and collects what does not fit.
+type compiler struct {
+	model *model
+	read  map[string]bool // kinds of quantities
+	wrong []string
+}
+
+// compile calls f with each item of a list and its key.
+func compile[T, U any](c *compiler, key string, list []T, f func(key string, item T) U) []U {
+	out := make([]U, len(list))
+	for i, item := range list {
+		out[i] = f(fmt.Sprintf("task.%s.%d", key, i), item)
+	}
+	return out
+}
+
+// arrayOf returns where the numbers of a kind of quantity are; nil for an action.
+func arrayOf(kind string) func(p *physics) []float64 {
+	switch kind {
+	case "joint":
+		return func(p *physics) []float64 { return p.qpos }
+	case "velocity":
+		return func(p *physics) []float64 { return p.qvel }
+	case "sensor":
+		return func(p *physics) []float64 { return p.sensor }
+	case "body":
+		return func(p *physics) []float64 { return p.xpos }
+	case "site":
+		return func(p *physics) []float64 { return p.siteXpos }
+	}
+	return nil
+}
+
+// find returns the elements of the part called name, of all for "*".
+func (c *compiler) find(key, kind, name string) (at []int) {
+	var known []string
+	for _, p := range c.model.parts[kind] {
+		if p.name == name || name == "*" {
+			for i := range p.of {
+				at = append(at, p.at+i)
+			}
+		}
+		if p.name != "" {
+			known = append(known, p.name)
+		}
+	}
+	if at == nil {
+		c.complain(key, "no %s %q, it has %s", kind, name, orNone(known))
+	}
+	return at
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none with a name"
+	}
+	return strings.Join(names, ", ")
+}
+
+func (c *compiler) complain(key, format string, args ...any) {
+	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
+}
+
+// actuators returns the numbers of what an action sets.
+func (c *compiler) actuators(names []string) []int {
+	list := c.model.all()
+	if names != nil {
+		list = nil
+		for i, name := range names {
+			list = append(list, c.find(fmt.Sprintf("task.actuators.%d", i), "actuator", name)...)
+		}
+	}
+	if len(list) == 0 && len(c.wrong) == 0 {
+		c.complain("task.actuators", "the model has none, so there is nothing to act with")
+	}
+	return list
+}
+
+func (c *compiler) quantity(key string, q env.Quantity) *quantity {
+	kind, name := q.Source()
+	c.read[kind] = true
+	out := &quantity{array: arrayOf(kind), at: c.find(key, kind, name), apply: q.Apply, clip: q.Clip}
+	if q.RelativeTo != "" {
+		out.minus = c.find(key+".relative_to", kind, q.RelativeTo)
+	}
+	if q.Elements != nil && out.at != nil {
+		out.at, out.minus = c.pick(key, q.Elements, out.at), c.pick(key, q.Elements, out.minus)
+	}
+	out.scratch = make([]float64, len(out.at))
+	return out
+}
+
+// pick returns those elements of list.
+func (c *compiler) pick(key string, elements, list []int) (picked []int) {
+	if list == nil {
+		return nil
+	}
+	for _, e := range elements {
+		if e < 0 || e >= len(list) {
+			c.complain(key+".elements", "%d, want 0..%d", e, len(list)-1)
+			continue
+		}
+		picked = append(picked, list[e])
+	}
+	return picked
+}
+
+// term compiles r; an action is of the actuators in order. The numbers that it wants noted are added to memory.
+func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
+	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
+	kind, _ := r.Source()
+	if kind == "" {
+		return out
+	}
+	out.quantity = c.quantity(key, r.Quantity)
+	if r.Before || r.Rate {
+		out.memory = out.quantity.width()
+		*memory += out.memory
+	}
+	if kind == "actuator" {
+		for i, a := range out.quantity.at {
+			if out.quantity.at[i] = slices.Index(order, a); out.quantity.at[i] < 0 {
+				c.complain(key, "actuator %q is not among task.actuators", r.Actuator)
+			}
+		}
+	}
+	return out
+}
+
+func (c *compiler) bounds(key string, b env.Bounds) *bounds {
+	out := &bounds{quantity: c.quantity(key, b.Quantity), low: math.Inf(-1), high: math.Inf(1)}
+	if b.Low != nil {
+		out.low = *b.Low
+	}
+	if b.High != nil {
+		out.high = *b.High
+	}
+	return out
+}
+
+func (c *compiler) noise(key string, n env.Noise) *noise {
+	kind, name := "joint", n.Joint
+	if name == "" {
+		kind, name = "velocity", n.Velocity
+	}
+	return &noise{array: arrayOf(kind), at: c.find(key, kind, name), low: n.Low, high: n.High, std: n.Std}
+}

@@ -1,0 +1,154 @@
+package env
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Task says in data what is to be done with a model of one's own (Config.ModelPath): what is observed, what acts, what is rewarded, when it
+// ends, and where it begins. Names are those of the model.
+type Task struct {
+	// FrameSkip is how many steps of the simulation one step of the environment has, with the same action. Default 1.
+	FrameSkip int `yaml:"frame_skip,omitempty"`
+	// MaxSteps is the task's usual time limit, in steps. 0, the default, is none.
+	MaxSteps int `yaml:"max_steps,omitempty"`
+	// Observations are what is observed, one after the other. At least one.
+	Observations []Quantity `yaml:"observations,omitempty"`
+	// Actuators are what an action sets, in its order; bounds are the actuators' control ranges. Default: all of the model's.
+	Actuators []string `yaml:"actuators,omitempty"`
+	// Rewards add up to the reward of a step. At least one.
+	Rewards []Reward `yaml:"rewards,omitempty"`
+	// Terminations end the episode where one of their numbers leaves its bounds.
+	Terminations []Bounds `yaml:"terminations,omitempty"`
+	// Success ends the episode, with the figure "success", where all of their numbers are within their bounds. Default: no such end.
+	Success []Bounds `yaml:"success,omitempty"`
+	// ResetNoise is added to the model's own initial state.
+	ResetNoise []Noise `yaml:"reset_noise,omitempty"`
+}
+
+// A Quantity is a list of numbers that the simulation has. Exactly one of its first six keys is given; the name "*" stands for all parts of
+// that kind, in the model's order. All are of the state that the step left, except sensors of forces and accelerations, which are of the last
+// one that the simulation computed them for.
+type Quantity struct {
+	Joint    string `yaml:"joint,omitempty"`    // position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
+	Velocity string `yaml:"velocity,omitempty"` // of a joint
+	Sensor   string `yaml:"sensor,omitempty"`   // what a sensor measures
+	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
+	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
+	Actuator string `yaml:"actuator,omitempty"` // what the action says for an actuator, not clipped; rewards only
+
+	// RelativeTo is a body or a site, as the quantity is, whose position is subtracted.
+	RelativeTo string `yaml:"relative_to,omitempty"`
+	// Elements picks some of the numbers, counted from 0. Default: all.
+	Elements []int `yaml:"elements,omitempty"`
+	// Apply is what is done with the numbers then, in this order: cos, sin, wrap (an angle to [-π, π)), abs, square, tanh, each by itself; norm
+	// (their length) and sum make one number of them.
+	Apply []string `yaml:"apply,omitempty"`
+	// Clip keeps each number within ±Clip at last. 0, the default, does nothing.
+	Clip float64 `yaml:"clip,omitempty"`
+}
+
+// A Reward is weight times the sum of a quantity's numbers.
+type Reward struct {
+	Quantity `yaml:",inline"`
+	// Constant is a reward by itself, in the place of a quantity.
+	Constant float64 `yaml:"constant,omitempty"`
+	// Weight must not be 0 with a quantity.
+	Weight float64 `yaml:"weight,omitempty"`
+	// Before takes the quantity as it was before the step.
+	Before bool `yaml:"before,omitempty"`
+	// Rate takes what the quantity gained in the step, per second.
+	Rate bool `yaml:"rate,omitempty"`
+	// When is "always", the default; "alive": not in a step that ends the episode by a termination; "success": in one that is a success.
+	When string `yaml:"when,omitempty"`
+}
+
+// Bounds are those of a quantity's numbers.
+type Bounds struct {
+	Quantity `yaml:",inline"`
+	Low      *float64 `yaml:"low,omitempty"`  // default: none
+	High     *float64 `yaml:"high,omitempty"` // default: none
+}
+
+// Noise is drawn for every number of a joint's position or velocity by itself: uniformly from [Low, High), or normally with Std.
+type Noise struct {
+	Joint    string  `yaml:"joint,omitempty"` // "*": all
+	Velocity string  `yaml:"velocity,omitempty"`
+	Low      float64 `yaml:"low,omitempty"`
+	High     float64 `yaml:"high,omitempty"`
+	Std      float64 `yaml:"std,omitempty"`
+}
+
+// functions are what Quantity.Apply may name.
+var functions = []string{"cos", "sin", "wrap", "abs", "square", "tanh", "norm", "sum"}
+
+// Source returns the key of q's kind ("joint", "velocity", "sensor", "body", "site", "actuator") and the name, "" where there is not exactly one.
+func (q Quantity) Source() (kind, name string) {
+	given := 0
+	for _, k := range []struct{ kind, name string }{
+		{"joint", q.Joint}, {"velocity", q.Velocity}, {"sensor", q.Sensor}, {"body", q.Body}, {"site", q.Site}, {"actuator", q.Actuator},
+	} {
+		if k.name != "" {
+			kind, name = k.kind, k.name
+			given++
+		}
+	}
+	if given != 1 {
+		return "", ""
+	}
+	return kind, name
+}
+
+// check calls want for every rule that needs no model, with the key below the task's.
+func (t *Task) check(want func(ok bool, key string, value any, want string)) {
+	want(t.FrameSkip >= 0, "frame_skip", t.FrameSkip, "a positive number")
+	want(t.MaxSteps >= 0 && t.MaxSteps < 1<<31, "max_steps", t.MaxSteps, "a number of steps, or 0 for no limit")
+	want(len(t.Observations) > 0, "observations", t.Observations, "at least one quantity")
+	want(len(t.Rewards) > 0, "rewards", t.Rewards, "at least one term")
+	for i, q := range t.Observations {
+		q.check(fmt.Sprintf("observations.%d", i), false, want)
+	}
+	for i, r := range t.Rewards {
+		key := fmt.Sprintf("rewards.%d", i)
+		if kind, _ := r.Source(); kind != "" || r.Constant == 0 {
+			r.check(key, true, want)
+			want(r.Weight != 0 && r.Constant == 0, key+".weight", r.Weight, "a number other than 0, and no constant")
+			want(!(r.Before || r.Rate) || kind != "actuator", key+".actuator", r.Actuator, "no before and no rate: an action is of the step")
+		}
+		want(!r.Before || !r.Rate, key+".before", r.Before, "before or rate, not both")
+		want(slices.Contains([]string{"", "always", "alive", "success"}, r.When), key+".when", r.When, "always, alive or success")
+		want(r.When != "success" || len(t.Success) > 0, key+".when", r.When, "always or alive: the task has no success")
+	}
+	bounds := func(name string, list []Bounds) {
+		for i, b := range list {
+			key := fmt.Sprintf("%s.%d", name, i)
+			b.check(key, false, want)
+			want(b.Low != nil || b.High != nil, key+".low", nil, "a bound, low or high or both")
+			want(b.Low == nil || b.High == nil || *b.Low <= *b.High, key+".low", b.Low, "no more than high")
+		}
+	}
+	bounds("terminations", t.Terminations)
+	bounds("success", t.Success)
+	for i, n := range t.ResetNoise {
+		key := fmt.Sprintf("reset_noise.%d", i)
+		want((n.Joint == "") != (n.Velocity == ""), key+".joint", n.Joint, "a joint, or a velocity")
+		uniform := n.Low != 0 || n.High != 0
+		want(n.Low <= n.High, key+".low", n.Low, "no more than high")
+		want(n.Std >= 0 && uniform != (n.Std != 0), key+".std", n.Std, "a positive number, or low and high")
+	}
+}
+
+func (q Quantity) check(key string, actions bool, want func(ok bool, key string, value any, want string)) {
+	kind, name := q.Source()
+	kinds := "joint, velocity, sensor, body, site"
+	if actions {
+		kinds += ", actuator"
+	}
+	want(name != "" && (actions || kind != "actuator"), key, nil, "exactly one of "+kinds)
+	want(q.RelativeTo == "" || (kind == "body" || kind == "site") && name != "*", key+".relative_to", q.RelativeTo, "that of one body or one site only")
+	for i, f := range q.Apply {
+		want(slices.Contains(functions, f), fmt.Sprintf("%s.apply.%d", key, i), f, "one of "+strings.Join(functions, ", "))
+	}
+	want(q.Clip >= 0, key+".clip", q.Clip, "a positive number, or 0 for none")
+}

@@ -1,0 +1,75 @@
+package env_test
+
+import (
+	"slices"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+const goodTask = `
+frame_skip: 2
+observations: [{joint: "*", apply: [cos]}, {site: tip, relative_to: goal}]
+actuators: [motor]
+rewards: [{body: fore, apply: [norm], weight: -1, rate: true}, {actuator: motor, weight: 1}, {constant: 1, when: success}]
+terminations: [{sensor: touch, high: 3}]
+success: [{velocity: hinge, low: -1, high: 1}]
+reset_noise: [{joint: hinge, low: -1, high: 1}, {velocity: hinge, std: 0.1}]`
+
+// TestTaskCheck: a task that can mean nothing is found without its model, under the key that is wrong.
+func TestTaskCheck(t *testing.T) {
+	for _, c := range []struct {
+		spoil func(*env.Task)
+		want  string // the key complained about
+	}{
+		{func(*env.Task) {}, ""},
+		{func(k *env.Task) { k.FrameSkip = -1 }, "frame_skip"},
+		{func(k *env.Task) { k.MaxSteps = -1 }, "max_steps"},
+		{func(k *env.Task) { k.Observations = nil }, "observations"},
+		{func(k *env.Task) { k.Rewards = nil }, "rewards"},
+		{func(k *env.Task) { k.Observations[0].Sensor = "touch" }, "observations.0"},
+		{func(k *env.Task) { k.Observations[0].Joint = "" }, "observations.0"},
+		{func(k *env.Task) { k.Observations[0] = env.Quantity{Actuator: "motor"} }, "observations.0"},
+		{func(k *env.Task) { k.Observations[0].Apply[0] = "cosine" }, "observations.0.apply.0"},
+		{func(k *env.Task) { k.Observations[0].RelativeTo = "goal" }, "observations.0.relative_to"},
+		{func(k *env.Task) { k.Observations[1].Clip = -1 }, "observations.1.clip"},
+		{func(k *env.Task) { k.Rewards[0].Weight = 0 }, "rewards.0.weight"},
+		{func(k *env.Task) { k.Rewards[0].Constant = 1 }, "rewards.0.weight"},
+		{func(k *env.Task) { k.Rewards[0].Before = true }, "rewards.0.before"},
+		{func(k *env.Task) { k.Rewards[1].Rate = true }, "rewards.1.actuator"},
+		{func(k *env.Task) { k.Rewards[2].Constant = 0 }, "rewards.2"},
+		{func(k *env.Task) { k.Rewards[2].When = "never" }, "rewards.2.when"},
+		{func(k *env.Task) { k.Success = nil }, "rewards.2.when"},
+		{func(k *env.Task) { k.Terminations[0].High = nil }, "terminations.0.low"},
+		{func(k *env.Task) { *k.Success[0].Low = 2 }, "success.0.low"},
+		{func(k *env.Task) { k.ResetNoise[0].Velocity = "hinge" }, "reset_noise.0.joint"},
+		{func(k *env.Task) { k.ResetNoise[0].Low = 2 }, "reset_noise.0.low"},
+		{func(k *env.Task) { k.ResetNoise[0].Std = 1 }, "reset_noise.0.std"},
+		{func(k *env.Task) { k.ResetNoise[1].Std = 0 }, "reset_noise.1.std"},
+	} {
+		cfg := env.DefaultConfig()
+		cfg.EnvType, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch, cfg.ModelPath, cfg.Task = "mujoco", 1, 1, "model.xml", &env.Task{}
+		if err := yaml.Unmarshal([]byte(goodTask), cfg.Task); err != nil {
+			t.Fatal(err)
+		}
+		c.spoil(cfg.Task)
+		var got []string
+		cfg.Check(func(ok bool, key string, value any, want string) {
+			if !ok {
+				got = append(got, key)
+			}
+		})
+		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, "task."+c.want) {
+			t.Errorf("complaints about %v, want task.%s", got, c.want)
+		}
+	}
+	cfg := env.DefaultConfig()
+	cfg.ModelPath = "model.xml"
+	complained := false
+	cfg.Check(func(ok bool, key string, value any, want string) { complained = complained || !ok && key == "model_path" })
+	if !complained {
+		t.Error("a model without a task gave no complaint")
+	}
+}
