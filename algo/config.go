@@ -78,6 +78,9 @@ type Config struct {
 	HuberDelta float32 `yaml:"huber_delta"`
 	// ValueLossCoef weighs the critic's loss ½(ret-v)² against the policy's. Default 1.
 	ValueLossCoef float32 `yaml:"value_loss_coef"`
+
+	// OffPolicy is for algorithms that learn from a replay buffer.
+	OffPolicy OffPolicyConfig `yaml:",inline"`
 }
 
 // DefaultConfig returns the defaults: RLinf's, and a clip ratio of 0.2.
@@ -90,6 +93,7 @@ func DefaultConfig() Config {
 		LogProbType:   "action_level",
 		KLPenaltyType: KLK3, LossAggFunc: TokenMean,
 		ValueLossCoef: 1,
+		OffPolicy:     defaultOffPolicy(),
 	}
 }
 

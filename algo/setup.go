@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +14,15 @@ import (
 type Setup struct {
 	Config      Config
 	Optim       OptimConfig
-	GlobalBatch int // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	MicroBatch  int // samples evaluated at once; gradients add up to the global batch (actor.micro_batch_size). 0: all of a replica's
+	CriticOptim OptimConfig // of the critics of actions, where they learn apart
+	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
+	MicroBatch  int         // samples evaluated at once; gradients add up to the global batch (actor.micro_batch_size). 0: all of a replica's
 	Seed        uint64
 	Iterations  int // length of the run, where schedules without an end of their own end
 
-	GroupSize   int // so many successive environments begin with the same states (env.train.group_size); 0 is 1
-	Steps, Envs int // T and N of this replica's rollouts
+	GroupSize   int            // so many successive environments begin with the same states (env.train.group_size); 0 is 1
+	Steps, Envs int            // T and N of this replica's rollouts
+	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; for algorithms with a replay buffer
 	Policy      policy.Policy
 	Reducer     Reducer          // nil: Single
 	Alloc       tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
@@ -31,6 +34,7 @@ type Registry struct{ entries []entry }
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
+	fits              func(policy.Policy) error // of algorithms that learn from a replay buffer, else nil
 }
 
 // Builtin returns the algorithms that come with rlinf: a new one is one file and one line here; your own main adds its own.
@@ -41,6 +45,7 @@ func Builtin() *Registry {
 	r.Add("gae", "a2c", func(s Setup) (Algorithm, error) { return NewPPO(s) })
 	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
+	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
 	return r
 }
 
@@ -49,10 +54,32 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 	if r.find(advType, lossType) != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
 	}
-	r.entries = append(r.entries, entry{advType, lossType, build})
+	r.entries = append(r.entries, entry{advType: advType, lossType: lossType, build: build})
 }
 
-// Check checks that there is an algorithm for the pair.
+// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold next_observation.<name>, [T,N,...], what was
+// observed after the step, before any auto-reset, and neither log-probs nor values. fits returns, as an error, what policy it wants where that is
+// another kind.
+func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+	r.Add(advType, lossType, build)
+	r.entries[len(r.entries)-1].fits = fits
+}
+
+// OffPolicy tells whether c names an algorithm that learns from a replay buffer.
+func (r *Registry) OffPolicy(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.fits != nil
+}
+
+// Fits returns an error that says what policy the algorithm of c wants, where pol is not one.
+func (r *Registry) Fits(c Config, pol policy.Policy) error {
+	if !r.OffPolicy(c) {
+		return nil
+	}
+	return r.find(c.AdvType, c.LossType).fits(pol)
+}
+
+// Check checks that there is an algorithm for the pair, and the keys that only some have.
 func (r *Registry) Check(c Config, want Want) {
 	var adv, loss []string
 	for _, e := range r.entries {
@@ -69,6 +96,9 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 	want(slices.Contains(loss, c.LossType), "loss_type", c.LossType,
 		fmt.Sprintf("one of %s (with adv_type %s)", strings.Join(loss, ", "), c.AdvType))
+	if r.OffPolicy(c) {
+		c.OffPolicy.Check(want)
+	}
 }
 
 // New makes the algorithm that s.Config names. An unknown pair is an error that lists the known ones.
@@ -93,3 +123,49 @@ func (r *Registry) find(advType, lossType string) *entry {
 	}
 	return nil
 }
+
+// checkOffPolicy is check for algorithms that learn from a replay buffer.
+func (s *Setup) checkOffPolicy() error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	var wrong []string
+	note := func(section string) Want {
+		return func(ok bool, key string, value any, want string) {
+			if !ok {
+				wrong = append(wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
+			}
+		}
+	}
+	s.Config.OffPolicy.Check(note("algorithm"))
+	s.CriticOptim.Check(note("critic_optim"))
+	if wrong != nil {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+func (s *Setup) alloc() tensor.Allocator {
+	if s.Alloc == nil {
+		return tensor.Heap
+	}
+	return s.Alloc
+}
+
+// batches returns how many samples of a batch each of so many replicas takes, and how many of these at once.
+func (s *Setup) batches(replicas int) (local, micro int, err error) {
+	if s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 {
+		return 0, 0, fmt.Errorf("global_batch_size %d: want a multiple of %d replicas", s.GlobalBatch, replicas)
+	}
+	local, micro = s.GlobalBatch/replicas, s.MicroBatch
+	if micro == 0 {
+		micro = local
+	}
+	if micro < 0 || local%micro != 0 {
+		return 0, 0, fmt.Errorf("micro_batch_size %d: want a share of the %d samples of a batch on each replica", micro, local)
+	}
+	return local, micro, nil
+}
+
+// ReplaySteps returns how many steps of each environment the replay buffer holds, for rollouts of so many.
+func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

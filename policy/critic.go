@@ -45,14 +45,16 @@ type CriticWork struct {
 	obs     *obsWork
 	x       []float32 // [n, obs + action]
 	dUnit   []float32 // [n, action]
+	q       tensor.Tensor
 	net     *ensembleWork[float32]
 }
 
 // NewWork returns a work for at most maxRows rows at a time.
 func (c *Critic) NewWork(maxRows int) *CriticWork {
+	net := c.net.newWork(maxRows)
 	return &CriticWork{
-		maxRows: maxRows, obs: c.obs.newWork(maxRows), x: nn.Vector[float32](maxRows * c.net.in),
-		dUnit: nn.Vector[float32](maxRows * c.dims), net: c.net.newWork(maxRows),
+		q: tensor.FromF32(net.q, len(net.q)), net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows), x: nn.Vector[float32](maxRows * c.net.in),
+		dUnit: nn.Vector[float32](maxRows * c.dims),
 	}
 }
 
@@ -71,7 +73,8 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 		copy(x, rows[i*width:(i+1)*width])
 		c.box.into(x[width:], actions[i*c.dims:(i+1)*c.dims])
 	}
-	return tensor.FromF32(c.net.forward(w.net, w.x, n), c.Heads(), n), nil
+	c.net.forward(w.net, w.x, n)
+	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
 }
 
 // Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that the last Q on w returned. ready is as

@@ -67,6 +67,7 @@ type softWork struct {
 	obs     *obsWork
 	net     *squashedWork[float32]
 	action  tensor.Tensor // [maxRows,C,A]
+	logProb tensor.Tensor // [maxRows,1]
 	dUnit   []float32     // [maxRows,C·A]
 	chosen  int           // rows of the last Forward
 }
@@ -74,8 +75,9 @@ type softWork struct {
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *SoftActor) NewWork(maxRows int) Work {
 	dims := p.net.dims
+	net := p.net.newWork(maxRows)
 	return &softWork{
-		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows),
+		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: net, logProb: tensor.FromF32(net.logProb, maxRows, 1),
 		action: tensor.New(tensor.F32, maxRows, p.chunks, dims/p.chunks), dUnit: nn.Vector[float32](maxRows * dims),
 	}
 }
@@ -95,7 +97,7 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
 	}
 	p.net.forward(w.net, x, n, mode, noise)
-	act := Act{Action: w.action.Slice(0, n), LogProb: tensor.FromF32(w.net.logProb[:n], n, 1)}
+	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
 	p.box.outOf(act.Action.F32(), w.net.a[:n*p.net.dims])
 	if err := finite(act.LogProb, "log-prob", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)

@@ -41,7 +41,11 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	devices, note := gpu.Devices()
 	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.place.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels")
+	columns := "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels"
+	if j.offPolicy {
+		columns += "\treplay"
+	}
+	fmt.Fprintln(w, columns)
 	local, perNode := map[int]int{}, map[int]int64{}
 	for r, node := range nodes {
 		device := "cpu"
@@ -50,9 +54,13 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		}
 		local[node]++
 		mem := j.memory(r)
-		perNode[node] += mem.parameters + mem.optimiser + mem.rollouts + mem.channels
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", r, node, strings.Join(j.workersOn(r), " "), device,
+		perNode[node] += mem.parameters + mem.optimiser + mem.rollouts + mem.channels + mem.replay
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", r, node, strings.Join(j.workersOn(r), " "), device,
 			mebibytes(mem.parameters), mebibytes(mem.optimiser), mebibytes(mem.rollouts), mebibytes(mem.channels))
+		if j.offPolicy {
+			fmt.Fprintf(w, "\t%s", mebibytes(mem.replay))
+		}
+		fmt.Fprintln(w)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -65,6 +73,9 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	}
 	for _, line := range BatchArithmetic(j.cfg, j.actors, j.rollouts, j.simulators) {
 		fmt.Fprintln(out, line)
+	}
+	if err := j.checkReplay(nodes, 0); err != nil {
+		return UsageError{err}
 	}
 	if have := availableMemory(); have > 0 {
 		for node, need := range perNode {
@@ -83,6 +94,7 @@ type footprint struct {
 	optimiser  int64
 	rollouts   int64 // trajectories that are recorded and trained on
 	channels   int64 // observations and actions on their way
+	replay     int64 // what is drawn from
 }
 
 // memory returns what rank r takes.
@@ -94,6 +106,7 @@ func (j *job) memory(r int) (f footprint) {
 				f.parameters += 2 * params
 				f.optimiser += 2 * params // Adam's two moments
 				f.rollouts += 2 * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
+				f.replay += j.replayBytes()
 			}
 		}
 	}

@@ -28,7 +28,8 @@ type Config struct {
 	// WeightSyncer is how the actors' parameters travel to rollout workers.
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
-	check *config.Check // what is wrong so far
+	check     *config.Check // what is wrong so far
+	offPolicy bool          // the algorithm learns from a replay buffer, as its registry says
 }
 
 // ClusterConfig is the section cluster: where components run.
@@ -242,6 +243,8 @@ type ActorConfig struct {
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
+	// CriticOptim is the optimiser of critics of actions (add_q_head). A key that is not given is as under optim.
+	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 }
 
 // DefaultConfig returns the defaults. What has none is reported by LoadConfig when it is not given.
@@ -331,6 +334,14 @@ func (c *Config) derive() {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}
 	c.Actor.Model.LogProbType = c.Algorithm.LogProbType
+	if c.Actor.Model.AddQHead && !c.check.Has("actor.model.add_value_head") {
+		c.Actor.Model.AddValueHead = false
+	}
+	c.Actor.CriticOptim = c.Actor.Optim
+	c.check.Decode("actor.critic_optim", &c.Actor.CriticOptim)
+	tuning := &c.Algorithm.OffPolicy.EntropyTuning
+	tuning.Optim = c.Actor.Optim
+	c.check.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
 	c.Actor.Model.BLAS = !c.Runner.Deterministic
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true

@@ -33,6 +33,7 @@ type job struct {
 	epochs, steps                int // rollouts for one update, and steps of each
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
 	autoReset, bootstrapAll      bool
+	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
 	syncInterval, maxSteps       int64
 	table                        *collectives.Table // comm.table
 }
@@ -62,13 +63,17 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	}
 	j.actors, j.rollouts, j.simulators = workers("actor"), workers("rollout"), workers("env")
 	j.checkNames()
+	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
+	j.checkOffPolicy()
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
 	if j.spec, err = probe(reg, cfg.Env.Train); err != nil {
 		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
-	} else if _, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	} else if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
+	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); j.offPolicy && err != nil {
+		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
@@ -159,6 +164,7 @@ func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Alloc
 		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
 		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
 		GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
+		CriticOptim: j.cfg.Actor.CriticOptim, Rollout: j.trajectoryFields(j.train.envs / j.actors),
 		Policy: pol, Reducer: r, Alloc: alloc,
 	})
 }
@@ -187,7 +193,14 @@ func (j *job) stepLayout(l lane) *tensor.Layout {
 
 // trajectoryLayout is what a rollout worker sends to an actor of n environments.
 func (j *job) trajectoryLayout(n int) *tensor.Layout {
-	return tensor.NewLayout(trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset)...)
+	return tensor.NewLayout(j.trajectoryFields(n)...)
+}
+
+func (j *job) trajectoryFields(n int) []tensor.Field {
+	if j.offPolicy {
+		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
+	}
+	return trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset)
 }
 
 // envSteps returns how many steps all environments take together in one iteration.

@@ -26,12 +26,14 @@ type recorder struct {
 
 // A part is the trajectory of rows [lo, hi) of the lane.
 type part struct {
-	lo, hi                               int
-	obs                                  []tensor.Tensor // [T, n, ...] in the order of the policy's observations
-	action, logProb, value, next, reward tensor.Tensor
-	terminated, truncated                tensor.Tensor
-	mask                                 tensor.Tensor // zero Tensor where every step counts
-	over                                 []bool        // with mask: the episode has ended before this step, and the environment idles
+	lo, hi                int
+	obs                   []tensor.Tensor // [T, n, ...] in the order of the policy's observations
+	nextObs               []tensor.Tensor // the same of what was observed after the step; none where no transitions are recorded
+	action, reward        tensor.Tensor
+	logProb, value, next  tensor.Tensor // zero Tensors in transitions
+	terminated, truncated tensor.Tensor
+	mask                  tensor.Tensor // zero Tensor where every step counts
+	over                  []bool        // with mask: the episode has ended before this step, and the environment idles
 }
 
 // newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
@@ -62,10 +64,7 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 // with L log-probs. With mask, steps may be marked as not to be trained on.
 func trajectoryFields(spec env.Spec, chunks, logProbs, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
-	var fs []tensor.Field
-	for _, f := range spec.Obs {
-		fs = append(fs, tensor.Field{Name: "observation." + f.Name, DType: f.DType, Shape: append([]int{t, n}, f.Shape...)})
-	}
+	fs := observationFields("observation.", spec, t, n)
 	if mask {
 		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
 	}
@@ -82,16 +81,38 @@ func trajectoryFields(spec env.Spec, chunks, logProbs, t, n int, mask bool) []te
 	)
 }
 
+// transitionFields are those of a trajectory that is to be cut into transitions, for algorithms with a replay buffer.
+func transitionFields(spec env.Spec, chunks, t, n int) []tensor.Field {
+	return append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t, n)...),
+		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{t, n, chunks, spec.Action.Dim()}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{t, n}},
+	)
+}
+
+func observationFields(prefix string, spec env.Spec, t, n int) (fs []tensor.Field) {
+	for _, f := range spec.Obs {
+		fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{t, n}, f.Shape...)})
+	}
+	return fs
+}
+
 // begin starts trajectories in dicts, one per part; step is the number of steps every environment has taken so far.
 func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
-		p.obs = p.obs[:0]
+		p.obs, p.nextObs = p.obs[:0], p.nextObs[:0]
 		for _, name := range r.names {
 			p.obs = append(p.obs, d.Must("observation."+name))
+			if next, ok := d.Get("next_observation." + name); ok {
+				p.nextObs = append(p.nextObs, next)
+			}
 		}
-		p.action, p.logProb, p.value = d.Must("action"), d.Must("sample_log_prob"), d.Must("value")
-		p.next, p.reward = d.Must("next_value"), d.Must("reward")
+		p.action, p.reward = d.Must("action"), d.Must("reward")
+		if len(p.nextObs) == 0 {
+			p.logProb, p.value, p.next = d.Must("sample_log_prob"), d.Must("value"), d.Must("next_value")
+		}
 		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
 		p.mask, _ = d.Get("mask")
 	}
@@ -110,20 +131,22 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error
 	for i := range r.noise.Step {
 		r.noise.Step[i]++
 	}
-	r.critic = !act.Value.IsZero()
+	r.critic = !act.Value.IsZero() && len(r.parts[0].nextObs) == 0
 	for i := range r.parts {
 		p := &r.parts[i]
 		for j, o := range p.obs {
 			record(o, t, obs.Must(r.names[j]), p.lo)
 		}
 		record(p.action, t, act.Action, p.lo)
-		record(p.logProb, t, act.LogProb, p.lo)
+		if !p.logProb.IsZero() {
+			record(p.logProb, t, act.LogProb, p.lo)
+		}
 		if r.critic {
 			record(p.value, t, act.Value, p.lo)
 			if !fresh {
 				r.completeNext(p, t-1, act.Value)
 			}
-		} else {
+		} else if !p.value.IsZero() {
 			p.value.At(t).Zero()
 		}
 		if !p.mask.IsZero() {
@@ -141,11 +164,13 @@ func (r *recorder) observe(t int, step *env.Step) error {
 	for i := range r.parts {
 		p := &r.parts[i]
 		reward, terminated, truncated := p.reward.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
-		next := p.next.At(t).F32()
 		rewards := step.Reward.F32()
+		if !p.next.IsZero() {
+			p.next.At(t).Zero()
+		}
 		for j := range reward {
 			n := p.lo + j
-			reward[j], terminated[j], truncated[j], next[j] = 0, 0, 0, 0
+			reward[j], terminated[j], truncated[j] = 0, 0, 0
 			for c := n * k; c < (n+1)*k; c++ {
 				reward[j] += rewards[c]
 				terminated[j] |= term[c]
@@ -155,11 +180,27 @@ func (r *recorder) observe(t int, step *env.Step) error {
 				r.rows = append(r.rows, n)
 			}
 		}
+		p.recordNext(t, r.names, step)
 	}
 	if !r.parts[0].mask.IsZero() { // nothing resets itself, so the last observation still shows
 		return r.valueFinals(t, step.Obs)
 	}
 	return r.valueFinals(t, step.FinalObs)
+}
+
+// recordNext records what was observed after step t: where an episode ended its last observation.
+func (p *part) recordNext(t int, names []string, step *env.Step) {
+	for i, next := range p.nextObs {
+		record(next, t, step.Obs.Must(names[i]), p.lo)
+		final := step.FinalObs.Must(names[i])
+		size := final.Len() / final.Dim(0) * final.DType().Size()
+		terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
+		for j := range terminated {
+			if terminated[j]|truncated[j] != 0 {
+				copy(next.At(t).Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
+			}
+		}
+	}
 }
 
 // valueFinals puts the value of the final observation where an episode was cut off.

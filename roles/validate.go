@@ -40,14 +40,23 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	if c.Trains() {
 		t := &c.Env.Train
 		samples, steps := c.samples()
-		perStep := c.Actor.GlobalBatchSize
-		minibatches := samples / perStep
-		lines = append(lines,
-			split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
+		batch := c.Actor.GlobalBatchSize
+		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
 			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
-				samples, steps, t.TotalNumEnvs, samples/actors, actors),
-			fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
-				c.Algorithm.UpdateEpoch, minibatches, perStep, perStep/actors, c.Actor.MicroBatchSize, c.Algorithm.UpdateEpoch*minibatches))
+				samples, steps, t.TotalNumEnvs, samples/actors, actors))
+		if c.offPolicy {
+			b := &c.Algorithm.OffPolicy.ReplayBuffer
+			held := product(samples, b.SampleWindowSize)
+			lines = append(lines,
+				fmt.Sprintf("replay buffer: the samples of %d iterations = %d, %d on each actor", b.SampleWindowSize, held, held/actors),
+				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on each actor, %d at a time)",
+					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
+		} else {
+			minibatches := samples / batch
+			lines = append(lines,
+				fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
+					c.Algorithm.UpdateEpoch, minibatches, batch, batch/actors, c.Actor.MicroBatchSize, c.Algorithm.UpdateEpoch*minibatches))
+		}
 	}
 	if c.Evaluates() {
 		e := &c.Env.Eval
@@ -111,7 +120,7 @@ func (c *Config) checkBatches(actors int) {
 	}
 	multiple := fmt.Sprintf("a multiple of %d (micro_batch_size %d × %d actors)", unit, micro, actors)
 	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
-	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0; {
+	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0 || c.offPolicy; {
 	case !dividesUnit && !dividesRollout:
 		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+whole)
 	case !dividesUnit:
@@ -230,7 +239,8 @@ func (c *Config) checkTraining() {
 	want(perAction(a.EntropyType) == perAction(a.LogProbType), "entropy_type", a.EntropyType, a.LogProbType+", as logprob_type")
 	want(perAction(a.RewardType) == "chunk_level", "reward_type", a.RewardType, "chunk_level (with num_action_chunks 1 also action_level)")
 	if a.LossType == "actor_critic" || a.LossType == "a2c" {
-		c.check.Want(c.Actor.Model.AddValueHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead, "true (loss_type "+a.LossType+")")
+		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead,
+			"true (loss_type "+a.LossType+")")
 	}
 
 	c.Actor.Optim.Check(c.check.At("actor.optim").Want)

@@ -71,7 +71,8 @@ type task struct {
 
 // The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for each other, with
 // a trunk for both heads; real actions with exploration that depends on the state, and running statistics of observations and
-// returns; and episodes compared, held to the first policy. In each iteration some episodes end and some go on.
+// returns; episodes compared, held to the first policy; and a replay buffer that comes round in the third iteration. In each iteration some
+// episodes end and some go on.
 var tasks = []task{
 	{"CartPole", 16, true, `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -96,6 +97,16 @@ actor:
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, auto_reset: false}, eval: {group_size: 1, total_num_envs: 12, max_steps_per_rollout_epoch: 40, max_episode_steps: 40}}
 algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, update_epoch: 2, kl_beta: 0.1, loss_agg_func: seq-mean-token-mean}
 actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [48], add_value_head: false}, optim: {lr: 3.0e-3}}
+`},
+	{"Pendulum by SAC", 16, true, `
+env: {train: {env_type: Pendulum-v1, total_num_envs: 48, max_episode_steps: 10}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 30, max_episode_steps: 30}}
+algorithm:
+  {adv_type: embodied_sac, loss_type: embodied_sac, gamma: 0.95, update_epoch: 2, n_step: 2, replay_buffer: {sample_window_size: 3, min_buffer_size: 2}}
+actor:
+  micro_batch_size: 64
+  global_batch_size: 384
+  model: {hidden_sizes: [32, 32], add_q_head: true}
+  optim: {lr: 3.0e-3}
 `},
 }
 
@@ -174,13 +185,12 @@ func TestSameNumbersEverywhere(t *testing.T) {
 	}
 }
 
-// sample is every placement on goroutine ranks with each number of actors, and on one MPI or the other.
+// sample is every placement on goroutine ranks with each task, and on one MPI or the other.
 func sample() (vs []variant) {
 	for i := range placements {
-		for a := 1; a <= 3; a++ {
-			vs = append(vs, variant{local, i, (i + a) % 3, a, 1 + (i+a)%2, 1 + (i/2+a/2)%2, 1 + 2*((i/3+a/3)%2)})
+		for k := range tasks {
+			vs = append(vs, variant{local, i, k, 1 + (i+k)%3, 1 + (i/3+k)%2, 1 + (i/2+k/2)%2, 1 + 2*((i/6+(k+1)/2)%2)})
 		}
-		vs = append(vs, variant{local, i, 3, 1 + i%3, 1 + i/3%2, 1 + i/2%2, 1 + 2*(i/6)})
 		mpi := []*platform{openmpi, mpich}[i%2]
 		vs = append(vs, variant{mpi, i, i / 2 % len(tasks), 3 - i/4, 1 + i/2%2, 1 + i/3%2, 1 + 2*(i/4%2)})
 	}

@@ -1,0 +1,88 @@
+package algo
+
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
+// The losses of algorithms with critics of actions. Critics give estimates [H,N], H for each of N samples. As in the PPO family each loss returns sums
+// and writes the gradient of scale·Σ loss by each number that a network gave.
+
+// AggregateQ sets dst, [N], to the least or the mean of the estimates q, [H,N], of the given heads.
+func AggregateQ(dst, q []float32, heads []int, how string) {
+	n := len(dst)
+	for i := range dst {
+		least, sum := q[heads[0]*n+i], float32(0)
+		for _, h := range heads {
+			x := q[h*n+i]
+			sum += x
+			if !(x >= least) { // a NaN counts
+				least = x
+			}
+		}
+		dst[i] = least
+		if how == AggMean {
+			dst[i] = sum / float32(len(heads))
+		}
+	}
+}
+
+// SoftTargets sets y to what critics should say (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5): next holds the estimates of what follows, logProb
+// the log-probs of those actions; discount is 0 where nothing follows. alpha 0 leaves entropy out.
+//
+//	y = reward + discount (next - α logProb)
+func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
+	for i, d := range discount {
+		y[i] = reward[i]
+		if d != 0 {
+			y[i] += d * (next[i] - alpha*logProb[i])
+		}
+	}
+}
+
+// QLoss is ½ Σ_h (Q_h - y)², every head by itself. It writes dQ and returns the sums over samples of the mean over heads of (Q - y)² and of Q.
+func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
+	n := len(y)
+	for i, x := range q {
+		e := x - y[i%n]
+		dQ[i] = scale * e
+		squares += float64(e) * float64(e)
+		estimates += float64(x)
+	}
+	heads := float64(len(q) / n)
+	return squares / heads, estimates / heads
+}
+
+// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7), for the estimates q of actions that the policy drew with those log-probs. It writes dQ
+// and dLogProb, and returns the sums of the loss and of agg Q.
+func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {
+	n := len(logProb)
+	heads := len(q) / n
+	clear(dQ)
+	for i, lp := range logProb {
+		best, sum := 0, float32(0)
+		for h := range heads {
+			x := q[h*n+i]
+			sum += x
+			if !(x >= q[best*n+i]) {
+				best = h
+			}
+		}
+		agg := q[best*n+i]
+		if how == AggMean {
+			agg = sum / float32(heads)
+			for h := range heads {
+				dQ[h*n+i] = -scale / float32(heads)
+			}
+		} else {
+			dQ[best*n+i] = -scale
+		}
+		dLogProb[i] = scale * alpha
+		loss += float64(alpha*lp - agg)
+		estimates += float64(agg)
+	}
+	return loss, estimates
+}
+
+// follow moves target towards source: target ← target + τ (source - target) (Lillicrap et al. 2016, arXiv:1509.02971).
+func follow(target, source []float32, tau float32) {
+	kernel.Scale(target, 1-tau)
+	kernel.Axpy(target, tau, source)
+}

@@ -1,0 +1,215 @@
+package algo
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Replay holds the newest transitions of one replica's environments: a ring of steps for each, filled from rollouts and drawn from at random.
+type Replay struct {
+	envs, capacity int
+	columns        []ring
+	reward         tensor.Tensor // F32 [envs, capacity]
+	terminated     tensor.Tensor // U8
+	truncated      tensor.Tensor
+	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next, steps ever added
+}
+
+// A ring is one tensor of all transitions, [envs, capacity, ...].
+type ring struct {
+	name string
+	data tensor.Tensor
+	size int  // bytes of one transition
+	next bool // of the last step of a transition, not the first
+}
+
+const (
+	ringSize = iota
+	ringNext
+	ringTotal
+)
+
+// transitionFields are the tensors of capacity transitions in each of so many environments, from those of rollouts, [T,N,...].
+func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
+	fields := make([]tensor.Field, len(rollout))
+	for i, f := range rollout {
+		fields[i] = tensor.Field{Name: f.Name, DType: f.DType, Shape: append([]int{envs, capacity}, f.Shape[2:]...)}
+	}
+	return fields
+}
+
+// ReplayBytes returns the memory of a Replay that holds so many steps of so many environments.
+func ReplayBytes(rollout []tensor.Field, envs, capacity int) int64 {
+	var n int64
+	for _, f := range rollout {
+		per := int64(f.DType.Size())
+		for _, d := range f.Shape[2:] {
+			per *= int64(d)
+		}
+		n += per * int64(envs) * int64(capacity)
+	}
+	return n
+}
+
+// NewReplay makes room for capacity steps of each environment, from rollouts with these fields, [T,N,...].
+func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
+	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
+	mem, err := alloc(layout.Size())
+	if err != nil {
+		return nil, fmt.Errorf("memory of the replay buffer: %w", err)
+	}
+	all := layout.Bind(mem)
+	r := &Replay{envs: envs, capacity: capacity, cursor: tensor.New(tensor.I64, 3)}
+	for name, t := range map[string]*tensor.Tensor{"reward": &r.reward, "terminated": &r.terminated, "truncated": &r.truncated} {
+		var ok bool
+		if *t, ok = all.Get(name); !ok {
+			return nil, fmt.Errorf("rollouts without %s", name)
+		}
+	}
+	for i := range all.Len() {
+		name, t := all.Entry(i)
+		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity), strings.HasPrefix(name, "next_observation.")})
+	}
+	return r, nil
+}
+
+// Size returns how many steps of each environment there are to draw from.
+func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
+
+// Total returns how many steps of each environment were ever added.
+func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
+
+// Add takes over the steps of a rollout [T,N,...], in place of the oldest where there is no room.
+func (r *Replay) Add(rollout tensor.Dict) error {
+	c := r.cursor.I64()
+	steps := 0
+	for _, col := range r.columns {
+		src, ok := rollout.Get(col.name)
+		if !ok {
+			return fmt.Errorf("no %s", col.name)
+		}
+		steps = src.Dim(0)
+		if src.Dim(1) != r.envs || len(src.Bytes()) != steps*r.envs*col.size || steps > r.capacity {
+			return fmt.Errorf("%s is %v: want steps of %d environments, at most %d", col.name, src, r.envs, r.capacity)
+		}
+		from, to := src.Bytes(), col.data.Bytes()
+		for t := range steps {
+			at := (int(c[ringNext]) + t) % r.capacity
+			for n := range r.envs {
+				copy(to[(n*r.capacity+at)*col.size:][:col.size], from[(t*r.envs+n)*col.size:])
+			}
+		}
+	}
+	c[ringSize] = min(c[ringSize]+int64(steps), int64(r.capacity))
+	c[ringNext] = (c[ringNext] + int64(steps)) % int64(r.capacity)
+	c[ringTotal] += int64(steps)
+	return nil
+}
+
+// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from the oldest step of the first environment on.
+func (r *Replay) Draw(rows []int32, s *philox.Stream) {
+	n := r.envs * r.Size()
+	for i := range rows {
+		rows[i] = int32(s.IntN(n))
+	}
+}
+
+// Transitions are a batch drawn from a Replay. Its memory is used again for every batch.
+type Transitions struct {
+	Obs, Next tensor.Dict   // [n, ...] for each observation, without the prefix; Next is what was observed after the last of the steps
+	Action    tensor.Tensor // [n,C,A]
+	Reward    []float32     // Σ_{i<k} γⁱ r_i over k ≤ n_step steps, fewer where an episode or what is held ends
+	Discount  []float32     // γᵏ, 0 where the task ended
+	columns   []tensor.Tensor
+}
+
+// NewBatch returns room for so many transitions.
+func (r *Replay) NewBatch(rows int) *Transitions {
+	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows)}
+	for _, c := range r.columns {
+		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
+		b.columns = append(b.columns, t)
+		if name, ok := strings.CutPrefix(c.name, "observation."); ok {
+			b.Obs.Set(name, t)
+		} else if name, ok := strings.CutPrefix(c.name, "next_observation."); ok {
+			b.Next.Set(name, t)
+		} else if c.name == "action" {
+			b.Action = t
+		}
+	}
+	return b
+}
+
+// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always, terminations are bootstrapped too.
+func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
+	size, next := r.Size(), int(r.cursor.I64()[ringNext])
+	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
+	for i, k := range rows {
+		age := int(k) % size
+		base := int(k) / size * r.capacity
+		at := func(age int) int { return base + (next-size+age+r.capacity)%r.capacity }
+		first := at(age)
+		last, sum, discount := first, float32(0), float32(1)
+		for j := age; j < min(age+nStep, size); j++ {
+			last = at(j)
+			sum += discount * reward[last]
+			discount *= gamma
+			if terminated[last]|truncated[last] != 0 {
+				break
+			}
+		}
+		if terminated[last] != 0 && !always {
+			discount = 0
+		}
+		b.Reward[i], b.Discount[i] = sum, discount
+		for c, col := range r.columns {
+			from := first
+			if col.next {
+				from = last
+			}
+			copy(b.columns[c].Bytes()[i*col.size:(i+1)*col.size], col.data.Bytes()[from*col.size:])
+		}
+	}
+}
+
+// save adds the state to d: the cursor, and under env. the transitions, a copy of them until the rings are full.
+func (r *Replay) save(d *tensor.Dict) {
+	d.Set("replay.cursor", r.cursor)
+	size := r.Size()
+	for _, c := range r.columns {
+		t := c.data
+		if size < r.capacity { // the rings have not come round: what they hold lies at their beginning
+			t = tensor.New(t.DType(), append([]int{r.envs, size}, t.Shape()[2:]...)...)
+			for n := range r.envs {
+				copy(t.Bytes()[n*size*c.size:(n+1)*size*c.size], c.data.Bytes()[n*r.capacity*c.size:])
+			}
+		}
+		d.Set("env.replay."+c.name, t)
+	}
+}
+
+// load puts back what save added.
+func (r *Replay) load(d tensor.Dict) error {
+	cursor, ok := d.Get("replay.cursor")
+	if !ok || !cursor.SameShape(r.cursor) {
+		return fmt.Errorf("replay.cursor is %v, want %v", cursor, r.cursor)
+	}
+	size := int(cursor.I64()[ringSize])
+	if size < 0 || size > r.capacity || cursor.I64()[ringNext] < 0 || cursor.I64()[ringNext] >= int64(r.capacity) {
+		return fmt.Errorf("replay.cursor: %v: want at most %d steps", cursor.I64(), r.capacity)
+	}
+	for _, c := range r.columns {
+		t, ok := d.Get("env.replay." + c.name)
+		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*size*c.size {
+			return fmt.Errorf("env.replay.%s is %v, want %v with %d steps", c.name, t, c.data, size)
+		}
+		for n := range r.envs {
+			copy(c.data.Bytes()[n*r.capacity*c.size:], t.Bytes()[n*size*c.size:(n+1)*size*c.size])
+		}
+	}
+	r.cursor.CopyFrom(cursor)
+	return nil
+}

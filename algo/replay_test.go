@@ -1,0 +1,182 @@
+package algo
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// counted returns a rollout of steps first, first+1, … in n environments, whose numbers say where they come from: environment e at step t observes
+// 100e + t and then 100e + t + ½, and is paid 100e + t.
+func counted(first, steps, n int, ends func(e, t int) (terminated, truncated byte)) tensor.Dict {
+	d := tensor.NewLayout(transitions(1, steps, n)...)
+	r := d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
+	for t := range steps {
+		for e := range n {
+			i, x := t*n+e, float32(100*e+first+t)
+			r.Must("observation.state").F32()[i], r.Must("next_observation.state").F32()[i] = x, x+0.5
+			r.Must("action").F32()[i], r.Must("reward").F32()[i] = -x, x
+			if ends != nil {
+				r.Must("terminated").U8()[i], r.Must("truncated").U8()[i] = ends(e, first+t)
+			}
+		}
+	}
+	return r
+}
+
+// transitions are the fields of rollouts with observations of one tensor.
+func transitions(width, steps, n int) []tensor.Field {
+	return []tensor.Field{
+		{Name: "observation.state", DType: tensor.F32, Shape: []int{steps, n, width}},
+		{Name: "next_observation.state", DType: tensor.F32, Shape: []int{steps, n, width}},
+		{Name: "action", DType: tensor.F32, Shape: []int{steps, n, 1, 1}},
+		{Name: "reward", DType: tensor.F32, Shape: []int{steps, n}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{steps, n}},
+		{Name: "truncated", DType: tensor.U8, Shape: []int{steps, n}},
+	}
+}
+
+func mustReplay(t *testing.T, envs, capacity int) *Replay {
+	t.Helper()
+	r, err := NewReplay(transitions(1, 1, 1), envs, capacity, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestReplayHoldsTheNewest: whatever was added, one finds the newest steps of every environment, each with what belongs to it.
+func TestReplayHoldsTheNewest(t *testing.T) {
+	const envs, capacity = 3, 7
+	r := mustReplay(t, envs, capacity)
+	b := r.NewBatch(1)
+	for first := 0; first < 20; first += 3 {
+		if err := r.Add(counted(first, 3, envs, nil)); err != nil {
+			t.Fatal(err)
+		}
+		size := min(first+3, capacity)
+		if r.Size() != size || r.Total() != int64(first+3) {
+			t.Fatalf("after %d steps: size %d, total %d", first+3, r.Size(), r.Total())
+		}
+		for k := range envs * size {
+			r.Gather(b, []int32{int32(k)}, 1, 0.5, false)
+			want := float32(100*(k/size) + first + 3 - size + k%size)
+			if x, next := b.Obs.Must("state").F32()[0], b.Next.Must("state").F32()[0]; x != want || next != want+0.5 ||
+				b.Action.F32()[0] != -want || b.Reward[0] != want || b.Discount[0] != 0.5 {
+				t.Fatalf("after %d steps, row %d: %v → %v, action %v, reward %v, discount %v, want those of %v", first+3, k, x, next,
+					b.Action.F32()[0], b.Reward[0], b.Discount[0], want)
+			}
+		}
+	}
+	if err := r.Add(counted(0, 1, envs+1, nil)); err == nil {
+		t.Error("a rollout of other environments: no error")
+	}
+}
+
+// TestReplayNStep holds returns of several steps against ones worked out by hand: environment 0 terminates after step 3, environment 1 is cut off there.
+func TestReplayNStep(t *testing.T) {
+	r := mustReplay(t, 2, 6)
+	if err := r.Add(counted(1, 6, 2, func(e, t int) (terminated, truncated byte) {
+		if t == 3 {
+			return byte(1 - e), byte(e)
+		}
+		return 0, 0
+	})); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name             string
+		row              int32
+		always           bool
+		reward, discount float32
+		next             float32
+	}{
+		{"three steps, to a termination", 0, false, 1 + 0.5*2 + 0.25*3, 0, 3.5},
+		{"the same, bootstrapped all the same", 0, true, 1 + 0.5*2 + 0.25*3, 0.125, 3.5},
+		{"two steps, to a termination", 1, false, 2 + 0.5*3, 0, 3.5},
+		{"behind it", 3, false, 4 + 0.5*5 + 0.25*6, 0.125, 6.5},
+		{"as far as there is something", 4, false, 5 + 0.5*6, 0.25, 6.5},
+		{"the last step", 5, false, 6, 0.5, 6.5},
+		{"two steps, to a time limit", 6 + 1, false, 102 + 0.5*103, 0.25, 103.5},
+	} {
+		b := r.NewBatch(1)
+		r.Gather(b, []int32{c.row}, 3, 0.5, c.always)
+		if b.Reward[0] != c.reward || b.Discount[0] != c.discount || b.Next.Must("state").F32()[0] != c.next {
+			t.Errorf("%s: reward %v, discount %v, next %v, want %v, %v, %v", c.name, b.Reward[0], b.Discount[0], b.Next.Must("state").F32()[0],
+				c.reward, c.discount, c.next)
+		}
+	}
+}
+
+// TestReplayDrawsUniformly: of many draws, each transition gets its share within five deviations.
+func TestReplayDrawsUniformly(t *testing.T) {
+	r := mustReplay(t, 2, 6)
+	if err := r.Add(counted(0, 5, 2, nil)); err != nil {
+		t.Fatal(err)
+	}
+	const draws = 10000
+	s := philox.New(1, philox.Replay, 0, 0)
+	rows, seen := make([]int32, draws), make([]int, 10)
+	r.Draw(rows, &s)
+	for _, k := range rows {
+		seen[k]++
+	}
+	for k, n := range seen {
+		if n < 850 || n > 1150 { // 1000 ± 5·30
+			t.Errorf("transition %d was drawn %d times of %d", k, n, draws)
+		}
+	}
+}
+
+// TestReplaySave: what was saved and loaded into another buffer is drawn from in the same way, before and after the rings have come round, and the
+// rows of single environments can be loaded apart.
+func TestReplaySave(t *testing.T) {
+	const envs, capacity = 2, 5
+	for _, steps := range []int{0, 3, 5, 8} {
+		r, half := mustReplay(t, envs, capacity), mustReplay(t, 1, capacity)
+		for i := range steps {
+			if err := r.Add(counted(i, 1, envs, nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var d, second tensor.Dict
+		r.save(&d)
+		for i := range d.Len() {
+			name, x := d.Entry(i)
+			if name != "replay.cursor" {
+				x = x.Slice(1, 2)
+			}
+			second.Set(name, x.Clone())
+		}
+		if err := half.load(second); err != nil {
+			t.Fatalf("after %d steps: %v", steps, err)
+		}
+		for k := range half.Size() {
+			got, want := half.NewBatch(1), r.NewBatch(1)
+			half.Gather(got, []int32{int32(k)}, 2, 0.5, false)
+			r.Gather(want, []int32{int32(r.Size() + k)}, 2, 0.5, false)
+			if got.Reward[0] != want.Reward[0] || got.Obs.Must("state").F32()[0] != want.Obs.Must("state").F32()[0] {
+				t.Errorf("after %d steps, row %d: reward %v, want %v", steps, k, got.Reward[0], want.Reward[0])
+			}
+		}
+		if mustReplay(t, 1, capacity-3).load(second) == nil && steps > capacity-3 {
+			t.Errorf("%d steps into a buffer of %d: no error", steps, capacity-3)
+		}
+	}
+}
+
+func TestReplayAllocatesNothing(t *testing.T) {
+	r := mustReplay(t, 2, 8)
+	rollout, b, rows := counted(0, 4, 2, nil), r.NewBatch(4), make([]int32, 4)
+	s := philox.New(1, philox.Replay, 0, 0)
+	if n := testing.AllocsPerRun(10, func() {
+		if err := r.Add(rollout); err != nil {
+			t.Fatal(err)
+		}
+		r.Draw(rows, &s)
+		r.Gather(b, rows, 3, 0.9, false)
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

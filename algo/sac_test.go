@@ -1,0 +1,259 @@
+package algo
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A track is a world of one number x in [-1, 1]. An action moves it by 0.4a, and pays -(x - ½)² of where that leads; after 10 steps the episode is cut
+// off, and x is drawn anew. The best is to go to ½ and stay there, where all that follows is worth 0.
+type track struct {
+	x     []float32
+	age   []int
+	drawn uint64
+}
+
+func newTrack(n int) *track {
+	w := &track{x: make([]float32, n), age: make([]int, n)}
+	for e := range w.x {
+		w.begin(e)
+	}
+	return w
+}
+
+func (w *track) begin(e int) {
+	s := philox.New(3, philox.Reset, uint64(e), w.drawn)
+	w.drawn++
+	w.x[e], w.age[e] = float32(s.Uniform(-1, 1)), 0
+}
+
+func trackSpec() env.Spec {
+	return env.Spec{
+		Name:   "track",
+		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}}},
+		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}},
+	}
+}
+
+// play fills a rollout with what act does.
+func (w *track) play(r tensor.Dict, act func(obs tensor.Dict) tensor.Tensor) {
+	n := len(w.x)
+	for t := range r.Must("reward").Dim(0) {
+		copy(r.Must("observation.state").At(t).F32(), w.x)
+		var obs tensor.Dict
+		obs.Set("state", r.Must("observation.state").At(t))
+		a := act(obs)
+		r.Must("action").At(t).CopyFrom(a)
+		for e := range n {
+			w.x[e] = min(max(w.x[e]+0.4*a.F32()[e], -1), 1)
+			d := w.x[e] - 0.5
+			i := t*n + e
+			r.Must("next_observation.state").F32()[i], r.Must("reward").F32()[i] = w.x[e], -d*d
+			r.Must("truncated").U8()[i] = 0
+			if w.age[e]++; w.age[e] == 10 {
+				r.Must("truncated").U8()[i] = 1
+				w.begin(e)
+			}
+		}
+	}
+}
+
+func sacSetup(t testing.TB, change ...func(*Setup, *policy.Config)) Setup {
+	t.Helper()
+	const T, N = 4, 4
+	model := policy.DefaultConfig()
+	model.AddQHead, model.AddValueHead, model.HiddenSizes, model.Activation = true, false, []int{32, 32}, "relu"
+	s := Setup{
+		Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 64, Seed: 7, Steps: T, Envs: N, Rollout: transitions(1, T, N),
+	}
+	s.Config.Gamma, s.Config.UpdateEpoch = 0.9, 8
+	s.Config.OffPolicy.ReplayBuffer = ReplayConfig{SampleWindowSize: 100, MinBufferSize: 4}
+	s.Config.OffPolicy.Tau, s.Config.OffPolicy.EntropyTuning.TargetEntropy = 0.02, -2
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 3e-3, 0, 0
+	for _, c := range change {
+		c(&s, &model)
+	}
+	s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
+	var err error
+	if s.Policy, err = policy.NewMLP(model, trackSpec(), 1, tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// run plays and learns for so many iterations, from the first-th on, and returns the last metrics.
+func runTrack(t testing.TB, a Algorithm, s Setup, w *track, first, iterations int) (m Metrics) {
+	t.Helper()
+	layout := tensor.NewLayout(s.Rollout...)
+	r := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	work := s.Policy.NewWork(s.Envs)
+	noise := policy.Noise{Seed: 5, Env: make([]uint64, s.Envs), Step: make([]uint64, s.Envs)}
+	for i := range iterations {
+		step := uint64(first+i) * uint64(s.Steps)
+		w.play(r, func(obs tensor.Dict) tensor.Tensor {
+			for e := range noise.Env {
+				noise.Env[e], noise.Step[e] = uint64(e), step
+			}
+			step++
+			act, err := s.Policy.Forward(work, obs, policy.Sample, noise)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return act.Action
+		})
+		if err := a.Prepare(&r); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if m, err = a.Update(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// TestSACLearns: after 150 iterations the most likely actions lead from anywhere to ½ and stay there, and the entropy is what was asked for. Were the
+// time limit taken for an end, values would be too near 0; with the sign of the temperature's loss wrong, the entropy would run away.
+func TestSACLearns(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Setup, *policy.Config)
+	}{
+		{"twin critics", func(*Setup, *policy.Config) {}},
+		{"micro-batches, n-step, exp, slow actor", func(s *Setup, _ *policy.Config) {
+			s.MicroBatch, s.Config.OffPolicy.NStep, s.Config.OffPolicy.EntropyTuning.AlphaType = 16, 3, AlphaExp
+			s.Config.OffPolicy.CriticActorRatio, s.Config.OffPolicy.TargetUpdateFreq = 2, 2
+		}},
+		{"five critics, two of which count", func(s *Setup, m *policy.Config) {
+			m.NumQHeads, s.Config.OffPolicy.CriticSubsampleSize, s.Config.OffPolicy.ActorAggQ = 5, 2, AggMean
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sacSetup(t, c.change)
+			a, err := NewSAC(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := runTrack(t, a, s, newTrack(s.Envs), 0, 150)
+			if h := metric(t, m, "actor/entropy"); math.Abs(h+2) > 0.8 {
+				t.Errorf("entropy %v, want about the target -2", h)
+			}
+			if n := metric(t, m, "replay_buffer/size"); n != 100*4*4 {
+				t.Errorf("%v transitions held, want %d", n, 100*4*4)
+			}
+			work, x := s.Policy.NewWork(1), float32(0)
+			var obs tensor.Dict
+			for _, from := range []float32{-1, -0.4, 0.2, 1} {
+				x = from
+				for range 8 {
+					obs.Set("state", tensor.FromF32([]float32{x}, 1, 1))
+					act, err := s.Policy.Forward(work, obs, policy.Deterministic, policy.Noise{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					x = min(max(x+0.4*act.Action.F32()[0], -1), 1)
+				}
+				if math.Abs(float64(x)-0.5) > 0.1 {
+					t.Errorf("from %v the policy goes to %v, want ½", from, x)
+				}
+			}
+		})
+	}
+}
+
+// TestSACResumes: what was saved and loaded into another SAC goes on with the same numbers.
+func TestSACResumes(t *testing.T) {
+	s := sacSetup(t)
+	w := newTrack(s.Envs)
+	a, err := NewSAC(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTrack(t, a, s, w, 0, 12)
+	saved, err := a.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err = tensor.Decode(tensor.Encode(nil, saved))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := sacSetup(t)
+	copy(again.Policy.Params().Data, s.Policy.Params().Data)
+	b, err := NewSAC(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Load(saved); err != nil {
+		t.Fatal(err)
+	}
+	twin := &track{x: append([]float32(nil), w.x...), age: append([]int(nil), w.age...), drawn: w.drawn}
+	want, got := runTrack(t, a, s, w, 12, 5), runTrack(t, b, again, twin, 12, 5)
+	for i, name := range want.Names {
+		if got.Values[i] != want.Values[i] {
+			t.Errorf("%s: %v, undisturbed %v", name, got.Values[i], want.Values[i])
+		}
+	}
+	if want.Values[0] == 0 {
+		t.Error("nothing was learnt")
+	}
+}
+
+// TestSACWaits: before min_buffer_size iterations nothing is learnt.
+func TestSACWaits(t *testing.T) {
+	s := sacSetup(t)
+	a, err := NewSAC(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := append([]float32(nil), s.Policy.Params().Data...)
+	w := newTrack(s.Envs)
+	if m := runTrack(t, a, s, w, 0, 3); !math.IsNaN(metric(t, m, "sac/critic_loss")) {
+		t.Error("a loss before anything is learnt")
+	}
+	for i, x := range s.Policy.Params().Data {
+		if x != before[i] {
+			t.Fatal("the policy moved before min_buffer_size")
+		}
+	}
+	if m := runTrack(t, a, s, w, 3, 1); math.IsNaN(metric(t, m, "sac/critic_loss")) {
+		t.Error("no loss after min_buffer_size iterations")
+	}
+}
+
+func TestSACAllocatesLittle(t *testing.T) {
+	s := sacSetup(t)
+	a, err := NewSAC(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runTrack(t, a, s, newTrack(s.Envs), 0, 5)
+	if n := testing.AllocsPerRun(5, func() {
+		if _, err := a.Update(tensor.Dict{}); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 3*8 { // those of Single's sums
+		t.Errorf("%v allocations in 8 updates", n)
+	}
+}
+
+func TestSACRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Setup){
+		"a policy without critics of actions": func(s *Setup) { s.Policy = newLinear(1, 2) },
+		"no window":                           func(s *Setup) { s.Config.OffPolicy.ReplayBuffer.SampleWindowSize = 0 },
+		"more critics than there are":         func(s *Setup) { s.Config.OffPolicy.CriticSubsampleSize = 3 },
+		"micro-batches that do not fit":       func(s *Setup) { s.MicroBatch = 48 },
+		"no learning rate of the critics":     func(s *Setup) { s.CriticOptim.LR = 0 },
+	} {
+		s := sacSetup(t)
+		change(&s)
+		if _, err := NewSAC(s); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

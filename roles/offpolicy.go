@@ -1,0 +1,59 @@
+package roles
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+)
+
+// checkOffPolicy checks what algorithms with a replay buffer need, and that others are not given what only those have; Validate returns what it finds.
+func (j *job) checkOffPolicy() {
+	c := j.cfg
+	if !c.Trains() {
+		return
+	}
+	loss := c.Algorithm.LossType
+	c.offPolicy = j.offPolicy
+	if !j.offPolicy {
+		if c.Actor.Model.AddQHead {
+			c.Problem("actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
+		}
+		return
+	}
+	if !c.Actor.Model.AddQHead {
+		c.Problem("actor.model.add_q_head", false, fmt.Sprintf("true (loss_type %s)", loss))
+	}
+	if !c.Env.Train.AutoReset {
+		c.Problem("env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
+	}
+	c.Actor.CriticOptim.Check(func(ok bool, key string, value any, want string) {
+		c.check.Want(ok, "actor.critic_optim."+key, value, want)
+	})
+}
+
+// replayBytes returns the memory of one actor's replay buffer; 0 where there is none.
+func (j *job) replayBytes() int64 {
+	if !j.offPolicy {
+		return 0
+	}
+	envs := j.train.envs / j.actors
+	return algo.ReplayBytes(j.trajectoryFields(envs), envs, j.cfg.Algorithm.ReplaySteps(j.epochs*j.steps))
+}
+
+// checkReplay returns an error where the replay buffers of the actors on this rank's node do not fit into the free memory of this machine. What it finds
+// differs from node to node.
+func (j *job) checkReplay(nodes []int, rank int) error {
+	var need int64
+	for _, r := range j.place.Group("actor").Ranks {
+		if nodes[r] == nodes[rank] {
+			need += j.replayBytes()
+		}
+	}
+	have := availableMemory()
+	if need == 0 || have == 0 || need <= have {
+		return nil
+	}
+	window := j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
+	return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: want at most %d: the replay buffers of a node take %s, and this machine has %s free",
+		window, int64(float64(window)*float64(have)/float64(need)), mebibytes(need), mebibytes(have))
+}
