@@ -68,7 +68,9 @@ func TestTaskCheck(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.ModelPath = "model.xml"
 	complained := false
-	cfg.Check(func(ok bool, key string, value any, want string) { complained = complained || !ok && key == "model_path" })
+	cfg.Check(func(ok bool, key string, value any, want string) {
+		complained = complained || !ok && key == "model_path"
+	})
 	if !complained {
 		t.Error("a model without a task gave no complaint")
 	}

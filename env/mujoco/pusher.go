@@ -25,7 +25,7 @@ func pusher(v Version) definition {
 			apart := func(p *physics, note []float64) {
 				note[0], note[1] = distance(p.body(object), p.body(goal)), distance(p.body(object), p.body(tips))
 			}
-			return task{
+			t := task{
 				width: 2*arm + 9,
 				reset: func(r *philox.Stream, p *physics) {
 					for {
@@ -37,7 +37,7 @@ func pusher(v Version) definition {
 					}
 					uniform(r, 0.005, p.qvel[:arm])
 				},
-				memory: 2, before: apart,
+				memory: 2,
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					if v == V5 {
 						apart(p, note)
@@ -52,6 +52,10 @@ func pusher(v Version) definition {
 					copy(obs[2*arm+6:], p.body(goal))
 				},
 			}
+			if v == V4 {
+				t.before = apart
+			}
+			return t
 		},
 	}
 }

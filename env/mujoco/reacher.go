@@ -24,7 +24,7 @@ func reacher(v Version) definition {
 				axes = 2
 			}
 			apart := func(p *physics, note []float64) { note[0] = distance(p.body(tip), p.body(target)) }
-			return task{
+			t := task{
 				width:   8 + axes,
 				turning: []int{0, 1},
 				reset: func(r *philox.Stream, p *physics) {
@@ -39,7 +39,7 @@ func reacher(v Version) definition {
 					}
 					clear(p.qvel[2:])
 				},
-				memory: 1, before: apart,
+				memory: 1,
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					if v == V5 {
 						apart(p, note)
@@ -56,6 +56,10 @@ func reacher(v Version) definition {
 					}
 				},
 			}
+			if v == V4 {
+				t.before = apart
+			}
+			return t
 		},
 	}
 }

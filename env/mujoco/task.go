@@ -60,7 +60,7 @@ type task struct {
 
 	// reset writes the initial state into qpos and qvel, which are the model's own.
 	reset func(r *philox.Stream, p *physics)
-	// before notes ahead of a step what step gets then: as many numbers as memory says.
+	// before notes ahead of a step what step gets then: as many numbers as memory says. Without it they mean nothing.
 	memory int
 	before func(p *physics, note []float64)
 	// step judges the step just taken. info is as long as the task's info.
