@@ -11,11 +11,11 @@ import (
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPO
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
-//  3. every step counts the same, or every episode                                   LossAggregation
-//  4. groups that have nothing to tell are replaced (DAPO's dynamic sampling)        PPO.Collect
-//  5. a penalty on leaving the first policy                                          KLLoss
+//  3. every step counts the same, or every episode                                   episodes.spread
+//  4. a penalty on leaving the first policy                                          KLLoss
 //
-// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1 and loss_agg_func token-mean.
+// DAPO's clip-higher and aggregation (Yu et al. 2025, arXiv:2503.14476, §3.1 and 3.3) are clip_ratio_high > clip_ratio_low and loss_agg_func
+// token-mean.
 func NewGRPO(s Setup) (*PPO, error) {
 	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
 	if err != nil {

@@ -5,17 +5,19 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/policy/nn/kernel/blas"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 // An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one. Discrete actions
-// are categorical; those in a box are normal, with a deviation that is the same everywhere or depends on the state (Config.UseSDE).
-// Actions in a box are not bounded: ClipAction does that where an environment is fed.
+// are categorical; those in a box are normal, with a deviation that is the same everywhere or depends on the state (Config.UseSDE,
+// Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment is fed, as Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
+	box    *unitBox // actions are squashed into it where an environment is fed; nil: cut off
 	net    *network[float32]
 }
 
@@ -41,13 +43,24 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if cfg.UseSDE && shape.options != nil {
 		return nil, fmt.Errorf("policy: for %s: use_sde: true: want false for discrete actions", spec.Name)
 	}
+	if shape.options != nil && !cfg.IndependentStd {
+		return nil, fmt.Errorf("policy: for %s: independent_std: false: want true for discrete actions", spec.Name)
+	}
+	var box *unitBox
+	if cfg.ActionBound == BoundTanh {
+		b, err := newUnitBox(spec.Action)
+		if err != nil {
+			return nil, fmt.Errorf("policy: for %s: action_bound: tanh: %w", spec.Name, err)
+		}
+		box = &b
+	}
 	net := newNetwork(cfg, shape, params, obs.width)
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	obs.init()
 	net.init(seed)
-	return &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, net: net}, nil
+	return &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, box: box, net: net}, nil
 }
 
 // newParams returns parameters that compute as cfg says.
@@ -72,7 +85,7 @@ type work struct {
 	obs     *obsWork
 	net     *networkWork[float32]
 
-	action                  tensor.Tensor // [maxRows,C,A]
+	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
 	evaluated               int           // rows of the last call, if it was Evaluate
 }
@@ -86,6 +99,9 @@ func (p *ActorCritic) NewWork(maxRows int) Work {
 	}
 	levels := p.net.dims / p.net.summed
 	w.action = tensor.New(dtype, maxRows, p.chunks, p.net.dims/p.chunks)
+	if p.box != nil {
+		w.bounded = tensor.New(dtype, maxRows, p.chunks, p.net.dims/p.chunks)
+	}
 	w.logProb = tensor.FromF32(w.net.logProb, maxRows, levels)
 	w.entropy = tensor.FromF32(w.net.entropy, maxRows, levels)
 	if p.net.criticHead != nil {
@@ -105,6 +121,11 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
+	if p.box != nil {
+		act.Bounded = w.bounded.Slice(0, n)
+		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
+		p.box.outOf(act.Bounded.F32(), act.Bounded.F32())
+	}
 	if err := finite(act.LogProb, "log-prob", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 var (
 	discrete = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{3}}
 	multi    = env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{2}, Nvec: []int{2, 4}}
+	bounded  = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{3}}
 	box      = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-1, -2}, High: []float32{1, float32(math.Inf(1))}}
 )
 
@@ -39,6 +40,7 @@ func variants(t *testing.T) map[string]*ActorCritic {
 		"multi-discrete": with(multi, func(c *Config) { c.ShareTrunk, c.LogProbType = true, "token_level" }),
 		"gaussian":       with(box, func(c *Config) { c.NormalizeObservations, c.Activation = true, "relu" }),
 		"sde":            with(box, func(c *Config) { c.UseSDE, c.NumActionChunks = true, 2 }),
+		"by state":       with(bounded, func(c *Config) { c.IndependentStd, c.ActionBound = false, BoundTanh }),
 	}
 }
 
@@ -91,10 +93,12 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-func (a Act) clone() Act { return Act{a.Action.Clone(), a.LogProb.Clone(), a.Value.Clone()} }
+func (a Act) clone() Act {
+	return Act{Action: a.Action.Clone(), LogProb: a.LogProb.Clone(), Value: a.Value.Clone()}
+}
 
 func (a Act) slice(lo, hi int) Act {
-	return Act{a.Action.Slice(lo, hi), a.LogProb.Slice(lo, hi), a.Value.Slice(lo, hi)}
+	return Act{Action: a.Action.Slice(lo, hi), LogProb: a.LogProb.Slice(lo, hi), Value: a.Value.Slice(lo, hi)}
 }
 
 func sameBits(a, b tensor.Tensor) bool { return a.SameShape(b) && slices.Equal(a.Bytes(), b.Bytes()) }

@@ -25,7 +25,7 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf sets action to the environment's action for unit.
+// outOf sets action to the environment's action for unit, which may be the same slice.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)

@@ -33,6 +33,12 @@ type Config struct {
 	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. With AddQHead it is that of
 	// an action before tanh, in (-5, 2). Default -0.5.
 	InitLogStd float64 `yaml:"init_log_std"`
+	// IndependentStd keeps the deviation of box actions the same for all observations, parameters of its own. Default true; false makes it
+	// outputs of the network, in (e^-5, e^2), where InitLogStd is that of the first policy.
+	IndependentStd bool `yaml:"independent_std"`
+	// ActionBound is how box actions are brought within bounds where an environment is fed: clip, the default, cuts them off; tanh squashes
+	// all numbers smoothly into the bounds, which must be finite. What is stored, and has log-probs and entropy, is the action before it. (+)
+	ActionBound string `yaml:"action_bound"`
 	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021, arXiv:2005.05719). Default false.
 	UseSDE bool `yaml:"use_sde"`
 	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at least 1.
@@ -62,6 +68,8 @@ func DefaultConfig() Config {
 		AddValueHead:    true,
 		NumQHeads:       2,
 		InitLogStd:      -0.5,
+		IndependentStd:  true,
+		ActionBound:     BoundClip,
 		SDESampleFreq:   4,
 		ObsClip:         10,
 		LogProbType:     "action_level",
@@ -86,11 +94,21 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || !c.NormalizeObservations, "normalize_observations", c.NormalizeObservations,
 		"false (add_q_head: what a replay buffer holds would change its meaning)")
 	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
+	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
+	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
+		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))
+	want(c.ActionBound == BoundClip || c.ActionBound == BoundTanh, "action_bound", c.ActionBound, "clip or tanh")
 	want(c.SDESampleFreq >= 1, "sde_sample_freq", c.SDESampleFreq, "a number of steps ≥ 1")
 	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
 	_, ok = c.summed(1)
 	want(ok, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
 }
+
+// Values of Config.ActionBound.
+const (
+	BoundClip = "clip"
+	BoundTanh = "tanh"
+)
 
 func (c *Config) activation() (nn.Activation, bool) {
 	switch c.Activation {

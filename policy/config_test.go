@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -42,10 +43,32 @@ func TestConfigCheck(t *testing.T) {
 	}
 	bad := Config{
 		ObsDim: -1, ActionDim: -1, HiddenSizes: []int{64, 0}, Activation: "swish", SDESampleFreq: 0, ObsClip: -1, LogProbType: "word_level",
+		IndependentStd: true, ActionBound: "none",
 	}
-	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "num_q_heads", "sde_sample_freq", "obs_clip", "logprob_type"}
+	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
 	if keys := broken(bad); !slices.Equal(keys, want) {
 		t.Errorf("found %v, want %v", keys, want)
+	}
+}
+
+// Deviations that depend on the state start within their bounds, and are not those of SDE.
+func TestDeviationByStateCheck(t *testing.T) {
+	for key, set := range map[string]func(*Config){
+		"":                func(c *Config) {},
+		"init_log_std":    func(c *Config) { c.InitLogStd = -5 },
+		"independent_std": func(c *Config) { c.UseSDE = true },
+	} {
+		c, got := DefaultConfig(), ""
+		c.IndependentStd = false
+		set(&c)
+		c.Check(func(ok bool, key string, _ any, _ string) {
+			if !ok {
+				got += key
+			}
+		})
+		if got != key {
+			t.Errorf("found %q, want %q", got, key)
+		}
 	}
 }
 
@@ -68,6 +91,11 @@ func TestNewErrors(t *testing.T) {
 		{"obs_dim", func(c *Config) { c.ObsDim = 42 }, spec(state, discrete), "obs_dim: 42: want 4"},
 		{"action_dim", func(c *Config) { c.ActionDim = 8 }, spec(state, discrete), "action_dim: 8: want 3"},
 		{"sde", func(c *Config) { c.UseSDE = true }, spec(state, discrete), "use_sde: true: want false for discrete actions"},
+		{"deviation by state", func(c *Config) { c.IndependentStd = false }, spec(state, discrete), "independent_std: false: want true for discrete actions"},
+		{"tanh of choices", func(c *Config) { c.ActionBound = "tanh" }, spec(state, discrete), "action_bound: tanh: discrete choices: want a box"},
+		{"tanh without bounds", func(c *Config) { c.ActionBound = "tanh" },
+			spec(state, env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{float32(math.Inf(1))}}),
+			"action_bound: tanh: dimension 0 is in [0, +Inf]: want bounds"},
 		{"no action", nil, spec(state, env.Space{}), "for Test-v0: action: kind 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,6 +107,47 @@ func TestNewErrors(t *testing.T) {
 				t.Errorf("got %v, want … %s …", err, c.want)
 			}
 		})
+	}
+}
+
+// What an environment gets: the action cut off, or squashed into the bounds; what is stored is the same.
+func TestFeed(t *testing.T) {
+	space := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-2, 0}, High: []float32{2, 1}}
+	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: space}
+	fed := map[string][]float32{}
+	var chosen []float32
+	for _, bound := range []string{BoundClip, BoundTanh} {
+		cfg := DefaultConfig()
+		cfg.ActionBound, cfg.InitLogStd = bound, 1
+		p := newPolicy(t, cfg, spec)
+		obs, noise := batch(p, 20)
+		act, err := p.Forward(p.NewWork(20), obs, Sample, noise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := tensor.New(tensor.F32, 20, 1, 2)
+		act.Feed(space, dst)
+		if fed[bound] = dst.F32(); chosen != nil && !slices.Equal(chosen, act.Action.F32()) {
+			t.Error("what is stored depends on the bounds")
+		}
+		chosen = slices.Clone(act.Action.F32())
+	}
+	outside := 0
+	for i, a := range chosen {
+		low, high := space.Low[i%2], space.High[i%2]
+		if a < low || a > high {
+			outside++
+		}
+		if want := min(max(a, low), high); fed[BoundClip][i] != want {
+			t.Errorf("%v is fed as %v, want %v", a, fed[BoundClip][i], want)
+		}
+		want := float64(low) + float64(high-low)*(math.Tanh(float64(a))+1)/2
+		if !near(float64(fed[BoundTanh][i]), want, 1e-6) {
+			t.Errorf("%v is fed as %v, want %v", a, fed[BoundTanh][i], want)
+		}
+	}
+	if outside == 0 {
+		t.Error("nothing was out of bounds: the test sees too little")
 	}
 }
 

@@ -80,6 +80,31 @@ func TestGaussianByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{h(2), h(.5), h(2), h(.5)})
 }
 
+// Where s is 0 the deviation is the initial one, far off it is one of the bounds.
+func TestDeviationByStateByHand(t *testing.T) {
+	d := newHeteroscedastic[float64](2, -0.5)
+	in := inputs[float64]{n: 2, out: []float64{1, 1, 0, 100, -3, 0, -100, 0}}
+	logProb, entropy := evaluated(d, 2, actions[float64]{box: []float64{2, 0, -3, 1}}, in)
+	c := 0.5 * math.Log(2*math.Pi)
+	e1, e4 := math.Exp(1), math.Exp(-4.)
+	expect(t, "log-probs", logProb, []float64{-e1/2 + 0.5 - c, -e4/2 - 2 - c, 5 - c, -e1/2 + 0.5 - c})
+	expect(t, "entropies", entropy, []float64{0.5 + c - 0.5, 0.5 + c + 2, 0.5 + c - 5, 0.5 + c - 0.5})
+
+	many, noise := manyRows([]float64{1, -2, 0.3, 0}, nil)
+	a := chosen(newHeteroscedastic[float64](2, -0.5), 2, true, many, noise)
+	for k, mean := range []float64{1, -2} {
+		var sum, sq float64
+		for i := k; i < len(a.box); i += 2 {
+			sum += a.box[i] / draws
+			sq += a.box[i] * a.box[i] / draws
+		}
+		std := math.Exp(-5 + 3.5*(math.Tanh([]float64{0.3, 0}[k]+math.Atanh(4.5/3.5-1))+1))
+		if !near(sum, mean, 5*std/math.Sqrt(draws)) || !near(sq-sum*sum, std*std, 5*std*std*math.Sqrt(2./draws)) {
+			t.Errorf("dimension %d: mean %v, variance %v, want %v, %v", k, sum, sq-sum*sum, mean, std*std)
+		}
+	}
+}
+
 func TestSDEByHand(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")

@@ -6,7 +6,7 @@
 //	w := p.NewWork(rows)
 //
 //	act, err := p.Forward(w, step.Obs, policy.Sample, noise)    // to act: actions, their log-probs, values
-//	policy.ClipAction(space, clipped, act.Action)               // what the environment gets; act.Action is what is stored
+//	act.Feed(space, taken)                                      // what the environment gets; act.Action is what is stored
 //
 //	eval, err := p.Evaluate(w, obs, action)                     // to learn: log-probs, entropies and values of what was done
 //	err = p.Backward(w, grad, ready)                            // adds to p.Params().Grad
@@ -17,7 +17,7 @@
 // Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy Optimization", Huang et al. 2022) and
 // where they are: orthogonal initialisation (network.init), separate networks (Config.ShareTrunk), state-independent deviation and
 // independent dimensions (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored actions
-// (ClipAction), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
+// (Act.Feed), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

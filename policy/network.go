@@ -47,6 +47,8 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 		n.dist = newCategorical[T](act.options)
 	case cfg.UseSDE:
 		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq, cfg.SDELearnFeatures)
+	case !cfg.IndependentStd:
+		n.dist = newHeteroscedastic[T](act.dims, cfg.InitLogStd)
 	default:
 		n.dist = newGaussian(params, "actor", act.dims, cfg.InitLogStd)
 	}

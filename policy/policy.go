@@ -48,8 +48,18 @@ type Noise struct {
 // Act is what Forward chose. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
 	Action  tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
+	Bounded tensor.Tensor // the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off at them
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
+}
+
+// Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were chosen.
+func (a Act) Feed(s env.Space, dst tensor.Tensor) {
+	if !a.Bounded.IsZero() {
+		dst.CopyFrom(a.Bounded)
+		return
+	}
+	ClipAction(s, dst, a.Action)
 }
 
 // Eval is what Evaluate computed.

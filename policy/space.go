@@ -53,7 +53,7 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 }
 
 // ClipAction sets dst to src, [N,C,A], with each element of a box kept within the bounds of s; other actions are copied. It stands
-// where an environment is fed: what is stored and evaluated is the action as it was drawn. dst may be src. NaN stays NaN.
+// where an environment is fed (Act.Feed): what is stored and evaluated is the action as it was drawn. dst may be src. NaN stays NaN.
 func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	if s.Kind != env.Box {
 		dst.CopyFrom(src)

@@ -70,11 +70,11 @@ func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take(
 // playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on.
 func playEpoch(rec *recorder, s *shard, first, n int) error {
 	for t := first; t < first+n; t++ {
-		action, err := rec.act(t, s.now.Obs, t == first)
+		act, err := rec.act(t, s.now.Obs, t == first)
 		if err != nil {
 			return err
 		}
-		policy.ClipAction(rec.space, s.action.Must("action"), action)
+		act.Feed(rec.space, s.action.Must("action"))
 		if err := s.step(); err != nil {
 			return fmt.Errorf("step %d: %w", t, err)
 		}

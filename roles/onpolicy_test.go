@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
 )
@@ -51,30 +52,50 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 			cfg := envConfig("CartPole-v1", s.Envs)
 			cfg.AutoReset, cfg.GroupSize = s.GroupSize == 0, max(s.GroupSize, 1)
 			s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) { net.AddValueHead = s.Config.LossType != "actor" })
-			algorithm, err := algo.Builtin().New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			eval, err := NewEvaluator(all.Registry(), envConfig("CartPole-v1", 20))
-			if err != nil {
-				t.Fatal(err)
-			}
-			trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: newCollector(t, cfg, s.Policy), Evaluator: eval}
-			before, err := trainer.Evaluate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := trainer.Train(t.Context(), c.rounds, s.Steps, nil); err != nil {
-				t.Fatal(err)
-			}
-			after, err := trainer.Evaluate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("evaluation %.1f before, %.1f after", before.Return, after.Return)
-			if before.Return > 60 || after.Return < 180 {
-				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before.Return, after.Return)
+			before, after := learn(t, cfg, s, c.rounds)
+			if before > 60 || after < 180 {
+				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before, after)
 			}
 		})
 	}
+}
+
+// Deviations that depend on the state, and actions that are squashed into the torque's bounds, teach Pendulum to swing up.
+func TestSquashedDeviationByStateLearnsPendulum(t *testing.T) {
+	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16, GlobalBatch: 64}
+	s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards = 0.95, 0.95, 8, true
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
+	cfg := envConfig("Pendulum-v1", s.Envs)
+	s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) { net.IndependentStd, net.ActionBound = false, policy.BoundTanh })
+	before, after := learn(t, cfg, s, 50)
+	if before > -900 || after < -500 {
+		t.Errorf("evaluation %.0f before, %.0f after: want at most -900, at least -500", before, after)
+	}
+}
+
+// learn trains s.Policy in the environments of cfg, and returns its evaluations before and after.
+func learn(t *testing.T, cfg env.Config, s algo.Setup, rounds int) (before, after float64) {
+	t.Helper()
+	algorithm, err := algo.Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval, err := NewEvaluator(all.Registry(), envConfig(cfg.EnvType, 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: newCollector(t, cfg, s.Policy), Evaluator: eval}
+	first, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trainer.Train(t.Context(), rounds, s.Steps, nil); err != nil {
+		t.Fatal(err)
+	}
+	last, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("evaluation %.1f before, %.1f after", first.Return, last.Return)
+	return first.Return, last.Return
 }

@@ -121,12 +121,12 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// act chooses actions [n,C,A] for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
+// act chooses actions for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
 // with the values of obs.
-func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error) {
+func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.pol.Forward(r.work, obs, policy.Sample, r.noise)
 	if err != nil {
-		return tensor.Tensor{}, err
+		return policy.Act{}, err
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i]++
@@ -153,7 +153,7 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (tensor.Tensor, error
 			p.markLive(t, fresh)
 		}
 	}
-	return act.Action, nil
+	return act, nil
 }
 
 // observe records what the actions of time t led to, and values the ends of episodes that were not the task's own.

@@ -201,21 +201,21 @@ func (l *rolloutLane) step(ctx context.Context, r *RolloutWorker, e, t int) erro
 	if t == j.steps {
 		return l.rec.finish(at-1, st.Obs, !j.autoReset)
 	}
-	action, err := l.rec.act(at, st.Obs, t == 0)
+	act, err := l.rec.act(at, st.Obs, t == 0)
 	if err != nil {
 		return err
 	}
 	r.trace.done("infer", start)
-	return sendAction(ctx, l.act, l.actions, l.rec.space, action)
+	return sendAction(ctx, l.act, l.actions, l.rec.space, act)
 }
 
-// sendAction sends actions [n,C,A] to the environments of a lane.
-func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, action tensor.Tensor) error {
+// sendAction sends the actions of act to the environments of a lane.
+func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, act policy.Act) error {
 	item, err := to.Take(ctx, layout)
 	if err != nil {
 		return err
 	}
-	policy.ClipAction(space, item.Dict.Must("action"), action)
+	act.Feed(space, item.Dict.Must("action"))
 	return to.Put(ctx, item)
 }
 
@@ -284,7 +284,7 @@ func (l *evalLane) step(ctx context.Context, pol policy.Policy) error {
 		return err
 	}
 	_, space := pol.Spaces()
-	return sendAction(ctx, l.act, l.actions, space, act.Action)
+	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
 // lastOfEvaluation is the version of the item that tells a lane that all its environments are done.

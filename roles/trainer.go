@@ -106,7 +106,7 @@ func playEpisodes(pol policy.Policy, work policy.Work, s *shard) error {
 		if err != nil {
 			return err
 		}
-		policy.ClipAction(space, s.action.Must("action"), act.Action)
+		act.Feed(space, s.action.Must("action"))
 		if err := s.step(); err != nil {
 			return err
 		}
