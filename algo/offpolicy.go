@@ -23,6 +23,8 @@ type OffPolicyConfig struct {
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
 	// BackupEntropy lets targets include the entropy of what follows. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
+	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the target network does. Default true. (+)
+	DoubleQ bool `yaml:"double_q"`
 	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
@@ -62,7 +64,7 @@ func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
 		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
-		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true,
+		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true,
 		EntropyTuning: EntropyConfig{AlphaType: AlphaSoftplus, InitialAlpha: 0.01, Optim: DefaultOptimConfig()},
 	}
 }

@@ -50,6 +50,42 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
+// GreedyTargets sets y to what a critic of A discrete actions should say: next, [N,A], values what follows, and choice, [N,A], says which action is
+// taken there, its largest. With choice = next that is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236), with choice from the network that
+// learns double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
+//
+//	y = reward + discount next[argmax choice]
+func GreedyTargets(y, reward, discount, next, choice []float32) {
+	options := len(next) / len(y)
+	for i, d := range discount {
+		best := i * options
+		for k := best; k < (i+1)*options; k++ {
+			if !(choice[k] <= choice[best]) { // a NaN counts
+				best = k
+			}
+		}
+		y[i] = reward[i]
+		if d != 0 {
+			y[i] += d * next[best]
+		}
+	}
+}
+
+// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q, [N,A]. It writes dQ, 0 for the other actions, and
+// returns the sums of the loss and of Q[action].
+func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale float32) (loss, estimates float64) {
+	options := len(q) / len(y)
+	clear(dQ)
+	for i, a := range action {
+		k := i*options + int(a)
+		l, slope := huber(float64(q[k])-float64(y[i]), float64(delta))
+		dQ[k] = float32(float64(scale) * slope)
+		loss += l
+		estimates += float64(q[k])
+	}
+	return loss, estimates
+}
+
 // SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7), for the estimates q of actions that the policy drew with those log-probs. It writes dQ
 // and dLogProb, and returns the sums of the loss and of agg Q.
 func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {

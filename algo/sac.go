@@ -81,7 +81,7 @@ var sacMetrics = []string{
 // fitsSAC says why pol cannot be trained by SAC.
 func fitsSAC(pol policy.Policy) error {
 	if _, ok := pol.(SoftPolicy); !ok {
-		return errors.New("a policy with add_q_head, whose actions are in a box")
+		return errors.New("a policy with add_q_head, whose actions are in a box (embodied_dqn is for discrete actions)")
 	}
 	return nil
 }

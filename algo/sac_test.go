@@ -40,6 +40,14 @@ func trackSpec() env.Spec {
 	}
 }
 
+// moved returns where action e of a leads from x: -1, 0 and 1 are the choices 0, 1 and 2 of discrete ones.
+func moved(x float32, a tensor.Tensor, e int) float32 {
+	if a.DType() == tensor.I32 {
+		return min(max(x+0.4*float32(a.I32()[e]-1), -1), 1)
+	}
+	return min(max(x+0.4*a.F32()[e], -1), 1)
+}
+
 // play fills a rollout with what act does.
 func (w *track) play(r tensor.Dict, act func(obs tensor.Dict) tensor.Tensor) {
 	n := len(w.x)
@@ -50,7 +58,7 @@ func (w *track) play(r tensor.Dict, act func(obs tensor.Dict) tensor.Tensor) {
 		a := act(obs)
 		r.Must("action").At(t).CopyFrom(a)
 		for e := range n {
-			w.x[e] = min(max(w.x[e]+0.4*a.F32()[e], -1), 1)
+			w.x[e] = moved(w.x[e], a, e)
 			d := w.x[e] - 0.5
 			i := t*n + e
 			r.Must("next_observation.state").F32()[i], r.Must("reward").F32()[i] = w.x[e], -d*d
@@ -86,7 +94,7 @@ func sacSetup(t testing.TB, change ...func(*Setup, *policy.Config)) Setup {
 	return s
 }
 
-// run plays and learns for so many iterations, from the first-th on, and returns the last metrics.
+// runTrack plays and learns for so many iterations, from the first-th on, and returns the last metrics.
 func runTrack(t testing.TB, a Algorithm, s Setup, w *track, first, iterations int) (m Metrics) {
 	t.Helper()
 	layout := tensor.NewLayout(s.Rollout...)
@@ -146,31 +154,38 @@ func TestSACLearns(t *testing.T) {
 			if n := metric(t, m, "replay_buffer/size"); n != 100*4*4 {
 				t.Errorf("%v transitions held, want %d", n, 100*4*4)
 			}
-			work, x := s.Policy.NewWork(1), float32(0)
-			var obs tensor.Dict
-			for _, from := range []float32{-1, -0.4, 0.2, 1} {
-				x = from
-				for range 8 {
-					obs.Set("state", tensor.FromF32([]float32{x}, 1, 1))
-					act, err := s.Policy.Forward(work, obs, policy.Deterministic, policy.Noise{})
-					if err != nil {
-						t.Fatal(err)
-					}
-					x = min(max(x+0.4*act.Action.F32()[0], -1), 1)
-				}
-				if math.Abs(float64(x)-0.5) > 0.1 {
-					t.Errorf("from %v the policy goes to %v, want ½", from, x)
-				}
-			}
+			checkGoal(t, s.Policy, 0.1)
 		})
 	}
 }
 
-// TestSACResumes: what was saved and loaded into another SAC goes on with the same numbers.
-func TestSACResumes(t *testing.T) {
-	s := sacSetup(t)
+// checkGoal checks that the most likely actions lead from anywhere to ½, and stay within so much of it.
+func checkGoal(t *testing.T, pol policy.Policy, within float64) {
+	t.Helper()
+	work := pol.NewWork(1)
+	var obs tensor.Dict
+	for _, from := range []float32{-1, -0.4, 0.2, 1} {
+		x := from
+		for range 8 {
+			obs.Set("state", tensor.FromF32([]float32{x}, 1, 1))
+			act, err := pol.Forward(work, obs, policy.Deterministic, policy.Noise{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			x = moved(x, act.Action, 0)
+		}
+		if math.Abs(float64(x)-0.5) > within {
+			t.Errorf("from %v the policy goes to %v, want ½", from, x)
+		}
+	}
+}
+
+// checkResumes checks that what was saved and loaded into another algorithm goes on with the same numbers; each makes one from the same setup.
+func checkResumes(t *testing.T, setup func() Setup, each func(Setup) (Algorithm, error)) {
+	t.Helper()
+	s, again := setup(), setup()
 	w := newTrack(s.Envs)
-	a, err := NewSAC(s)
+	a, err := each(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,13 +194,11 @@ func TestSACResumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved, err = tensor.Decode(tensor.Encode(nil, saved))
-	if err != nil {
+	if saved, err = tensor.Decode(tensor.Encode(nil, saved)); err != nil {
 		t.Fatal(err)
 	}
-	again := sacSetup(t)
 	copy(again.Policy.Params().Data, s.Policy.Params().Data)
-	b, err := NewSAC(again)
+	b, err := each(again)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +215,11 @@ func TestSACResumes(t *testing.T) {
 	if want.Values[0] == 0 {
 		t.Error("nothing was learnt")
 	}
+}
+
+// TestSACResumes: what was saved and loaded into another SAC goes on with the same numbers.
+func TestSACResumes(t *testing.T) {
+	checkResumes(t, func() Setup { return sacSetup(t) }, func(s Setup) (Algorithm, error) { return NewSAC(s) })
 }
 
 // TestSACWaits: before min_buffer_size iterations nothing is learnt.

@@ -46,6 +46,7 @@ func Builtin() *Registry {
 	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
 	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
+	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	return r
 }
 

@@ -23,13 +23,15 @@ type ActorCritic struct {
 
 var _ Policy = (*ActorCritic)(nil)
 
-// NewMLP is the Builder of mlp_policy, for vectors of observations: an ActorCritic, or with Config.AddQHead a SoftActor.
+// NewMLP is the Builder of mlp_policy, for vectors of observations: an ActorCritic, or with Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.AddQHead {
+	if cfg.AddQHead && spec.Action.Kind == env.Box {
 		return newSoftActor(cfg, spec, seed, alloc)
+	} else if cfg.AddQHead {
+		return newGreedy(cfg, spec, seed, alloc)
 	}
 	params := newParams(cfg)
 	obs, err := newObservations(spec.Obs, cfg, params)

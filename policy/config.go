@@ -25,10 +25,16 @@ type Config struct {
 	ShareTrunk bool `yaml:"share_trunk"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
-	// AddQHead makes the policy one for actions in a box that learns through a critic of actions (SAC); it has no value head then. Default false.
+	// AddQHead makes the policy one that learns by what actions are worth: through a critic of actions in a box (SAC), or itself the critic of
+	// discrete ones (DQN). It has no value head then. Default false.
 	AddQHead bool `yaml:"add_q_head"`
 	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
+	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions explores: at first, and after each environment has
+	// taken EpsilonSteps steps. Defaults 1, 0.05 and 10000. (+)
+	EpsilonStart float64 `yaml:"epsilon_start"`
+	EpsilonEnd   float64 `yaml:"epsilon_end"`
+	EpsilonSteps int     `yaml:"epsilon_steps"`
 	// InitLogStd is where the log of the standard deviation of box actions starts: of each dimension, or with UseSDE of each element
 	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. With AddQHead it is that of
 	// an action before tanh, in (-5, 2). Default -0.5.
@@ -67,6 +73,9 @@ func DefaultConfig() Config {
 		Activation:      "tanh",
 		AddValueHead:    true,
 		NumQHeads:       2,
+		EpsilonStart:    1,
+		EpsilonEnd:      0.05,
+		EpsilonSteps:    10000,
 		InitLogStd:      -0.5,
 		IndependentStd:  true,
 		ActionBound:     BoundClip,
@@ -93,11 +102,16 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are networks of their own)")
 	want(!c.AddQHead || !c.NormalizeObservations, "normalize_observations", c.NormalizeObservations,
 		"false (add_q_head: what a replay buffer holds would change its meaning)")
+	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd, "true (add_q_head: deviations always depend on what is observed)")
+	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
 	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
 		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))
 	want(c.ActionBound == BoundClip || c.ActionBound == BoundTanh, "action_bound", c.ActionBound, "clip or tanh")
+	want(c.EpsilonStart >= 0 && c.EpsilonStart <= 1, "epsilon_start", c.EpsilonStart, "a number in [0, 1]")
+	want(c.EpsilonEnd >= 0 && c.EpsilonEnd <= 1, "epsilon_end", c.EpsilonEnd, "a number in [0, 1]")
+	want(c.EpsilonSteps >= 0, "epsilon_steps", c.EpsilonSteps, "a number of steps ≥ 0")
 	want(c.SDESampleFreq >= 1, "sde_sample_freq", c.SDESampleFreq, "a number of steps ≥ 1")
 	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
 	_, ok = c.summed(1)

@@ -253,9 +253,9 @@ func TestSoftActorRefuses(t *testing.T) {
 	if _, err := NewMLP(cfg, spec, 1, tensor.Heap); err == nil {
 		t.Error("a box without bounds: no error")
 	}
-	spec.Action = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}
+	spec.Action = env.Space{Kind: env.MultiDiscrete, DType: tensor.I32, Shape: []int{2}, Nvec: []int{2, 3}}
 	if _, err := NewMLP(cfg, spec, 1, tensor.Heap); err == nil {
-		t.Error("discrete actions: no error")
+		t.Error("several choices at a time: no error")
 	}
 	cfg.AddValueHead = true
 	if _, err := NewMLP(cfg, boxSpec(), 1, tensor.Heap); err == nil {

@@ -1,0 +1,171 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Greedy chooses one of A discrete actions: the one that its network values most, and while it explores (mode Sample) now and then any, with a
+// probability ε that falls linearly over the steps that an environment takes (Mnih et al. 2015, doi:10.1038/nature14236). It is what DQN trains.
+type Greedy struct {
+	cfg    Config
+	action env.Space
+	obs    *observations
+	params *nn.Params[float32]
+	trunk  *nn.MLP[float32]
+	head   *nn.Linear[float32] // [F,A]
+}
+
+var _ Policy = (*Greedy)(nil)
+
+// newGreedy is NewMLP for Config.AddQHead and discrete actions.
+func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+	shape, err := shapeOf(spec.Action, cfg)
+	if err == nil && shape.dims != 1 {
+		err = fmt.Errorf("%d choices at a time: want one (add_q_head)", shape.dims)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+	}
+	p := &Greedy{cfg: cfg, action: spec.Action, params: newParams(cfg)}
+	if p.obs, err = newObservations(spec.Obs, cfg, p.params); err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	f, _ := cfg.activation()
+	p.params.Group("critic")
+	p.trunk = nn.NewMLP(p.params, "critic", p.obs.width, cfg.HiddenSizes, f)
+	p.head = nn.NewLinear(p.params, "critic.head", p.trunk.Out, shape.options[0])
+	if err := p.params.Alloc(alloc); err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	p.trunk.Init(seed, math.Sqrt2)
+	p.head.Init(seed, 1)
+	return p, nil
+}
+
+// Spaces returns what the policy observes and what it chooses.
+func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
+
+// Params returns the parameters, one group: critic.
+func (p *Greedy) Params() *nn.Params[float32] { return p.params }
+
+// greedyWork is one user's memory.
+type greedyWork struct {
+	owner   *Greedy
+	maxRows int
+	obs     *obsWork
+	trunk   *nn.MLPWork[float32]
+	x       []float32     // what the last Values saw
+	h       []float32     // its features
+	n       int           // its rows
+	q       tensor.Tensor // [maxRows,A]
+	action  tensor.Tensor // [maxRows,1,1]
+	logProb tensor.Tensor // [maxRows,1]
+	scratch []float32
+}
+
+// NewWork returns a Work for at most maxRows rows at a time.
+func (p *Greedy) NewWork(maxRows int) Work {
+	return &greedyWork{
+		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), trunk: p.trunk.NewWork(maxRows),
+		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1), logProb: tensor.New(tensor.F32, maxRows, 1),
+		scratch: nn.Vector[float32](p.head.In * p.head.Out),
+	}
+}
+
+// Values returns what each action is worth, F32 [N,A]. It is valid until w's next call.
+func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
+	w, ok := wk.(*greedyWork)
+	if !ok || w.owner != p {
+		return tensor.Tensor{}, fmt.Errorf("policy: values: work %T of another policy", wk)
+	}
+	var err error
+	if w.x, w.n, err = p.obs.read(w.obs, obs, w.maxRows); err != nil {
+		w.n = 0
+		return tensor.Tensor{}, fmt.Errorf("policy: values: %w", err)
+	}
+	w.h = p.trunk.Forward(w.trunk, w.x, w.n)
+	q := w.q.Slice(0, w.n)
+	p.head.Forward(q.F32(), w.h, w.n)
+	return q, nil
+}
+
+// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call on wk, returned. ready is as Backward's.
+func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
+	w, ok := wk.(*greedyWork)
+	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.head.Out {
+		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: want F32[%d %d]", dValues, w.n, p.head.Out)
+	}
+	p.head.Backward(p.trunk.OutGrad(w.trunk, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
+	if ready != nil {
+		ready(p.head.Range())
+	}
+	p.trunk.Backward(w.trunk, nil, w.x, w.n, ready)
+	w.n = 0
+	return nil
+}
+
+// Forward implements Policy. LogProb is that of the choice, given ε.
+func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
+	q, err := p.Values(wk, obs)
+	if err != nil {
+		return Act{}, err
+	}
+	w := wk.(*greedyWork)
+	n, options := w.n, p.head.Out
+	if err := finite(q, "value of an action", n); err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	}
+	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+	}
+	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
+	choice, logProb := act.Action.I32(), act.LogProb.F32()
+	for row := range n {
+		best := argmax(q.F32()[row*options : (row+1)*options])
+		choice[row], logProb[row] = int32(best), 0
+		if mode == Deterministic {
+			continue
+		}
+		epsilon := p.epsilon(noise.Step[row])
+		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		if s.Float64() < epsilon {
+			choice[row] = int32(s.IntN(options))
+		}
+		prob := epsilon / float64(options)
+		if int(choice[row]) == best {
+			prob += 1 - epsilon
+		}
+		logProb[row] = float32(math.Log(prob))
+	}
+	return act, nil
+}
+
+// epsilon returns ε at a step of an environment.
+func (p *Greedy) epsilon(step uint64) float64 {
+	done := 1.0
+	if n := uint64(p.cfg.EpsilonSteps); step < n {
+		done = float64(step) / float64(n)
+	}
+	return p.cfg.EpsilonStart + (p.cfg.EpsilonEnd-p.cfg.EpsilonStart)*done
+}
+
+// Evaluate is an error: a Greedy learns by values.
+func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
+	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head says nothing of actions taken earlier")
+}
+
+// Value is an error: a Greedy values actions.
+func (p *Greedy) Value(Work, tensor.Dict) (tensor.Tensor, error) {
+	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
+}
+
+// Backward is an error; see BackwardValues.
+func (p *Greedy) Backward(Work, Grad, func(lo, hi int)) error {
+	return fmt.Errorf("policy: backward: a policy with add_q_head and discrete actions learns by values")
+}

@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TestGreedy: the most valued action, or with probability ε any; gradients of a loss Σ c·Q are as small steps show.
+func TestGreedy(t *testing.T) {
+	const rows, options = 400, 3
+	cfg := DefaultConfig()
+	cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = true, false, []int{16}
+	cfg.EpsilonStart, cfg.EpsilonEnd, cfg.EpsilonSteps = 1, 0.2, 100
+	spec := boxSpec()
+	spec.Action = env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{options}}
+	pol, err := NewMLP(cfg, spec, 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pol.(*Greedy)
+	w := p.NewWork(rows)
+	state := make([]float32, rows*3)
+	for i := range state {
+		state[i] = float32(math.Sin(float64(i)))
+	}
+	var obs tensor.Dict
+	obs.Set("state", tensor.FromF32(state, rows, 3))
+	best, err := p.Forward(w, obs, Deterministic, Noise{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy := best.Action.Clone().I32()
+	for _, c := range []struct {
+		step    uint64
+		epsilon float64
+	}{{0, 1}, {50, 0.6}, {100, 0.2}, {1000, 0.2}} {
+		noise := testNoise(rows)
+		for i := range noise.Step {
+			noise.Step[i] = c.step
+		}
+		act, err := p.Forward(w, obs, Sample, noise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same := 0
+		for i, a := range act.Action.I32() {
+			prob := c.epsilon / options
+			if a == greedy[i] {
+				same++
+				prob += 1 - c.epsilon
+			}
+			if got := float64(act.LogProb.F32()[i]); math.Abs(got-math.Log(prob)) > 1e-6 {
+				t.Fatalf("step %d: log-prob %v, want %v", c.step, got, math.Log(prob))
+			}
+		}
+		if want := rows * (1 - c.epsilon + c.epsilon/options); math.Abs(float64(same)-want) > 50 { // five deviations
+			t.Errorf("step %d: %d of %d choices are the best, want about %v", c.step, same, rows, want)
+		}
+	}
+
+	dq := tensor.New(tensor.F32, rows, options)
+	for i := range dq.F32() {
+		dq.F32()[i] = float32(math.Cos(float64(i)))
+	}
+	loss := func() (sum float64) {
+		q, err := p.Values(w, obs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range q.F32() {
+			sum += float64(dq.F32()[i]) * float64(x)
+		}
+		return sum
+	}
+	before, end := loss(), len(p.params.Grad)
+	if err := p.BackwardValues(w, dq, func(lo, hi int) {
+		if hi != end {
+			t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+		}
+		end = lo
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if end != 0 {
+		t.Errorf("ready ranges end at %d, want 0", end)
+	}
+	const rate = 1e-5
+	var squares float64
+	for i, g := range p.params.Grad {
+		p.params.Data[i] -= rate * g
+		squares += float64(g) * float64(g)
+	}
+	if got, want := before-loss(), rate*squares; math.Abs(got-want) > 0.02*want {
+		t.Errorf("a small step gains %v, want %v", got, want)
+	}
+	if err := p.BackwardValues(w, dq.Slice(0, 1), nil); err == nil {
+		t.Error("derivatives of another shape: no error")
+	}
+}
