@@ -58,17 +58,16 @@ func knownKeys() []config.Known {
 	idle("runner.logger.swanlab_mode", "cloud")
 	tree("runner.early_stop", "enabled")
 
-	add("algorithm", "staleness_threshold", "behave_weight_threshold", "on_policy_min_ratio", "tau", "agg_q", "actor_agg_q", "backup_entropy",
-		"train_actor_steps", "training_batch_size_per_gpu", "rollout_batch_size_per_gpu", "logprob_forward_micro_batch_size",
+	add("algorithm", "staleness_threshold", "behave_weight_threshold", "on_policy_min_ratio",
+		"training_batch_size_per_gpu", "rollout_batch_size_per_gpu", "logprob_forward_micro_batch_size",
 		"val_rollout_batch_size_per_gpu", "recompute_logprobs", "ratio_clip_eps", "calculate_entropy", "early_stop_imp_ratio",
 		"use_valid_token_scale", "importance_sampling_fix", "importance_sampling_clip", "len_reward_penalty", "safe_length",
-		"max_length", "max_resample", "length_params.**", "entropy_tuning.**", "replay_buffer.**", "demo_buffer.**", "dagger.**")
+		"max_length", "max_resample", "length_params.**", "replay_buffer.enable_cache", "replay_buffer.cache_size", "replay_buffer.auto_save", "replay_buffer.auto_save_path",
+		"replay_buffer.enable_preload", "replay_buffer.prefetch_size", "demo_buffer.**", "dagger.**")
 	idle("algorithm.kl_penalty", "kl")
 	idle("algorithm.rollout_store_size_per_rank", "1")
-	idle("algorithm.target_update_freq", "1")
 	idle("algorithm.target_update_type", "all")
-	idle("algorithm.critic_actor_ratio", "1")
-	idle("algorithm.critic_subsample_size", "-1")
+	idle("algorithm.replay_buffer.trajectory_format", "pt")
 	idle("algorithm.q_head_type", "default")
 	idle("algorithm.n_minibatches", "1")
 	idle("algorithm.max_num_gen_batches", "1")
@@ -81,12 +80,13 @@ func knownKeys() []config.Known {
 		tree(section+".data_collection", "enabled")
 	}
 
-	add("rollout", "enable_offload", "rollout_queue_size", "collect_transitions", "recompute_logprobs", "enable_torch_compile",
+	add("rollout", "enable_offload", "rollout_queue_size", "recompute_logprobs", "enable_torch_compile",
 		"torch_compile_mode", "enable_cuda_graph", "expert_model.**", "rlt_feature_model.**", "rollout_backend", "gpu_memory_utilization",
 		"return_logprobs", "max_running_requests", "cuda_graph_max_bs", "enforce_eager", "detokenize", "disable_log_stats",
 		"validate_weight", "print_outputs", "sglang.**", "vllm.**", "mode")
 	idle("rollout.backend", "huggingface")
 	idle("rollout.collect_prev_infos", "true")
+	idle("rollout.collect_transitions", "true") // what the algorithm needs is collected
 	idle("rollout.collect_final_values", "true")
 	idle("rollout.tensor_parallel_size", "1")
 	idle("rollout.pipeline_parallel_size", "1")
@@ -94,11 +94,11 @@ func knownKeys() []config.Known {
 	tree("rollout.sampling_params", "", "true", "1", "1.0", "-1") // sample in training, as is; the most likely action in evaluation
 
 	add("actor", "checkpoint_save_path", "tokenizer.**", "enable_offload", "sync_weight_no_wait", "recv_drain_max_trajectories", "enable_drq",
-		"compile_model", "enable_dp_load_balance", "sync_bucket_capacity", "critic_optim.**", "offload_optimizer", "offload_weight",
+		"compile_model", "enable_dp_load_balance", "sync_bucket_capacity", "offload_optimizer", "offload_weight",
 		"offload_grad", "megatron.**", "lr_sched.**", "enable_sft_co_train", "sft_loss_weight")
 	idle("actor.training_backend", "fsdp")
 	tree("actor.fsdp_config", "", "fsdp", "no_shard", "fp32", "32")
-	add("actor.model", "model_path", "policy_setup", "hidden_dim", "add_q_head", "num_q_heads", "megatron_checkpoint", "sequence_parallel",
+	add("actor.model", "model_path", "policy_setup", "hidden_dim", "megatron_checkpoint", "sequence_parallel",
 		"recompute_granularity", "recompute_method", "recompute_num_layers")
 	idle("actor.model.precision", "32", "fp32")
 	idle("actor.model.q_head_type", "default")
