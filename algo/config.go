@@ -31,6 +31,10 @@ type Config struct {
 	FilterRewards     bool    `yaml:"filter_rewards"`
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
+	// MaxNumGenBatches, where it is more than 1, replaces groups whose episodes all score the same by groups of further rollouts, of which at
+	// most so many are made for an update; what is left of such groups does not count (DAPO's dynamic sampling). For grpo, with rollout_epoch 1.
+	// The metric rollout/gen_batches says how many were made; env/steps counts one of them. Default 1.
+	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
 	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
 	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see KLBeta. Default 0.
@@ -90,8 +94,8 @@ func DefaultConfig() Config {
 		Gamma: 1, GAELambda: 1, BootstrapType: BootstrapStandard, NormalizeAdvantages: NormalizeBatch, RewardClip: 10,
 		UpdateEpoch: 1, ShuffleRollout: true,
 		ClipRatioLow: 0.2, ClipRatioHigh: 0.2, ClipRatioC: 3, ClipRatioSchedule: ScheduleConstant,
-		LogProbType:   "action_level",
-		KLPenaltyType: KLK3, LossAggFunc: TokenMean,
+		LogProbType:      "action_level",
+		MaxNumGenBatches: 1, KLPenaltyType: KLK3, LossAggFunc: TokenMean,
 		ValueLossCoef: 1,
 		OffPolicy:     defaultOffPolicy(),
 	}
@@ -146,6 +150,8 @@ func (c *Config) Check(want Want) {
 	} else {
 		want(false, "filter_rewards", c.FilterRewards, "false (adv_type "+c.AdvType+" does not compare episodes)")
 	}
+	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches", c.MaxNumGenBatches,
+		"a number > 0, and 1 without adv_type grpo")
 	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
 	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta, "a number >= 0, with adv_type reinpp; else 0")
 	want(!c.RecomputeAdvantages || c.AdvType == "gae" && c.LossType == "actor_critic", "recompute_advantages", c.RecomputeAdvantages,

@@ -12,10 +12,10 @@ import (
 //  1. one advantage for all steps of an episode, normalised within its group         GRPO
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
 //  3. every step counts the same, or every episode                                   episodes.spread
-//  4. a penalty on leaving the first policy                                          KLLoss
+//  4. groups that tell no difference are replaced, and do not count                   PPO.Sift
+//  5. a penalty on leaving the first policy                                          KLLoss
 //
-// DAPO's clip-higher and aggregation (Yu et al. 2025, arXiv:2503.14476, §3.1 and 3.3) are clip_ratio_high > clip_ratio_low and loss_agg_func
-// token-mean.
+// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1 and loss_agg_func token-mean.
 func NewGRPO(s Setup) (*PPO, error) {
 	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
 	if err != nil {
@@ -28,6 +28,7 @@ func NewGRPO(s Setup) (*PPO, error) {
 // groups are runs of environments whose episodes are compared.
 type groups struct {
 	size, envs   int
+	telling      bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
 }
@@ -35,7 +36,7 @@ type groups struct {
 func newGroups(s Setup) groups {
 	c := &s.Config
 	return groups{
-		size: max(s.GroupSize, 1), envs: s.Envs,
+		size: max(s.GroupSize, 1), envs: s.Envs, telling: c.MaxNumGenBatches > 1,
 		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
 	}
 }
@@ -47,6 +48,13 @@ func (g *groups) settle(x *experience) error {
 	}
 	if err := x.Episodes.grouped(g.size, g.envs); err != nil {
 		return err
+	}
+	if g.telling {
+		for i, k := range x.Episodes.of {
+			if k >= 0 && !x.Episodes.tells(int(k), g.size) {
+				x.Weight[i] = 0
+			}
+		}
 	}
 	if g.filter {
 		x.Episodes.keep(x.Weight, g.size, g.lower, g.upper)

@@ -33,7 +33,7 @@ import (
 // actor/dual_cliped_ratio; actor/approx_kl = mean of (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range;
 // actor/entropy_loss = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than update_epoch after an
 // early stop), actor/kl_loss (to the reference policy, before its weight); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
-// paid), rollout/advantages_* (before normalisation), rollout/returns_*.
+// paid), rollout/gen_batches (rollouts made for this update), rollout/advantages_* (before normalisation), rollout/returns_*.
 type PPO struct {
 	name   string // in errors
 	cfg    Config
@@ -52,6 +52,11 @@ type PPO struct {
 	episodes  *episodes     // nil: nobody asks
 	reference *reference    // nil: nobody asks
 	klPenalty string        // one of the constants
+
+	groupSize int
+	kept      tensor.Dict // what Sift has kept
+	tells     []bool      // of each group there: whether its episodes differ
+	rollouts  int         // that Sift has seen for this update
 
 	policy   policy.Policy
 	params   *nn.Params[float32]
@@ -130,7 +135,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	p := &PPO{
 		name: name, cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
 		critic: s.Config.LossType != "actor", clips: s.Config.LossType != "a2c",
-		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType),
+		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType), groupSize: s.GroupSize,
 		policy: s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
 		counters: tensor.New(tensor.I64, 2),
 	}
@@ -686,12 +691,14 @@ var ppoMetrics = []string{
 	"actor/kl_loss",
 	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
 	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
-	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
+	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs", "rollout/gen_batches",
 }
 
 // gives reports whether a metric has a meaning here.
 func (p *PPO) gives(name string) bool {
 	switch name {
+	case "rollout/gen_batches":
+		return p.cfg.MaxNumGenBatches > 1
 	case "actor/kl_loss":
 		return p.reference != nil
 	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl", "actor/clip_fraction":
@@ -708,7 +715,7 @@ func (p *PPO) metrics(iteration int) Metrics {
 	}
 	lr, valueLR := p.adam.LR(iteration)
 	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
-		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs))
+		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts))
 	kept := all[:0]
 	for i, name := range ppoMetrics {
 		if p.gives(name) {

@@ -20,9 +20,10 @@ type ActorWorker struct {
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *replicas
-	weights  *weights // of the first actor of a rank, which speaks for all of them; nil for the others
-	inputs   []*input // the segments that make up this actor's share, in the order of their environments
-	batch    tensor.Dict
+	weights  *weights    // of the first actor of a rank, which speaks for all of them; nil for the others
+	inputs   []*input    // the segments that make up this actor's share, in the order of their environments
+	joined   tensor.Dict // the segments side by side, where there are several
+	batch    tensor.Dict // what is trained on
 	trace    *tracer
 }
 
@@ -92,20 +93,21 @@ func (a *ActorWorker) assemble() {
 		return
 	}
 	n := a.job.train.envs / a.job.actors
-	if a.batch.Len() == 0 {
+	if a.joined.Len() == 0 {
 		layout := a.job.trajectoryLayout(n)
-		a.batch = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+		a.joined = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 	}
 	at := 0
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
 			if name != "advantage" && name != "return" { // the algorithm's own by now, as is what else it has added
-				copyColumns(a.batch.Must(name), src, at)
+				copyColumns(a.joined.Must(name), src, at)
 			}
 		}
 		at += in.hi - in.lo
 	}
+	a.batch = a.joined
 }
 
 // copyColumns copies src [T, m, ...] into columns at, at+1, … of dst [T, n, ...].
@@ -118,6 +120,18 @@ func copyColumns(dst, src tensor.Tensor, at int) {
 	}
 }
 
+// Sift lets the algorithm choose from the batch, the n-th of this iteration, and reports whether it wants another.
+func (a *ActorWorker) Sift(n int) (more bool, err error) {
+	sifter, ok := a.algo.(algo.Sifter)
+	if !ok {
+		return false, fmt.Errorf("algorithm %T cannot choose from several rollouts", a.algo)
+	}
+	if more, err = sifter.Sift(n, &a.batch); err == nil {
+		a.release()
+	}
+	return more, err
+}
+
 // ComputeAdvantagesAndReturns prepares the batch for training.
 func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
 
@@ -126,10 +140,7 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	start := a.trace.start()
 	m, err := a.algo.Update(a.batch)
 	a.trace.done("train", start)
-	for _, in := range a.inputs {
-		in.from.Release(in.item)
-		in.item = nil
-	}
+	a.release()
 	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && a.m.Index() > 0 {
 		select { // the first actor has found the same, and its report ends the job
 		case <-ctx.Done():
@@ -140,4 +151,14 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 		err = a.replicas.trained(ctx, &m)
 	}
 	return m, err
+}
+
+// release gives back the memory that segments came in, unless that has been done.
+func (a *ActorWorker) release() {
+	for _, in := range a.inputs {
+		if in.item != nil {
+			in.from.Release(in.item)
+			in.item = nil
+		}
+	}
 }

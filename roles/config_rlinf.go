@@ -70,7 +70,6 @@ func knownKeys() []config.Known {
 	idle("algorithm.replay_buffer.trajectory_format", "pt")
 	idle("algorithm.q_head_type", "default")
 	idle("algorithm.n_minibatches", "1")
-	idle("algorithm.max_num_gen_batches", "1")
 
 	for _, section := range []string{"env.train", "env.eval"} {
 		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "use_rel_reward", "wrap_obs_mode", "use_full_state", "enable_offload",

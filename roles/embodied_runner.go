@@ -104,9 +104,25 @@ func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
 	return waitAll(ctx, actor, rollout)
 }
 
-// generateRollouts simulates and infers, side by side through the channels, while actors wait for the trajectories.
+// generateRollouts makes a rollout, or as many as the actors want to choose from.
 func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
-	first := uint64(r.step) * uint64(r.job.epochs*r.job.steps)
+	for n := range r.job.rolloutsAtMost {
+		if err := r.generateRollout(ctx, n); err != nil {
+			return err
+		}
+		if r.job.rolloutsAtMost == 1 {
+			return nil
+		}
+		if more, err := r.sift(ctx, n); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// generateRollout simulates and infers, side by side through the channels, while actors wait for the trajectories; for the n-th time in this iteration.
+func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
+	first := (uint64(r.step)*uint64(r.job.rolloutsAtMost) + uint64(n)) * uint64(r.job.epochs*r.job.steps)
 	env := spmd.Call(r.env, ctx, "interact", func(ctx context.Context, w *EnvWorker) (none, error) {
 		return none{}, w.Interact(ctx, r.obs, r.act)
 	})
@@ -117,6 +133,22 @@ func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
 		return none{}, w.RecvRolloutBatch(ctx, r.out)
 	})
 	return waitAll(ctx, env, rollout, actor)
+}
+
+// sift lets the actors choose from the n-th rollout, and tells all ranks whether they want another.
+func (r *EmbodiedRunner) sift(ctx context.Context, n int) (more bool, err error) {
+	results, err := spmd.Call(r.actor, ctx, "sift", func(_ context.Context, w *ActorWorker) (bool, error) { return w.Sift(n) }).Wait(ctx)
+	if err != nil {
+		return false, err
+	}
+	said := []byte{0}
+	for _, res := range results {
+		if res.Value { // all actors say the same
+			said[0] = 1
+		}
+	}
+	err = r.saver.group.Broadcast(ctx, said, r.job.place.Group("actor").Ranks[0])
+	return said[0] == 1, err
 }
 
 // computeAdvantages prepares each actor's share for training.

@@ -31,6 +31,7 @@ type job struct {
 	actors, rollouts, simulators int        // workers of each component
 	train, eval                  plan
 	epochs, steps                int // rollouts for one update, and steps of each
+	rolloutsAtMost               int // that actors may choose from for one update
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
@@ -80,6 +81,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	}
 	train, eval := cfg.Env.Train, cfg.Env.Eval
 	j.chunks = cfg.Actor.Model.NumActionChunks
+	j.rolloutsAtMost = cfg.Algorithm.MaxNumGenBatches
 	j.epochs, j.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/j.chunks
 	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks, "token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
 	j.autoReset, j.bootstrapAll = train.AutoReset, cfg.Algorithm.BootstrapType == algo.BootstrapAlways

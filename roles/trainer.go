@@ -37,7 +37,7 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Trai
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rollout, err := t.Collector.Collect(nSteps, epoch == 0)
+		rollout, err := t.collect(nSteps, epoch == 0)
 		if err != nil {
 			return fmt.Errorf("epoch %d: collect: %w", epoch, err)
 		}
@@ -55,6 +55,20 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Trai
 		}
 	}
 	return nil
+}
+
+// collect collects rollouts until the algorithm has enough: as a rule, one.
+func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
+	rollout, err := t.Collector.Collect(nSteps, reset)
+	sifter, ok := t.Algorithm.(algo.Sifter)
+	for n := 0; ok && err == nil; n++ {
+		var more bool
+		if more, err = sifter.Sift(n, &rollout); !more {
+			break
+		}
+		rollout, err = t.Collector.Collect(nSteps, false)
+	}
+	return rollout, err
 }
 
 // Evaluate plays one episode in each evaluation environment with the policy's most likely actions.

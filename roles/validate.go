@@ -222,6 +222,8 @@ func (c *Config) checkTraining() {
 	if scored := a.AdvType == "grpo" || a.AdvType == "reinpp"; scored {
 		c.check.Want(!c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset,
 			"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
+		c.check.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch", c.Env.Train.RolloutEpoch,
+			"1 (max_num_gen_batches > 1 makes as many rollouts as it needs)")
 		compares := "adv_type " + a.AdvType
 		if a.AdvType == "reinpp" {
 			compares = "use_reinpp_baseline"
