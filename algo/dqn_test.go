@@ -78,6 +78,56 @@ func TestDQNLearns(t *testing.T) {
 	}
 }
 
+// TestDQNLoss holds the loss of an update against one that is worked out from the values of both networks: double Q-learning takes the action that the
+// network chooses, at what the target network says it is worth.
+func TestDQNLoss(t *testing.T) {
+	for _, double := range []bool{false, true} {
+		s := dqnSetup(t, func(s *Setup, _ *policy.Config) { s.Config.OffPolicy.DoubleQ, s.Config.UpdateEpoch = double, 1 })
+		d, err := NewDQN(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newTrack(s.Envs)
+		runTrack(t, d, s, w, 0, 3) // nothing is learnt yet
+		for i, x := range d.target.F32() {
+			d.target.F32()[i] = x * float32(math.Cos(float64(i)))
+		}
+		network, target := dqnSetup(t).Policy.(*policy.Greedy), dqnSetup(t).Policy.(*policy.Greedy)
+		copy(network.Params().Data, s.Policy.Params().Data)
+		copy(target.Params().Data, d.target.F32())
+		m := runTrack(t, d, s, w, 3, 1)
+
+		b := d.NewBatch(d.local)
+		d.Gather(b, d.rows, 1, s.Config.Gamma, false)
+		values := func(p *policy.Greedy, obs tensor.Dict) []float32 {
+			q, err := p.Values(p.NewWork(d.local), obs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q.F32()
+		}
+		q, next := values(network, b.Obs), values(target, b.Next)
+		choice := next
+		if double {
+			choice = values(network, b.Next)
+		}
+		var want float64
+		for i, a := range b.Action.I32() {
+			best := 0
+			for k := range 3 {
+				if choice[3*i+k] > choice[3*i+best] {
+					best = k
+				}
+			}
+			e := float64(q[3*i+int(a)] - b.Reward[i] - b.Discount[i]*next[3*i+best])
+			want += e * e / 2 / float64(d.local)
+		}
+		if got := metric(t, m, "dqn/loss"); math.Abs(got-want) > 1e-5*want {
+			t.Errorf("double %v: loss %v, want %v", double, got, want)
+		}
+	}
+}
+
 func TestDQNResumes(t *testing.T) {
 	checkResumes(t, func() Setup { return dqnSetup(t) }, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 }

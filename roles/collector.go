@@ -10,13 +10,15 @@ import (
 
 // A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what happened as rollouts [T, N].
 type SyncCollector struct {
-	shard   *shard
-	rec     *recorder
-	rollout tensor.Dict
-	dicts   []tensor.Dict
-	layout  func(t int) *tensor.Layout
-	length  int
-	steps   uint64
+	shard       *shard
+	rec         *recorder
+	rollout     tensor.Dict
+	dicts       []tensor.Dict
+	chunks      int
+	logProbs    int
+	transitions bool
+	length      int
+	steps       uint64
 }
 
 // NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random numbers follow from seed.
@@ -31,12 +33,20 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{
-		shard: shard, rec: rec,
-		layout: func(t int) *tensor.Layout {
-			return tensor.NewLayout(trajectoryFields(spec, chunks, logProbs, t, n, !cfg.AutoReset)...)
-		},
-	}, nil
+	return &SyncCollector{shard: shard, rec: rec, chunks: chunks, logProbs: logProbs}, nil
+}
+
+// CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from, next_observation.<name>, and neither log-probs nor values. Call
+// it before the first Collect, and let environments reset themselves.
+func (c *SyncCollector) CollectTransitions() { c.transitions = true }
+
+// Fields returns what a rollout of n steps holds, [n, N, ...]: algo.Setup.Rollout.
+func (c *SyncCollector) Fields(n int) []tensor.Field {
+	spec, envs := c.Spec(), c.shard.vec.Len()
+	if c.transitions {
+		return transitionFields(spec, c.chunks, n, envs)
+	}
+	return trajectoryFields(spec, c.chunks, c.logProbs, n, envs, !c.shard.autoReset)
 }
 
 // Spec describes one environment.
@@ -49,7 +59,7 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 		return tensor.Dict{}, fmt.Errorf("collect %d steps: want at least 1", n)
 	}
 	if n != c.length {
-		layout := c.layout(n)
+		layout := tensor.NewLayout(c.Fields(n)...)
 		c.length, c.rollout = n, layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 	}
 	if reset {

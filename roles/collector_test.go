@@ -324,6 +324,73 @@ func TestCollectWithoutCritic(t *testing.T) {
 	}
 }
 
+// TestCollectTransitions: what was observed next is the next observation, but where an episode was cut off it is what came then: the same as where
+// episodes are longer, which until then are the same.
+func TestCollectTransitions(t *testing.T) {
+	const T, N, limit = 12, 3, 5
+	soft := func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false }
+	run := func(most int) tensor.Dict {
+		cfg := envConfig("Pendulum-v1", N)
+		cfg.MaxEpisodeSteps = most
+		c := newCollector(t, cfg, newPolicy(t, cfg, 1, soft))
+		c.CollectTransitions()
+		return collect(t, c, T, true)
+	}
+	short, long := run(limit), run(100)
+	obs, next, whole := short.Must("observation.state"), short.Must("next_observation.state"), long.Must("observation.state")
+	for step := range T - 1 {
+		for n := range N {
+			got, follows := next.At(step).At(n), obs.At(step+1).At(n)
+			done := short.Must("truncated").At(step).U8()[n] != 0
+			if want := (step+1)%limit == 0; done != want {
+				t.Fatalf("step %d: truncated %v, want %v", step, done, want)
+			}
+			if bytes.Equal(got.Bytes(), follows.Bytes()) == done {
+				t.Errorf("step %d of environment %d (over: %v): next observation %v, then observed %v", step, n, done, got.F32(), follows.F32())
+			}
+			if step == limit-1 && !bytes.Equal(got.Bytes(), whole.At(limit).At(n).Bytes()) {
+				t.Errorf("environment %d was cut off at %v, goes on there to %v", n, got.F32(), whole.At(limit).At(n).F32())
+			}
+		}
+	}
+}
+
+// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 steps, hangs the pendulum up within 6,400 steps.
+func TestTrainerLearnsPendulum(t *testing.T) {
+	const T, N, epochs = 16, 2, 200
+	cfg := envConfig("Pendulum-v1", N)
+	pol := newPolicy(t, cfg, 1, func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu" })
+	collector := newCollector(t, cfg, pol)
+	collector.CollectTransitions()
+	s := algo.Setup{
+		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T, Envs: N, Policy: pol, Rollout: collector.Fields(T),
+	}
+	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac", 0.98, T*N
+	s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs, MinBufferSize: 10}
+	s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 1
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0
+	s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
+	alg, err := algo.Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := Trainer{Policy: pol, Algorithm: alg, Collector: collector, Evaluator: evaluator}
+	if err := trainer.Train(t.Context(), epochs, T, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Return < -250 { // -1200 at first, -145 at best
+		t.Errorf("return %v after %d steps, want at least -250", sum.Return, epochs*T*N)
+	}
+}
+
 func TestCollectNothingIsAnError(t *testing.T) {
 	cfg := envConfig("CartPole-v1", 2)
 	c := newCollector(t, cfg, newPolicy(t, cfg, 1, nil))
