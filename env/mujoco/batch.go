@@ -17,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
-	"time"
 	"unsafe"
 
 	"github.com/rlinf/rlinf/env"
@@ -30,13 +28,7 @@ type batch struct {
 	model   *C.mjModel
 	physics []physics // [n]: views of data
 	state   [][]field // [n]: views of all that a step or a task reads
-	yielded time.Time // when step gave way to other goroutines
 }
-
-// slice is how long the steps of a goroutine that does nothing else go on before it gives way. Go takes the processor of a goroutine that was not
-// scheduled for 10 ms away in the middle of each of its longer calls into C, and each return is then 5 to 8 µs late, 3 to 5 % of a step of 16
-// InvertedPendulums.
-const slice = 4 * time.Millisecond
 
 // A field is a part of the state of one environment. A copy of all fields steps as the original does, and looks the same to a task.
 type field struct {
@@ -178,10 +170,6 @@ func (b *batch) begin(i int) error {
 // step steps the environments whose turn is not Idle, each with its row of action. Where one goes wrong the others step all the same; lost[i] tells
 // which did, and the error joins their Faults.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) error {
-	if now := time.Now(); now.Sub(b.yielded) > slice {
-		runtime.Gosched()
-		b.yielded = now
-	}
 	var faults []error
 	for from := 0; from < len(turn); {
 		i := int(C.rl_step(b.c, C.int(from), (*C.float)(&action[0]), (*C.uint8_t)(unsafe.Pointer(&turn[0]))))
