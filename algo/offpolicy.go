@@ -25,6 +25,9 @@ type OffPolicyConfig struct {
 	BackupEntropy bool `yaml:"backup_entropy"`
 	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the target network does. Default true. (+)
 	DoubleQ bool `yaml:"double_q"`
+	// TargetNoise is the deviation of what TD3's targets add to actions, which are in [-1, 1], at most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
+	TargetNoise     float32 `yaml:"target_noise"`
+	TargetNoiseClip float32 `yaml:"target_noise_clip"`
 	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
@@ -64,7 +67,7 @@ func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
 		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
-		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true,
+		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2, TargetNoiseClip: 0.5,
 		EntropyTuning: EntropyConfig{AlphaType: AlphaSoftplus, InitialAlpha: 0.01, Optim: DefaultOptimConfig()},
 	}
 }
@@ -83,6 +86,8 @@ func (c *OffPolicyConfig) Check(want Want) {
 	want(c.AggQ == AggMin || c.AggQ == AggMean, "agg_q", c.AggQ, "min or mean")
 	want(c.ActorAggQ == "" || c.ActorAggQ == AggMin || c.ActorAggQ == AggMean, "actor_agg_q", c.ActorAggQ, "min or mean")
 	want(c.CriticSubsampleSize == -1 || c.CriticSubsampleSize > 0, "critic_subsample_size", c.CriticSubsampleSize, "a number > 0 (-1: all)")
+	want(c.TargetNoise >= 0, "target_noise", c.TargetNoise, "a number >= 0")
+	want(c.TargetNoiseClip >= 0, "target_noise_clip", c.TargetNoiseClip, "a number >= 0")
 	e := &c.EntropyTuning
 	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed, "entropy_tuning.alpha_type", e.AlphaType,
 		"softplus, exp or fixed_alpha")

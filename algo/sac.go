@@ -50,6 +50,8 @@ type SAC struct {
 // A SoftPolicy draws actions which depend smoothly on its parameters, and comes with critics of such actions.
 type SoftPolicy interface {
 	policy.Policy
+	// Noisy tells whether actions are one function of what is observed, with noise for exploration, not a distribution.
+	Noisy() bool
 	// NewCritic returns a critic whose first parameters depend on seed alone.
 	NewCritic(seed uint64, alloc tensor.Allocator) (*policy.Critic, error)
 }
@@ -80,8 +82,10 @@ var sacMetrics = []string{
 
 // fitsSAC says why pol cannot be trained by SAC.
 func fitsSAC(pol policy.Policy) error {
-	if _, ok := pol.(SoftPolicy); !ok {
+	if p, ok := pol.(SoftPolicy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are in a box (embodied_dqn is for discrete actions)")
+	} else if p.Noisy() {
+		return errors.New("a policy without exploration_noise (embodied_td3 is for those with it)")
 	}
 	return nil
 }
@@ -96,10 +100,10 @@ func NewSAC(s Setup) (*SAC, error) {
 }
 
 func newSAC(s *Setup) (*SAC, error) {
-	pol, ok := s.Policy.(SoftPolicy)
-	if !ok {
-		return nil, fmt.Errorf("policy %T: want %w", s.Policy, fitsSAC(s.Policy))
+	if err := fitsSAC(s.Policy); err != nil {
+		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
+	pol := s.Policy.(SoftPolicy)
 	e, err := newReplayer(s)
 	if err != nil {
 		return nil, err

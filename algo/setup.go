@@ -47,6 +47,7 @@ func Builtin() *Registry {
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
 	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
+	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
 	return r
 }
 

@@ -30,6 +30,9 @@ type Config struct {
 	AddQHead bool `yaml:"add_q_head"`
 	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
+	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed (TD3), to which exploration adds noise of that deviation;
+	// actions are in [-1, 1] here. 0, the default, draws them from a distribution (SAC). (+)
+	ExplorationNoise float64 `yaml:"exploration_noise"`
 	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions explores: at first, and after each environment has
 	// taken EpsilonSteps steps. Defaults 1, 0.05 and 10000. (+)
 	EpsilonStart float64 `yaml:"epsilon_start"`
@@ -109,6 +112,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
 		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))
 	want(c.ActionBound == BoundClip || c.ActionBound == BoundTanh, "action_bound", c.ActionBound, "clip or tanh")
+	want(c.ExplorationNoise == 0 || c.ExplorationNoise > 0 && c.AddQHead, "exploration_noise", c.ExplorationNoise, "0, or with add_q_head a number > 0")
 	want(c.EpsilonStart >= 0 && c.EpsilonStart <= 1, "epsilon_start", c.EpsilonStart, "a number in [0, 1]")
 	want(c.EpsilonEnd >= 0 && c.EpsilonEnd <= 1, "epsilon_end", c.EpsilonEnd, "a number in [0, 1]")
 	want(c.EpsilonSteps >= 0, "epsilon_steps", c.EpsilonSteps, "a number of steps ≥ 0")

@@ -55,6 +55,10 @@ func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.s
 // Params returns the parameters, one group: actor.
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
+// Noisy tells whether actions are one function of what is observed, to which exploration adds noise (Config.ExplorationNoise), not a distribution.
+// Backward is for actions of mode Deterministic then.
+func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
+
 // NewCritic returns a critic for the same observations and actions, with first parameters that depend on seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	return newCritic(p.cfg, p.spec, p.box, seed, alloc)
@@ -102,7 +106,9 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	if err := finite(act.LogProb, "log-prob", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	w.chosen = n
+	if mode == Deterministic || !p.Noisy() {
+		w.chosen = n
+	}
 	return act, nil
 }
 
@@ -128,6 +134,8 @@ func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 		return fmt.Errorf("policy: backward: the last call on this work was not a Forward")
 	case !g.Entropy.IsZero() || !g.Value.IsZero():
 		return fmt.Errorf("policy: backward: derivatives by entropy or value: a policy with add_q_head has neither")
+	case p.Noisy() && (g.Action.IsZero() || !g.LogProb.IsZero()):
+		return fmt.Errorf("policy: backward: a policy with exploration_noise learns by its actions alone")
 	case !g.Action.IsZero() && !g.Action.SameShape(w.action.Slice(0, n)):
 		return fmt.Errorf("policy: backward: derivative by action %v of %d rows of %v", g.Action, n, w.action)
 	case !g.LogProb.IsZero() && g.LogProb.Len() != n:

@@ -15,12 +15,16 @@ import (
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
 // With ε given, a is a differentiable function of the parameters; so is its log-prob. backward takes both derivatives at once.
+//
+// With Config.ExplorationNoise it is the actor of TD3 instead: the head's outputs are the u alone, and mode Sample adds noise of that deviation to a, cut
+// off at ±1. Log-probs are 0 then.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	trunk   *nn.MLP[T]
 	head    *nn.Linear[T] // [F, 2D]: the means, then the z
 	dims    int           // D
 	initial float64
+	noise   T // ExplorationNoise; 0: the normal distribution
 }
 
 // The bounds of log σ.
@@ -34,8 +38,13 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	f, _ := cfg.activation()
 	params.Group("actor")
 	trunk := nn.NewMLP(params, "actor", obs, cfg.HiddenSizes, f)
+	outputs := 2 * dims
+	if cfg.ExplorationNoise > 0 {
+		outputs = dims
+	}
 	return &squashed[T]{
-		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, 2*dims), dims: dims, initial: cfg.InitLogStd,
+		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims, initial: cfg.InitLogStd,
+		noise: T(cfg.ExplorationNoise),
 	}
 }
 
@@ -43,6 +52,9 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 func (s *squashed[T]) init(seed uint64) {
 	s.trunk.Init(seed, math.Sqrt2)
 	s.head.Init(seed, 0.01)
+	if s.noise > 0 {
+		return
+	}
 	at := (min(max(s.initial, minLogStd+0.01), maxLogStd-0.01) - minLogStd) / (maxLogStd - minLogStd)
 	fill(s.head.Bias()[s.dims:], T(math.Atanh(2*at-1)))
 }
@@ -73,6 +85,10 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	w.x, w.n = x, n
 	w.features = s.trunk.Forward(w.trunk, x, n)
 	s.head.Forward(w.out, w.features, n)
+	if s.noise > 0 {
+		s.forwardNoisy(w, n, mode, noise)
+		return
+	}
 	d := s.dims
 	u, a, zt, std, se := w.u[:n*d], w.a[:n*d], w.zt[:n*d], w.std[:n*d], w.se[:n*d]
 	for row := range n {
@@ -103,6 +119,23 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
+// forwardNoisy is forward for an actor without a distribution.
+func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise Noise) {
+	d := s.dims
+	kernel.Tanh(w.a[:n*d], w.out[:n*d])
+	clear(w.logProb[:n])
+	if mode != Sample {
+		return
+	}
+	for row := range n {
+		a, eps := w.a[row*d:(row+1)*d], w.se[row*d:(row+1)*d]
+		normals(eps, noise, row)
+		for k, e := range eps {
+			a[k] = min(max(a[k]+s.noise*e, -1), 1)
+		}
+	}
+}
+
 // addCorrection subtracts log(1 - a²) from the log-probs, as 2 (log 2 - |u| - log(1 + exp(-2|u|))), which no u makes infinite.
 func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	n := w.n * s.dims
@@ -121,11 +154,18 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 }
 
 // backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by their log-probs, [n], of the last forward; nil is zero.
-// Ranges become ready from the end to the beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// With ExplorationNoise that is after mode Deterministic, and needs the first. Ranges become ready from the end to the beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
 	d := s.dims
+	if s.noise > 0 {
+		for i, g := range dAction[:w.n*d] {
+			w.dOut[i] = g * (1 - w.a[i]*w.a[i])
+		}
+		s.backwardHead(w, ready)
+		return
+	}
 	for row := range w.n {
 		var dl T
 		if dLogProb != nil {
@@ -142,6 +182,10 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
 		}
 	}
+	s.backwardHead(w, ready)
+}
+
+func (s *squashed[T]) backwardHead(w *squashedWork[T], ready func(lo, hi int)) {
 	s.head.Backward(s.trunk.OutGrad(w.trunk, w.n), w.features, w.dOut, w.n, false, w.scratch)
 	if ready != nil {
 		ready(s.head.Range())

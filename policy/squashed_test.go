@@ -22,10 +22,15 @@ func testNoise(n int) Noise {
 // TestSquashedGradients compares the gradient of Σ c·a + d·log p with central differences in float64, the noise held fast.
 func TestSquashedGradients(t *testing.T) {
 	const rows, width, dims = 6, 3, 3
-	for name, hidden := range map[string][]int{"two layers": {5, 4}, "linear": nil} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		hidden []int
+		noise  float64
+		mode   Mode
+	}{{"two layers", []int{5, 4}, 0, Sample}, {"linear", nil, 0, Sample}, {"without a distribution", []int{5, 4}, 0.3, Deterministic}} {
+		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
-			cfg.HiddenSizes = hidden
+			cfg.HiddenSizes, cfg.ExplorationNoise = c.hidden, c.noise
 			params := new(nn.Params[float64])
 			s := newSquashed(cfg, dims, params, width)
 			if err := params.Alloc(tensor.Heap); err != nil {
@@ -39,7 +44,7 @@ func TestSquashedGradients(t *testing.T) {
 			randomize(dAction, 11)
 			randomize(dLogProb, 12)
 			loss := func() float64 {
-				s.forward(w, x, rows, Sample, testNoise(rows))
+				s.forward(w, x, rows, c.mode, testNoise(rows))
 				var sum float64
 				for i, d := range dAction {
 					sum += d * w.a[i]
