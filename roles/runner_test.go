@@ -17,13 +17,13 @@ import (
 // onRanks launches the job of a configuration on np goroutine ranks and runs f on each.
 func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
-	cfg, _, err := LoadConfig(path, overrides, false)
-	if err != nil {
-		t.Fatal(err)
-	}
 	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}
 	withSlowPolicy(reg.Policies)
-	err = spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+		cfg, _, err := LoadConfig(path, overrides, false) // each rank has its own
+		if err != nil {
+			return err
+		}
 		j, err := newJob(cfg, reg, w.Nodes())
 		if err != nil {
 			return err
