@@ -66,6 +66,14 @@ func (c Config) ID() string {
 	return c.EnvType
 }
 
+// NoModel returns an error where a model is given, for environments that take none.
+func (c Config) NoModel() error {
+	if c.ModelPath != "" {
+		return fmt.Errorf("%s has a model of its own and does not take model_path %s", c.ID(), c.ModelPath)
+	}
+	return nil
+}
+
 // Check calls want for every rule, with the key below env.train or env.eval, its value, and what would be valid.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")

@@ -104,6 +104,10 @@ func TestRegistry(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	cfg := env.Config{EnvType: "CartPole-v1", ModelPath: "robot.xml", Task: &env.Task{}}
+	if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), "robot.xml") {
+		t.Errorf("CartPole with a model: %v", err)
+	}
 	if made < 5 {
 		t.Errorf("made %d environments, want those that need only Go at least", made)
 	}

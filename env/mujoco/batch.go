@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"unsafe"
 
 	"github.com/rlinf/rlinf/env"
@@ -48,7 +49,7 @@ func load(src source) (*C.mjModel, *model, error) {
 	}
 	m := C.rl_load(file, text, C.size_t(len(src.text)), said)
 	if m == nil {
-		return nil, nil, fmt.Errorf("MuJoCo %s cannot read the model %s: %s", library(), src.file, C.GoString(said))
+		return nil, nil, fmt.Errorf("MuJoCo %s cannot read the model %s: %s", library(), src.file, strings.Join(strings.Fields(C.GoString(said)), " "))
 	}
 	return m, describe(src.file, m), nil
 }
@@ -169,17 +170,20 @@ func (b *batch) begin(i int) error {
 
 // step steps the environments whose turn is not Idle, each with its row of action. Where one goes wrong the others step all the same; lost[i] tells
 // which did, and the error joins their Faults.
-func (b *batch) step(action []float32, turn []env.Turn, lost []bool) error {
-	var faults []error
+func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	for from := 0; from < len(turn); {
 		i := int(C.rl_step(b.c, C.int(from), (*C.float)(&action[0]), (*C.uint8_t)(unsafe.Pointer(&turn[0]))))
 		if i < len(turn) {
-			faults = append(faults, b.fault(i))
 			lost[i] = true
+			if f := b.fault(i); err == nil {
+				err = f
+			} else {
+				err = fmt.Errorf("%w; %w", err, f)
+			}
 		}
 		from = i + 1
 	}
-	return errors.Join(faults...)
+	return err
 }
 
 // fault returns what was said of environment i, and makes it anew.

@@ -346,7 +346,7 @@ func write(t testing.TB, model string) string {
 // TestOwnErrors: what is wrong is named, with what there is.
 func TestOwnErrors(t *testing.T) {
 	for _, c := range []struct{ model, task, want string }{
-		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML, "line 6"},
+		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML, "Element 'geom', line 6"},
 		{strings.Replace(arm, "</body>", "", 1), armYAML, "model.xml"},
 		{arm, strings.Replace(armYAML, "sensor: angle", "sensor: touch", 1), `task.observations.0: no sensor "touch", it has angle, place`},
 		{arm, strings.Replace(armYAML, "joint: elbow", "joint: knee", 1), `task.observations.1: no joint "knee", it has shoulder, elbow`},

@@ -24,7 +24,12 @@ type definition struct {
 
 // constructor returns what makes environments of d.
 func (d definition) constructor() env.Constructor {
-	return func(cfg env.Config, n int) (env.Vec, error) { return newVec(d.source(), d.plan, cfg, n) }
+	return func(cfg env.Config, n int) (env.Vec, error) {
+		if err := cfg.NoModel(); err != nil {
+			return nil, err
+		}
+		return newVec(d.source(), d.plan, cfg, n)
+	}
 }
 
 func (d definition) source() source {
