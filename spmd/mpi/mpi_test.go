@@ -217,8 +217,8 @@ func TestMessages(t *testing.T) {
 		for _, np := range sizes() {
 			r.ok(t, job{np: np, args: []string{"messages"}})
 		}
-		// Over TCP the libraries move data in other ways.
-		r.ok(t, job{np: 3, env: overTCP, args: []string{"messages"}})
+		// Over TCP the libraries move data in other ways. Two ranks, as of three MPICH 4.0.2 often leaves one in MPI_Finalize: see docs/known-issues.md.
+		r.ok(t, job{np: 2, env: overTCP, args: []string{"messages"}})
 	})
 }
 
