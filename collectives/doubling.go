@@ -25,22 +25,16 @@ func runDoubling(ctx context.Context, t *team, c *spmd.Collective) error {
 
 // doubling reduces b to every member.
 func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
-	in, err := t.g.scratch(len(b))
-	if err != nil {
-		return err
-	}
-	f, err := t.fold(ctx, c, b, in)
-	if err != nil {
-		return err
-	}
-	for step := 1; f.me >= 0 && step < f.size; step *= 2 {
-		peer := f.member(f.me ^ step)
-		if err := t.exchange(ctx, b, peer, in, peer); err != nil {
-			return err
+	return t.folded(ctx, c, b, func(f fold, in []byte) error {
+		for step := 1; step < f.size; step *= 2 {
+			peer := f.member(f.me ^ step)
+			if err := t.exchange(ctx, b, peer, in, peer); err != nil {
+				return err
+			}
+			join(c.DType, c.Op, b, in)
 		}
-		join(c.DType, c.Op, b, in)
-	}
-	return t.unfold(ctx, f, b)
+		return nil
+	})
 }
 
 // A fold is a team cut down to a power of two: of the first 2·extra members the odd ones have joined the even ones' input to theirs.
@@ -55,6 +49,24 @@ func (f fold) member(i int) int {
 		return 2*i + 1
 	}
 	return i + f.extra
+}
+
+// folded folds the team, lets reduce do its work on the members of the fold, with memory as long as b, and gives the result to the others.
+func (t *team) folded(ctx context.Context, c *spmd.Collective, b []byte, reduce func(f fold, in []byte) error) error {
+	in, err := t.g.scratch(len(b))
+	if err != nil {
+		return err
+	}
+	f, err := t.fold(ctx, c, b, in)
+	if err != nil {
+		return err
+	}
+	if f.me >= 0 {
+		if err := reduce(f, in); err != nil {
+			return err
+		}
+	}
+	return t.unfold(ctx, f, b)
 }
 
 // fold joins b of those that stand aside to their neighbours' b; in is memory as long as b.

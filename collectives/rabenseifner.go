@@ -13,25 +13,8 @@ import (
 //	allreduce    2log₂P·α + 2(P-1)/P·Sβ + (P-1)/P·Sγ, and 2(α + Sβ) + Sγ more where P is not a power of two
 func newRabenseifner() *algorithm {
 	return &algorithm{name: "rabenseifner", kinds: of(spmd.AllReduce), run: func(ctx context.Context, t *team, c *spmd.Collective) error {
-		return rabenseifner(ctx, t, c, c.Data)
+		return t.folded(ctx, c, c.Data, func(f fold, in []byte) error { return halve(ctx, t, f, c, c.Data, in) })
 	}}
-}
-
-func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
-	in, err := t.g.scratch(len(b))
-	if err != nil {
-		return err
-	}
-	f, err := t.fold(ctx, c, b, in)
-	if err != nil {
-		return err
-	}
-	if f.me >= 0 {
-		if err := halve(ctx, t, f, c, b, in); err != nil {
-			return err
-		}
-	}
-	return t.unfold(ctx, f, b)
 }
 
 // halve reduces b over a fold: members 1, 2, 4, … apart exchange halves of what they still have, down to a shard each, and collect the shards

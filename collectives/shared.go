@@ -90,7 +90,8 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 	}
 	data = c.Data
 	if need == 0 {
-		return data, g.publishBlocks(w, c)
+		publishBlocks(w, c)
+		return data, nil
 	}
 	if err := g.grow(&g.stage, need); err != nil {
 		return nil, err
@@ -113,11 +114,12 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 		s.send = base + int64(free)
 		copy(g.stage[free:], from)
 	}
-	return data, g.publishBlocks(w, c)
+	publishBlocks(w, c)
+	return data, nil
 }
 
 // publishBlocks says where in Send each member's block begins, or how long Send is.
-func (g *Group) publishBlocks(w *window, c *spmd.Collective) error {
+func publishBlocks(w *window, c *spmd.Collective) {
 	row := w.row(w.me)
 	switch c.Kind {
 	case spmd.SendReceive:
@@ -133,7 +135,6 @@ func (g *Group) publishBlocks(w *window, c *spmd.Collective) error {
 			at += int64(len(block(send, e, c.SendCounts, len(row), m)))
 		}
 	}
-	return nil
 }
 
 // reduceTogether makes a reduction whose result goes to all members or to the root.
