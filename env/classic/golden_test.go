@@ -1,13 +1,12 @@
 package classic
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"math"
-	"os"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -23,29 +22,6 @@ type trajectory struct {
 	Truncated  []bool            `json:"truncated"`
 }
 
-func golden(t *testing.T, name string) []trajectory {
-	t.Helper()
-	f, err := os.Open("testdata/" + name + ".json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Episodes []trajectory `json:"episodes"`
-	}
-	if err := json.NewDecoder(z).Decode(&file); err != nil {
-		t.Fatal(err)
-	}
-	if len(file.Episodes) == 0 {
-		t.Fatalf("%s: no episodes", name)
-	}
-	return file.Episodes
-}
-
 // TestGolden holds every task against Gymnasium's trajectories: each step alone from the recorded state, and whole episodes through
 // the Vec from the recorded start.
 func TestGolden(t *testing.T) {
@@ -57,7 +33,7 @@ func TestGolden(t *testing.T) {
 }
 
 func testGolden[S state, A int32 | float32](t *testing.T, make env.Constructor, step func(*S, A) (float64, bool)) {
-	for i, ep := range golden(t, specOf(t, make).Name) {
+	for i, ep := range envtest.Golden[trajectory](t, specOf(t, make).Name) {
 		testSteps(t, i, ep, step)
 		testEpisode(t, i, ep, make)
 	}

@@ -3,12 +3,10 @@
 package mujoco
 
 import (
-	"compress/gzip"
-	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -23,26 +21,6 @@ type trajectory struct {
 	Terminated []bool      `json:"terminated"`
 }
 
-func golden(t *testing.T, name string) []trajectory {
-	t.Helper()
-	f, err := os.Open("testdata/" + name + ".json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Episodes []trajectory `json:"episodes"`
-	}
-	if err := json.NewDecoder(z).Decode(&file); err != nil {
-		t.Fatal(err)
-	}
-	return file.Episodes
-}
-
 // TestGolden replays Gymnasium's trajectories: observations and rewards are equal to the last bit, in float64, and so are the ends.
 func TestGolden(t *testing.T) {
 	if library() != "2.2.2" {
@@ -53,7 +31,7 @@ func TestGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, d, 1)
 			compared := 0
-			for i, ep := range golden(t, name) {
+			for i, ep := range envtest.Golden[trajectory](t, name) {
 				s.place(t, 0, ep.QPos, ep.QVel)
 				compared += s.compare(t, i, -1, ep.InitialObs)
 				for k := range ep.Actions {

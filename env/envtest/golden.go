@@ -1,0 +1,32 @@
+package envtest
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// Golden reads the episodes of testdata/NAME.json.gz, each of them as an E. A file that cannot be read, or has none, ends the test.
+func Golden[E any](t testing.TB, name string) []E {
+	t.Helper()
+	f, err := os.Open("testdata/" + name + ".json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Episodes []E `json:"episodes"`
+	}
+	if err := json.NewDecoder(z).Decode(&file); err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Episodes) == 0 {
+		t.Fatalf("%s: no episodes", name)
+	}
+	return file.Episodes
+}
