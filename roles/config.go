@@ -194,6 +194,9 @@ type LoggerConfig struct {
 	ExperimentName string `yaml:"experiment_name"`
 	// LoggerBackends are written beside metrics.jsonl: tensorboard (default), or none.
 	LoggerBackends config.Words `yaml:"logger_backends"`
+	// LogInterval is the number of iterations that a line of the metrics is the mean of. Evaluations, checkpoints and the end have a line in
+	// any case. Default 1. (+)
+	LogInterval int `yaml:"log_interval"`
 }
 
 // AlgorithmConfig is the section algorithm.
@@ -253,7 +256,7 @@ func DefaultConfig() *Config {
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20, Compression: CompressionNone},
 		Runner: RunnerConfig{
 			TaskType:  TaskEmbodied,
-			Logger:    LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default", LoggerBackends: config.Words{"tensorboard"}},
+			Logger:    LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default", LoggerBackends: config.Words{"tensorboard"}, LogInterval: 1},
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
 			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 		},

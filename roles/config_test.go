@@ -307,6 +307,7 @@ func TestRules(t *testing.T) {
 		{[]string{"~runner.max_epochs"}, "testdata/config/cartpole.yaml:8: runner.max_epochs: -1 (the default): want a number ≥ 0, here or in max_steps, or a max_time"},
 		{[]string{"runner.resume_dir=auto", "runner.ckpt_path=w.safetensors"}, "command line: runner.ckpt_path: w.safetensors: want no weights beside those of resume_dir"},
 		{[]string{"runner.logger.logger_backends=tensorboard,tensorboard"}, "command line: runner.logger.logger_backends: tensorboard: want each once"},
+		{[]string{"runner.logger.log_interval=0"}, "command line: runner.logger.log_interval: 0: want a number > 0"},
 		{[]string{"algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2"}, "testdata/config/cartpole.yaml:14: env.train.auto_reset: true (the default): want false (adv_type grpo compares whole episodes, which begin together)"},
 		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.use_reinpp_baseline=true"}, "testdata/config/cartpole.yaml:11: algorithm.group_size: 1 (the default): want a number > 1 (use_reinpp_baseline compares the members of a group)"},
 		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false"}, ""},

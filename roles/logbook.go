@@ -2,6 +2,7 @@ package roles
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 )
 
-// A logbook turns the reports of all ranks into the metrics of a step, on rank 0. A nil logbook ignores them.
+// A logbook turns the reports of all ranks into metrics, on rank 0: a line for every runner.logger.log_interval iterations. A nil logbook
+// ignores them.
 type logbook struct {
 	log      *metrics.Log
 	events   *metrics.Events // nil: no TensorBoard
@@ -17,19 +19,37 @@ type logbook struct {
 	job      *job
 	state    metrics.State
 	report   report
-	names    []string
-	values   []float64
-	rows     [2][]float64
+
+	// What came since the last line.
+	names  []string
+	sums   []float64 // of each name, over the iterations that had it
+	counts []int     // how many they are
+	rows   [2][]float64
+	values []float64 // of the line
 }
 
-// record writes the metrics of step, which took all of reports, unless it has: the first report after a resume says nothing new.
+// record takes all of reports, of step, unless it has: the first report after a resume says nothing new.
 func (l *logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
 	}
-	l.names, l.values = l.names[:0], l.values[:0]
+	if err := l.add(reports); err != nil {
+		return err
+	}
+	l.state.Step, l.state.EnvSteps = step, step*l.job.envSteps()
+	// A checkpoint leaves nothing behind that a run which resumes from it would lack.
+	if step%int64(l.job.cfg.Runner.Logger.LogInterval) == 0 || l.job.evaluatesAt(step) || l.job.savesAt(step) {
+		if err := l.write(); err != nil {
+			return err
+		}
+	}
+	l.progress.Update(l.state)
+	return nil
+}
+
+// add adds up the reports of an iteration.
+func (l *logbook) add(reports [][]byte) error {
 	var longest, total [len(phases)]float64
-	l.rows[0], l.rows[1] = l.rows[0][:0], l.rows[1][:0]
 	for _, b := range reports {
 		r := &l.report
 		if err := r.parse(b); err != nil {
@@ -48,6 +68,17 @@ func (l *logbook) record(step int64, reports [][]byte) error {
 			l.set(name, r.values[i])
 		}
 	}
+	for i, name := range phases {
+		if i != evaluating || longest[i] > 0 {
+			l.set("time/"+name, longest[i])
+			l.set("time/"+name+"_mean", total[i]/float64(len(reports)))
+		}
+	}
+	return nil
+}
+
+// write writes the means over what came since the last line, and begins anew.
+func (l *logbook) write() error {
 	episodes, err := env.FromRows(l.rows[0])
 	if err != nil {
 		return err
@@ -56,30 +87,28 @@ func (l *logbook) record(step int64, reports [][]byte) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	perStep := l.job.envSteps()
-	l.state.Step, l.state.EnvSteps = step, step*perStep
 	l.set("env/steps", float64(l.state.EnvSteps))
 	l.state.Return = l.episodes("env/", episodes, l.state.Return)
 	if len(evals) > 0 {
 		l.state.Eval = l.episodes("eval/", evals, l.state.Eval)
 	}
-	for i, name := range phases {
-		if i != evaluating || longest[i] > 0 {
-			l.set("time/"+name, longest[i])
-			l.set("time/"+name+"_mean", total[i]/float64(len(reports)))
-		}
+	l.values = l.values[:0]
+	for i, sum := range l.sums {
+		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
-	l.set("time/env_steps_per_second", float64(perStep)/longest[wholeStep])
-	if err := l.log.Write(step, now, l.names, l.values); err != nil {
+	step := l.values[slices.Index(l.names, "time/"+phases[wholeStep])]
+	l.names, l.values = append(l.names, "time/env_steps_per_second"), append(l.values, float64(l.job.envSteps())/step)
+	now := time.Now()
+	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
 		return err
 	}
 	if l.events != nil {
-		if err := l.events.Write(step, now, l.names, l.values); err != nil {
+		if err := l.events.Write(l.state.Step, now, l.names, l.values); err != nil {
 			return err
 		}
 	}
-	l.progress.Update(l.state)
+	l.names, l.sums, l.counts = l.names[:0], l.sums[:0], l.counts[:0]
+	l.rows[0], l.rows[1] = l.rows[0][:0], l.rows[1][:0]
 	return nil
 }
 
@@ -100,17 +129,29 @@ func (l *logbook) episodes(prefix string, es []env.Episode, old float64) float64
 	return s.Return
 }
 
+// set adds a value to the mean of name.
 func (l *logbook) set(name string, value float64) {
-	l.names, l.values = append(l.names, name), append(l.values, value)
+	i := slices.Index(l.names, name)
+	if i < 0 {
+		i = len(l.names)
+		l.names, l.sums, l.counts = append(l.names, name), append(l.sums, 0), append(l.counts, 0)
+	}
+	l.sums[i] += value
+	l.counts[i]++
 }
 
-// close ends the live line and the files.
+// close writes what is left, and ends the live line and the files.
 func (l *logbook) close() error {
 	if l == nil {
 		return nil
 	}
+	var err error
+	if len(l.names) > 0 {
+		err = l.write()
+		l.progress.Update(l.state)
+	}
 	l.progress.Done()
-	err := l.log.Close()
+	err = errors.Join(err, l.log.Close())
 	if l.events != nil {
 		err = errors.Join(err, l.events.Close())
 	}

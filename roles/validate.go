@@ -193,6 +193,7 @@ func (c *Config) checkRunner() {
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".", "logger.experiment_name", r.Logger.ExperimentName,
 		"the name of a folder below log_path")
+	want(r.Logger.LogInterval > 0, "logger.log_interval", r.Logger.LogInterval, "a number > 0")
 	for i, b := range r.Logger.LoggerBackends {
 		switch key := "logger.logger_backends"; b {
 		case "tensorboard":
