@@ -7,7 +7,7 @@ type Config struct {
 	// AdvType says how advantages are computed: gae (default), by a critic; grpo, by comparing the episodes of a group; reinpp, REINFORCE++,
 	// by what an episode paid.
 	AdvType string `yaml:"adv_type"`
-	// LossType says what is minimised: actor_critic (default); actor, the policy's loss alone, the one of grpo and reinpp; a2c, that of the plain
+	// LossType says what is minimised: actor_critic (default); decoupled_actor_critic, the same for rollouts of older policies; actor, the policy's loss alone, the one of grpo and reinpp; a2c, that of the plain
 	// policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
@@ -70,6 +70,12 @@ type Config struct {
 	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
+	// BehaveWeightThreshold drops what decoupled_actor_critic would weigh by more than that because the policy that took the action rarely
+	// does. 0, the default, drops nothing.
+	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
+	// RecomputeLogprobs lets decoupled_actor_critic clip around the policy as it is before the update, at the cost of a forward pass. Default false:
+	// around one that is interpolated, by the number of iterations that a rollout lies behind.
+	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
 	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a ratio of its own: chunk_level, all;
 	// action_level (default), the dimensions of each action; token_level, nothing. The policy is made with it.
 	LogProbType string `yaml:"logprob_type"`
@@ -100,6 +106,9 @@ func DefaultConfig() Config {
 		OffPolicy:     defaultOffPolicy(),
 	}
 }
+
+// decoupledActorCritic is the LossType of DecoupledLoss.
+const decoupledActorCritic = "decoupled_actor_critic"
 
 // Values of Config.BootstrapType.
 const (
@@ -154,8 +163,12 @@ func (c *Config) Check(want Want) {
 		"a number > 0, and 1 without adv_type grpo")
 	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
 	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta, "a number >= 0, with adv_type reinpp; else 0")
-	want(!c.RecomputeAdvantages || c.AdvType == "gae" && c.LossType == "actor_critic", "recompute_advantages", c.RecomputeAdvantages,
+	want(!c.RecomputeAdvantages || c.AdvType == "gae" && (c.LossType == "actor_critic" || c.LossType == decoupledActorCritic), "recompute_advantages", c.RecomputeAdvantages,
 		"false (without adv_type gae and loss_type actor_critic there is no critic to ask again)")
+	decoupled := c.LossType == decoupledActorCritic
+	want(c.BehaveWeightThreshold == 0 || c.BehaveWeightThreshold > 0 && decoupled, "behave_weight_threshold", c.BehaveWeightThreshold,
+		"a number > 0 with loss_type "+decoupledActorCritic+"; else 0")
+	want(!c.RecomputeLogprobs || decoupled, "recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
 	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType, "kl, abs, mse or low_var_kl (also k1, k2, k3)")
 	switch c.LossAggFunc {

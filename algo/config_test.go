@@ -89,7 +89,7 @@ func TestRegistryNamesWhatItKnows(t *testing.T) {
 			got += key + ": want " + want
 		}
 	})
-	if want := "loss_type: want one of actor_critic, actor, a2c (with adv_type gae)"; got != want {
+	if want := "loss_type: want one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	defer func() {

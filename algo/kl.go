@@ -83,7 +83,6 @@ type reference struct {
 	state    tensor.Tensor // U8: the parameters and buffers
 	logProb  tensor.Tensor // F32 [T,N,L]
 	logRatio []float32     // T·N: Σ_L of the sample's log-probs less the reference's
-	obs      tensor.Dict   // [N,...]: one time of a rollout
 }
 
 func newReference(p policy.Policy, steps, envs int, alloc tensor.Allocator) (*reference, error) {
@@ -106,8 +105,7 @@ func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 // evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as ref_log_prob.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get("sample_log_prob")
-	action, there := rollout.Get("action")
-	if !ok || !there {
+	if _, there := rollout.Get("action"); !ok || !there {
 		return fmt.Errorf("no sample_log_prob or no action")
 	}
 	if r.logProb.IsZero() {
@@ -117,13 +115,8 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	own := params.State()
 	params.View(r.state.U8())
 	defer params.View(own)
-	for t := range sampled.Dim(0) {
-		atTime(&r.obs, *rollout, t)
-		eval, err := r.policy.Evaluate(r.work, r.obs, action.At(t))
-		if err != nil {
-			return err
-		}
-		r.logProb.At(t).CopyFrom(eval.LogProb)
+	if err := evaluateAll(r.logProb, r.policy, r.work, *rollout); err != nil {
+		return err
 	}
 	clear(r.logRatio)
 	per := sampled.Dim(2)

@@ -50,53 +50,69 @@ func PolicyLoss(dLogProb, logProb, old, adv, weight []float32, c Clip, scale flo
 		panic("algo: PolicyLoss: length mismatch")
 	}
 	var s PolicySums
-	lo, hi, dual := 1-float64(c.Low), 1+float64(c.High), float64(c.Dual)
-	clamp := c.LogMin != 0 || c.LogMax != 0
 	per := len(old) / n
-	for i, a32 := range adv {
+	for i, a := range adv {
 		row := i * per
 		if idle(weight, i) {
 			clear(dLogProb[row : row+per])
 			continue
 		}
-		a, scale := float64(a32), weighted(scale, weight, i)
+		scale := weighted(scale, weight, i)
 		for j := row; j < row+per; j++ {
-			logRatio := float64(logProb[j]) - float64(old[j])
-			flows := true // whether the loss moves with logProb
-			if clamp {
-				bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
-				flows = bounded == logRatio
-				logRatio = bounded
-			}
-			ratio := math.Exp(logRatio)
-			clipped := min(max(ratio, lo), hi)
-			loss := -a * ratio
-			if bound := -a * clipped; bound > loss {
-				loss, flows = bound, false
-			}
-			if limit := -a * dual; dual > 0 && a < 0 && loss > limit {
-				loss, flows = limit, false
-				s.DualClipped += ratio
-			}
-			var g float64
-			if flows || math.IsNaN(loss) { // a NaN must reach the gradient, where it is found and named
-				g = loss
-			}
-			dLogProb[j] = float32(scale * g) // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
-
-			s.Loss += loss
-			s.LossAbs += math.Abs(loss)
-			s.Ratio += ratio
-			s.RatioAbs += math.Abs(ratio - 1)
-			s.Clipped += clipped
-			s.KL += ratio - 1 - logRatio
-			if ratio != clipped {
-				s.Outside++
-			}
+			x := c.surrogate(float64(a), float64(logProb[j])-float64(old[j]))
+			dLogProb[j] = float32(scale * x.slope)
+			s.add(x)
 		}
 		s.Count += float64(per)
 	}
 	return s
+}
+
+// A surrogate is the clipped objective of one log-prob.
+type surrogate struct {
+	loss, slope    float64 // L, and its derivative by the new log-prob
+	logRatio       float64 // as it was clamped
+	ratio, clipped float64 // ρ, and ρ within the clip range
+	dual           bool    // the dual clip is in force
+}
+
+// surrogate returns that of a log-prob whose sample has advantage a; see PolicyLoss.
+func (c *Clip) surrogate(a, logRatio float64) surrogate {
+	flows := true // whether the loss moves with the log-prob
+	if c.LogMin != 0 || c.LogMax != 0 {
+		bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
+		flows = bounded == logRatio
+		logRatio = bounded
+	}
+	x := surrogate{logRatio: logRatio, ratio: math.Exp(logRatio)}
+	x.clipped = min(max(x.ratio, 1-float64(c.Low)), 1+float64(c.High))
+	x.loss = -a * x.ratio
+	if bound := -a * x.clipped; bound > x.loss {
+		x.loss, flows = bound, false
+	}
+	if limit := -a * float64(c.Dual); c.Dual > 0 && a < 0 && x.loss > limit {
+		x.loss, flows, x.dual = limit, false, true
+	}
+	if flows || math.IsNaN(x.loss) { // a NaN must reach the gradient, where it is found and named
+		x.slope = x.loss // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
+	}
+	return x
+}
+
+// add adds what one log-prob gives, but for Count.
+func (s *PolicySums) add(x surrogate) {
+	s.Loss += x.loss
+	s.LossAbs += math.Abs(x.loss)
+	s.Ratio += x.ratio
+	s.RatioAbs += math.Abs(x.ratio - 1)
+	s.Clipped += x.clipped
+	s.KL += x.ratio - 1 - x.logRatio
+	if x.dual {
+		s.DualClipped += x.ratio
+	}
+	if x.ratio != x.clipped {
+		s.Outside++
+	}
 }
 
 // GradientLoss is that of the policy gradient, L = -A log π (Williams 1992; Mnih et al. 2016, arXiv:1602.01783, for A2C), whose gradient

@@ -161,6 +161,8 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	check("policy", logProb, func(d []float32) float64 { return PolicyLoss(d, logProb, old, adv, mask, clip, 1).Loss })
 	check("value", value, func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
 	check("gradient", logProb, func(d []float32) float64 { return GradientLoss(d, logProb, adv, mask, 1).Loss })
+	prox := draw(n*L, 1)
+	check("decoupled", logProb, func(d []float32) float64 { return DecoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
 	for _, kind := range []string{KLK1, KLAbs, KLK2, KLK3} {
 		check("kl "+kind, logProb, func(d []float32) float64 {
 			clear(d)

@@ -36,7 +36,7 @@ type minibatch struct {
 	value    []float32
 	adv, ret []float32
 	// nil where the rollout has none
-	weight, refLogProb []float32
+	weight, refLogProb, proxLogProb, proxShare []float32
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -50,7 +50,7 @@ type column struct {
 func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
-		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || slices.Contains([]string{"value", "weight", "ref_log_prob"}, name) {
+		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || slices.Contains([]string{"value", "weight", "ref_log_prob", "prox_log_prob", "prox_share"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -78,14 +78,12 @@ func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) 
 	}
 	b.logProb = samples.Must("sample_log_prob").F32()
 	b.adv, b.ret = samples.Must("advantage").F32(), samples.Must("return").F32()
-	if t, ok := samples.Get("value"); ok {
-		b.value = t.F32()
-	}
-	if t, ok := samples.Get("weight"); ok {
-		b.weight = t.F32()
-	}
-	if t, ok := samples.Get("ref_log_prob"); ok {
-		b.refLogProb = t.F32()
+	for name, column := range map[string]*[]float32{
+		"value": &b.value, "weight": &b.weight, "ref_log_prob": &b.refLogProb, "prox_log_prob": &b.proxLogProb, "prox_share": &b.proxShare,
+	} {
+		if t, ok := samples.Get(name); ok {
+			*column = t.F32()
+		}
 	}
 	return b, nil
 }

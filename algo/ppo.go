@@ -27,13 +27,15 @@ import (
 //  12. advantages computed anew before each further epoch, as an option                 reconsider
 //
 // GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type a2c, is one step per rollout along the
-// policy gradient (GradientLoss).
+// policy gradient (GradientLoss); loss_type decoupled_actor_critic is for rollouts of older policies (DecoupledLoss).
 //
 // Metrics, over all replicas: actor/policy_loss, actor/policy_loss_abs; actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio,
 // actor/dual_cliped_ratio; actor/approx_kl = mean of (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range;
 // actor/entropy_loss = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than update_epoch after an
 // early stop), actor/kl_loss (to the reference policy, before its weight); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
-// paid), rollout/gen_batches (rollouts made for this update), rollout/advantages_* (before normalisation), rollout/returns_*.
+// paid), rollout/gen_batches (rollouts made for this update), rollout/advantages_* (before normalisation), rollout/returns_*. With the decoupled loss
+// the ratio, clipped ratio and KL are called actor/proximal_ratio, actor/clipped_proximal_ratio and actor/proximal_approx_kl; with them come
+// actor/behav_approx_kl, actor/behav_clip_fraction = share of samples above behave_weight_threshold, actor/average_version and actor/current_version.
 type PPO struct {
 	name   string // in errors
 	cfg    Config
@@ -51,6 +53,7 @@ type PPO struct {
 	normalize Normalization // of advantages
 	episodes  *episodes     // nil: nobody asks
 	reference *reference    // nil: nobody asks
+	proximal  *proximal     // nil: the policy that took the actions
 	klPenalty string        // one of the constants
 
 	groupSize int
@@ -118,7 +121,7 @@ var _ Algorithm = (*PPO)(nil)
 
 const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
 
-// NewPPO makes PPO, with the critic's loss for loss_type actor_critic, without for actor; for a2c it makes A2C.
+// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and decoupled_actor_critic, without for actor; for a2c it makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	name := "ppo"
 	if s.Config.LossType == "a2c" {
@@ -188,6 +191,9 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if s.Config.LossType == decoupledActorCritic {
+		p.proximal = newProximal(s.Policy, s.Config.RecomputeLogprobs, s.Steps, s.Envs)
+	}
 	if s.Config.RecomputeAdvantages {
 		p.lookWork = s.Policy.NewWork(s.Envs)
 		p.present, p.next = make([]float32, n), make([]float32, n)
@@ -201,7 +207,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	p.tally = newTally(p.replicas, extra)
 	for _, name := range ppoMetrics {
 		if p.gives(name) {
-			p.names = append(p.names, name)
+			p.names = append(p.names, p.called(name))
 		}
 	}
 	p.values = make([]float64, len(ppoMetrics))
@@ -254,6 +260,13 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 			return fmt.Errorf("%s: reference policy: %w", p.name, err)
 		}
 		x.LogRatio = p.reference.logRatio
+	}
+	if p.proximal != nil {
+		versions, err := p.proximal.prepare(p.policy, rollout, int(p.counters.I64()[0]))
+		if err != nil {
+			return fmt.Errorf("%s: proximal policy: %w", p.name, err)
+		}
+		p.tally.add(versionMean, versions, float64(p.steps*p.envs))
 	}
 	if err := p.estimator.estimate(p.adv.F32(), p.ret.F32(), x); err != nil {
 		return fmt.Errorf("%s: rollout: %w", p.name, err)
@@ -606,7 +619,13 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 
 	grad := policy.Grad{}
 	var s PolicySums
-	if p.clips {
+	if p.proximal != nil {
+		d := DecoupledLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, p.proximal.logProbs(b, eval.LogProb.F32()), b.adv, b.weight,
+			p.clip(iteration), p.cfg.BehaveWeightThreshold, perLogProb)
+		s = d.PolicySums
+		p.tally.add(behaveKL, d.BehaveKL, d.Count)
+		p.tally.add(behaveClipped, d.BehaveClipped, d.Count)
+	} else if p.clips {
 		s = PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, b.adv, b.weight, p.clip(iteration), perLogProb)
 	} else {
 		s = GradientLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.adv, b.weight, perLogProb)
@@ -688,10 +707,11 @@ func (p *PPO) addObservations(rollout tensor.Dict) error {
 var ppoMetrics = []string{
 	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
-	"actor/kl_loss",
+	"actor/kl_loss", "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version",
 	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
 	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
 	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs", "rollout/gen_batches",
+	"actor/current_version",
 }
 
 // gives reports whether a metric has a meaning here.
@@ -701,10 +721,28 @@ func (p *PPO) gives(name string) bool {
 		return p.cfg.MaxNumGenBatches > 1
 	case "actor/kl_loss":
 		return p.reference != nil
+	case "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version", "actor/current_version":
+		return p.proximal != nil
 	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl", "actor/clip_fraction":
 		return p.clips
 	}
 	return p.critic || !strings.HasPrefix(name, "critic/")
+}
+
+// called returns RLinf's name of a metric, which for some depends on the loss.
+func (p *PPO) called(name string) string {
+	if p.proximal == nil {
+		return name
+	}
+	switch name {
+	case "actor/ratio":
+		return "actor/proximal_ratio"
+	case "actor/clipped_ratio":
+		return "actor/clipped_proximal_ratio"
+	case "actor/approx_kl":
+		return "actor/proximal_approx_kl"
+	}
+	return name
 }
 
 // metrics reads the reduced tally.
@@ -715,7 +753,7 @@ func (p *PPO) metrics(iteration int) Metrics {
 	}
 	lr, valueLR := p.adam.LR(iteration)
 	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
-		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts))
+		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts), float64(iteration))
 	kept := all[:0]
 	for i, name := range ppoMetrics {
 		if p.gives(name) {

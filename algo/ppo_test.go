@@ -617,7 +617,7 @@ func TestNewPPOErrors(t *testing.T) {
 		{"algorithm.gamma: 1.5: want a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
 		{"optim.lr: 0: want a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
 		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},
-		{"no adv_type gea with loss_type actor_critic, want one of: gae with actor_critic, gae with actor, gae with a2c, grpo with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
+		{"no adv_type gea with loss_type actor_critic, want one of: gae with actor_critic, gae with actor, gae with decoupled_actor_critic, gae with a2c, grpo with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
 	} {
 		if _, err := Builtin().New(setup(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)

@@ -42,6 +42,7 @@ func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", func(s Setup) (Algorithm, error) { return NewPPO(s) })
 	r.Add("gae", "actor", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("gae", decoupledActorCritic, func(s Setup) (Algorithm, error) { return NewPPO(s) })
 	r.Add("gae", "a2c", func(s Setup) (Algorithm, error) { return NewPPO(s) })
 	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })

@@ -25,6 +25,9 @@ const (
 	valueLoss
 	valueClipRatio
 	klLoss
+	behaveKL
+	behaveClipped
+	versionMean
 	rewardMean
 	advantageMean
 	returnMean

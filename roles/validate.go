@@ -241,7 +241,7 @@ func (c *Config) checkTraining() {
 	}
 	want(perAction(a.EntropyType) == perAction(a.LogProbType), "entropy_type", a.EntropyType, a.LogProbType+", as logprob_type")
 	want(perAction(a.RewardType) == "chunk_level", "reward_type", a.RewardType, "chunk_level (with num_action_chunks 1 also action_level)")
-	if a.LossType == "actor_critic" || a.LossType == "a2c" {
+	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" || a.LossType == "a2c" {
 		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead,
 			"true (loss_type "+a.LossType+")")
 	}
