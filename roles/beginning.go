@@ -83,7 +83,7 @@ func stateIn(j *job, sv *saver, c *checkpoint.Checkpoint) (b beginning, err erro
 // weightsIn reads a file of weights, runner.ckpt_path.
 func weightsIn(j *job, path string) (b beginning, err error) {
 	b.from = path
-	if b.state.model, err = readWeights(path); err != nil {
+	if b.state.model, err = readWeights("runner.ckpt_path", path); err != nil {
 		return b, err
 	}
 	return b, b.fits(j)

@@ -13,6 +13,7 @@ import (
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -38,7 +39,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		}
 	}
 	out, errs := read(&os.Stdout), read(&os.Stderr)
-	code = Main(append([]string{"rlinf"}, args...), Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()})
+	code = Main(append([]string{"rlinf"}, args...), Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()})
 	return code, out(), errs()
 }
 

@@ -71,14 +71,15 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	c.dicts = append(c.dicts[:0], c.rollout)
 	c.rec.begin(c.dicts, c.steps)
 	c.steps += uint64(n)
-	return c.rollout, playEpoch(c.rec, c.shard, 0, n)
+	return c.rollout, playEpoch(c.rec, c.shard, 0, n, nil)
 }
 
 // Episodes returns the episodes that ended since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take() }
 
-// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on.
-func playEpoch(rec *recorder, s *shard, first, n int) error {
+// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on. observed, when not nil, is called when
+// a step has been recorded.
+func playEpoch(rec *recorder, s *shard, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.act(t, s.now.Obs, t == first)
 		if err != nil {
@@ -90,6 +91,12 @@ func playEpoch(rec *recorder, s *shard, first, n int) error {
 		}
 		if err := rec.observe(t, s.now); err != nil {
 			return err
+		}
+		if observed == nil {
+			continue
+		}
+		if err := observed(t); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
 		}
 	}
 	return rec.finish(first+n-1, s.now.Obs, !s.autoReset)

@@ -142,7 +142,7 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 // readModel returns the tensors of a policy, and where they are from.
 func readModel(cfg *Config, dir string) (string, tensor.Dict, error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
-		d, err := readWeights(path)
+		d, err := readWeights("runner.ckpt_path", path)
 		return path, d, err
 	}
 	if dir == "" {
@@ -160,15 +160,15 @@ func readModel(cfg *Config, dir string) (string, tensor.Dict, error) {
 	return from.Dir, d, err
 }
 
-// readWeights reads the file that runner.ckpt_path names.
-func readWeights(path string) (tensor.Dict, error) {
+// readWeights reads the file that key names.
+func readWeights(key, path string) (tensor.Dict, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return tensor.Dict{}, fmt.Errorf("runner.ckpt_path: %w", err)
+		return tensor.Dict{}, fmt.Errorf("%s: %w", key, err)
 	}
 	d, _, err := tensor.ReadSafetensors(b)
 	if err != nil {
-		err = fmt.Errorf("runner.ckpt_path: %s: %w", path, err)
+		err = fmt.Errorf("%s: %s: %w", key, path, err)
 	}
 	return d, err
 }

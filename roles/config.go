@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"gopkg.in/yaml.v3"
 )
 
@@ -25,6 +26,7 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`
 	Rollout   RolloutConfig   `yaml:"rollout"`
 	Actor     ActorConfig     `yaml:"actor"`
+	Reward    RewardConfig    `yaml:"reward"`
 	// WeightSyncer is how the actors' parameters travel to rollout workers.
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
@@ -250,6 +252,14 @@ type ActorConfig struct {
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 }
 
+// RewardConfig is the section reward, for the component of that name: what rollouts record as rewards.
+type RewardConfig struct {
+	// GroupName is what the component is called in messages. Default RewardGroup.
+	GroupName string `yaml:"group_name"`
+
+	reward.Config `yaml:",inline"`
+}
+
 // DefaultConfig returns the defaults. What has none is reported by LoadConfig when it is not given.
 func DefaultConfig() *Config {
 	return &Config{
@@ -264,6 +274,7 @@ func DefaultConfig() *Config {
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
 		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
+		Reward:    RewardConfig{GroupName: "RewardGroup", Config: reward.DefaultConfig()},
 
 		WeightSyncer: defaultWeightSyncer(),
 	}

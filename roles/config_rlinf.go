@@ -114,7 +114,9 @@ func knownKeys() []config.Known {
 	idle("weight_syncer.patch.compression", "none")
 
 	tree("critic", "use_critic_model")
-	tree("reward", "use_reward_model")
+	add("reward", "reward_threshold", "standalone_realworld", "reward_scale")
+	idle("reward.worker_type", "model")
+	tree("reward.model", "")
 	for _, section := range []string{"data", "profile_data", "env_profile_data", "rollout_profile_data"} {
 		tree(section, "")
 	}

@@ -200,7 +200,7 @@ func TestOldNamesLeadSomewhere(t *testing.T) {
 
 func TestBadConfigIsReportedWhole(t *testing.T) {
 	c, _, err := LoadConfig(cartpole, []string{
-		"cluster.num_node=1", "cluster.component_placement={reward: 0, actor: ''}", "runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
+		"cluster.num_node=1", "cluster.component_placement={critic: 0, actor: ''}", "runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
 		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5", "algorithm.entropy_type=token_level",
 		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false", "actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
 		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0", "actor.micro_batch_size=0",
@@ -215,7 +215,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: algorithm.adv_typ: unknown key, did you mean adv_type?",
 		"command line: actor.optim.lr: fast: want a number",
 		`command line: cluster.component_placement.actor: "": want a placement, as 0-7 or all`,
-		"command line: cluster.component_placement.reward: reward: want the components actor, rollout and env",
+		"command line: cluster.component_placement.critic: critic: want one of actor, rollout, env, reward",
 		"command line: cluster.node_groups.0.label: node: want a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: want at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: want ordered or fast",

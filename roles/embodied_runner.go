@@ -17,14 +17,16 @@ type EmbodiedRunner struct {
 	actor   *spmd.Group[*ActorWorker]
 	rollout *spmd.Group[*RolloutWorker]
 	env     *spmd.Group[*EnvWorker]
+	reward  *spmd.Group[*RewardWorker] // nil: rewards are the environments' own
 
-	obs, act, out    *spmd.Channel // env → rollout → env; rollout → actor
-	evalObs, evalAct *spmd.Channel
-	agreement        *agreement
-	log              *logbook // on rank 0
-	requests         *requests
-	saver            *saver
-	weights          weights
+	obs, act, out        *spmd.Channel // env → rollout → env; rollout → actor
+	transitions, rewards *spmd.Channel // rollout → reward → rollout
+	evalObs, evalAct     *spmd.Channel
+	agreement            *agreement
+	log                  *logbook // on rank 0
+	requests             *requests
+	saver                *saver
+	weights              weights
 
 	step     int64 // iterations done
 	synced   int64 // version of the weights that rollouts use; -1: none yet
@@ -132,7 +134,13 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 	actor := spmd.Call(r.actor, ctx, "recv_rollout_batch", func(ctx context.Context, w *ActorWorker) (none, error) {
 		return none{}, w.RecvRolloutBatch(ctx, r.out)
 	})
-	return waitAll(ctx, env, rollout, actor)
+	calls := []*spmd.Future[none]{env, rollout, actor}
+	if r.reward != nil {
+		calls = append(calls, spmd.Call(r.reward, ctx, "score", func(ctx context.Context, w *RewardWorker) (none, error) {
+			return none{}, w.Score(ctx, r.transitions, r.rewards)
+		}))
+	}
+	return waitAll(ctx, calls...)
 }
 
 // sift lets the actors choose from the n-th rollout, and tells all ranks whether they want another.

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -19,6 +20,7 @@ type Registries struct {
 	Envs       *env.Registry
 	Policies   *policy.Registry
 	Algorithms *algo.Registry
+	Rewards    *reward.Registry
 }
 
 // A job is what follows from the configuration and the world, the same on every rank. It does not change.
@@ -29,6 +31,7 @@ type job struct {
 	spec                         env.Spec   // of one environment, wrappers and all
 	evalEnv                      env.Config // of evaluations
 	actors, rollouts, simulators int        // workers of each component
+	rewards                      int        // those of the reward component; 0: rewards are the environments' own
 	train, eval                  plan
 	epochs, steps                int // rollouts for one update, and steps of each
 	rolloutsAtMost               int // that actors may choose from for one update
@@ -63,6 +66,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		return len(j.place.Group(component).Ranks)
 	}
 	j.actors, j.rollouts, j.simulators = workers("actor"), workers("rollout"), workers("env")
+	j.rewards = workers("reward")
 	j.checkNames()
 	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
 	j.checkOffPolicy()
@@ -77,6 +81,10 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
+		return nil, err
+	}
+	j.checkReward()
+	if err := cfg.check.Err(); err != nil {
 		return nil, err
 	}
 	train, eval := cfg.Env.Train, cfg.Env.Eval
@@ -186,11 +194,15 @@ func (j *job) stepLayout(l lane) *tensor.Layout {
 			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
 		}
 	}
-	return tensor.NewLayout(append(fs,
+	fs = append(fs,
 		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n, j.chunks}},
 		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, j.chunks}},
 		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, j.chunks}},
-	)...)
+	)
+	if infos := len(j.spec.Info); infos > 0 && j.rewards > 0 && len(l.segments) > 0 { // the reward component wants to know
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
+	}
+	return tensor.NewLayout(fs...)
 }
 
 // trajectoryLayout is what a rollout worker sends to an actor of n environments.

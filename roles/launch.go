@@ -45,19 +45,35 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 	if err != nil {
 		return nil, err
 	}
+	if j.rewards > 0 {
+		if r.reward, err = spmd.Launch(w, j.place.Group("reward"), func(m *spmd.Member) (*RewardWorker, error) { return NewRewardWorker(m, j) }); err != nil {
+			return nil, err
+		}
+	}
 	for _, e := range r.env.Here() {
 		for _, rw := range r.rollout.Here() {
 			rw.adopt(e)
 		}
 	}
-	return r, r.connect(w, actorSpec, rolloutSpec, envSpec)
+	if err := r.connect(w, actorSpec, rolloutSpec, envSpec); err != nil {
+		return nil, err
+	}
+	if j.rewards > 0 {
+		for _, rw := range r.rollout.Here() {
+			if err := rw.score(r.transitions, r.rewards); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return r, nil
 }
 
 // connect makes the channels and the agreement.
 func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSpec) error {
 	j := r.job
-	step, action, trajectory := 0, 0, 0
+	step, action, trajectory, transition, reward := 0, 0, 0, 0, 0
 	for _, l := range j.train.lanes {
+		transition, reward = max(transition, j.transitionLayout(l).Size()), max(reward, j.rewardLayout(l).Size())
 		step, action = max(step, j.stepLayout(l).Size()), max(action, j.actionLayout(l).Size())
 		for _, s := range l.segments {
 			trajectory = max(trajectory, j.trajectoryLayout(s.hi-s.lo).Size())
@@ -82,6 +98,11 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 	r.obs = channel("obs", env, rollout, step, obs)
 	r.act = channel("act", rollout, env, action, act)
 	r.out = channel("out", rollout, actor, trajectory, out)
+	if j.rewards > 0 {
+		asks, answers := j.rewardPairs()
+		r.transitions = channel("transitions", rollout, r.reward.Spec(), transition, asks)
+		r.rewards = channel("rewards", r.reward.Spec(), rollout, reward, answers)
+	}
 	obs, act, _ = j.eval.pairs()
 	r.evalObs = channel("eval obs", env, rollout, step, obs)
 	r.evalAct = channel("eval act", rollout, env, action, act)

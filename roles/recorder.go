@@ -191,13 +191,31 @@ func (r *recorder) observe(t int, step *env.Step) error {
 // recordNext records what was observed after step t: where an episode ended its last observation.
 func (p *part) recordNext(t int, names []string, step *env.Step) {
 	for i, next := range p.nextObs {
-		record(next, t, step.Obs.Must(names[i]), p.lo)
-		final := step.FinalObs.Must(names[i])
-		size := final.Len() / final.Dim(0) * final.DType().Size()
-		terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
-		for j := range terminated {
-			if terminated[j]|truncated[j] != 0 {
-				copy(next.At(t).Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
+		p.copyNext(next.At(t), t, step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
+	}
+}
+
+// copyNext sets dst, the rows of p, to one observation after step t: to those of final where an episode ended.
+func (p *part) copyNext(dst tensor.Tensor, t int, obs, final tensor.Tensor) {
+	dst.CopyFrom(obs.Slice(p.lo, p.hi))
+	size := final.Len() / final.Dim(0) * final.DType().Size()
+	terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
+	for j := range terminated {
+		if terminated[j]|truncated[j] != 0 {
+			copy(dst.Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
+		}
+	}
+}
+
+// setReward records rewards of time t, one for each row, in place of the environments' own. Those that idle get none.
+func (r *recorder) setReward(t int, reward []float32) {
+	for i := range r.parts {
+		p := &r.parts[i]
+		dst := p.reward.At(t).F32()
+		copy(dst, reward[p.lo:p.hi])
+		for j := range dst {
+			if !p.mask.IsZero() && p.mask.At(t).U8()[j] == 0 {
+				dst[j] = 0
 			}
 		}
 	}

@@ -37,7 +37,8 @@ type rolloutLane struct {
 	dicts   []tensor.Dict
 	actions *tensor.Layout
 	steps   stepViews
-	shard   *shard // the environments themselves, where this worker plays them alone: see shard.local
+	shard   *shard  // the environments themselves, where this worker plays them alone: see shard.local
+	scorer  *scorer // nil: rewards are the environments' own
 }
 
 // NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is given up with the first weights.
@@ -120,7 +121,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	for e := range r.job.epochs {
 		for _, l := range r.lanes {
 			if l.shard != nil {
-				if err := l.play(e*r.job.steps, r.job.steps); err != nil {
+				if err := l.play(ctx, e*r.job.steps, r.job.steps); err != nil {
 					return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
 				}
 			}
@@ -137,6 +138,9 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 		}
 	}
 	for _, l := range r.lanes {
+		if err := l.scorer.settle(ctx, l.rec); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
 		for i, s := range l.segments {
 			l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, r.version
 			if err := l.out[i].Put(ctx, l.items[i]); err != nil {
@@ -175,11 +179,15 @@ func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *s
 }
 
 // play plays n steps of an epoch, from time first on, in the lane's own environments.
-func (l *rolloutLane) play(first, n int) error {
+func (l *rolloutLane) play(ctx context.Context, first, n int) error {
 	if err := l.shard.begin(); err != nil {
 		return err
 	}
-	return playEpoch(l.rec, l.shard, first, n)
+	var observed func(t int) error
+	if l.scorer != nil {
+		observed = func(t int) error { return l.scorer.ask(ctx, l.rec, t, l.shard.now) }
+	}
+	return playEpoch(l.rec, l.shard, first, n, observed)
 }
 
 // step receives what the environments show at time t of epoch e, and answers with actions unless the epoch ends there.
@@ -195,6 +203,9 @@ func (l *rolloutLane) step(ctx context.Context, r *RolloutWorker, e, t int) erro
 	st := l.steps.of(item)
 	if t > 0 {
 		if err := l.rec.observe(at-1, st); err != nil {
+			return err
+		}
+		if err := l.scorer.ask(ctx, l.rec, at-1, st); err != nil {
 			return err
 		}
 	}
@@ -303,10 +314,11 @@ func (v *stepViews) of(item *spmd.Item) *env.Step {
 		}
 	}
 	d := item.Dict
+	info, _ := d.Get("info")
 	v.items = append(v.items, item)
 	v.steps = append(v.steps, &env.Step{
 		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
-		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
+		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"), Info: info,
 	})
 	return v.steps[len(v.steps)-1]
 }

@@ -10,14 +10,19 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
+func registries() Registries {
+	return Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+}
+
 // onRanks launches the job of a configuration on np goroutine ranks and runs f on each.
 func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
-	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}
+	reg := registries()
 	withSlowPolicy(reg.Policies)
 	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		cfg, _, err := LoadConfig(path, overrides, false) // each rank has its own

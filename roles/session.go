@@ -62,7 +62,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		s.refuse(w, err)
 		return nil // every rank found the same
 	}
-	if err = j.checkReplay(w.Nodes(), w.Rank()); err == nil && w.Rank() == s.lead {
+	if err = errors.Join(j.checkReplay(w.Nodes(), w.Rank()), j.checkRewardModel(w.Rank())); err == nil && w.Rank() == s.lead {
 		err = s.profile.start(w.Rank())
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {

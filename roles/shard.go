@@ -166,4 +166,7 @@ func (l *envLane) fill(to tensor.Dict, from *env.Step) {
 	rows(from.Reward)
 	rows(from.Terminated)
 	rows(from.Truncated)
+	if at < to.Len() {
+		rows(from.Info)
+	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 )
 
 // slurmScript runs rlinf slurm in the module's folder and returns what it prints.
 func slurmScript(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir("..")
-	app := newApp(Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}, new(int))
+	app := newApp(Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, new(int))
 	var out bytes.Buffer
 	app.Writer, app.ErrWriter = &out, t.Output()
 	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))

@@ -158,7 +158,7 @@ func (c *Config) checkFields() {
 func (c *Config) checkCluster() {
 	want := c.check.At("cluster").Want
 	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
-	needed := []string{"rollout", "env"}
+	known, needed := []string{"actor", "rollout", "env", "reward"}, []string{"rollout", "env"}
 	if c.Trains() {
 		needed = append(needed, "actor")
 	}
@@ -166,7 +166,7 @@ func (c *Config) checkCluster() {
 		key := "component_placement." + e.Key
 		for name := range strings.SplitSeq(e.Key, ",") {
 			name = strings.TrimSpace(name)
-			want(slices.Contains([]string{"actor", "rollout", "env"}, name), key, name, "the components actor, rollout and env")
+			want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
 			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
 		}
 		want(strings.TrimSpace(e.Value.Placement) != "", key, e.Value.Placement, "a placement, as 0-7 or all")

@@ -36,13 +36,14 @@ const (
 
 // The first line that matches a package counts.
 var layers = []layer{
-	{".", []string{"roles", "algo/...", "policy/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
-	{"examples/...", []string{"roles", "algo/...", "policy/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
+	{".", []string{"roles", "algo/...", "policy/...", "reward", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
+	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "collectives", "spmd/...", "tensor"}, nil,
 		"examples use what users of the library can"},
-	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "env", "collectives/...", "spmd/...", "tensor", "internal/...", "scripts/slurm", cli, yaml, sys}, []string{"..."},
+	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "reward", "env", "collectives/...", "spmd/...", "tensor", "internal/...", "scripts/slurm", cli, yaml, sys}, []string{"..."},
 		"roles brings the parts together, and gets the environments from main"},
 
 	{"algo/...", []string{"algo", "policy/...", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
+	{"reward", []string{"policy", "env", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
 	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
@@ -59,7 +60,7 @@ var layers = []layer{
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
-	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
+	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},

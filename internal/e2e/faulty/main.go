@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -39,7 +40,7 @@ func main() {
 			return &faulty{Vec: vec, fault: fault}, err
 		})
 	}
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin()}))
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}))
 }
 
 // faulty are environments that fail in their 20th step, and from then on.

@@ -1,0 +1,94 @@
+package reward
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// newEnv makes the rule env: the environment's own reward.
+func newEnv(Setup) (Rule, error) {
+	return func(score []float32, b *Batch) error {
+		copy(score, b.Reward)
+		return nil
+	}, nil
+}
+
+// newSuccess makes the rule success: 1 where the environment says that the task was solved, else 0.
+func newSuccess(s Setup) (Rule, error) {
+	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
+	if column < 0 {
+		return nil, fmt.Errorf("success_info: %s: want a figure of %s: %s", s.Config.SuccessInfo, s.Spec.Name, strings.Join(s.Spec.Info, ", "))
+	}
+	return func(score []float32, b *Batch) error {
+		info, width := b.Info.F32(), b.Info.Dim(1)
+		for i := range score {
+			score[i] = 0
+			if info[i*width+column] != 0 {
+				score[i] = 1
+			}
+		}
+		return nil
+	}, nil
+}
+
+// newPotential makes the rule potential, which leads to where Φ is high and leaves the best policy as it is (Ng, Harada and Russell 1999, "Policy
+// invariance under reward transformations"). Behind the task's own end Φ is 0:
+//
+//	score = γ Φ(s') (1 - terminated) - Φ(s)
+func newPotential(s Setup) (Rule, error) {
+	p := &s.Config.Potential
+	var seen *env.Field
+	for i := range s.Spec.Obs {
+		if s.Spec.Obs[i].Name == p.Observation {
+			seen = &s.Spec.Obs[i]
+		}
+	}
+	if seen == nil || seen.DType != tensor.F32 {
+		return nil, fmt.Errorf("potential.observation: %s: want an observation of %s made of F32", p.Observation, s.Spec.Name)
+	}
+	width := seen.Dim()
+	for _, k := range p.Indices {
+		if k < 0 || k >= width {
+			return nil, fmt.Errorf("potential.indices: %d: want elements of %s, 0 to %d", k, p.Observation, width-1)
+		}
+	}
+	phi := func(x []float32) float64 {
+		var sq float64
+		for i, k := range p.Indices {
+			d := float64(x[k]) - float64(p.Target[i])
+			sq += d * d
+		}
+		return -math.Sqrt(sq)
+	}
+	gamma := float64(s.Gamma)
+	return func(score []float32, b *Batch) error {
+		before, after := b.Obs.Must(p.Observation).F32(), b.Next.Must(p.Observation).F32()
+		for i := range score {
+			gained := -phi(before[i*width : (i+1)*width])
+			if b.Terminated[i] == 0 {
+				gained += gamma * phi(after[i*width:(i+1)*width])
+			}
+			score[i] = float32(gained)
+		}
+		return nil
+	}, nil
+}
+
+// newModel makes the rule of a network: its value of what was observed after the step.
+func newModel(s Setup) (Rule, error) {
+	if s.Network == nil {
+		return nil, fmt.Errorf("use_reward_model: true: want a network")
+	}
+	work := s.Network.NewWork(s.Rows)
+	return func(score []float32, b *Batch) error {
+		v, err := s.Network.Value(work, b.Next)
+		if err == nil {
+			copy(score, v.F32())
+		}
+		return err
+	}, nil
+}

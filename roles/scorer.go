@@ -1,0 +1,95 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A scorer asks the reward component what the steps of a lane are worth. While it thinks about one step the environments take the next: the answer
+// is recorded when the next is asked about, or at the end.
+type scorer struct {
+	lane
+	layout    *tensor.Layout
+	obs, next []string // names in it, in the order of the recorder's
+	to        *spmd.Sender
+	from      *spmd.Receiver
+	asked     int // the step that the answer under way is for; -1: none is
+}
+
+// score lets the reward component say what is recorded as rewards from now on.
+func (r *RolloutWorker) score(transitions, rewards *spmd.Channel) error {
+	for _, l := range r.lanes {
+		s := &scorer{lane: l.lane, layout: r.job.transitionLayout(l.lane), asked: -1}
+		for _, name := range l.rec.names {
+			s.obs, s.next = append(s.obs, "observation."+name), append(s.next, "next_observation."+name)
+		}
+		var err error
+		if s.to, err = transitions.Sender(r.m, spmd.Key{To: r.job.rewardWorker(l.lane), Name: transitionsKey}); err != nil {
+			return err
+		}
+		if s.from, err = rewards.Receiver(r.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
+			return err
+		}
+		l.scorer = s
+	}
+	return nil
+}
+
+// ask sends what step t of rec was and led to. A nil scorer asks nobody.
+func (s *scorer) ask(ctx context.Context, rec *recorder, t int, step *env.Step) error {
+	if s == nil {
+		return nil
+	}
+	if err := s.settle(ctx, rec); err != nil {
+		return err
+	}
+	item, err := s.to.Take(ctx, s.layout)
+	if err != nil {
+		return fmt.Errorf("ask for rewards: %w", err)
+	}
+	for i := range rec.parts {
+		s.fill(item.Dict, &rec.parts[i], rec.names, t, step)
+	}
+	if info, ok := item.Dict.Get("info"); ok {
+		info.CopyFrom(step.Info)
+	}
+	item.Lo, item.Hi = s.lo, s.hi
+	s.asked = t
+	return s.to.Put(ctx, item)
+}
+
+// fill copies the rows of p.
+func (s *scorer) fill(to tensor.Dict, p *part, names []string, t int, step *env.Step) {
+	rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
+	for i, name := range names {
+		rows(s.obs[i]).CopyFrom(p.obs[i].At(t))
+		final := step.FinalObs
+		if !p.mask.IsZero() { // nothing resets itself
+			final = step.Obs
+		}
+		p.copyNext(rows(s.next[i]), t, step.Obs.Must(name), final.Must(name))
+	}
+	rows("action").CopyFrom(p.action.At(t))
+	rows("reward").CopyFrom(p.reward.At(t))
+	rows("terminated").CopyFrom(p.terminated.At(t))
+	rows("truncated").CopyFrom(p.truncated.At(t))
+}
+
+// settle records the answer under way.
+func (s *scorer) settle(ctx context.Context, rec *recorder) error {
+	if s == nil || s.asked < 0 {
+		return nil
+	}
+	item, err := s.from.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("rewards of step %d: %w", s.asked, err)
+	}
+	rec.setReward(s.asked, item.Dict.Must("reward").F32())
+	s.from.Release(item)
+	s.asked = -1
+	return nil
+}
