@@ -19,6 +19,8 @@
 // same layout serves that version of the weights. All matrices are row-major, a batch is [n, width], weights are [in, out]: then
 // a row of the output has the same bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
 //
+// A ConvNet turns images of bytes into features, an Embedding words; both are as an MLP is, with a Work of each user.
+//
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite order, so
 // the ranges that Backward reports as ready go down through the flat gradient without a gap.
 package nn

@@ -1,0 +1,161 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// An Image is the shape of images: H rows of W pixels with C channels each, [H,W,C].
+type Image struct{ H, W, C int }
+
+// Len returns the number of elements.
+func (s Image) Len() int { return s.H * s.W * s.C }
+
+// slide returns the shape of what windows of size×size pixels give for images of shape s, framed by pad pixels, when they are stride apart.
+func (s Image) slide(size, stride, pad, channels int) Image {
+	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
+	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
+		panic(fmt.Sprintf("nn: windows of %d×%d pixels in images %v framed by %d", size, size, s, pad))
+	}
+	return out
+}
+
+// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters]. Windows are stride pixels apart;
+// around the image are pad pixels of zeros. The windows are laid out as rows of a matrix, some images at a time (Chellapilla, Puri and Simard 2006,
+// "High performance convolutional neural networks for document processing"), so that the layer is a Linear on them.
+type Conv2D[T Float] struct {
+	In, Out Image
+
+	size, stride, pad int
+	product           *Linear[T]
+}
+
+// NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a window.
+func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
+	return &Conv2D[T]{
+		In: in, Out: in.slide(size, stride, pad, filters), size: size, stride: stride, pad: pad,
+		product: NewLinear(p, name, size*size*in.C, filters),
+	}
+}
+
+// Init draws an orthogonal weight with the given gain and sets the bias to 0.
+func (c *Conv2D[T]) Init(seed uint64, gain float64) { c.product.Init(seed, gain) }
+
+// Range returns the part of the flat gradient that is this layer's.
+func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
+
+// A ConvWork is what one user needs to compute convolutions one after the other, however many images there are: room for the windows of a few.
+type ConvWork[T Float] struct{ windows, dWindows, weight []T }
+
+// windowElements is how many elements of windows are laid out at a time: half a MiB in float32, which the second-level cache holds beside the weights.
+// One image may have more.
+const windowElements = 128 << 10
+
+// fit makes the work large enough for c.
+func (w *ConvWork[T]) fit(c *Conv2D[T]) {
+	if n := c.batch() * c.rows() * c.product.In; n > len(w.windows) {
+		w.windows, w.dWindows = Vector[T](n), Vector[T](n)
+	}
+	if n := c.product.In * c.product.Out; n > len(w.weight) {
+		w.weight = Vector[T](n)
+	}
+}
+
+// NewConvWork returns a work for any of the given layers.
+func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
+	w := new(ConvWork[T])
+	for _, c := range layers {
+		w.fit(c)
+	}
+	return w
+}
+
+// rows returns the number of windows of an image.
+func (c *Conv2D[T]) rows() int { return c.Out.H * c.Out.W }
+
+// batch returns how many images' windows are laid out at a time.
+func (c *Conv2D[T]) batch() int { return max(1, windowElements/(c.rows()*c.product.In)) }
+
+// Forward sets y, [n,Out], from the images x, [n,In].
+func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
+	for lo, count := 0, 0; lo < n; lo += count {
+		count = min(c.batch(), n-lo)
+		rows := c.layOut(w, x[lo*c.In.Len():], count)
+		c.product.Forward(y[lo*c.Out.Len():], w.windows, rows)
+	}
+}
+
+// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the images x, [n,In], of the last Forward. Unless it is nil, dx, [n,In], is
+// set to the derivative by x.
+func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
+	if dx != nil {
+		clear(dx[:n*c.In.Len()])
+	}
+	for lo, count := 0, 0; lo < n; lo += count {
+		count = min(c.batch(), n-lo)
+		rows := c.layOut(w, x[lo*c.In.Len():], count)
+		part := dy[lo*c.Out.Len():]
+		if dx == nil {
+			c.product.Backward(nil, w.windows, part, rows, false, nil)
+			continue
+		}
+		c.product.Backward(w.dWindows, w.windows, part, rows, false, w.weight)
+		each := c.rows() * c.product.In
+		for i := range count {
+			c.addUp(dx[(lo+i)*c.In.Len():(lo+i+1)*c.In.Len()], w.dWindows[i*each:(i+1)*each])
+		}
+	}
+}
+
+// layOut fills w.windows with those of count images, and returns how many they are.
+func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
+	each := c.rows() * c.product.In
+	for i := range count {
+		c.cut(w.windows[i*each:(i+1)*each], x[i*c.In.Len():(i+1)*c.In.Len()])
+	}
+	return count * c.rows()
+}
+
+// cut sets windows, [Out.H·Out.W, size·size·C], to those of the image x.
+func (c *Conv2D[T]) cut(windows, x []T) {
+	width := c.size * c.In.C
+	for oy := range c.Out.H {
+		for ox := range c.Out.W {
+			left := ox*c.stride - c.pad
+			lo, hi := max(0, -left), min(c.size, c.In.W-left) // of a row of the window, what lies in the image
+			for ky := range c.size {
+				row := windows[:width]
+				windows = windows[width:]
+				y := oy*c.stride - c.pad + ky
+				if y < 0 || y >= c.In.H {
+					clear(row)
+					continue
+				}
+				if hi-lo < c.size {
+					clear(row)
+				}
+				copy(row[lo*c.In.C:hi*c.In.C], x[(y*c.In.W+left+lo)*c.In.C:])
+			}
+		}
+	}
+}
+
+// addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that they show.
+func (c *Conv2D[T]) addUp(dx, dWindows []T) {
+	width := c.size * c.In.C
+	for oy := range c.Out.H {
+		for ox := range c.Out.W {
+			left := ox*c.stride - c.pad
+			lo, hi := max(0, -left), min(c.size, c.In.W-left)
+			for ky := range c.size {
+				row := dWindows[:width]
+				dWindows = dWindows[width:]
+				if y := oy*c.stride - c.pad + ky; y >= 0 && y < c.In.H {
+					at := (y*c.In.W + left + lo) * c.In.C
+					kernel.Axpy(dx[at:at+(hi-lo)*c.In.C], 1, row[lo*c.In.C:hi*c.In.C])
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,321 @@
+package nn_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// allocated gives p memory and fills it with small random numbers.
+func allocated[T nn.Float](t testing.TB, p *nn.Params[T]) {
+	t.Helper()
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Fields {
+		randomize(p.Of(i), uint64(i))
+	}
+}
+
+// convolved is a convolution by its definition: y[oy,ox,f] = b[f] + Σ x[oy·stride-pad+ky, ox·stride-pad+kx, c]·W[ky,kx,c,f].
+func convolved(c *nn.Conv2D[float64], x, weight, bias []float64, size, stride, pad int) []float64 {
+	var y []float64
+	for oy := range c.Out.H {
+		for ox := range c.Out.W {
+			for f := range c.Out.C {
+				sum := bias[f]
+				for ky := range size {
+					for kx := range size {
+						row, col := oy*stride-pad+ky, ox*stride-pad+kx
+						if row < 0 || row >= c.In.H || col < 0 || col >= c.In.W {
+							continue
+						}
+						for k := range c.In.C {
+							sum += x[(row*c.In.W+col)*c.In.C+k] * weight[((ky*size+kx)*c.In.C+k)*c.Out.C+f]
+						}
+					}
+				}
+				y = append(y, sum)
+			}
+		}
+	}
+	return y
+}
+
+func TestConv2D(t *testing.T) {
+	for _, c := range []struct {
+		in                         nn.Image
+		filters, size, stride, pad int
+		want                       nn.Image
+	}{
+		{nn.Image{H: 7, W: 5, C: 3}, 4, 3, 1, 1, nn.Image{H: 7, W: 5, C: 4}},
+		{nn.Image{H: 8, W: 9, C: 2}, 3, 4, 2, 0, nn.Image{H: 3, W: 3, C: 3}},
+		{nn.Image{H: 6, W: 4, C: 1}, 2, 3, 2, 1, nn.Image{H: 3, W: 2, C: 2}},
+		{nn.Image{H: 2, W: 2, C: 3}, 5, 5, 1, 2, nn.Image{H: 2, W: 2, C: 5}},
+	} {
+		t.Run(fmt.Sprint(c.in, c.size, c.stride, c.pad), func(t *testing.T) {
+			const rows = 3
+			p := new(nn.Params[float64])
+			p.Group("g")
+			l := nn.NewConv2D(p, "c", c.in, c.filters, c.size, c.stride, c.pad)
+			if l.Out != c.want {
+				t.Fatalf("gives images %v, want %v", l.Out, c.want)
+			}
+			allocated(t, p)
+			w := nn.NewConvWork(l)
+			x, y, weight := make([]float64, rows*l.In.Len()), make([]float64, rows*l.Out.Len()), make([]float64, rows*l.Out.Len())
+			randomize(x, 100)
+			randomize(weight, 101)
+			loss := func() float64 {
+				l.Forward(w, y, x, rows)
+				var sum float64
+				for i := range y {
+					sum += weight[i]*y[i] + 0.5*y[i]*y[i]
+				}
+				return sum
+			}
+			loss()
+			for i := range rows {
+				want := convolved(l, x[i*l.In.Len():(i+1)*l.In.Len()], p.Of(0), p.Of(1), c.size, c.stride, c.pad)
+				for k, v := range want {
+					if got := y[i*l.Out.Len()+k]; math.Abs(got-v) > 1e-12 {
+						t.Fatalf("image %d, element %d: %v, want %v", i, k, got, v)
+					}
+				}
+			}
+			dy, dx := make([]float64, len(y)), make([]float64, len(x))
+			for i := range dy {
+				dy[i] = weight[i] + y[i]
+			}
+			randomize(dx, 102) // what stands there is no part of the derivative
+			l.Backward(w, dx, x, dy, rows)
+			if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
+				t.Errorf("parameters: %+v, want %d checked, worst < 1e-6", r, p.Len())
+			}
+			if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
+				t.Errorf("input: %+v, want %d checked, worst < 1e-6", r, len(x))
+			}
+		})
+	}
+}
+
+func TestConv2DWantsAWindow(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a window of 8×8 fits into an image of 7×9")
+		}
+	}()
+	p := new(nn.Params[float32])
+	p.Group("g")
+	nn.NewConv2D(p, "c", nn.Image{H: 7, W: 9, C: 3}, 1, 8, 4, 0)
+}
+
+// TestEmbedding holds features and gradient against a Linear on the one-hot code.
+func TestEmbedding(t *testing.T) {
+	options, choices := []int{3, 2, 3}, []int32{2, 0, 1 /**/, 0, 1, 1 /**/, 2, 1, 1}
+	const rows, out, codes = 3, 4, 8
+	p := new(nn.Params[float64])
+	p.Group("g")
+	e := nn.NewEmbedding(p, "e", options, out)
+	l := nn.NewLinear(p, "l", codes, out)
+	allocated(t, p)
+	clear(l.Bias())
+	copy(p.Of(1), p.Of(0))
+	x := make([]float64, rows*codes)
+	for i, c := range choices {
+		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)] = 1
+	}
+	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
+	randomize(dy, 100)
+	e.Forward(got, choices, rows)
+	l.Forward(want, x, rows)
+	for i := range want {
+		if math.Abs(got[i]-want[i]) > 1e-15 {
+			t.Errorf("feature %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+	e.Backward(dy, choices, rows)
+	l.Backward(nil, x, dy, rows, false, nil)
+	for i := range p.Of(0) {
+		if math.Abs(p.GradOf(0)[i]-p.GradOf(1)[i]) > 1e-15 {
+			t.Errorf("gradient %d: %v, want %v", i, p.GradOf(0)[i], p.GradOf(1)[i])
+		}
+	}
+}
+
+// convNets are the networks, for images that are just large enough to pass through.
+func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T], pixels func(rows int) []uint8)) {
+	for _, c := range []struct {
+		name   string
+		make   func(*nn.Params[T], string, nn.Image, int) *nn.ConvNet[T]
+		frame  nn.Image
+		frames int
+	}{
+		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1},
+		{"nature, two frames", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2},
+		{"impala", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1},
+		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := new(nn.Params[T])
+			p.Group("g")
+			n := c.make(p, "cnn", c.frame, c.frames)
+			if err := p.Alloc(tensor.Heap); err != nil {
+				t.Fatal(err)
+			}
+			n.Init(1)
+			for i, f := range p.Fields {
+				if len(f.Shape) == 1 { // biases of 0 leave whole features at the bend of the ReLU
+					randomize(p.Of(i), uint64(i))
+				}
+			}
+			run(t, p, n, func(rows int) []uint8 {
+				s := philox.New(1, philox.Init, 77, 0)
+				b := make([]uint8, rows*c.frames*c.frame.Len())
+				for i := range b {
+					b[i] = uint8(s.IntN(256))
+				}
+				return b
+			})
+		})
+	}
+}
+
+// TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter: each is behind all layers above it.
+func TestConvNetGradients(t *testing.T) {
+	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], pixels func(int) []uint8) {
+		const rows, each = 2, 12
+		images, weight := pixels(rows), make([]float64, rows*n.Out)
+		randomize(weight, 100)
+		w := n.NewWork(rows + 1)
+		loss := func() float64 {
+			var sum float64
+			for i, y := range n.Forward(w, images, rows) {
+				sum += weight[i]*y + 0.5*y*y
+			}
+			return sum
+		}
+		for range 2 { // the second time on buffers that are full of the first
+			clear(p.Grad)
+			end := len(p.Grad)
+			for i, y := range n.Forward(w, images, rows) {
+				n.OutGrad(w, rows)[i] = weight[i] + y
+			}
+			n.Backward(w, rows, func(lo, hi int) {
+				if hi != end {
+					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+				}
+				end = lo
+			})
+			if end != 0 {
+				t.Errorf("ready ranges end at %d, want 0", end)
+			}
+		}
+		s := philox.New(1, philox.Init, 78, 0)
+		checked := 0
+		for i, f := range p.Fields {
+			for range each {
+				k := s.IntN(f.Len())
+				r := nntest.Gradients(p.Of(i)[k:k+1], p.GradOf(i)[k:k+1], loss)
+				checked += r.Checked
+				if !(r.Worst < 1e-6) {
+					t.Errorf("%s, element %d: %+v, want < 1e-6", f.Name, k, r)
+				}
+			}
+		}
+		if checked != each*len(p.Fields) {
+			t.Errorf("%d derivatives checked, want %d", checked, each*len(p.Fields))
+		}
+	})
+}
+
+// TestConvNetRows: an image's features have the same bits in whatever batch it stands, and a batch's gradient is the sum of its images', however
+// many are laid out at a time.
+func TestConvNetRows(t *testing.T) {
+	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], pixels func(int) []uint8) {
+		const rows = 67
+		images := pixels(rows)
+		size := len(images) / rows
+		all, one := n.NewWork(rows), n.NewWork(1)
+		y := n.Forward(all, images, rows)
+		randomize(n.OutGrad(all, rows), 100)
+		dy := slices.Clone(n.OutGrad(all, rows))
+		n.Backward(all, rows, nil)
+		whole := slices.Clone(p.Grad)
+		clear(p.Grad)
+		for i := range rows {
+			if got := n.Forward(one, images[i*size:(i+1)*size], 1); !slices.Equal(got, y[i*n.Out:(i+1)*n.Out]) {
+				t.Fatalf("image %d: other features alone than in a batch of %d", i, rows)
+			}
+			copy(n.OutGrad(one, 1), dy[i*n.Out:])
+			n.Backward(one, 1, nil)
+		}
+		for _, f := range p.Fields {
+			got, want := whole[f.Off:f.Off+f.Len()], p.Grad[f.Off:f.Off+f.Len()]
+			var square float64
+			for _, v := range want {
+				square += float64(v) * float64(v)
+			}
+			scale := math.Sqrt(square / float64(len(want)))
+			for k := range want {
+				if math.Abs(float64(got[k]-want[k])) > 1e-4*scale {
+					t.Fatalf("%s, element %d: gradient %v of the batch, %v of its images together", f.Name, k, got[k], want[k])
+				}
+			}
+		}
+	})
+}
+
+func TestConvNetDoesNotAllocate(t *testing.T) {
+	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.ConvNet[float32], pixels func(int) []uint8) {
+		const rows = 5
+		images, w := pixels(rows), n.NewWork(rows)
+		if got := testing.AllocsPerRun(3, func() {
+			n.Forward(w, images, rows)
+			n.Backward(w, rows, nil)
+		}); got != 0 {
+			t.Errorf("%v allocations for a forward and a backward pass, want 0", got)
+		}
+	})
+}
+
+// BenchmarkConvNet: images of 64×64 in colour through the networks, on one core.
+func BenchmarkConvNet(b *testing.B) {
+	const rows = 64
+	for _, c := range []struct {
+		name string
+		make func(*nn.Params[float32], string, nn.Image, int) *nn.ConvNet[float32]
+	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]}} {
+		p := new(nn.Params[float32])
+		p.Group("g")
+		frame := nn.Image{H: 64, W: 64, C: 3}
+		n := c.make(p, "cnn", frame, 1)
+		if err := p.Alloc(tensor.Heap); err != nil {
+			b.Fatal(err)
+		}
+		n.Init(1)
+		w, pixels := n.NewWork(rows), make([]uint8, rows*frame.Len())
+		for i := range pixels {
+			pixels[i] = uint8(i * 7)
+		}
+		b.Run(c.name+"/forward", func(b *testing.B) {
+			for b.Loop() {
+				n.Forward(w, pixels, rows)
+			}
+			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+		b.Run(c.name+"/both", func(b *testing.B) {
+			for b.Loop() {
+				copy(n.OutGrad(w, rows), n.Forward(w, pixels, rows))
+				n.Backward(w, rows, nil)
+			}
+			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
+}

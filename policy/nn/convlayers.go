@@ -1,0 +1,183 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// A layer is a part of a ConvNet that follows its first convolution.
+type layer[T Float] interface {
+	// shape is that of an image it gives.
+	shape() Image
+	Init(seed uint64, gain float64)
+	// newWork returns the state of one user for at most maxRows images; conv is room that convolutions use in turn.
+	newWork(maxRows int, conv *ConvWork[T]) layerWork[T]
+}
+
+type layerWork[T Float] interface {
+	// Forward returns what the layer makes of the n images x: memory of its own, or x, changed.
+	Forward(x []T, n int) []T
+	// Backward adds the gradients of the last Forward, which had x, given the derivative by its output, and reports them as ready. It returns
+	// the derivative by x: dx, or dy, changed.
+	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
+}
+
+func (c *Conv2D[T]) shape() Image { return c.Out }
+
+func (c *Conv2D[T]) newWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
+	conv.fit(c)
+	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}
+}
+
+type convLayer[T Float] struct {
+	c *Conv2D[T]
+	w *ConvWork[T]
+	y []T
+}
+
+func (l *convLayer[T]) Forward(x []T, n int) []T {
+	l.c.Forward(l.w, l.y, x, n)
+	return l.y[:n*l.c.Out.Len()]
+}
+
+func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T {
+	l.c.Backward(l.w, dx, x, dy, n)
+	if ready != nil {
+		ready(l.c.Range())
+	}
+	return dx
+}
+
+// A rectifier replaces images by their positive parts.
+type rectifier[T Float] struct{ in Image }
+
+func (r rectifier[T]) shape() Image                           { return r.in }
+func (r rectifier[T]) Init(uint64, float64)                   {}
+func (r rectifier[T]) newWork(int, *ConvWork[T]) layerWork[T] { return r }
+func (r rectifier[T]) Forward(x []T, n int) []T               { kernel.Relu(x, x); return x }
+func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
+	kernel.ReluGrad(dy, dy, x)
+	return dy
+}
+
+// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are 2 pixels apart, and hang over the edges by one.
+type maxPool[T Float] struct{ in, out Image }
+
+func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
+
+func (m *maxPool[T]) shape() Image         { return m.out }
+func (m *maxPool[T]) Init(uint64, float64) {}
+
+func (m *maxPool[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
+	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len()), make([]int32, maxRows*m.out.Len())}
+}
+
+type poolLayer[T Float] struct {
+	*maxPool[T]
+	y  []T
+	at []int32 // where in its image each element of y was found
+}
+
+func (l *poolLayer[T]) Forward(x []T, n int) []T {
+	c, k := l.in.C, 0
+	for i := range n {
+		img := x[i*l.in.Len() : (i+1)*l.in.Len()]
+		for oy := range l.out.H {
+			for ox := range l.out.W {
+				l.largest(l.y[k:k+c], l.at[k:k+c], img, oy, ox)
+				k += c
+			}
+		}
+	}
+	return l.y[:k]
+}
+
+// largest finds the maxima y of one window, and where they are in img.
+func (l *poolLayer[T]) largest(y []T, at []int32, img []T, oy, ox int) {
+	c := l.in.C
+	top, left := max(0, 2*oy-1), max(0, 2*ox-1)
+	for row := top; row < min(l.in.H, 2*oy+2); row++ {
+		for col := left; col < min(l.in.W, 2*ox+2); col++ {
+			base := (row*l.in.W + col) * c
+			first := row == top && col == left
+			for k, v := range img[base : base+c] {
+				if first || v > y[k] || v != v {
+					y[k], at[k] = v, int32(base+k)
+				}
+			}
+		}
+	}
+}
+
+func (l *poolLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
+	dx = dx[:n*l.in.Len()]
+	clear(dx)
+	each := l.out.Len()
+	for i := range n {
+		img := dx[i*l.in.Len() : (i+1)*l.in.Len()]
+		for k, at := range l.at[i*each : (i+1)*each] {
+			img[at] += dy[i*each+k]
+		}
+	}
+	return dx
+}
+
+// A residual adds to images what two convolutions of 3×3 make of them, each of its input's positive part (He et al. 2016, arXiv:1603.05027).
+type residual[T Float] struct{ first, second *Conv2D[T] }
+
+func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
+	return &residual[T]{NewConv2D(p, name+".0", in, in.C, 3, 1, 1), NewConv2D(p, name+".1", in, in.C, 3, 1, 1)}
+}
+
+func (r *residual[T]) shape() Image { return r.first.In }
+
+// residualGain makes the variance that a block adds a small part of what it was given, so that features do not grow with the number of blocks.
+var residualGain = math.Sqrt(1. / 6)
+
+func (r *residual[T]) Init(seed uint64, gain float64) {
+	r.first.Init(seed, gain)
+	r.second.Init(seed, gain*residualGain)
+}
+
+func (r *residual[T]) newWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
+	conv.fit(r.first)
+	room := func() []T { return Vector[T](maxRows * r.shape().Len()) }
+	return &residualLayer[T]{r: r, w: conv, x: room(), h: room(), y: room(), d: room()}
+}
+
+type residualLayer[T Float] struct {
+	r       *residual[T]
+	w       *ConvWork[T]
+	x, h, y []T // what the convolutions saw, and what is given
+	d       []T // derivative by h
+}
+
+func (l *residualLayer[T]) Forward(in []T, n int) []T {
+	size := n * l.r.shape().Len()
+	x, h, y := l.x[:size], l.h[:size], l.y[:size]
+	kernel.Relu(x, in)
+	l.r.first.Forward(l.w, h, x, n)
+	kernel.Relu(h, h)
+	l.r.second.Forward(l.w, y, h, n)
+	kernel.Axpy(y, 1, in)
+	return y
+}
+
+func (l *residualLayer[T]) Backward(dx, in, dy []T, n int, ready func(lo, hi int)) []T {
+	size := n * l.r.shape().Len()
+	d := l.d[:size]
+	dx = dx[:size]
+	l.r.second.Backward(l.w, d, l.h, dy, n)
+	if ready != nil {
+		ready(l.r.second.Range())
+	}
+	kernel.ReluGrad(d, d, l.h[:size])
+	l.r.first.Backward(l.w, dx, l.x, d, n)
+	if ready != nil {
+		ready(l.r.first.Range())
+	}
+	kernel.ReluGrad(dx, dx, l.x[:size])
+	kernel.Axpy(dx, 1, dy)
+	return dx
+}

@@ -1,0 +1,195 @@
+package nn
+
+import (
+	"fmt"
+	"math"
+)
+
+// A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU units on all that they give. The bytes count in
+// 255ths. Several frames of a scene are one image to it, with the channels of all.
+type ConvNet[T Float] struct {
+	Out int // features of an image
+
+	frames  int
+	frame   Image
+	stem    *Conv2D[T]
+	layers  []layer[T]
+	head    *MLP[T]
+	decimal [256]T // what a byte counts
+}
+
+// NatureSize is the least height and width of an image for NewNatureCNN.
+const NatureSize = 36
+
+// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of so many frames: 32 filters of 8×8 every 4 pixels,
+// 64 of 4×4 every 2, 64 of 3×3, ReLU behind each, and 512 features.
+func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int) *ConvNet[T] {
+	n := newConvNet(p, name, frame, frames, 32, 8, 4, 0)
+	n.rectify()
+	n.convolve(p, name+".1", 64, 4, 2, 0)
+	n.rectify()
+	n.convolve(p, name+".2", 64, 3, 1, 0)
+	n.rectify()
+	n.finish(p, name, 512)
+	return n
+}
+
+// NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3) in p: for 16, 32 and 32 channels a convolution of 3×3,
+// the maximum of every second window of 3×3 and two residual blocks; then ReLU, and 256 features.
+func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int) *ConvNet[T] {
+	var n *ConvNet[T]
+	for i, channels := range []int{16, 32, 32} {
+		stage := fmt.Sprintf("%s.%d", name, i)
+		if i == 0 {
+			n = newConvNet(p, name, frame, frames, channels, 3, 1, 1)
+		} else {
+			n.convolve(p, stage, channels, 3, 1, 1)
+		}
+		n.layers = append(n.layers, newMaxPool[T](n.shape()))
+		for block := range 2 {
+			n.layers = append(n.layers, newResidual(p, fmt.Sprintf("%s.block%d", stage, block), n.shape()))
+		}
+	}
+	n.rectify()
+	n.finish(p, name, 256)
+	return n
+}
+
+// newConvNet declares the first convolution, name.0.
+func newConvNet[T Float](p *Params[T], name string, frame Image, frames, filters, size, stride, pad int) *ConvNet[T] {
+	in := Image{frame.H, frame.W, frames * frame.C}
+	n := &ConvNet[T]{frames: frames, frame: frame, stem: NewConv2D(p, name+".0", in, filters, size, stride, pad)}
+	for b := range n.decimal {
+		n.decimal[b] = T(float64(b) / 255)
+	}
+	return n
+}
+
+// shape is that of the images which the last layer gives.
+func (n *ConvNet[T]) shape() Image {
+	if len(n.layers) == 0 {
+		return n.stem.Out
+	}
+	return n.layers[len(n.layers)-1].shape()
+}
+
+func (n *ConvNet[T]) convolve(p *Params[T], name string, filters, size, stride, pad int) {
+	n.layers = append(n.layers, NewConv2D(p, name, n.shape(), filters, size, stride, pad))
+}
+
+func (n *ConvNet[T]) rectify() { n.layers = append(n.layers, rectifier[T]{n.shape()}) }
+
+func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
+	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
+}
+
+// Init draws orthogonal weights with gain √2; biases are 0.
+func (n *ConvNet[T]) Init(seed uint64) {
+	n.stem.Init(seed, math.Sqrt2)
+	for _, l := range n.layers {
+		l.Init(seed, math.Sqrt2)
+	}
+	n.head.Init(seed, math.Sqrt2)
+}
+
+// A ConvNetWork holds the activations of one user of a ConvNet, for batches up to a fixed number of images.
+type ConvNetWork[T Float] struct {
+	conv   *ConvWork[T]
+	images []T // a few images, as the first convolution takes them
+	stem   []T
+	layers []layerWork[T]
+	in     [][]T // what each layer saw, and the head
+	head   *MLPWork[T]
+
+	pixels []uint8 // what the last Forward saw
+	d, e   []T     // derivatives by what layers gave, in turn; made by the first Backward: who only acts needs none
+	size   int     // of each
+}
+
+// NewWork returns a work for at most maxRows images.
+func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
+	w := &ConvNetWork[T]{
+		conv: NewConvWork(n.stem), images: Vector[T](n.stem.batch() * n.stem.In.Len()), stem: Vector[T](maxRows * n.stem.Out.Len()),
+		head: n.head.NewWork(maxRows), in: make([][]T, len(n.layers)+1), size: maxRows * n.stem.Out.Len(),
+	}
+	for _, l := range n.layers {
+		w.layers = append(w.layers, l.newWork(maxRows, w.conv))
+		w.size = max(w.size, maxRows*l.shape().Len())
+	}
+	return w
+}
+
+// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C]; they are w's. pixels must not change before Backward.
+func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, rows int) []T {
+	w.pixels = pixels
+	n.some(w, rows, func(lo, count int) {
+		n.stem.Forward(w.conv, w.stem[lo*n.stem.Out.Len():], w.images, count)
+	})
+	x := w.stem[:rows*n.stem.Out.Len()]
+	for i, l := range w.layers {
+		w.in[i] = x
+		x = l.Forward(x, rows)
+	}
+	w.in[len(w.layers)] = x
+	return n.head.Forward(w.head, x, rows)
+}
+
+// some unpacks a few images at a time into w.images, and calls do for each such batch.
+func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
+	each := n.stem.In.Len()
+	for lo, count := 0, 0; lo < rows; lo += count {
+		count = min(n.stem.batch(), rows-lo)
+		for i := range count {
+			n.unpack(w.images[i*each:(i+1)*each], w.pixels[(lo+i)*each:(lo+i+1)*each])
+		}
+		do(lo, count)
+	}
+}
+
+// unpack sets dst, [H,W,frames·C], to the image in src, [frames,H,W,C].
+func (n *ConvNet[T]) unpack(dst []T, src []uint8) {
+	if n.frames == 1 {
+		dst = dst[:len(src)]
+		for i, b := range src {
+			dst[i] = n.decimal[b]
+		}
+		return
+	}
+	channels, step := n.frame.C, n.stem.In.C
+	for f := range n.frames {
+		from := src[f*n.frame.Len() : (f+1)*n.frame.Len()]
+		for at := f * channels; at < len(dst); at += step {
+			for k, b := range from[:channels] {
+				dst[at+k] = n.decimal[b]
+			}
+			from = from[channels:]
+		}
+	}
+}
+
+// OutGrad returns where Backward expects the derivative by the features, [n,Out].
+func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
+
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and calls ready, when not nil, as each layer's are complete,
+// the last layer's first.
+func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
+	if w.d == nil {
+		w.d, w.e = Vector[T](w.size), Vector[T](w.size)
+	}
+	top := w.in[len(w.layers)]
+	dy, free := w.d[:len(top)], w.e
+	n.head.Backward(w.head, dy, top, rows, ready)
+	for i := len(w.layers) - 1; i >= 0; i-- {
+		dx := w.layers[i].Backward(free[:len(w.in[i])], w.in[i], dy, rows, ready)
+		if &dx[0] != &dy[0] {
+			free = dy[:cap(dy)]
+		}
+		dy = dx
+	}
+	n.some(w, rows, func(lo, count int) {
+		n.stem.Backward(w.conv, nil, w.images, dy[lo*n.stem.Out.Len():], count)
+	})
+	if ready != nil {
+		ready(n.stem.Range())
+	}
+}

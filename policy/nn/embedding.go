@@ -1,0 +1,66 @@
+package nn
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// An Embedding gives features to choices, as the words of a sentence: the sum of one row of W [Σ options, Out] for each, where every place in the
+// sentence has rows of its own for its options. It is a Linear without bias on a one-hot code of all choices.
+type Embedding[T Float] struct {
+	Out int
+
+	p      *Params[T]
+	first  []int // row of W where each place's options begin
+	rows   int
+	weight int
+}
+
+// NewEmbedding declares the layer in p, name.weight, for len(options) choices, each one of so many options.
+func NewEmbedding[T Float](p *Params[T], name string, options []int, out int) *Embedding[T] {
+	e := &Embedding[T]{Out: out, p: p}
+	for _, n := range options {
+		e.first = append(e.first, e.rows)
+		e.rows += n
+	}
+	e.weight = p.Add(name+".weight", e.rows, out)
+	return e
+}
+
+// Init draws an orthogonal weight with such a gain that features have a variance of about 1.
+func (e *Embedding[T]) Init(seed uint64) {
+	gain := math.Sqrt(float64(max(e.rows, e.Out)) / float64(len(e.first)))
+	Orthogonal(e.p.Of(e.weight), e.rows, e.Out, gain, seed, uint64(e.weight))
+}
+
+// Forward sets y, [n,Out], from the choices, [n,len(options)], each at least 0 and less than the number of its options.
+func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
+	weight, places := e.p.Of(e.weight), len(e.first)
+	for i := range n {
+		row := y[i*e.Out : (i+1)*e.Out]
+		clear(row)
+		for k, choice := range choices[i*places : (i+1)*places] {
+			kernel.Axpy(row, 1, e.row(weight, k, choice))
+		}
+	}
+}
+
+// Backward adds to the gradient of W what dy, [n,Out], asks for at the choices of the last Forward.
+func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
+	grad, places := e.p.GradOf(e.weight), len(e.first)
+	for i := range n {
+		row := dy[i*e.Out : (i+1)*e.Out]
+		for k, choice := range choices[i*places : (i+1)*places] {
+			kernel.Axpy(e.row(grad, k, choice), 1, row)
+		}
+	}
+}
+
+func (e *Embedding[T]) row(m []T, place int, choice int32) []T {
+	at := e.first[place] + int(choice)
+	return m[at*e.Out : (at+1)*e.Out]
+}
+
+// Range returns the part of the flat gradient that is this layer's.
+func (e *Embedding[T]) Range() (lo, hi int) { return e.p.Range(e.weight, e.weight) }
