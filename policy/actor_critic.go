@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one. Discrete actions
+// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one; both may build on the features of
+// images and words. Discrete actions
 // are categorical; those in a box are normal, with a deviation that is the same everywhere or depends on the state (Config.UseSDE,
 // Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment is fed, as Config.ActionBound says.
 type ActorCritic struct {
@@ -33,6 +34,26 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	} else if cfg.AddQHead {
 		return newGreedy(cfg, spec, seed, alloc)
 	}
+	return newActorCritic(cfg, spec, seed, alloc)
+}
+
+// NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the features of Config.Encoder. There is no SoftActor.
+func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Encoder == "" {
+		cfg.Encoder = NatureCNN
+	}
+	if cfg.AddQHead && spec.Action.Kind == env.Box {
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy; cnn_policy values discrete actions alone", spec.Name)
+	} else if cfg.AddQHead {
+		return newGreedy(cfg, spec, seed, alloc)
+	}
+	return newActorCritic(cfg, spec, seed, alloc)
+}
+
+func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec.Obs, cfg, params)
 	if err != nil {
@@ -56,7 +77,7 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		}
 		box = &b
 	}
-	net := newNetwork(cfg, shape, params, obs.width)
+	net := newNetwork(cfg, shape, params, obs.shape())
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -212,14 +233,14 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
 // begin checks work and observations and returns the rows.
-func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, []float32, int, error) {
+func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], int, error) {
 	w, err := p.own(wk)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, sight[float32]{}, 0, err
 	}
 	w.evaluated = 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	return w, x, n, err
+	return w, sight[float32]{x, w.obs.images, w.obs.words}, n, err
 }
 
 func (p *ActorCritic) own(wk Work) (*work, error) {

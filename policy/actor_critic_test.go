@@ -41,6 +41,8 @@ func variants(t *testing.T) map[string]*ActorCritic {
 		"gaussian":       with(box, func(c *Config) { c.NormalizeObservations, c.Activation = true, "relu" }),
 		"sde":            with(box, func(c *Config) { c.UseSDE, c.NumActionChunks = true, 2 }),
 		"by state":       with(bounded, func(c *Config) { c.IndependentStd, c.ActionBound = false, BoundTanh }),
+		"images":         newCNN(t, ImpalaCNN, false),
+		"frames, shared": newCNN(t, NatureCNN, true),
 	}
 }
 
@@ -56,7 +58,7 @@ func newPolicy(t testing.TB, cfg Config, spec env.Spec) *ActorCritic {
 		noise := make([]float64, f.Len())
 		randomize(noise, uint64(i))
 		for j, v := range noise {
-			params.Of(i)[j] += float32(0.2 * v)
+			params.Of(i)[j] += float32(0.2 * v / math.Sqrt(float64(max(1, f.Len()/256))))
 		}
 	}
 	return p.(*ActorCritic)
@@ -68,9 +70,16 @@ func batch(p *ActorCritic, rows int) (tensor.Dict, Noise) {
 	for i, f := range p.obs.fields {
 		x := make([]float64, rows*f.Dim())
 		randomize(x, uint64(50+i))
-		o := tensor.New(tensor.F32, append([]int{rows}, f.Shape...)...)
+		o := tensor.New(f.DType, append([]int{rows}, f.Shape...)...)
 		for j, v := range x {
-			o.F32()[j] = float32(v)
+			switch f.DType {
+			case tensor.U8:
+				o.U8()[j] = uint8(40 * math.Abs(v))
+			case tensor.I32:
+				o.I32()[j] = int32(math.Abs(v)) % 3
+			default:
+				o.F32()[j] = float32(v)
+			}
 		}
 		obs.Set(f.Name, o)
 	}

@@ -8,9 +8,12 @@ import (
 
 // A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and false are legal values of many.
 type Config struct {
-	// ModelType names the kind of network in a Registry. Default mlp_policy.
+	// ModelType names the kind of network in a Registry: mlp_policy, the default, for vectors, or cnn_policy for images.
 	ModelType string `yaml:"model_type"`
-	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides.
+	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, or impala, a residual network (see package nn). Words (I32)
+	// have 32 features, and with vectors they join those of the images, for actor and critic alike. hidden_sizes follow. (+)
+	Encoder string `yaml:"encoder"`
+	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides; images and words apart.
 	ObsDim int `yaml:"obs_dim"`
 	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a discrete action, number of choices
 	// made at a time in a multi-discrete one.
@@ -93,6 +96,8 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
 	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
+	want(c.Encoder == "" || c.Encoder == NatureCNN || c.Encoder == ImpalaCNN, "encoder", c.Encoder, NatureCNN+" or "+ImpalaCNN)
+	want(c.Encoder == "" || c.ModelType != "mlp_policy", "encoder", c.Encoder, "none (model_type: mlp_policy; cnn_policy has one)")
 	positive := true
 	for _, h := range c.HiddenSizes {
 		positive = positive && h >= 1

@@ -86,7 +86,7 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"model", func(c *Config) { c.ModelType = "openvla" }, spec(state, discrete), `model_type: "openvla": want one of mlp_policy`},
 		{"value", func(c *Config) { c.Activation = "swish" }, spec(state, discrete), "activation: swish: want tanh or relu"},
-		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): mlp_policy wants vectors of F32`},
+		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): mlp_policy wants vectors of F32; cnn_policy takes images`},
 		{"discrete observation", nil, spec(env.Field{Name: "cell", Space: discrete}, discrete), `observation "cell"`},
 		{"obs_dim", func(c *Config) { c.ObsDim = 42 }, spec(state, discrete), "obs_dim: 42: want 4"},
 		{"action_dim", func(c *Config) { c.ActionDim = 8 }, spec(state, discrete), "action_dim: 8: want 3"},

@@ -17,13 +17,15 @@ type Greedy struct {
 	action env.Space
 	obs    *observations
 	params *nn.Params[float32]
-	trunk  *nn.MLP[float32]
-	head   *nn.Linear[float32] // [F,A]
+
+	encoder *encoder[float32] // nil: observations are vectors, which pass as they are
+	trunk   *nn.MLP[float32]
+	head    *nn.Linear[float32] // [F,A]
 }
 
 var _ Policy = (*Greedy)(nil)
 
-// newGreedy is NewMLP for Config.AddQHead and discrete actions.
+// newGreedy is NewMLP and NewCNN for Config.AddQHead and discrete actions.
 func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
@@ -38,10 +40,18 @@ func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (
 	}
 	f, _ := cfg.activation()
 	p.params.Group("critic")
-	p.trunk = nn.NewMLP(p.params, "critic", p.obs.width, cfg.HiddenSizes, f)
+	width := p.obs.width
+	if obs := p.obs.shape(); obs.encoded() {
+		p.encoder = newEncoder(cfg, p.params, obs)
+		width = p.encoder.out
+	}
+	p.trunk = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f)
 	p.head = nn.NewLinear(p.params, "critic.head", p.trunk.Out, shape.options[0])
 	if err := p.params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	if p.encoder != nil {
+		p.encoder.init(seed)
 	}
 	p.trunk.Init(seed, math.Sqrt2)
 	p.head.Init(seed, 1)
@@ -59,23 +69,28 @@ type greedyWork struct {
 	owner   *Greedy
 	maxRows int
 	obs     *obsWork
+	encoder *encoderWork[float32]
 	trunk   *nn.MLPWork[float32]
-	x       []float32     // what the last Values saw
-	h       []float32     // its features
-	n       int           // its rows
-	q       tensor.Tensor // [maxRows,A]
-	action  tensor.Tensor // [maxRows,1,1]
-	logProb tensor.Tensor // [maxRows,1]
+	x       sight[float32] // what the last Values saw
+	e, h    []float32      // what encoder and trunk made of it
+	n       int            // its rows
+	q       tensor.Tensor  // [maxRows,A]
+	action  tensor.Tensor  // [maxRows,1,1]
+	logProb tensor.Tensor  // [maxRows,1]
 	scratch []float32
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *Greedy) NewWork(maxRows int) Work {
-	return &greedyWork{
+	w := &greedyWork{
 		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), trunk: p.trunk.NewWork(maxRows),
 		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1), logProb: tensor.New(tensor.F32, maxRows, 1),
 		scratch: nn.Vector[float32](p.head.In * p.head.Out),
 	}
+	if p.encoder != nil {
+		w.encoder = p.encoder.newWork(maxRows)
+	}
+	return w
 }
 
 // Values returns what each action is worth, F32 [N,A]. It is valid until w's next call.
@@ -84,12 +99,16 @@ func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if !ok || w.owner != p {
 		return tensor.Tensor{}, fmt.Errorf("policy: values: work %T of another policy", wk)
 	}
-	var err error
-	if w.x, w.n, err = p.obs.read(w.obs, obs, w.maxRows); err != nil {
+	rows, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	if err != nil {
 		w.n = 0
 		return tensor.Tensor{}, fmt.Errorf("policy: values: %w", err)
 	}
-	w.h = p.trunk.Forward(w.trunk, w.x, w.n)
+	w.x, w.n, w.e = sight[float32]{rows, w.obs.images, w.obs.words}, n, rows
+	if p.encoder != nil {
+		w.e = p.encoder.forward(w.encoder, w.x, n)
+	}
+	w.h = p.trunk.Forward(w.trunk, w.e, n)
 	q := w.q.Slice(0, w.n)
 	p.head.Forward(q.F32(), w.h, w.n)
 	return q, nil
@@ -101,11 +120,18 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.head.Out {
 		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: want F32[%d %d]", dValues, w.n, p.head.Out)
 	}
-	p.head.Backward(p.trunk.OutGrad(w.trunk, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
+	var de []float32 // by the features of the encoder
+	if p.encoder != nil {
+		de, _ = p.encoder.outGrad(w.encoder, w.n)
+	}
+	p.head.Backward(below(p.trunk, w.trunk, de, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
 	if ready != nil {
 		ready(p.head.Range())
 	}
-	p.trunk.Backward(w.trunk, nil, w.x, w.n, ready)
+	p.trunk.Backward(w.trunk, de, w.e, w.n, ready)
+	if p.encoder != nil {
+		p.encoder.backward(w.encoder, w.x, w.n, ready)
+	}
 	w.n = 0
 	return nil
 }

@@ -4,17 +4,19 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // network is what an ActorCritic computes, without tensors and names: generic, so that its gradients can be checked in float64.
 //
-//	x → shared → actor trunk  → actor head  → distribution
-//	           → critic trunk → critic head → value
+//	x → encoder → shared → actor trunk  → actor head  → distribution
+//	                     → critic trunk → critic head → value
 //
 // Trunks that are not there are empty: they pass their input on. With a shared trunk the other two are empty, else the shared one is.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
+	encoder                 *encoder[T] // nil: x is vectors, which pass as they are
 	shared                  *nn.MLP[T]
 	actorTrunk, criticTrunk *nn.MLP[T]
 	actorHead, criticHead   *nn.Linear[T] // criticHead is nil without a critic
@@ -25,8 +27,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs elements. They have no memory yet.
-func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs int) *network[T] {
+// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs. They have no memory yet.
+func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) *network[T] {
 	f, _ := cfg.activation()
 	var shared, own []int
 	if cfg.ShareTrunk {
@@ -35,10 +37,15 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 		own = cfg.HiddenSizes
 	}
 	n := &network[T]{params: params, dims: act.dims, summed: act.summed}
-	if len(shared) > 0 {
+	if len(shared) > 0 || obs.encoded() {
 		params.Group("shared")
 	}
-	n.shared = nn.NewMLP(params, "shared", obs, shared, f)
+	width := obs.vector
+	if obs.encoded() {
+		n.encoder = newEncoder(cfg, params, obs)
+		width = n.encoder.out
+	}
+	n.shared = nn.NewMLP(params, "shared", width, shared, f)
 	params.Group("actor")
 	n.actorTrunk = nn.NewMLP(params, "actor", n.shared.Out, own, f)
 	first := len(params.Fields)
@@ -68,6 +75,9 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 // policy hardly depends on what it sees, and 1 in the critic's; biases 0 (Andrychowicz et al. 2021, arXiv:2006.05990, and the "37
 // implementation details of PPO", Huang et al. 2022, no. 2).
 func (n *network[T]) init(seed uint64) {
+	if n.encoder != nil {
+		n.encoder.init(seed)
+	}
 	n.shared.Init(seed, math.Sqrt2)
 	n.actorTrunk.Init(seed, math.Sqrt2)
 	n.actorHead.Init(seed, 0.01)
@@ -80,6 +90,7 @@ func (n *network[T]) init(seed uint64) {
 
 // networkWork is the state of one user of a network.
 type networkWork[T nn.Float] struct {
+	encoder                         *encoderWork[T]
 	shared, actorTrunk, criticTrunk *nn.MLPWork[T]
 	dist                            distributionWork[T]
 
@@ -91,7 +102,8 @@ type networkWork[T nn.Float] struct {
 	scratch                  []T // for the heads' weights
 
 	// what the last evaluate saw, for backward
-	x, h     []T // the observations, and what the shared trunk made of them
+	x        sight[T] // the observations
+	e, h     []T      // what encoder and shared trunk made of them
 	in       inputs[T]
 	features []T // the inputs of the critic's head
 	action   actions[T]
@@ -106,6 +118,9 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 		zeros:   perRow(n.dims),
 		scratch: nn.Vector[T](n.actorHead.In * max(1, n.actorHead.Out)),
 	}
+	if n.encoder != nil {
+		w.encoder = n.encoder.newWork(maxRows)
+	}
 	w.dimLogProb, w.dimEntropy = w.logProb, w.entropy
 	if n.summed > 1 {
 		w.dimLogProb, w.dimEntropy = perRow(n.dims), perRow(n.dims)
@@ -118,14 +133,14 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 }
 
 // forward chooses actions a for rows of x and leaves their log-probs in w.logProb, the values in w.value.
-func (n *network[T]) forward(w *networkWork[T], x []T, rows int, a actions[T], mode Mode, noise Noise) {
+func (n *network[T]) forward(w *networkWork[T], x sight[T], rows int, a actions[T], mode Mode, noise Noise) {
 	n.run(w, x, rows)
 	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
 	n.sumDims(w.logProb, w.dimLogProb, rows)
 }
 
 // evaluate leaves log-probs, entropies and values in w, which keeps x and a for backward.
-func (n *network[T]) evaluate(w *networkWork[T], x []T, rows int, a actions[T]) {
+func (n *network[T]) evaluate(w *networkWork[T], x sight[T], rows int, a actions[T]) {
 	n.run(w, x, rows)
 	w.action = a
 	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, a, w.in)
@@ -134,15 +149,23 @@ func (n *network[T]) evaluate(w *networkWork[T], x []T, rows int, a actions[T]) 
 }
 
 // values leaves the values in w.
-func (n *network[T]) values(w *networkWork[T], x []T, rows int) {
-	w.h = n.shared.Forward(w.shared, x, rows)
+func (n *network[T]) values(w *networkWork[T], x sight[T], rows int) {
+	n.look(w, x, rows)
 	n.critic(w, rows)
 }
 
+// look computes what all heads build on.
+func (n *network[T]) look(w *networkWork[T], x sight[T], rows int) {
+	w.x, w.e = x, x.vector
+	if n.encoder != nil {
+		w.e = n.encoder.forward(w.encoder, x, rows)
+	}
+	w.h = n.shared.Forward(w.shared, w.e, rows)
+}
+
 // run computes the outputs of the actor's head and the values.
-func (n *network[T]) run(w *networkWork[T], x []T, rows int) {
-	w.x = x
-	w.h = n.shared.Forward(w.shared, x, rows)
+func (n *network[T]) run(w *networkWork[T], x sight[T], rows int) {
+	n.look(w, x, rows)
 	features := n.actorTrunk.Forward(w.actorTrunk, w.h, rows)
 	n.actorHead.Forward(w.out, features, rows)
 	w.in = inputs[T]{n: rows, out: w.out, features: features}
@@ -160,7 +183,14 @@ func (n *network[T]) critic(w *networkWork[T], rows int) {
 // parameters in the opposite order of their declaration, so the ranges that it reports as ready go down without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.in.n
-	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk: nobody asks for the derivative by x
+	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk and an encoder: nobody asks for the derivative by x
+	var de, dActor []T                     // by the features of the encoder; the part of the actor's own trunk
+	if n.encoder != nil {
+		de, dActor = n.encoder.outGrad(w.encoder, rows)
+	}
+	if dh == nil {
+		dh = de
+	}
 	if n.criticHead != nil {
 		if dValue == nil {
 			dValue = w.zeros
@@ -169,7 +199,9 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		if ready != nil {
 			ready(n.criticHead.Range())
 		}
-		n.criticTrunk.Backward(w.criticTrunk, nil, w.x, rows, ready)
+		n.criticTrunk.Backward(w.criticTrunk, dh, w.e, rows, ready)
+	} else {
+		dActor = dh
 	}
 
 	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows), n.spread(w.dDimEntropy, dEntropy, w.zeros, rows),
@@ -186,8 +218,15 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 			ready(n.distLo, n.distHi)
 		}
 	}
-	n.actorTrunk.Backward(w.actorTrunk, nil, w.x, rows, ready)
-	n.shared.Backward(w.shared, nil, w.x, rows, ready)
+	n.actorTrunk.Backward(w.actorTrunk, dActor, w.e, rows, ready)
+	n.shared.Backward(w.shared, de, w.e, rows, ready)
+	if n.encoder == nil {
+		return
+	}
+	if !n.actorTrunk.Empty() && n.criticHead != nil {
+		kernel.Axpy(de, 1, dActor)
+	}
+	n.encoder.backward(w.encoder, w.x, rows, ready)
 }
 
 // below returns where a head leaves the derivative by its input: with its trunk, or with the shared one where it has none.

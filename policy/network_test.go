@@ -49,7 +49,7 @@ func TestGradients(t *testing.T) {
 			if c.set != nil {
 				c.set(&cfg)
 			}
-			n := testNetwork(t, cfg, c.act, width)
+			n := testNetwork(t, cfg, c.act, obsShape{vector: width})
 			w := n.newWork(rows + 1)
 			x, a := testBatch(c.act, rows, width)
 			levels := rows * c.act.dims / c.act.summed
@@ -101,7 +101,7 @@ func TestSDEFeatures(t *testing.T) {
 	gradient := func(learn bool, logStd float64) *nn.Params[float64] {
 		cfg := DefaultConfig()
 		cfg.HiddenSizes, cfg.UseSDE, cfg.SDELearnFeatures, cfg.AddValueHead = []int{4}, true, learn, false
-		n := testNetwork(t, cfg, act, width)
+		n := testNetwork(t, cfg, act, obsShape{vector: width})
 		w := n.newWork(rows)
 		x, a := testBatch(act, rows, width)
 		d := slices.Repeat([]float64{1}, rows)
@@ -125,7 +125,7 @@ func TestNilDerivatives(t *testing.T) {
 	act := actionShape{dims: 2, options: []int{2, 3}, summed: 2}
 	cfg := DefaultConfig()
 	cfg.HiddenSizes = []int{4}
-	n := testNetwork(t, cfg, act, width)
+	n := testNetwork(t, cfg, act, obsShape{vector: width})
 	w := n.newWork(rows)
 	x, a := testBatch(act, rows, width)
 	n.evaluate(w, x, rows, a)
@@ -143,10 +143,10 @@ func TestNilDerivatives(t *testing.T) {
 }
 
 // testNetwork returns a network all of whose parameters are random, so that no gradient is small by initialisation.
-func testNetwork(t *testing.T, cfg Config, act actionShape, width int) *network[float64] {
+func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *network[float64] {
 	t.Helper()
 	p := new(nn.Params[float64])
-	n := newNetwork(cfg, act, p, width)
+	n := newNetwork(cfg, act, p, obs)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}
@@ -155,15 +155,15 @@ func testNetwork(t *testing.T, cfg Config, act actionShape, width int) *network[
 		noise := make([]float64, f.Len())
 		randomize(noise, uint64(i))
 		for j, v := range noise {
-			p.Of(i)[j] += 0.5 * v
+			p.Of(i)[j] += 0.5 * v / math.Sqrt(float64(max(1, f.Len()/256)))
 		}
 	}
 	return n
 }
 
-func testBatch(act actionShape, rows, width int) (x []float64, a actions[float64]) {
-	x = make([]float64, rows*width)
-	randomize(x, 21)
+func testBatch(act actionShape, rows, width int) (x sight[float64], a actions[float64]) {
+	x.vector = make([]float64, rows*width)
+	randomize(x.vector, 21)
 	if act.options == nil {
 		a.box = make([]float64, rows*act.dims)
 		randomize(a.box, 22)

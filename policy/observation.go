@@ -10,12 +10,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations turns named observations into rows of numbers: concatenated in the order of the environment's spec, and normalised
-// by running statistics, which are part of the parameters and stay as they are while a policy acts and learns.
+// observations turns named observations into rows of numbers: vectors concatenated in the order of the environment's spec, and normalised
+// by running statistics, which are part of the parameters and stay as they are while a policy acts and learns. Images and words, for policies with
+// an encoder, stay as they are.
 type observations struct {
-	fields []env.Field
-	width  int
-	clip   float32
+	fields  []env.Field // all
+	vectors []env.Field // boxes of F32
+	images  []imageShape
+	words   []wordRange
+	width   int // of the vectors together
+	clip    float32
 
 	params *nn.Params[float32] // holds the statistics; nil: no normalisation
 }
@@ -32,20 +36,39 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 	o := &observations{fields: fields, clip: float32(cfg.ObsClip)}
 	for _, f := range fields {
 		switch {
-		case f.DType == tensor.U8:
-			return nil, fmt.Errorf("observation %q: images (%v%v): mlp_policy wants vectors of F32", f.Name, f.DType, f.Shape)
-		case f.Kind != env.Box || f.DType != tensor.F32:
+		case f.Kind == env.Box && f.DType == tensor.F32:
+			o.vectors = append(o.vectors, f)
+			o.width += f.Dim()
+		case cfg.Encoder == "" && f.DType == tensor.U8:
+			return nil, fmt.Errorf("observation %q: images (%v%v): mlp_policy wants vectors of F32; cnn_policy takes images", f.Name, f.DType, f.Shape)
+		case cfg.Encoder == "":
 			return nil, fmt.Errorf("observation %q: kind %d of %v: mlp_policy wants boxes of F32", f.Name, f.Kind, f.DType)
+		case f.Kind == env.Box && f.DType == tensor.U8:
+			image, err := imageOf(f, cfg.Encoder)
+			if err != nil {
+				return nil, err
+			}
+			o.images = append(o.images, image)
+		case f.DType == tensor.I32:
+			words, err := wordsOf(f)
+			if err != nil {
+				return nil, err
+			}
+			o.words = append(o.words, words)
+		default:
+			return nil, fmt.Errorf("observation %q: kind %d of %v: cnn_policy wants boxes of F32, images of U8 and words of I32", f.Name, f.Kind, f.DType)
 		}
-		o.width += f.Dim()
 	}
-	if o.width == 0 {
+	if cfg.Encoder == "" && o.width == 0 {
 		return nil, fmt.Errorf("observations: none: want at least one element")
+	}
+	if cfg.Encoder != "" && len(o.images) == 0 {
+		return nil, fmt.Errorf("observations: no image: cnn_policy wants one of U8; mlp_policy takes vectors")
 	}
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
 		return nil, fmt.Errorf("obs_dim: %d: want %d", cfg.ObsDim, o.width)
 	}
-	if cfg.NormalizeObservations {
+	if cfg.NormalizeObservations && o.width > 0 {
 		o.params = params
 		params.AddBuffer(obsMean, o.width)
 		params.AddBuffer(obsVar, o.width)
@@ -53,6 +76,9 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 	}
 	return o, nil
 }
+
+// shape is what a network must know of them.
+func (o *observations) shape() obsShape { return obsShape{o.width, o.images, o.words} }
 
 // init sets the statistics to those of nothing observed: mean 0, variance 1.
 func (o *observations) init() {
@@ -72,11 +98,14 @@ func (o *observations) stats() (mean, variance, count []float64) {
 // An obsWork holds one user's rows.
 type obsWork struct {
 	rows, mean, inv []float32
+
+	images [][]uint8 // of the last read: views of what was observed
+	words  [][]int32
 }
 
 func (o *observations) newWork(maxRows int) *obsWork {
-	w := new(obsWork)
-	if len(o.fields) > 1 || o.params != nil {
+	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([][]int32, len(o.words))}
+	if len(o.vectors) > 1 || o.params != nil {
 		w.rows = nn.Vector[float32](maxRows * o.width)
 	}
 	if o.params != nil {
@@ -85,16 +114,28 @@ func (o *observations) newWork(maxRows int) *obsWork {
 	return w
 }
 
-// read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do.
+// read returns the rows of obs' vectors, [n,width], and n: obs' own memory when there is nothing to do. It leaves images and words in w.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := o.check(obs, maxRows)
 	if err != nil {
 		return nil, 0, err
 	}
-	x := obs.Must(o.fields[0].Name).F32()
-	if len(o.fields) > 1 {
+	for i := range o.images {
+		w.images[i] = obs.Must(o.images[i].name).U8()
+	}
+	for i := range o.words {
+		w.words[i] = obs.Must(o.words[i].name).I32()
+		if err := o.words[i].check(w.words[i]); err != nil {
+			return nil, 0, err
+		}
+	}
+	if o.width == 0 {
+		return nil, n, nil
+	}
+	x := obs.Must(o.vectors[0].Name).F32()
+	if len(o.vectors) > 1 {
 		off := 0
-		for _, f := range o.fields {
+		for _, f := range o.vectors {
 			width, part := f.Dim(), obs.Must(f.Name).F32()
 			for row := range n {
 				copy(w.rows[row*o.width+off:][:width], part[row*width:])
@@ -123,8 +164,8 @@ func (o *observations) check(obs tensor.Dict, maxRows int) (int, error) {
 		switch {
 		case !ok:
 			return 0, fmt.Errorf("observation %q: not in %v", f.Name, obs)
-		case t.DType() != tensor.F32 || t.Rank() < 1 || t.Len() != t.Dim(0)*f.Dim():
-			return 0, fmt.Errorf("observation %q: %v: want F32[N %v]", f.Name, t, f.Shape)
+		case t.DType() != f.DType || t.Rank() < 1 || t.Len() != t.Dim(0)*f.Dim():
+			return 0, fmt.Errorf("observation %q: %v: want %v[N %v]", f.Name, t, f.DType, f.Shape)
 		case n >= 0 && t.Dim(0) != n:
 			return 0, fmt.Errorf("observation %q: %d rows, %q has %d", f.Name, t.Dim(0), o.fields[0].Name, n)
 		}
@@ -154,7 +195,7 @@ func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	s1, s2 := sums[1:1+o.width], sums[1+o.width:1+2*o.width]
 	sums[0] += float64(n)
 	off := 0
-	for _, f := range o.fields {
+	for _, f := range o.vectors {
 		width, part := f.Dim(), obs.Must(f.Name).F32()
 		for i, v := range part {
 			k := off + i%width

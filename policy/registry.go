@@ -22,6 +22,7 @@ type Registry struct {
 func Builtin() *Registry {
 	r := new(Registry)
 	r.Add("mlp_policy", NewMLP)
+	r.Add("cnn_policy", NewCNN)
 	return r
 }
 

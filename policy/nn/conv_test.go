@@ -118,18 +118,19 @@ func TestConv2DWantsAWindow(t *testing.T) {
 
 // TestEmbedding holds features and gradient against a Linear on the one-hot code.
 func TestEmbedding(t *testing.T) {
-	options, choices := []int{3, 2, 3}, []int32{2, 0, 1 /**/, 0, 1, 1 /**/, 2, 1, 1}
+	low, high := []int{0, -1, 5}, []int{2, 0, 7}
+	choices := []int32{2, -1, 6 /**/, 0, 0, 6 /**/, 2, 0, 6}
 	const rows, out, codes = 3, 4, 8
 	p := new(nn.Params[float64])
 	p.Group("g")
-	e := nn.NewEmbedding(p, "e", options, out)
+	e := nn.NewEmbedding(p, "e", low, high, out)
 	l := nn.NewLinear(p, "l", codes, out)
 	allocated(t, p)
 	clear(l.Bias())
 	copy(p.Of(1), p.Of(0))
 	x := make([]float64, rows*codes)
 	for i, c := range choices {
-		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)] = 1
+		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)-low[i%3]] = 1
 	}
 	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
 	randomize(dy, 100)

@@ -12,17 +12,17 @@ type Embedding[T Float] struct {
 	Out int
 
 	p      *Params[T]
-	first  []int // row of W where each place's options begin
+	zero   []int // row of W that is 0's, at each place
 	rows   int
 	weight int
 }
 
-// NewEmbedding declares the layer in p, name.weight, for len(options) choices, each one of so many options.
-func NewEmbedding[T Float](p *Params[T], name string, options []int, out int) *Embedding[T] {
+// NewEmbedding declares the layer in p, name.weight, for len(low) choices; choice k is from low[k] to high[k], both included.
+func NewEmbedding[T Float](p *Params[T], name string, low, high []int, out int) *Embedding[T] {
 	e := &Embedding[T]{Out: out, p: p}
-	for _, n := range options {
-		e.first = append(e.first, e.rows)
-		e.rows += n
+	for k := range low {
+		e.zero = append(e.zero, e.rows-low[k])
+		e.rows += high[k] - low[k] + 1
 	}
 	e.weight = p.Add(name+".weight", e.rows, out)
 	return e
@@ -30,13 +30,13 @@ func NewEmbedding[T Float](p *Params[T], name string, options []int, out int) *E
 
 // Init draws an orthogonal weight with such a gain that features have a variance of about 1.
 func (e *Embedding[T]) Init(seed uint64) {
-	gain := math.Sqrt(float64(max(e.rows, e.Out)) / float64(len(e.first)))
+	gain := math.Sqrt(float64(max(e.rows, e.Out)) / float64(len(e.zero)))
 	Orthogonal(e.p.Of(e.weight), e.rows, e.Out, gain, seed, uint64(e.weight))
 }
 
-// Forward sets y, [n,Out], from the choices, [n,len(options)], each at least 0 and less than the number of its options.
+// Forward sets y, [n,Out], from the choices, [n,places].
 func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
-	weight, places := e.p.Of(e.weight), len(e.first)
+	weight, places := e.p.Of(e.weight), len(e.zero)
 	for i := range n {
 		row := y[i*e.Out : (i+1)*e.Out]
 		clear(row)
@@ -48,7 +48,7 @@ func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
 
 // Backward adds to the gradient of W what dy, [n,Out], asks for at the choices of the last Forward.
 func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
-	grad, places := e.p.GradOf(e.weight), len(e.first)
+	grad, places := e.p.GradOf(e.weight), len(e.zero)
 	for i := range n {
 		row := dy[i*e.Out : (i+1)*e.Out]
 		for k, choice := range choices[i*places : (i+1)*places] {
@@ -58,7 +58,7 @@ func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
 }
 
 func (e *Embedding[T]) row(m []T, place int, choice int32) []T {
-	at := e.first[place] + int(choice)
+	at := e.zero[place] + int(choice)
 	return m[at*e.Out : (at+1)*e.Out]
 }
 
