@@ -2,6 +2,7 @@ package env
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,11 @@ type Config struct {
 	ModelPath string `yaml:"model_path,omitempty"`
 	// Task says what is to be done with that model.
 	Task *Task `yaml:"task,omitempty"`
+	// Observations names what is shown, for environments that can show several things: they say which. Default: their own choice. (+)
+	Observations []string `yaml:"observations,omitempty"`
+	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that is a success, else 0, for environments
+	// that know of success.
+	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
 	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one update. Default 1.
@@ -66,10 +72,19 @@ func (c Config) ID() string {
 	return c.EnvType
 }
 
-// NoModel returns an error where a model is given, for environments that take none.
-func (c Config) NoModel() error {
-	if c.ModelPath != "" {
+// Values of Config.RewardMode.
+const (
+	RewardRaw         = "raw"
+	RewardOnlySuccess = "only_success"
+)
+
+// Plain returns an error where something is given that only some environments take: a model, a choice of observations.
+func (c Config) Plain() error {
+	switch {
+	case c.ModelPath != "":
 		return fmt.Errorf("%s has a model of its own and does not take model_path %s", c.ID(), c.ModelPath)
+	case len(c.Observations) > 0:
+		return fmt.Errorf("%s always shows the same and does not take observations %v", c.ID(), c.Observations)
 	}
 	return nil
 }
@@ -81,6 +96,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	if c.Task != nil {
 		c.Task.check(func(ok bool, key string, value any, need string) { want(ok, "task."+key, value, need) })
 	}
+	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode, "raw or only_success")
 	want(c.TotalNumEnvs > 0, "total_num_envs", c.TotalNumEnvs, "a positive number")
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
 	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")

@@ -3,6 +3,7 @@ package env_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ step_delay: 2ms
 	want := env.DefaultConfig()
 	want.EnvType, want.InitParams.ID, want.TotalNumEnvs, want.MaxStepsPerRolloutEpoch = "maniskill", "PickCube-v1", 64, 128
 	want.AutoReset, want.GroupSize, want.RewardCoef, want.StepDelay = false, 8, 0.1, 2*time.Millisecond
-	if cfg != want {
+	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("%+v, want %+v", cfg, want)
 	}
 	if cfg.ID() != "PickCube-v1" {
@@ -58,6 +59,7 @@ func TestConfigCheck(t *testing.T) {
 		{func(c *env.Config) { c.RewardClip = -1 }, "reward_clip"},
 		{func(c *env.Config) { c.ActionRepeat = 0; c.FrameStack = 0 }, "action_repeat frame_stack"},
 		{func(c *env.Config) { c.StepDelay = -1 }, "step_delay"},
+		{func(c *env.Config) { c.RewardMode = "sparse" }, "reward_mode"},
 	} {
 		cfg := good
 		c.spoil(&cfg)
@@ -107,6 +109,14 @@ func TestRegistry(t *testing.T) {
 	cfg := env.Config{EnvType: "CartPole-v1", ModelPath: "robot.xml", Task: &env.Task{}}
 	if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), "robot.xml") {
 		t.Errorf("CartPole with a model: %v", err)
+	}
+	for key, cfg := range map[string]env.Config{
+		"observations": {EnvType: "CartPole-v1", Observations: []string{"image"}},
+		"reward_mode":  {EnvType: "Pendulum-v1", RewardMode: env.RewardOnlySuccess},
+	} {
+		if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("with %s: %v", key, err)
+		}
 	}
 	if made < 5 {
 		t.Errorf("made %d environments, want those that need only Go at least", made)

@@ -82,6 +82,14 @@ type Saver interface {
 	Load(tensor.Dict) error
 }
 
+// An Expert is a Vec that knows how its task is done, for demonstrations and labels.
+type Expert interface {
+	// Act fills action, [N,1,A], with what is to be done in each environment's present state: a function of that state alone, of which no
+	// state is changed. Environments whose episode is over get an action too. A wrapper whose inside is no Expert gives an error that is
+	// errors.ErrUnsupported.
+	Act(action tensor.Tensor) error
+}
+
 // A Renderer is a Vec that can draw an environment.
 type Renderer interface {
 	// Render draws environment n into rgb, [H,W,3].

@@ -12,6 +12,7 @@ type Episodic struct {
 	spec   Spec
 	n      int
 	ignore bool // terminations end nothing
+	sparse int  // column of the Info that is the reward; -1: the Simulator's own reward counts
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
 	over    tensor.Tensor // U8 [N]: a set of flags, 0 while the episode runs
@@ -27,8 +28,9 @@ type Episodic struct {
 }
 
 var (
-	_ Vec   = (*Episodic)(nil)
-	_ Saver = (*Episodic)(nil)
+	_ Vec    = (*Episodic)(nil)
+	_ Saver  = (*Episodic)(nil)
+	_ Expert = (*Episodic)(nil)
 )
 
 // The flags of over.
@@ -38,20 +40,23 @@ const (
 	unborn // never reset
 )
 
-// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps and IgnoreTerminations of cfg. sim belongs to it from now on.
+// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps, IgnoreTerminations and RewardMode of cfg. sim belongs to it from now on.
 func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	n, spec := sim.Len(), sim.Spec()
 	if cfg.MaxEpisodeSteps > 0 {
 		spec.MaxSteps = cfg.MaxEpisodeSteps
 	}
 	e := &Episodic{
-		sim: sim, spec: spec, n: n, ignore: cfg.IgnoreTerminations,
+		sim: sim, spec: spec, n: n, ignore: cfg.IgnoreTerminations, sparse: -1,
 		elapsed: tensor.New(tensor.I32, n),
 		over:    tensor.New(tensor.U8, n),
 		info:    tensor.New(tensor.F32, n, len(spec.Info)),
 		wasOver: make([]bool, n), ended: make([]bool, n), turn: make([]Turn, n),
 		reward: make([]float32, n), terminated: make([]byte, n),
 		column: tensor.New(spec.Action.DType, n, spec.Action.Dim()),
+	}
+	if cfg.RewardMode == RewardOnlySuccess {
+		e.sparse = spec.InfoIndex("success")
 	}
 	for i := range e.over.U8() {
 		e.over.U8()[i] = unborn
@@ -169,6 +174,9 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 		}
 		i := n*chunk + k
 		reward[i] = e.reward[n]
+		if e.sparse >= 0 {
+			reward[i] = e.info.F32()[n*len(e.spec.Info)+e.sparse]
+		}
 		if e.terminated[n] != 0 && !e.ignore {
 			term[i] = 1
 			over[n] |= terminated
@@ -200,6 +208,14 @@ func (e *Episodic) renew(seeds []uint64, out *Step) error {
 	}
 	e.sim.Observe(e.ended, out.Obs)
 	return nil
+}
+
+// Act fills action with what the Simulator's expert does.
+func (e *Episodic) Act(action tensor.Tensor) error {
+	if space := e.spec.Action; action.DType() != space.DType || action.Len() != e.n*space.Dim() {
+		return fmt.Errorf("%s: expert's action: %v, want %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n, space.Dim())
+	}
+	return Act(e.sim, action)
 }
 
 // Close closes the Simulator.

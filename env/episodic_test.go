@@ -56,3 +56,12 @@ func TestEpisodicClose(t *testing.T) {
 		t.Errorf("Close: %v, simulator closed: %v", err, sim.closed)
 	}
 }
+
+func TestEpisodicOnlySuccess(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.RewardMode = env.RewardOnlySuccess
+	v := newCounter(cfg, 2)
+	out := begin(t, v, 3, 10, 20)
+	step(t, v, out, actions(3, 1, 60, 2, 3, 100, 60))
+	wantF32(t, "reward", out.Reward, 0, 1, 0, 0, 1, 0)
+}

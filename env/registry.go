@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps and IgnoreTerminations, which NewEpisodic does for it, and
-// what is its own; the rest is the wrappers' and the workers'.
+// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps, IgnoreTerminations and RewardMode, which NewEpisodic does for
+// it, and what is its own; the rest is the wrappers' and the workers'.
 type Constructor func(cfg Config, n int) (Vec, error)
 
 // ErrNotBuilt is what a Constructor's error is where the environment is known and the program was built without what it needs.
@@ -58,6 +58,10 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	}
 	if limit := vec.Spec().MaxSteps; cfg.MaxEpisodeSteps > 0 && limit != cfg.MaxEpisodeSteps {
 		err := fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", cfg.ID(), cfg.MaxEpisodeSteps, limit)
+		return nil, errors.Join(err, vec.Close())
+	}
+	if cfg.RewardMode == RewardOnlySuccess && vec.Spec().InfoIndex("success") < 0 {
+		err := fmt.Errorf("%s: reward_mode %s, but it knows of no success", cfg.ID(), cfg.RewardMode)
 		return nil, errors.Join(err, vec.Close())
 	}
 	return Wrap(vec, cfg), nil

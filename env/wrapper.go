@@ -11,3 +11,6 @@ func (w wrapper) Save() (tensor.Dict, error) { return Save(w.Vec) }
 
 // Load puts back what Save returned.
 func (w wrapper) Load(state tensor.Dict) error { return Load(w.Vec, state) }
+
+// Act fills action with what the expert inside does.
+func (w wrapper) Act(action tensor.Tensor) error { return Act(w.Vec, action) }

@@ -31,7 +31,7 @@ type batch[S state, A int32 | float32] struct {
 }
 
 func newVec[S state, A int32 | float32](t task[S, A], cfg env.Config, n int) (env.Vec, error) {
-	if err := cfg.NoModel(); err != nil {
+	if err := cfg.Plain(); err != nil {
 		return nil, err
 	}
 	return env.NewEpisodic(&batch[S, A]{task: t, state: make([]S, n)}, cfg), nil

@@ -25,7 +25,7 @@ type definition struct {
 // constructor returns what makes environments of d.
 func (d definition) constructor() env.Constructor {
 	return func(cfg env.Config, n int) (env.Vec, error) {
-		if err := cfg.NoModel(); err != nil {
+		if err := cfg.Plain(); err != nil {
 			return nil, err
 		}
 		return newVec(d.source(), d.plan, cfg, n)
