@@ -31,6 +31,10 @@ func Registry() *env.Registry {
 	r.Add("Ant-v5", mujoco.Ant(mujoco.V5))
 	r.Add("Pusher-v4", mujoco.Pusher(mujoco.V4))
 	r.Add("Pusher-v5", mujoco.Pusher(mujoco.V5))
+	r.Add("TabletopReach-v1", mujoco.TabletopReach)
+	r.Add("TabletopPush-v1", mujoco.TabletopPush)
+	r.Add("TabletopPick-v1", mujoco.TabletopPick)
+	r.Add("TabletopPut-v1", mujoco.TabletopPut)
 	r.Add("mujoco", mujoco.NewModel) // a model of one's own: env.train.model_path and env.train.task
 	return r
 }

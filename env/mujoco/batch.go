@@ -27,13 +27,14 @@ import (
 type batch struct {
 	c       *C.rl_batch
 	model   *C.mjModel
-	physics []physics // [n]: views of data
-	state   [][]field // [n]: views of all that a step or a task reads
+	physics []physics   // [n]: views of data
+	state   [][]field   // [n]: views of all that a step or a task reads
+	memos   [][]float64 // [n]: what the task keeps
 }
 
 // A field is a part of the state of one environment. A copy of all fields steps as the original does, and looks the same to a task.
 type field struct {
-	name   string // MuJoCo's
+	name   string // MuJoCo's, memo apart
 	values []float64
 }
 
@@ -106,7 +107,7 @@ func at[T any](array *T, i int) T {
 
 // newBatch makes n environments of m, which belongs to the batch from now on, for task t.
 func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
-	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n), state: make([][]field, n)}
+	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n), state: make([][]field, n), memos: make([][]float64, n)}
 	b.c.model, b.c.substeps, b.c.contacts, b.c.renew = m, C.int(t.skip), C.int(count(t.contacts)), C.int(t.renew)
 	b.c.actuators, b.c.actuator = C.int(len(t.actuator)), ints(t.actuator)
 	b.c.angles, b.c.angle = C.int(len(t.turning)), ints(t.turning)
@@ -120,6 +121,7 @@ func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
 		}
 		unsafe.Slice(b.c.data, n)[i] = d
 		b.c.n++
+		b.memos[i] = make([]float64, t.memo)
 		b.view(i)
 	}
 	return b, nil
@@ -148,12 +150,13 @@ func (b *batch) view(i int) {
 	p := physics{
 		qpos: view(d.qpos, m.nq), qvel: view(d.qvel, m.nv), xpos: view(d.xpos, 3*m.nbody), siteXpos: view(d.site_xpos, 3*m.nsite),
 		sensor: view(d.sensordata, m.nsensordata), cfrcExt: view(d.cfrc_ext, 6*m.nbody), cos: angles(b.c.cos), sin: angles(b.c.sin),
+		mocapPos: view(d.mocap_pos, 3*m.nmocap), memo: b.memos[i],
 	}
 	b.physics[i] = p
 	b.state[i] = []field{
 		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, m.na)}, {"qacc_warmstart", view(d.qacc_warmstart, m.nv)},
-		{"mocap_pos", view(d.mocap_pos, 3*m.nmocap)}, {"mocap_quat", view(d.mocap_quat, 4*m.nmocap)}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
-		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin},
+		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*m.nmocap)}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
+		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin}, {"memo", p.memo},
 	}
 }
 

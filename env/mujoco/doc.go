@@ -1,5 +1,5 @@
 // Package mujoco has environments on MuJoCo's physics: InvertedPendulum, Reacher, HalfCheetah, Hopper, Walker2d, Ant and Pusher, each as v4 and
-// as v5, and any model of your own with a task written in YAML (NewModel).
+// as v5; a tabletop with objects to reach, push, pick up and put elsewhere; and any model of your own with a task written in YAML (NewModel).
 //
 // The named ones follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4) number for number: with MuJoCo 2.2.2, observations and
 // rewards are equal in float64 to the last bit, traps included (contact forces and positions of bodies are those of the last stage that the

@@ -27,11 +27,14 @@ func (m *model) all() []int {
 }
 
 // body returns the number of the body of an embedded model.
-func (m *model) body(name string) int {
-	for i, p := range m.parts["body"] {
+func (m *model) body(name string) int { return m.number("body", name) }
+
+// number returns the number of a part of an embedded model among those of its kind.
+func (m *model) number(kind, name string) int {
+	for i, p := range m.parts[kind] {
 		if p.name == name {
 			return i
 		}
 	}
-	panic(fmt.Sprintf("mujoco: %s has no body %s", m.file, name))
+	panic(fmt.Sprintf("mujoco: %s has no %s %s", m.file, kind, name))
 }

@@ -3,6 +3,7 @@
 package mujoco
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,12 +30,15 @@ type simulator struct {
 	lost  []bool    // [N]: made anew after a fault, not yet reset
 	notes []float64 // [N,memory]: what task.before noted
 	obs   []float64 // scratch: one observation
+	ctrl  []float32 // [N,actuators]: what task.control made of actions
+	views []view    // all observations
 	rand  philox.Stream
 }
 
 var (
 	_ env.Simulator = (*simulator)(nil)
 	_ env.Saver     = (*simulator)(nil)
+	_ env.Expert    = (*simulator)(nil)
 )
 
 func newSimulator(src source, plan func(m *model) (task, error), n int) (*simulator, error) {
@@ -49,7 +53,15 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 	}
 	s := &simulator{
 		spec: t.spec(src.name, m), task: t,
-		lost: make([]bool, n), notes: make([]float64, n*t.memory), obs: make([]float64, t.width),
+		lost: make([]bool, n), notes: make([]float64, n*t.memory), views: t.shown(),
+	}
+	for _, v := range s.views {
+		if v.width > len(s.obs) {
+			s.obs = make([]float64, v.width)
+		}
+	}
+	if t.control != nil {
+		s.ctrl = make([]float32, n*len(t.actuator))
 	}
 	if s.batch, err = newBatch(handle, t, n); err != nil {
 		return nil, fmt.Errorf("%s: %w", src.name, err)
@@ -60,17 +72,31 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 // spec describes the environment called name.
 func (t task) spec(name string, m *model) env.Spec {
 	inf := float32(math.Inf(1))
-	action := box(len(t.actuator), inf)
-	for i, a := range t.actuator {
-		action.Low[i], action.High[i] = float32(m.control[a][0]), float32(m.control[a][1])
+	spec := env.Spec{Name: name, Action: box(tensor.F32, t.commands, 1), MaxSteps: t.limit, Info: t.info}
+	if t.control == nil {
+		spec.Action = box(tensor.F32, len(t.actuator), inf)
+		for i, a := range t.actuator {
+			spec.Action.Low[i], spec.Action.High[i] = float32(m.control[a][0]), float32(m.control[a][1])
+		}
 	}
-	return env.Spec{Name: name, Obs: []env.Field{{Name: "state", Space: box(t.width, inf)}}, Action: action, MaxSteps: t.limit, Info: t.info}
+	for _, v := range t.shown() {
+		spec.Obs = append(spec.Obs, env.Field{Name: v.name, Space: box(v.dtype, v.width, v.bound)})
+	}
+	return spec
+}
+
+// shown returns all observations.
+func (t task) shown() []view {
+	if t.width == 0 {
+		return t.views
+	}
+	return append([]view{{name: "state", dtype: tensor.F32, width: t.width, bound: float32(math.Inf(1)), observe: t.observe}}, t.views...)
 }
 
 // box is a space of n numbers within ±bound.
-func box(n int, bound float32) env.Space {
+func box(dtype tensor.DType, n int, bound float32) env.Space {
 	return env.Space{
-		Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n), High: slices.Repeat([]float32{bound}, n),
+		Kind: env.Box, DType: dtype, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n), High: slices.Repeat([]float32{bound}, n),
 	}
 }
 
@@ -104,9 +130,17 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 			s.task.before(&s.batch.physics[n], s.note(n))
 		}
 	}
-	a := action.F32()
-	err := s.batch.step(a, turn, s.lost)
-	width, figures := len(s.task.actuator), len(s.task.info)
+	a, ctrl := action.F32(), action.F32()
+	width, figures := s.spec.Action.Dim(), len(s.task.info)
+	if s.task.control != nil {
+		ctrl = s.ctrl
+		for n := range turn {
+			if turn[n] != env.Idle {
+				s.task.control(&s.batch.physics[n], a[n*width:(n+1)*width], ctrl[n*len(s.task.actuator):(n+1)*len(s.task.actuator)])
+			}
+		}
+	}
+	err := s.batch.step(ctrl, turn, s.lost)
 	for n := range turn {
 		if turn[n] == env.Idle || s.lost[n] {
 			continue
@@ -120,17 +154,40 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 // note is what the task notes of environment n before a step.
 func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+1)*s.task.memory] }
 
-// Observe writes what is observed into the rows of "state".
+// Observe writes what is observed into the rows of obs.
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
-	x, width := obs.Must("state").F32(), s.task.width
-	for n := range s.lost {
-		if mask == nil || mask[n] {
-			s.task.observe(&s.batch.physics[n], s.obs)
-			for i, v := range s.obs {
-				x[n*width+i] = float32(v)
+	for _, v := range s.views {
+		t := obs.Must(v.name)
+		for n := range s.lost {
+			if mask != nil && !mask[n] {
+				continue
+			}
+			v.observe(&s.batch.physics[n], s.obs[:v.width])
+			if v.dtype == tensor.I32 {
+				convert(t.I32()[n*v.width:], s.obs[:v.width])
+			} else {
+				convert(t.F32()[n*v.width:], s.obs[:v.width])
 			}
 		}
 	}
+}
+
+func convert[T int32 | float32](dst []T, src []float64) {
+	for i, v := range src {
+		dst[i] = T(v)
+	}
+}
+
+// Act writes what the task's expert does now.
+func (s *simulator) Act(action tensor.Tensor) error {
+	if s.task.expert == nil {
+		return fmt.Errorf("%s has no expert: %w", s.spec.Name, errors.ErrUnsupported)
+	}
+	a, width := action.F32(), s.spec.Action.Dim()
+	for n := range s.lost {
+		s.task.expert(&s.batch.physics[n], a[n*width:(n+1)*width])
+	}
+	return nil
 }
 
 // Close gives the memory back.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 //go:embed models
@@ -33,11 +34,7 @@ func (d definition) constructor() env.Constructor {
 }
 
 func (d definition) source() source {
-	text, err := models.ReadFile("models/" + d.file)
-	if err != nil {
-		panic("mujoco: " + err.Error()) // the model was not compiled in
-	}
-	return source{name: fmt.Sprintf("%s-v%d", d.name, d.version), file: d.file, text: text}
+	return embedded(fmt.Sprintf("%s-v%d", d.name, d.version), d.file)
 }
 
 func (d definition) plan(m *model) (task, error) {
@@ -53,24 +50,49 @@ type source struct {
 	text []byte // the model itself; nil: it is in file
 }
 
+// embedded is the compiled-in model in file, for the environment called name.
+func embedded(name, file string) source {
+	text, err := models.ReadFile("models/" + file)
+	if err != nil {
+		panic("mujoco: " + err.Error()) // the model was not compiled in
+	}
+	return source{name: name, file: file, text: text}
+}
+
 // A task says what one environment is: functions of the physics, which keep nothing.
 type task struct {
 	skip, limit int   // steps of the simulation in one of the environment, steps of an episode
 	width       int   // numbers that observe writes
-	actuator    []int // the actuators that an action sets, in its order;
+	actuator    []int // the actuators that an action sets, in its order; all that control sets, where there is one
 	turning     []int // indices into qpos: the angles whose cosine and sine the physics has
 	contacts    bool  // the physics has cfrcExt
 	renew       renewal
 	info        []string
+	memo        int    // numbers of physics.memo
+	views       []view // observations besides that of observe, which is not shown where width is 0
 
-	// reset writes the initial state into qpos and qvel, which are the model's own.
+	// reset writes the initial state into qpos and qvel, which are the model's own, and into mocapPos and memo.
 	reset func(r *philox.Stream, p *physics)
 	// before notes ahead of a step what step gets then: as many numbers as memory says. Without it they mean nothing.
 	memory int
 	before func(p *physics, note []float64)
+	// control turns an action, of as many numbers within ±1 as commands says, into what the actuators are set to. Without it the action is that.
+	commands int
+	control  func(p *physics, action, ctrl []float32)
 	// step judges the step just taken. info is as long as the task's info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
+	observe func(p *physics, obs []float64)
+	// expert writes what is to be done in the present state; nil: nobody knows.
+	expert func(p *physics, action []float32)
+}
+
+// A view is one named observation of width numbers.
+type view struct {
+	name    string
+	dtype   tensor.DType // F32 or I32
+	width   int
+	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
 }
 
@@ -83,15 +105,17 @@ const (
 	sensors                  // that, and sensors of positions and velocities
 )
 
-// physics is one environment in MuJoCo's memory, under MuJoCo's names (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos
-// and qvel; all else is for reading.
+// physics is one environment in MuJoCo's memory, under MuJoCo's names (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos,
+// qvel and mocapPos; all else is for reading, memo apart.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames
 	siteXpos   []float64 // [nsite,3]
 	sensor     []float64 // [nsensordata]
 	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
+	mocapPos   []float64 // [nmocap,3]: positions of bodies that nothing moves
 	cos, sin   []float64 // of the task's turning angles, by the C library
+	memo       []float64 // what the task keeps of its own from reset on
 }
 
 // body returns the position of a body.

@@ -1,0 +1,111 @@
+package mujoco
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed draws where they are, their colours,
+// and which object and zone are meant.
+//
+// An action is four numbers, clipped to ±1: three move the commanded position of the hand by up to 2 cm along x, y and z, within 4 cm of the hand;
+// the fourth closes the fingers where it is > 0 and opens them else. A step lasts 0.05 s.
+//
+// What is observed is chosen by env.Config.Observations, in its order; lengths are in m, velocities in m/s:
+//
+//	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position (3), cosine and sine of its turn about z; of each
+//	             zone x and y; which object (3) and which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand to the object
+//	             meant (3), and from that to the zone meant (2); velocity of the object meant (3). What the task has no zone for is 0
+//	proprio      8 numbers: position between the fingertips, how far each finger is from shut on average, the last command to them (±1), the way from
+//	             the hand to the commanded position
+//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after its end: see Sentence
+//
+// The figures of a step are "success", the task is done for the second step in a row, and "wrong_object", it is done so with another object, which
+// is a failure. Both end the episode. Rewards are at most 1 in a step, and 1 where there is success, so that an episode that goes on after it
+// (env.Config.IgnoreTerminations) gains from every step there; one that ends there gains more by success only under RewardOnlySuccess.
+
+// TabletopReach makes TabletopReach-v1: the hand is to come within 3.5 cm of the object meant, a cube or the ball, in 40 steps.
+//
+//	reward = 1 - tanh 5|hand - object|
+func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().constructor(cfg, n) }
+
+// TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle of the zone meant, in 100 steps.
+//
+//	reward = (1 - tanh 5|hand - behind|) / 3 + (1 - tanh 5|cube - zone|) / 3,    behind: where a hand is that pushes the cube straight to the zone
+func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
+
+// TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above the table, in 60 steps.
+//
+//	reward = (1 - tanh 5|hand - cube|) / 4 + grasped (1 + min(lifted / 6 cm, 1)) / 4
+func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
+
+// TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone meant, the fingers open and the hand more than
+// 5 cm above the table, in 100 steps.
+//
+//	reward = (1 - tanh 5|hand - cube|) / 5 + grasped (1 + (1 - tanh 5|cube - zone|)) / 5,    while the cube is not on the zone
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                                while it is
+func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }
+
+// A tabletopTask is what is to be done on the table.
+type tabletopTask struct {
+	name     string
+	limit    int      // steps of an episode
+	objects  int      // the first so many objects may be meant
+	zone     bool     // a zone is meant too
+	sentence []string // the instruction, OBJECT and ZONE for what is meant
+
+	done   func(s *scene, object int) bool             // with that object
+	reward func(s *scene) float64                      // of a step that is no success
+	expert func(s *scene) (hand [3]float64, shut bool) // where the fingertips should go next
+}
+
+// constructor returns what makes environments of t.
+func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
+	shown := cfg.Observations
+	cfg.Observations = nil
+	if err := cfg.Plain(); err != nil {
+		return nil, err
+	}
+	if len(shown) == 0 {
+		shown = []string{"state"}
+	}
+	var views []tableView
+	for i, name := range shown {
+		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
+		if at < 0 || slices.Contains(shown[:i], name) {
+			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio or instruction, each once", t.name, i, name)
+		}
+		views = append(views, tableViews()[at])
+	}
+	return newVec(embedded(t.name, "tabletop.xml"), func(m *model) (task, error) { return t.on(newScene(m, t), views), nil }, cfg, n)
+}
+
+// on returns t as a task of s that shows views.
+func (t tabletopTask) on(s *scene, views []tableView) task {
+	at := func(p *physics) *scene {
+		s.physics = p
+		return s
+	}
+	out := task{
+		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions, info: []string{"success", "wrong_object"}, memo: memoLen,
+		reset: func(r *philox.Stream, p *physics) { at(p).draw(r) },
+		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
+			success, wrong := at(p).judge()
+			info[0], info[1] = float32(count(success)), float32(count(wrong))
+			if success {
+				return 1, true
+			}
+			return t.reward(s), wrong
+		},
+		commands: 4,
+		control:  func(p *physics, action, ctrl []float32) { at(p).command(action, ctrl) },
+		expert:   func(p *physics, action []float32) { at(p).steer(action) },
+	}
+	for _, v := range views {
+		out.views = append(out.views, view{v.name, v.dtype, v.width, v.bound, func(p *physics, obs []float64) { v.write(at(p), obs) }})
+	}
+	return out
+}

@@ -1,0 +1,87 @@
+package mujoco
+
+import (
+	"math"
+	"strings"
+)
+
+func reach() tabletopTask {
+	return tabletopTask{
+		name: "TabletopReach-v1", limit: 40, objects: tableObjects, sentence: strings.Fields("reach the OBJECT"),
+		done:   func(s *scene, object int) bool { return distance(s.hand(), s.object(object)) < 0.035 },
+		reward: func(s *scene) float64 { return near(distance(s.hand(), s.object(s.meant()))) },
+		expert: func(s *scene) ([3]float64, bool) {
+			o := s.object(s.meant())
+			return [3]float64{o[0], o[1], o[2] + 0.02}, false
+		},
+	}
+}
+
+func push() tabletopTask {
+	return tabletopTask{
+		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true, sentence: strings.Fields("push the OBJECT to the ZONE"),
+		done: func(s *scene, object int) bool { return s.onZone(object) },
+		reward: func(s *scene) float64 {
+			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
+			x, y := direction(cube, zone)
+			behind := []float64{cube[0] - 0.035*x, cube[1] - 0.035*y, cubeHalf}
+			return (near(distance(s.hand(), behind)) + near(apart(cube, zone))) / 3
+		},
+		expert: pushExpert,
+	}
+}
+
+func pick() tabletopTask {
+	const lift = 0.08
+	return tabletopTask{
+		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),
+		done: func(s *scene, object int) bool { return s.object(object)[2] > lift },
+		reward: func(s *scene) float64 {
+			cube := s.object(s.meant())
+			r := near(distance(s.hand(), cube))
+			if s.grasped(s.meant()) {
+				r += 1 + min(above(cube)/(lift-cubeHalf), 1)
+			}
+			return r / 4
+		},
+		expert: pickExpert,
+	}
+}
+
+func put() tabletopTask {
+	const away = 0.05
+	return tabletopTask{
+		name: "TabletopPut-v1", limit: 100, objects: tableCubes, zone: true, sentence: strings.Fields("put the OBJECT on the ZONE"),
+		done: func(s *scene, object int) bool { return s.onZone(object) && s.released() && s.hand()[2] > away },
+		reward: func(s *scene) float64 {
+			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
+			if s.onZone(s.meant()) {
+				return (3 + count(s.released()) + min(s.hand()[2]/away, 1)) / 6
+			}
+			r := near(distance(s.hand(), cube))
+			if s.grasped(s.meant()) {
+				r += 1 + near(distance(cube, []float64{zone[0], zone[1], cubeHalf}))
+			}
+			return r / 5
+		},
+		expert: putExpert,
+	}
+}
+
+// tableCubes is how many of the objects, the first ones, are cubes.
+const tableCubes = 2
+
+// onZone reports whether an object lies on the zone meant.
+func (s *scene) onZone(object int) bool {
+	p := s.object(object)
+	return apart(p, s.zone(s.meantZone())) < 0.04 && p[2] < 0.03
+}
+
+// released reports whether the fingers are open wider than a cube.
+func (s *scene) released() bool { return s.qpos[handJoints] < 0.01 && s.memo[memoGrip] < 0 }
+
+// direction returns the unit vector from a to b in the plane.
+func direction(a, b []float64) (x, y float64) {
+	d := math.Max(apart(a, b), 1e-9)
+	return (b[0] - a[0]) / d, (b[1] - a[1]) / d
+}

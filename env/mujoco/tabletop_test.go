@@ -1,0 +1,365 @@
+//go:build mujoco
+
+package mujoco
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+func TestTabletopContract(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.MaxEpisodeSteps, cfg.Observations = 13, []string{"instruction", "state", "proprio"}
+	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopPut(cfg, n) }, envtest.Options{})
+}
+
+// A table is one environment on the tabletop, whose state a test reads and writes.
+type table struct {
+	*testing.T
+	vec env.Vec
+	out *env.Step
+}
+
+func newTable(t *testing.T, make env.Constructor, cfg env.Config, seed uint64) table {
+	t.Helper()
+	v, err := make(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.Close() })
+	tb := table{t, v, v.Spec().NewStep(1, 1)}
+	start(t, v, []uint64{seed}, tb.out)
+	return tb
+}
+
+func (t table) read(name string) []float64 {
+	t.Helper()
+	state, err := env.Save(t.vec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state.Must(name).F64()
+}
+
+// write changes a part of the state.
+func (t table) write(name string, at int, values ...float64) {
+	t.Helper()
+	state, err := env.Save(t.vec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(state.Must(name).F64()[at:], values)
+	if err := env.Load(t.vec, state); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (t table) step(action ...float32) (reward, success, wrong float32, terminated bool) {
+	t.Helper()
+	var act tensor.Dict
+	act.Set("action", tensor.FromF32(action, 1, 1, 4))
+	if err := t.vec.Step(act, nil, t.out); err != nil {
+		t.Fatal(err)
+	}
+	return t.out.Reward.F32()[0], t.out.Info.F32()[0], t.out.Info.F32()[1], t.out.Terminated.U8()[0] != 0
+}
+
+// TestTabletopSuccess puts what is meant, or something else, where the task wants it: the second step there is the end, and a success or none.
+func TestTabletopSuccess(t *testing.T) {
+	cube := func(tb table, i int) int { return robotJoints + 7*i } // in qpos
+	lies := func(tb table, i int) {
+		zone := int(tb.read("memo")[memoZone])
+		tb.write("qpos", cube(tb, i), append(slices.Clone(tb.read("mocap_pos")[3*zone:3*zone+2]), cubeHalf)...)
+	}
+	for _, c := range []struct {
+		make env.Constructor
+		put  func(tb table, i int)
+	}{
+		{TabletopReach, func(tb table, i int) {
+			q := tb.read("qpos")
+			at := q[cube(tb, i) : cube(tb, i)+3]
+			tb.write("qpos", 0, at[0], at[1], at[2]+0.03-0.15) // the joints' 0 is 0.15 m above the table
+			tb.write("memo", memoTarget, tb.read("qpos")[:3]...)
+		}},
+		{TabletopPush, lies},
+		{TabletopPick, func(tb table, i int) { tb.write("qpos", cube(tb, i)+2, 0.3) }}, // it falls 12 cm in the two steps
+		{TabletopPut, lies},
+	} {
+		for _, right := range []bool{true, false} {
+			for _, ignore := range []bool{false, true} {
+				cfg := env.DefaultConfig()
+				cfg.IgnoreTerminations = ignore
+				tb := newTable(t, c.make, cfg, 3)
+				name, meant := tb.vec.Spec().Name, int(tb.read("memo")[memoObject])
+				object := meant
+				if !right {
+					object = (meant + 1) % 2
+				}
+				c.put(tb, object)
+				if reward, success, wrong, end := tb.step(0, 0, 0, -1); reward >= 1 || success != 0 || wrong != 0 || end {
+					t.Errorf("%s, object %d of %d: first step: reward %v, success %v, wrong %v, end %v", name, object, meant, reward, success, wrong, end)
+				}
+				reward, success, wrong, end := tb.step(0, 0, 0, -1)
+				if (success == 1) != right || (wrong == 1) == right || end == ignore || (reward == 1) != right {
+					t.Errorf("%s, object %d of %d: second step: reward %v, success %v, wrong %v, end %v", name, object, meant, reward, success, wrong, end)
+				}
+			}
+		}
+	}
+}
+
+// TestTabletopReward holds rewards against the formulas of the constructors' docs, by positions that MuJoCo computed.
+func TestTabletopReward(t *testing.T) {
+	falls := func(d float64) float64 { return 1 - math.Tanh(5*d) }
+	norm := func(v ...float64) float64 {
+		s := 0.0
+		for _, x := range v {
+			s += x * x
+		}
+		return math.Sqrt(s)
+	}
+	type place struct{ hand, object, zone []float64 }
+	for _, c := range []struct {
+		make env.Constructor
+		want func(p place) float64
+	}{
+		{TabletopReach, func(p place) float64 {
+			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2]))
+		}},
+		{TabletopPush, func(p place) float64 {
+			dx, dy := p.zone[0]-p.object[0], p.zone[1]-p.object[1]
+			d := norm(dx, dy)
+			return (falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02)) + falls(d)) / 3
+		}},
+		{TabletopPick, func(p place) float64 {
+			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2])) / 4
+		}},
+		{TabletopPut, func(p place) float64 {
+			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2])) / 5
+		}},
+	} {
+		for seed := range uint64(4) {
+			tb := newTable(t, c.make, env.DefaultConfig(), seed)
+			for k := range 5 {
+				reward, _, _, _ := tb.step(0.5, -0.3, -1, -1)
+				object, zone := int(tb.read("memo")[memoObject]), int(tb.read("memo")[memoZone])
+				bodies := tb.read("xpos")
+				p := place{tb.read("site_xpos"), bodies[3*(4+object):], tb.read("mocap_pos")[3*zone:]} // world, hand, two fingers, objects
+				if want := c.want(p); math.Abs(float64(reward)-want) > 1e-6 {
+					t.Errorf("%s, seed %d, step %d: reward %v, want %v", tb.vec.Spec().Name, seed, k, reward, want)
+				}
+			}
+		}
+	}
+}
+
+// TestTabletopGrasp: a cube between shut fingers counts, its height too; on its zone the hand has to open and to leave.
+func TestTabletopGrasp(t *testing.T) {
+	act := tensor.New(tensor.F32, 1, 1, 4)
+	play := func(tb table) (rewards []float64) {
+		for range 100 {
+			if err := env.Act(tb.vec, act); err != nil {
+				t.Fatal(err)
+			}
+			reward, success, _, end := tb.step(act.F32()...)
+			rewards = append(rewards, float64(reward))
+			if end {
+				if success != 1 || reward != 1 {
+					t.Errorf("%s: end with reward %v, success %v", tb.vec.Spec().Name, reward, success)
+				}
+				return rewards
+			}
+		}
+		t.Fatal("no end")
+		return nil
+	}
+	pick := play(newTable(t, TabletopPick, env.DefaultConfig(), 1))
+	if n := len(pick); pick[n-2] < 0.7 || pick[n-2] >= 1 || pick[n-5] < 0.5 || pick[n-5] >= pick[n-2] {
+		t.Errorf("pick: rewards %.3f", pick[n-8:])
+	}
+	put := play(newTable(t, TabletopPut, env.DefaultConfig(), 1))
+	if n := len(put); math.Abs(put[n-2]-5.0/6) > 1e-6 || slices.Max(put[:n-6]) >= 0.6 || !slices.IsSorted(put[n-7:]) {
+		t.Errorf("put: rewards %.3f", put[n-12:])
+	}
+}
+
+// TestTabletopState holds what is observed against the state.
+func TestTabletopState(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.Observations = []string{"proprio", "state"}
+	for seed := range uint64(6) {
+		tb := newTable(t, TabletopPush, cfg, seed)
+		for range 4 {
+			tb.step(1, 0.5, -1, 1)
+		}
+		q, v, memo, zones := tb.read("qpos"), tb.read("qvel"), tb.read("memo"), tb.read("mocap_pos")
+		hand := []float64{q[0], q[1], q[2] + 0.15}
+		want := append(slices.Clone(hand), 0.03-(q[3]+q[4])/2, 1, memo[0]-q[0], memo[1]-q[1], memo[2]-q[2])
+		proprio := slices.Clone(want)
+		want = append(want, v[:3]...)
+		for i := range 3 {
+			o := q[5+7*i:]
+			yaw := 2 * math.Atan2(o[6], o[3]) // they stand upright
+			want = append(want, o[0], o[1], o[2], math.Cos(yaw), math.Sin(yaw))
+		}
+		want = append(want, zones[0], zones[1], zones[3], zones[4])
+		object, zone := int(memo[memoObject]), int(memo[memoZone])
+		meant := make([]float64, 5)
+		meant[object], meant[3+zone] = 1, 1
+		o := q[5+7*object:]
+		want = append(want, meant...)
+		want = append(want, o[0]-hand[0], o[1]-hand[1], o[2]-hand[2], zones[3*zone]-o[0], zones[3*zone+1]-o[1])
+		want = append(want, v[5+6*object:5+6*object+3]...)
+		for name, want := range map[string][]float64{"proprio": proprio, "state": want} {
+			got := tb.out.Obs.Must(name).F32()
+			if len(got) != len(want) {
+				t.Fatalf("%s: %d numbers, want %d", name, len(got), len(want))
+			}
+			for i, x := range got {
+				if math.Abs(float64(x)-want[i]) > 1e-4 {
+					t.Errorf("seed %d: %s[%d] is %v, want %v", seed, name, i, x, want[i])
+				}
+			}
+		}
+	}
+}
+
+// TestTabletopDraw: what is meant and what it looks like differs between seeds, nothing lies on something else, and the instruction says it.
+func TestTabletopDraw(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.Observations = []string{"instruction"}
+	objects, zones, colored, said := map[int]int{}, map[int]int{}, map[int]int{}, map[string]bool{}
+	const seeds = 300
+	for seed := range uint64(seeds) {
+		tb := newTable(t, TabletopReach, cfg, seed)
+		memo, q, mocap := tb.read("memo"), tb.read("qpos"), tb.read("mocap_pos")
+		objects[int(memo[memoObject])]++
+		zones[int(memo[memoZone])]++
+		var at [][]float64
+		for i := range tableObjects {
+			at = append(at, q[robotJoints+7*i:][:2])
+		}
+		at = append(at, mocap[:2], mocap[3:5])
+		for i, p := range at {
+			if math.Abs(p[0]) > 0.17 || math.Abs(p[1]) > 0.15 {
+				t.Errorf("seed %d: thing %d at %v", seed, i, p)
+			}
+			for j := range i {
+				least := 0.09
+				if i >= tableObjects {
+					least = 0.12
+				}
+				if apart(p, at[j]) < least {
+					t.Errorf("seed %d: things %d and %d are %v apart", seed, j, i, apart(p, at[j]))
+				}
+			}
+		}
+		used := map[int]bool{}
+		for _, c := range memo[memoColor:] {
+			colored[int(c)]++
+			used[int(c)] = true
+		}
+		if len(used) != tableThings {
+			t.Errorf("seed %d: colours %v", seed, memo[memoColor:])
+		}
+		shape := "cube"
+		if memo[memoObject] == 2 {
+			shape = "ball"
+		}
+		want := "reach the " + colors[int(memo[memoColor+int(memo[memoObject])])] + " " + shape
+		if got := Sentence(tb.out.Obs.Must("instruction").I32()); got != want {
+			t.Errorf("seed %d: %q, want %q", seed, got, want)
+		}
+		said[want] = true
+	}
+	for name, counts := range map[string]map[int]int{"objects": objects, "zones": zones} {
+		for i, n := range counts {
+			if math.Abs(float64(n)-seeds/float64(len(counts))) > 4*math.Sqrt(seeds) {
+				t.Errorf("%s: %d was meant %d times of %d", name, i, n, seeds)
+			}
+		}
+	}
+	if len(objects) != tableObjects || len(zones) != tableZones || len(colored) != len(colors) || len(said) != 2*len(colors) {
+		t.Errorf("meant: objects %v, zones %v; colours %v; said %v", objects, zones, colored, said)
+	}
+	tb := newTable(t, TabletopPut, cfg, 0)
+	if got := Sentence(tb.out.Obs.Must("instruction").I32()); !strings.HasPrefix(got, "put the ") || !strings.Contains(got, " cube on the ") || !strings.HasSuffix(got, " zone") {
+		t.Errorf("put: %q", got)
+	}
+}
+
+// TestTabletopCommand: the commanded position follows the action, bounded by the hand's place and by its room.
+func TestTabletopCommand(t *testing.T) {
+	tb := newTable(t, TabletopReach, env.DefaultConfig(), 1)
+	q := tb.read("qpos")
+	tb.step(0.5, -7, 0, 0.1)
+	target := tb.read("memo")
+	if math.Abs(target[0]-q[0]-0.01) > 1e-12 || math.Abs(target[1]-q[1]+0.02) > 1e-12 || target[2] != q[2] || target[memoGrip] != 1 {
+		t.Errorf("from %v to %v", q[:3], target[:4])
+	}
+	for range 30 {
+		before := tb.read("qpos")[0]
+		if tb.step(1, 0, 0, -1); tb.read("memo")[0] > before+0.04+1e-12 {
+			t.Errorf("commanded %v from %v", tb.read("memo")[0], before)
+		}
+	}
+	if m := tb.read("memo"); m[0] != 0.25 || m[memoGrip] != -1 || math.Abs(tb.read("qpos")[0]-0.25) > 0.01 {
+		t.Errorf("commanded %v, hand at %v, want them at the end of their room, 0.25", m[0], tb.read("qpos")[0])
+	}
+}
+
+// TestTabletopExperts: they do what the scene's prototype did, where 300 of 300 episodes of reach, pick and put succeeded and 293 of push.
+func TestTabletopExperts(t *testing.T) {
+	for _, c := range []struct {
+		make  env.Constructor
+		least float64
+	}{{TabletopReach, 1}, {TabletopPush, 0.95}, {TabletopPick, 1}, {TabletopPut, 1}} {
+		const n, episodes = 20, 40
+		v, err := c.make(env.DefaultConfig(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		out, seeds, e := v.Spec().NewStep(n, 1), env.NewSeeder(env.DefaultConfig(), env.Train, 0, n), env.NewEpisodes(v.Spec(), 0, n, true)
+		start(t, v, seeds.Next(), out)
+		seeds.Started(nil)
+		var act tensor.Dict
+		act.Set("action", tensor.New(tensor.F32, n, 1, 4))
+		var list []env.Episode
+		for len(list) < episodes {
+			if err := env.Act(v, act.Must("action")); err != nil {
+				t.Fatal(err)
+			}
+			if err := v.Step(act, seeds.Next(), out); err != nil {
+				t.Fatal(err)
+			}
+			seeds.Observe(out)
+			e.Observe(out)
+			list = append(list, e.Take()...)
+		}
+		if sum := env.Summarize(list); sum.SuccessOnce < c.least {
+			t.Errorf("%s: %+v, want success in %v", v.Spec().Name, sum, c.least)
+		}
+	}
+}
+
+func TestTabletopErrors(t *testing.T) {
+	for _, c := range []struct {
+		cfg  env.Config
+		want string
+	}{
+		{env.Config{Observations: []string{"state", "depth"}}, `TabletopReach-v1: observations.1: "depth", want`},
+		{env.Config{Observations: []string{"state", "state"}}, `observations.1: "state"`},
+		{env.Config{ModelPath: "robot.xml"}, "robot.xml"},
+	} {
+		if _, err := TabletopReach(c.cfg, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
