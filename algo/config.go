@@ -73,8 +73,9 @@ type Config struct {
 	// BehaveWeightThreshold drops what decoupled_actor_critic would weigh by more than that because the policy that took the action rarely
 	// does. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs lets decoupled_actor_critic clip around the policy as it is before the update, at the cost of a forward pass. Default false:
-	// around one that is interpolated, by the number of iterations that a rollout lies behind.
+	// RecomputeLogprobs clips around the policy as it is before the update, at the cost of a forward pass, by the component inference where that is
+	// placed. Default false: around the one that took the actions, which is another where rollouts use older weights; with decoupled_actor_critic around
+	// one that is interpolated, by the number of iterations that a rollout lies behind.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
 	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a ratio of its own: chunk_level, all;
 	// action_level (default), the dimensions of each action; token_level, nothing. The policy is made with it.
@@ -168,7 +169,7 @@ func (c *Config) Check(want Want) {
 	decoupled := c.LossType == decoupledActorCritic
 	want(c.BehaveWeightThreshold == 0 || c.BehaveWeightThreshold > 0 && decoupled, "behave_weight_threshold", c.BehaveWeightThreshold,
 		"a number > 0 with loss_type "+decoupledActorCritic+"; else 0")
-	want(!c.RecomputeLogprobs || decoupled, "recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
+	want(!c.RecomputeLogprobs || decoupled || c.LossType == "actor" || c.LossType == "actor_critic", "recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
 	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType, "kl, abs, mse or low_var_kl (also k1, k2, k3)")
 	switch c.LossAggFunc {

@@ -72,6 +72,7 @@ func interpolate(prox, logProb, old, share []float32) {
 // A proximal says what the policy of the last iteration thinks of a rollout's actions, which older ones may have taken.
 type proximal struct {
 	recompute bool
+	given     bool          // for recompute: rollouts bring prox_log_prob
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
 	share     tensor.Tensor // F32 [T,N]: how far the proximal policy is on the way from the behaviour's to the present one
@@ -113,11 +114,14 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 		rollout.Set("prox_share", x.share)
 		return versions, nil
 	}
+	if x.given {
+		return versions, nil
+	}
 	if x.logProb.IsZero() {
 		x.logProb = tensor.New(tensor.F32, rollout.Must("sample_log_prob").Shape()...)
 	}
 	rollout.Set("prox_log_prob", x.logProb)
-	return versions, evaluateAll(x.logProb, p, x.work, *rollout)
+	return versions, LogProbs(x.logProb, p, x.work, *rollout)
 }
 
 // logProbs returns the proximal log-probs of a micro-batch, of which the policy now says logProb.
@@ -130,19 +134,4 @@ func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
 	}
 	interpolate(x.between, logProb, b.logProb, b.proxShare)
 	return x.between
-}
-
-// evaluateAll fills dst [T,N,L] with what p thinks of a rollout's actions, one time after the other. work is for N rows.
-func evaluateAll(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict) error {
-	action := rollout.Must("action")
-	var obs tensor.Dict
-	for t := range dst.Dim(0) {
-		atTime(&obs, rollout, t)
-		eval, err := p.Evaluate(work, obs, action.At(t))
-		if err != nil {
-			return err
-		}
-		dst.At(t).CopyFrom(eval.LogProb)
-	}
-	return nil
 }

@@ -3,7 +3,6 @@ package algo
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -81,6 +80,7 @@ type reference struct {
 	policy   policy.Policy
 	work     policy.Work
 	state    tensor.Tensor // U8: the parameters and buffers
+	given    bool          // rollouts bring ref_log_prob
 	logProb  tensor.Tensor // F32 [T,N,L]
 	logRatio []float32     // T·N: Σ_L of the sample's log-probs less the reference's
 }
@@ -102,20 +102,17 @@ func newReference(p policy.Policy, steps, envs int, alloc tensor.Allocator) (*re
 // take makes the policy's present parameters the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as ref_log_prob.
+// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as ref_log_prob, unless it brings them.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get("sample_log_prob")
 	if _, there := rollout.Get("action"); !ok || !there {
 		return fmt.Errorf("no sample_log_prob or no action")
 	}
-	if r.logProb.IsZero() {
-		r.logProb = tensor.New(tensor.F32, sampled.Shape()...)
-	}
-	params := r.policy.Params()
-	own := params.State()
-	params.View(r.state.U8())
-	defer params.View(own)
-	if err := evaluateAll(r.logProb, r.policy, r.work, *rollout); err != nil {
+	if r.given {
+		if r.logProb, ok = rollout.Get("ref_log_prob"); !ok || !r.logProb.SameShape(sampled) {
+			return fmt.Errorf("ref_log_prob is %v, want %v", r.logProb, sampled)
+		}
+	} else if err := r.compute(sampled, *rollout); err != nil {
 		return err
 	}
 	clear(r.logRatio)
@@ -127,12 +124,14 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	return nil
 }
 
-// atTime sets obs to the observations of a rollout at time t, [N,...].
-func atTime(obs *tensor.Dict, rollout tensor.Dict, t int) {
-	for i := range rollout.Len() {
-		name, x := rollout.Entry(i)
-		if name, ok := strings.CutPrefix(name, "observation."); ok {
-			obs.Set(name, x.At(t))
-		}
+// compute asks the reference.
+func (r *reference) compute(like tensor.Tensor, rollout tensor.Dict) error {
+	if r.logProb.IsZero() {
+		r.logProb = tensor.New(tensor.F32, like.Shape()...)
 	}
+	params := r.policy.Params()
+	own := params.State()
+	params.View(r.state.U8())
+	defer params.View(own)
+	return LogProbs(r.logProb, r.policy, r.work, rollout)
 }

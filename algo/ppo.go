@@ -18,6 +18,7 @@ import (
 //  3. advantages normalised over all replicas, per rollout or per minibatch             Prepare, plan
 //  4. every sample once per epoch, in an order drawn anew                               permute
 //  5. ratio clipped to [1-ε⁻, 1+ε⁺]; optional dual clip and clamps of the log ratio     PolicyLoss
+//     to the policy that took the actions, or as an option to that before the update    proximal
 //  6. value clip, Huber loss, weight of the critic                                      ValueLoss
 //  7. entropy bonus                                                                     EntropyLoss
 //  8. gradients summed over replicas, then clipped by the norm of the whole model       step
@@ -53,7 +54,8 @@ type PPO struct {
 	normalize Normalization // of advantages
 	episodes  *episodes     // nil: nobody asks
 	reference *reference    // nil: nobody asks
-	proximal  *proximal     // nil: the policy that took the actions
+	proximal  *proximal     // what the clip holds the policy near; nil: the policy that took the actions
+	decoupled bool          // the decoupled loss, which tells the two apart
 	klPenalty string        // one of the constants
 
 	groupSize int
@@ -190,9 +192,11 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		if p.reference, err = newReference(s.Policy, s.Steps, s.Envs, p.alloc); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
+		p.reference.given = s.brings("ref_log_prob")
 	}
-	if s.Config.LossType == decoupledActorCritic {
+	if p.decoupled = s.Config.LossType == decoupledActorCritic; p.decoupled || s.Config.RecomputeLogprobs {
 		p.proximal = newProximal(s.Policy, s.Config.RecomputeLogprobs, s.Steps, s.Envs)
+		p.proximal.given = s.brings("prox_log_prob")
 	}
 	if s.Config.RecomputeAdvantages {
 		p.lookWork = s.Policy.NewWork(s.Envs)
@@ -619,14 +623,18 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 
 	grad := policy.Grad{}
 	var s PolicySums
-	if p.proximal != nil {
+	if p.decoupled {
 		d := DecoupledLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, p.proximal.logProbs(b, eval.LogProb.F32()), b.adv, b.weight,
 			p.clip(iteration), p.cfg.BehaveWeightThreshold, perLogProb)
 		s = d.PolicySums
 		p.tally.add(behaveKL, d.BehaveKL, d.Count)
 		p.tally.add(behaveClipped, d.BehaveClipped, d.Count)
 	} else if p.clips {
-		s = PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, b.adv, b.weight, p.clip(iteration), perLogProb)
+		old := b.logProb
+		if p.proximal != nil {
+			old = b.proxLogProb
+		}
+		s = PolicyLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), old, b.adv, b.weight, p.clip(iteration), perLogProb)
 	} else {
 		s = GradientLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.adv, b.weight, perLogProb)
 	}
@@ -722,7 +730,7 @@ func (p *PPO) gives(name string) bool {
 	case "actor/kl_loss":
 		return p.reference != nil
 	case "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version", "actor/current_version":
-		return p.proximal != nil
+		return p.decoupled
 	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl", "actor/clip_fraction":
 		return p.clips
 	}
@@ -731,7 +739,7 @@ func (p *PPO) gives(name string) bool {
 
 // called returns RLinf's name of a metric, which for some depends on the loss.
 func (p *PPO) called(name string) string {
-	if p.proximal == nil {
+	if !p.decoupled {
 		return name
 	}
 	switch name {

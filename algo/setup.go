@@ -22,7 +22,7 @@ type Setup struct {
 
 	GroupSize   int            // so many successive environments begin with the same states (env.train.group_size); 0 is 1
 	Steps, Envs int            // T and N of this replica's rollouts
-	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; for algorithms with a replay buffer
+	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are not brought along
 	Policy      policy.Policy
 	Reducer     Reducer          // nil: Single
 	Alloc       tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
@@ -125,6 +125,11 @@ func (r *Registry) find(advType, lossType string) *entry {
 		}
 	}
 	return nil
+}
+
+// brings reports whether rollouts hold a tensor of that name from the beginning.
+func (s *Setup) brings(name string) bool {
+	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
 // checkOffPolicy is check for algorithms that learn from a replay buffer.

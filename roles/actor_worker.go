@@ -63,6 +63,14 @@ func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64, eva
 	return a.weights.publish(ctx, version, evaluation)
 }
 
+// SyncModelToInference gives the parameters, which are of that version, to the inference workers.
+func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
+	if a.weights == nil {
+		return nil
+	}
+	return a.weights.inference.Publish(ctx, version)
+}
+
 // RecvRolloutBatch receives this actor's trajectories of the iteration.
 func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) error {
 	for _, in := range a.inputs {

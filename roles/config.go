@@ -26,7 +26,8 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`
 	Rollout   RolloutConfig   `yaml:"rollout"`
 	Actor     ActorConfig     `yaml:"actor"`
-	Reward    RewardConfig    `yaml:"reward"`
+	// Reward is what rollouts record as rewards, where the component reward is placed.
+	Reward reward.Config `yaml:"reward"`
 	// WeightSyncer is how the actors' parameters travel to rollout workers.
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
@@ -252,14 +253,6 @@ type ActorConfig struct {
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 }
 
-// RewardConfig is the section reward, for the component of that name: what rollouts record as rewards.
-type RewardConfig struct {
-	// GroupName is what the component is called in messages. Default RewardGroup.
-	GroupName string `yaml:"group_name"`
-
-	reward.Config `yaml:",inline"`
-}
-
 // DefaultConfig returns the defaults. What has none is reported by LoadConfig when it is not given.
 func DefaultConfig() *Config {
 	return &Config{
@@ -274,7 +267,7 @@ func DefaultConfig() *Config {
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
 		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
-		Reward:    RewardConfig{GroupName: "RewardGroup", Config: reward.DefaultConfig()},
+		Reward:    reward.DefaultConfig(),
 
 		WeightSyncer: defaultWeightSyncer(),
 	}

@@ -115,6 +115,7 @@ func knownKeys() []config.Known {
 	tree("critic", "use_critic_model")
 	add("reward", "reward_threshold", "standalone_realworld", "reward_scale")
 	idle("reward.worker_type", "model")
+	idle("reward.group_name", "RewardGroup")
 	tree("reward.model", "")
 	for _, section := range []string{"data", "profile_data", "env_profile_data", "rollout_profile_data"} {
 		tree(section, "")

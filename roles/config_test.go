@@ -215,7 +215,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: algorithm.adv_typ: unknown key, did you mean adv_type?",
 		"command line: actor.optim.lr: fast: want a number",
 		`command line: cluster.component_placement.actor: "": want a placement, as 0-7 or all`,
-		"command line: cluster.component_placement.critic: critic: want one of actor, rollout, env, reward",
+		"command line: cluster.component_placement.critic: critic: want one of actor, rollout, env, reward, inference",
 		"command line: cluster.node_groups.0.label: node: want a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: want at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: want ordered or fast",

@@ -17,9 +17,12 @@ type EmbodiedRunner struct {
 	actor   *spmd.Group[*ActorWorker]
 	rollout *spmd.Group[*RolloutWorker]
 	env     *spmd.Group[*EnvWorker]
-	reward  *spmd.Group[*RewardWorker] // nil: rewards are the environments' own
 
-	obs, act, out        *spmd.Channel // env → rollout → env; rollout → actor
+	reward    *spmd.Group[*RewardWorker]    // nil: rewards are the environments' own
+	inference *spmd.Group[*InferenceWorker] // nil: actors infer what they need to
+
+	obs, act             *spmd.Channel // env → rollout → env
+	out, batches         *spmd.Channel // rollout → inference → actor, or one and the same, rollout → actor
 	transitions, rewards *spmd.Channel // rollout → reward → rollout
 	evalObs, evalAct     *spmd.Channel
 	agreement            *agreement
@@ -73,6 +76,11 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 			return err
 		}
 	}
+	if r.inference != nil {
+		if err := r.timed(syncWeights, ctx, r.updateInferenceWeights); err != nil {
+			return err
+		}
+	}
 	if err := r.timed(generateRollouts, ctx, r.generateRollouts); err != nil {
 		return err
 	}
@@ -106,6 +114,17 @@ func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
 	return waitAll(ctx, actor, rollout)
 }
 
+// updateInferenceWeights brings the actors' parameters to the inference workers.
+func (r *EmbodiedRunner) updateInferenceWeights(ctx context.Context) error {
+	inference := spmd.Call(r.inference, ctx, "sync_model_from_actor", func(ctx context.Context, w *InferenceWorker) (none, error) {
+		return none{}, w.SyncModelFromActor(ctx, r.step)
+	})
+	actor := spmd.Call(r.actor, ctx, "sync_model_to_inference", func(ctx context.Context, w *ActorWorker) (none, error) {
+		return none{}, w.SyncModelToInference(ctx, r.step)
+	})
+	return waitAll(ctx, actor, inference)
+}
+
 // generateRollouts makes a rollout, or as many as the actors want to choose from.
 func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
 	for n := range r.job.rolloutsAtMost {
@@ -132,12 +151,17 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 		return none{}, w.Generate(ctx, r.obs, r.act, r.out, first)
 	})
 	actor := spmd.Call(r.actor, ctx, "recv_rollout_batch", func(ctx context.Context, w *ActorWorker) (none, error) {
-		return none{}, w.RecvRolloutBatch(ctx, r.out)
+		return none{}, w.RecvRolloutBatch(ctx, r.batches)
 	})
 	calls := []*spmd.Future[none]{env, rollout, actor}
 	if r.reward != nil {
 		calls = append(calls, spmd.Call(r.reward, ctx, "score", func(ctx context.Context, w *RewardWorker) (none, error) {
 			return none{}, w.Score(ctx, r.transitions, r.rewards)
+		}))
+	}
+	if r.inference != nil {
+		calls = append(calls, spmd.Call(r.inference, ctx, "infer", func(ctx context.Context, w *InferenceWorker) (none, error) {
+			return none{}, w.Infer(ctx, r.out, r.batches)
 		}))
 	}
 	return waitAll(ctx, calls...)

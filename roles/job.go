@@ -31,7 +31,7 @@ type job struct {
 	spec                         env.Spec   // of one environment, wrappers and all
 	evalEnv                      env.Config // of evaluations
 	actors, rollouts, simulators int        // workers of each component
-	rewards                      int        // those of the reward component; 0: rewards are the environments' own
+	rewards, inferences          int        // those of the components that need not be; 0: they are not
 	train, eval                  plan
 	epochs, steps                int // rollouts for one update, and steps of each
 	rolloutsAtMost               int // that actors may choose from for one update
@@ -66,7 +66,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		return len(j.place.Group(component).Ranks)
 	}
 	j.actors, j.rollouts, j.simulators = workers("actor"), workers("rollout"), workers("env")
-	j.rewards = workers("reward")
+	j.rewards, j.inferences = workers("reward"), workers("inference")
 	j.checkNames()
 	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
 	j.checkOffPolicy()
@@ -84,6 +84,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		return nil, err
 	}
 	j.checkReward()
+	j.checkInference()
 	if err := cfg.check.Err(); err != nil {
 		return nil, err
 	}
@@ -214,7 +215,7 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	return trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset)
+	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
 }
 
 // envSteps returns how many steps all environments take together in one iteration.

@@ -50,6 +50,21 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 			return nil, err
 		}
 	}
+	if j.inferences > 0 {
+		r.inference, err = spmd.Launch(w, j.place.Group("inference"), func(m *spmd.Member) (*InferenceWorker, error) {
+			pol, err := j.newPolicy(tensor.Heap)
+			if err != nil {
+				return nil, err
+			}
+			return NewInferenceWorker(m, j, pol), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := r.makeInferenceWeights(ctx, w); err != nil {
+			return nil, err
+		}
+	}
 	for _, e := range r.env.Here() {
 		for _, rw := range r.rollout.Here() {
 			rw.adopt(e)
@@ -97,7 +112,14 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 	obs, act, out := j.train.pairs()
 	r.obs = channel("obs", env, rollout, step, obs)
 	r.act = channel("act", rollout, env, action, act)
-	r.out = channel("out", rollout, actor, trajectory, out)
+	if j.inferences == 0 {
+		r.out = channel("out", rollout, actor, trajectory, out)
+		r.batches = r.out
+	} else {
+		in, out := j.inferencePairs()
+		r.out = channel("out", rollout, r.inference.Spec(), trajectory, in)
+		r.batches = channel("batches", r.inference.Spec(), actor, trajectory, out)
+	}
 	if j.rewards > 0 {
 		asks, answers := j.rewardPairs()
 		r.transitions = channel("transitions", rollout, r.reward.Spec(), transition, asks)

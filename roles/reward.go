@@ -45,7 +45,7 @@ func (j *job) checkRewardModel(rank int) error {
 
 // newRule makes what a reward worker computes, for at most so many transitions at once.
 func (j *job) newRule(rows int) (reward.Rule, error) {
-	s := reward.Setup{Config: j.cfg.Reward.Config, Spec: j.spec, Gamma: j.cfg.Algorithm.Gamma, Rows: rows}
+	s := reward.Setup{Config: j.cfg.Reward, Spec: j.spec, Gamma: j.cfg.Algorithm.Gamma, Rows: rows}
 	if s.Config.UseRewardModel {
 		net, err := j.newRewardNetwork()
 		if err != nil {

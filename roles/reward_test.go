@@ -49,6 +49,25 @@ var small = []string{
 	"actor.global_batch_size=96", "actor.micro_batch_size=24", "runner.val_check_interval=-1",
 }
 
+// metricsOf returns the metrics of a few iterations.
+func metricsOf(t *testing.T, np int, components string, n int, overrides []string) (names []string, all [][]float64) {
+	t.Helper()
+	var mu sync.Mutex
+	onRanks(t, np, placed(t, "../configs/cartpole_ppo.yaml", components), overrides, func(ctx context.Context, r *EmbodiedRunner) error {
+		for range n {
+			if err := r.iterate(ctx); err != nil {
+				return err
+			}
+			if mu.Lock(); r.report.names != nil {
+				names, all = slices.Clone(r.report.names), append(all, slices.Clone(r.report.values))
+			}
+			mu.Unlock()
+		}
+		return nil
+	})
+	return names, all
+}
+
 // What is recorded as rewards is what the rule says of the transitions: of what was observed before the step, and after it, before any reset.
 func TestRecordedRewardsAreTheRules(t *testing.T) {
 	for _, c := range []struct {
@@ -107,20 +126,8 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 // Wherever reward workers are, and however many, the metrics are the same; and they are not those without them.
 func TestRewardsOnAnyRanks(t *testing.T) {
 	model := rewardModel(t)
-	run := func(np int, components string, overrides []string) (all [][]float64) {
-		var mu sync.Mutex
-		onRanks(t, np, placed(t, "../configs/cartpole_ppo.yaml", components), slices.Concat(small, overrides), func(ctx context.Context, r *EmbodiedRunner) error {
-			for range 3 {
-				if err := r.iterate(ctx); err != nil {
-					return err
-				}
-				if mu.Lock(); r.report.names != nil {
-					all = append(all, slices.Clone(r.report.values))
-				}
-				mu.Unlock()
-			}
-			return nil
-		})
+	run := func(np int, components string, overrides []string) [][]float64 {
+		_, all := metricsOf(t, np, components, 3, slices.Concat(small, overrides))
 		return all
 	}
 	plain := run(1, "actor,env,rollout: 0", nil)

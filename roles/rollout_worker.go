@@ -114,7 +114,7 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, e
 // step is the number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, step uint64) error {
 	for _, l := range r.lanes {
-		if err := l.open(ctx, r.m, obs, act, out, step); err != nil {
+		if err := l.open(ctx, r.m, obs, act, out, r.job.nextOf, step); err != nil {
 			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
 		}
 	}
@@ -152,7 +152,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 }
 
 // open takes memory for the trajectories, and once the ends of the channels.
-func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel, step uint64) (err error) {
+func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel, next func(segment) int, step uint64) (err error) {
 	if l.obs == nil {
 		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
 			return err
@@ -161,7 +161,7 @@ func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *s
 			return err
 		}
 		for _, s := range l.segments {
-			o, err := out.Sender(m, spmd.Key{To: s.actor, Name: s.name()})
+			o, err := out.Sender(m, spmd.Key{To: next(s), Name: s.name()})
 			if err != nil {
 				return err
 			}

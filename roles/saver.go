@@ -360,6 +360,14 @@ func (r *EmbodiedRunner) load(st state) error {
 			return err
 		}
 	}
+	if r.inference != nil {
+		for _, w := range r.inference.Here() {
+			if t, ok := st.trainer.Get("reference"); ok && w.reference != nil {
+				copy(w.reference, t.U8())
+				w.known = true
+			}
+		}
+	}
 	for _, w := range r.env.Here() {
 		for i, s := range w.train {
 			if _, ok := st.envs.Get("seeder.episode"); !ok {

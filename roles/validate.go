@@ -158,7 +158,7 @@ func (c *Config) checkFields() {
 func (c *Config) checkCluster() {
 	want := c.check.At("cluster").Want
 	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
-	known, needed := []string{"actor", "rollout", "env", "reward"}, []string{"rollout", "env"}
+	known, needed := []string{"actor", "rollout", "env", "reward", "inference"}, []string{"rollout", "env"}
 	if c.Trains() {
 		needed = append(needed, "actor")
 	}

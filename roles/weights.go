@@ -19,6 +19,7 @@ import (
 type weights struct {
 	training   *collectives.Weights
 	evaluation *collectives.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
+	inference  *collectives.Weights // for inference workers; nil: there are none
 }
 
 // makeWeights makes the weights between the workers of both groups. Collective over the world.
@@ -54,6 +55,33 @@ func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
 		if r.weights.evaluation != nil {
 			rw.evaluation = r.weights.evaluation.Reader(rw.m.Index())
 		}
+	}
+	return nil
+}
+
+// makeInferenceWeights makes those of inference workers, which use the newest before every update: where an actor has them, or as exact copies.
+// Collective over the world.
+func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World) error {
+	var params *nn.Params[float32]
+	for _, iw := range r.inference.Here() {
+		params = iw.policy.Params()
+	}
+	actors := r.actor.Here()
+	if len(actors) > 0 {
+		params = actors[0].policy.Params()
+	}
+	if params == nil {
+		return nil // no worker of either is here
+	}
+	spec := r.job.weightsSpec(params)
+	spec.Label, spec.Sources, spec.Readers, spec.State = "weights of inference", r.actor.Spec().Ranks, r.inference.Spec().Ranks, params.State()
+	spec.Slots, spec.Wire, spec.Patch = 0, tensor.F32, nil
+	var err error
+	if r.weights.inference, err = collectives.NewWeights(ctx, w, spec); err != nil {
+		return err
+	}
+	for _, iw := range r.inference.Here() {
+		iw.weights = r.weights.inference.Reader(iw.m.Index())
 	}
 	return nil
 }
@@ -94,4 +122,5 @@ func (w *weights) publish(ctx context.Context, version int64, evaluation bool) e
 func (w *weights) close() {
 	w.training.Close()
 	w.evaluation.Close()
+	w.inference.Close()
 }

@@ -91,7 +91,7 @@ var mistakes = []struct {
 	{name: "component twice", edit: [2]string{"rollout: 1", "rollout: 1\n    env,rollout: 1"},
 		want: `job.yaml:7: cluster.component_placement.env,rollout: want component "env" once: it is placed above`},
 	{name: "unknown component", edit: [2]string{"rollout: 1", "rollout: 1\n    rolout: 1"},
-		want: "job.yaml:7: cluster.component_placement.rolout: rolout: want one of actor, rollout, env, reward"},
+		want: "job.yaml:7: cluster.component_placement.rolout: rolout: want one of actor, rollout, env, reward, inference"},
 	{name: "component without a place", edit: [2]string{"    rollout: 1\n", ""},
 		want: "job.yaml:3: cluster.component_placement: want a place for rollout, as 0-7 or all"},
 	{name: "other number of nodes", args: []string{"cluster.num_nodes=2"},
