@@ -90,10 +90,20 @@ type Expert interface {
 	Act(action tensor.Tensor) error
 }
 
-// A Renderer is a Vec that can draw an environment.
+// A Renderer is a Vec that can draw its environments.
 type Renderer interface {
-	// Render draws environment n into rgb, [H,W,3].
-	Render(n int, rgb tensor.Tensor) error
+	// Render draws the environments where mask is true, all for a nil mask, into their rows of rgb, U8 [N,Height,Width,3], the top row
+	// first. Drawing changes nothing else. With an all-false mask it only says whether it could draw that view; one whose inside is no
+	// Renderer gives an error that is errors.ErrUnsupported.
+	Render(view View, mask []bool, rgb tensor.Tensor) error
+}
+
+// A View says what pictures of environments look like.
+type View struct {
+	Width, Height int    // pixels
+	Camera        string // a name that the model gives; "": the environment's choice
+	Renderer      string // one of the environment's ways to draw; "": its first choice
+	Shadows       bool
 }
 
 // A Masker is a Vec some of whose actions are not allowed at times.

@@ -28,9 +28,10 @@ type Episodic struct {
 }
 
 var (
-	_ Vec    = (*Episodic)(nil)
-	_ Saver  = (*Episodic)(nil)
-	_ Expert = (*Episodic)(nil)
+	_ Vec      = (*Episodic)(nil)
+	_ Saver    = (*Episodic)(nil)
+	_ Expert   = (*Episodic)(nil)
+	_ Renderer = (*Episodic)(nil)
 )
 
 // The flags of over.
@@ -257,6 +258,14 @@ func (e *Episodic) Load(state tensor.Dict) error {
 	e.elapsed.CopyFrom(elapsed)
 	e.over.CopyFrom(over)
 	e.info.CopyFrom(info)
+	return nil
+}
+
+// Render draws what the Simulator shows.
+func (e *Episodic) Render(view View, mask []bool, rgb tensor.Tensor) error {
+	if err := Render(e.sim, view, mask, rgb); err != nil {
+		return fmt.Errorf("%s: %w", e.spec.Name, err)
+	}
 	return nil
 }
 

@@ -14,3 +14,8 @@ func (w wrapper) Load(state tensor.Dict) error { return Load(w.Vec, state) }
 
 // Act fills action with what the expert inside does.
 func (w wrapper) Act(action tensor.Tensor) error { return Act(w.Vec, action) }
+
+// Render draws what is inside.
+func (w wrapper) Render(view View, mask []bool, rgb tensor.Tensor) error {
+	return Render(w.Vec, view, mask, rgb)
+}

@@ -4,7 +4,6 @@
 #include "batch.h"
 
 #include <math.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 /* MuJoCo ends the process on an error unless its handler does not return, and writes a file on a warning. The handlers are the process's, what
- * they need is the thread's: a call into MuJoCo that may fail runs between a setjmp and `guard = NULL`. */
+ * they need is the thread's: a call into MuJoCo that may fail runs between a setjmp with rl_listen and another rl_listen. */
 static _Thread_local jmp_buf *guard;
 static _Thread_local char *saying; /* the first thing said counts */
 
@@ -36,9 +35,8 @@ __attribute__((constructor)) static void take_handlers(void) {
 	mju_user_warning = keep;
 }
 
-/* listen begins a call that may fail. */
-static void listen(jmp_buf *escape, char *said) {
-	said[0] = 0;
+void rl_listen(jmp_buf *escape, char *said) {
+	if (said) said[0] = 0;
 	saying = said;
 	guard = escape;
 }
@@ -59,9 +57,9 @@ mjModel *rl_load(const char *file, const char *text, size_t size, char *said) {
 	jmp_buf escape;
 	mjModel *volatile m = NULL;
 	if (!setjmp(escape)) {
-		listen(&escape, said);
+		rl_listen(&escape, said);
 		m = mj_loadXML(file, NULL, why, sizeof why);
-		guard = NULL;
+		rl_listen(NULL, NULL);
 	}
 	if (fd >= 0) close(fd);
 	if (!m && why[0]) snprintf(said, RL_SAID, "%s", why);
@@ -72,9 +70,9 @@ mjData *rl_make(const mjModel *m, char *said) {
 	jmp_buf escape;
 	mjData *volatile d = NULL;
 	if (!setjmp(escape)) {
-		listen(&escape, said);
+		rl_listen(&escape, said);
 		d = mj_makeData(m);
-		guard = NULL;
+		rl_listen(NULL, NULL);
 	}
 	return d;
 }
@@ -107,9 +105,9 @@ static int settle(rl_batch *b, int i) {
 int rl_begin(rl_batch *b, int i) {
 	jmp_buf escape;
 	if (setjmp(escape)) return 0;
-	listen(&escape, b->said);
+	rl_listen(&escape, b->said);
 	mj_forward(b->model, b->data[i]);
-	guard = NULL;
+	rl_listen(NULL, NULL);
 	return settle(b, i);
 }
 
@@ -118,7 +116,7 @@ int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 	jmp_buf escape;
 	volatile int at = from; /* known after a longjmp */
 	if (setjmp(escape)) return at;
-	listen(&escape, b->said);
+	rl_listen(&escape, b->said);
 	for (int i = from; i < b->n; i++) {
 		if (!turn[i]) continue;
 		at = i;
@@ -129,11 +127,11 @@ int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 		if (b->renew == 1) mj_kinematics(m, d);
 		if (b->renew == 2) mj_step1(m, d); /* the first half of a step, which the next one begins with again */
 		if (!settle(b, i)) {
-			guard = NULL;
+			rl_listen(NULL, NULL);
 			return i;
 		}
 	}
-	guard = NULL;
+	rl_listen(NULL, NULL);
 	return b->n;
 }
 

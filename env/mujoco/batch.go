@@ -66,30 +66,23 @@ func unload(m *C.mjModel) { C.mj_deleteModel(m) }
 
 // describe returns what tasks need to know of m.
 func describe(file string, m *C.mjModel) *model {
-	names := func(n C.int, at *C.int) []string {
-		list := make([]string, n)
-		for i, offset := range unsafe.Slice(at, n) {
-			list[i] = C.GoString((*C.char)(unsafe.Add(unsafe.Pointer(m.names), offset)))
-		}
-		return list
-	}
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
 	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // in qpos and qvel
-	for i, name := range names(m.njnt, m.name_jntadr) {
+	for i, name := range names(m, m.njnt, m.name_jntadr) {
 		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
 		add("velocity", name, int(at(m.jnt_dofadr, i)), size[at(m.jnt_type, i)][1])
 	}
-	for i, name := range names(m.nsensor, m.name_sensoradr) {
+	for i, name := range names(m, m.nsensor, m.name_sensoradr) {
 		add("sensor", name, int(at(m.sensor_adr, i)), int(at(m.sensor_dim, i)))
 	}
-	for i, name := range names(m.nbody, m.name_bodyadr) {
+	for i, name := range names(m, m.nbody, m.name_bodyadr) {
 		add("body", name, 3*i, 3)
 	}
-	for i, name := range names(m.nsite, m.name_siteadr) {
+	for i, name := range names(m, m.nsite, m.name_siteadr) {
 		add("site", name, 3*i, 3)
 	}
-	for i, name := range names(m.nu, m.name_actuatoradr) {
+	for i, name := range names(m, m.nu, m.name_actuatoradr) {
 		add("actuator", name, i, 1)
 		bounds := [2]float64{math.Inf(-1), math.Inf(1)}
 		if at(m.actuator_ctrllimited, i) != 0 {
@@ -98,6 +91,15 @@ func describe(file string, m *C.mjModel) *model {
 		d.control = append(d.control, bounds)
 	}
 	return d
+}
+
+// names returns the n names of m that stand at the offsets at, "" for what has none.
+func names(m *C.mjModel, n C.int, at *C.int) []string {
+	list := make([]string, n)
+	for i, offset := range unsafe.Slice(at, n) {
+		list[i] = C.GoString((*C.char)(unsafe.Add(unsafe.Pointer(m.names), offset)))
+	}
+	return list
 }
 
 // at returns element i of a C array.

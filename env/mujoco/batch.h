@@ -2,6 +2,7 @@
  * with text in said, which has room for RL_SAID bytes. No Go memory is kept, nothing calls Go. */
 #pragma once
 
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,9 @@ typedef struct {
 	double *cos, *sin; /* [n, angles] of these */
 	char said[RL_SAID];
 } rl_batch;
+
+/* rl_listen begins calls of MuJoCo that may fail: an error goes to escape, and the first thing that MuJoCo says to said. rl_listen(NULL, NULL) ends them. */
+void rl_listen(jmp_buf *escape, char *said);
 
 /* rl_load reads a model from a file, or from text where that is not NULL. NULL: it said why not. */
 mjModel *rl_load(const char *file, const char *text, size_t size, char *said);

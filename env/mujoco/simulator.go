@@ -33,12 +33,15 @@ type simulator struct {
 	ctrl  []float32 // [N,actuators]: what task.control made of actions
 	views []view    // all observations
 	rand  philox.Stream
+
+	painters map[env.View]*painter // of the pictures that Render was asked for
 }
 
 var (
 	_ env.Simulator = (*simulator)(nil)
 	_ env.Saver     = (*simulator)(nil)
 	_ env.Expert    = (*simulator)(nil)
+	_ env.Renderer  = (*simulator)(nil)
 )
 
 func newSimulator(src source, plan func(m *model) (task, error), n int) (*simulator, error) {
@@ -54,6 +57,7 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 	s := &simulator{
 		spec: t.spec(src.name, m), task: t,
 		lost: make([]bool, n), notes: make([]float64, n*t.memory), views: t.shown(),
+		painters: map[env.View]*painter{},
 	}
 	for _, v := range s.views {
 		if v.width > len(s.obs) {
@@ -190,8 +194,27 @@ func (s *simulator) Act(action tensor.Tensor) error {
 	return nil
 }
 
+// Render draws the environments where mask is true. The first picture of a view makes what it takes to draw it, which stays until Close.
+func (s *simulator) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
+	p := s.painters[view]
+	if p == nil {
+		var err error
+		if p, err = newPainter(s.batch, view); err != nil {
+			return err
+		}
+		s.painters[view] = p
+	}
+	return p.draw(mask, nil, rgb.U8())
+}
+
 // Close gives the memory back.
-func (s *simulator) Close() error { return s.batch.close() }
+func (s *simulator) Close() error {
+	for _, p := range s.painters {
+		p.close()
+	}
+	clear(s.painters)
+	return s.batch.close()
+}
 
 // Save returns what makes up the states, F64 [N,·] under MuJoCo's names, and "lost", U8 [N].
 func (s *simulator) Save() (tensor.Dict, error) {

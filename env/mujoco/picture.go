@@ -1,0 +1,72 @@
+//go:build mujoco
+
+package mujoco
+
+/*
+#cgo noescape rl_cast
+#cgo nocallback rl_cast
+#include <stdlib.h>
+#include "view.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+// A painter draws the environments of a batch through one camera.
+type painter struct {
+	view  *C.rl_view
+	batch *batch
+	frame int // bytes of a picture
+}
+
+// newPainter returns what draws b as v says.
+func newPainter(b *batch, v env.View) (*painter, error) {
+	if v.Width <= 0 || v.Height <= 0 || v.Width > 1<<14 || v.Height > 1<<14 {
+		return nil, fmt.Errorf("a picture of %d × %d pixels, want 1 to %d each", v.Width, v.Height, 1<<14)
+	}
+	if v.Renderer != "" && v.Renderer != "caster" {
+		return nil, fmt.Errorf("renderer %q, want caster", v.Renderer)
+	}
+	said := (*C.char)(C.calloc(1, C.RL_SAID))
+	defer C.free(unsafe.Pointer(said))
+	if C.rl_casts(b.model, said) == 0 {
+		return nil, fmt.Errorf("the renderer caster draws no meshes and no height fields: %s", C.GoString(said))
+	}
+	camera := -1
+	if v.Camera != "" {
+		known := names(b.model, b.model.ncam, b.model.name_camadr)
+		if camera = slices.Index(known, v.Camera); camera < 0 {
+			return nil, fmt.Errorf("no camera is called %q: the model has [%s]", v.Camera, strings.Join(known, " "))
+		}
+	}
+	view := C.rl_open_view(b.model, C.int(camera), C.int(v.Width), C.int(v.Height), C.int(count(v.Shadows)), said)
+	if view == nil {
+		return nil, fmt.Errorf("make a view: %s", C.GoString(said))
+	}
+	return &painter{view: view, batch: b, frame: 3 * v.Width * v.Height}, nil
+}
+
+// draw draws the environments where mask is true, all for a nil mask, into their pictures in rgb, [N,Height,Width,3]. colour, [N,geoms,4] with red,
+// green, blue and opacity from 0 to 1, takes the place of the model's colours of geoms where it is not nil; with an opacity of 0 a geom is not there.
+func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
+	n := len(p.batch.physics)
+	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil && len(colour) != n*4*int(p.batch.model.ngeom) {
+		return fmt.Errorf("draw %d environments with a mask of %d, %d colours, %d bytes for pictures of %d", n, len(mask), len(colour), len(rgb), p.frame)
+	}
+	i := C.rl_cast(p.view, p.batch.c.data, C.int(n), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(mask))),
+		(*C.float)(unsafe.SliceData(colour)), (*C.uint8_t)(unsafe.SliceData(rgb)))
+	if int(i) < n {
+		return fmt.Errorf("draw environment %d: %s", i, C.GoString(&p.view.said[0]))
+	}
+	return nil
+}
+
+// close gives the memory back.
+func (p *painter) close() { C.rl_close_view(p.view) }

@@ -1,0 +1,69 @@
+//go:build mujoco
+
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* roams returns whether the body of joint j may go anywhere. */
+static int roams(const mjModel *m, int j) {
+	return m->jnt_type[j] == mjJNT_FREE || (m->jnt_type[j] == mjJNT_SLIDE && !m->jnt_limited[j]);
+}
+
+/* aim chooses the camera. */
+static void aim(rl_view *v, int camera) {
+	const mjModel *m = v->model;
+	mjv_defaultFreeCamera(m, &v->camera);
+	v->camera.elevation = -20;
+	if (camera >= 0 || m->ncam) {
+		v->camera.type = mjCAMERA_FIXED;
+		v->camera.fixedcamid = camera < 0 ? 0 : camera;
+	} else if (m->njnt && roams(m, 0)) {
+		v->follows = m->jnt_bodyid[0];
+	}
+}
+
+rl_view *rl_open_view(const mjModel *m, int camera, int width, int height, int shadows, char *said) {
+	rl_view *v = calloc(1, sizeof *v);
+	v->model = m, v->width = width, v->height = height, v->shadows = shadows;
+	mjv_defaultOption(&v->option);
+	mjv_defaultScene(&v->scene);
+	aim(v, camera);
+	v->pose = rl_make(m, said);
+	if (!v->pose) {
+		rl_close_view(v);
+		return NULL;
+	}
+	jmp_buf escape;
+	if (setjmp(escape)) {
+		rl_close_view(v);
+		return NULL;
+	}
+	rl_listen(&escape, said);
+	mjv_makeScene(m, &v->scene, 64 + 2 * (m->ngeom + m->nsite) + 4 * m->nwrap);
+	rl_listen(NULL, NULL);
+	return v;
+}
+
+void rl_close_view(rl_view *v) {
+	mjv_freeScene(&v->scene);
+	if (v->pose) mj_deleteData(v->pose);
+	free(v);
+}
+
+void rl_look(rl_view *v, const mjData *d, const float *colour) {
+	const mjModel *m = v->model;
+	mju_copy(v->pose->qpos, d->qpos, m->nq);
+	mju_copy(v->pose->mocap_pos, d->mocap_pos, 3 * m->nmocap);
+	mju_copy(v->pose->mocap_quat, d->mocap_quat, 4 * m->nmocap);
+	mj_kinematics(m, v->pose);
+	mj_comPos(m, v->pose); /* which cameras follow */
+	if (v->follows) mju_copy3(v->camera.lookat, v->pose->subtree_com + 3 * v->follows); /* MuJoCo's tracking camera lags behind */
+	mj_camlight(m, v->pose);
+	if (m->ntendon) mj_tendon(m, v->pose);
+	mjv_updateScene(m, v->pose, &v->option, NULL, &v->camera, mjCAT_ALL, &v->scene);
+	for (int i = 0; colour && i < v->scene.ngeom; i++) {
+		mjvGeom *g = &v->scene.geoms[i];
+		if (g->objtype == mjOBJ_GEOM) memcpy(g->rgba, colour + 4 * g->objid, sizeof g->rgba);
+	}
+}
