@@ -97,6 +97,11 @@ func newApp(reg Registries, code *int) *cli.App {
 			Flags:  append([]cli.Flag{config, strict}, demosFlags()...),
 			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
+		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals", ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
+			Action: alone(func(c *cli.Context) (err error) {
+				*code, err = runCompare(c)
+				return err
+			})},
 		benchCommand(reg, code),
 		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
 		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},

@@ -62,6 +62,7 @@ var layers = []layer{
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
+	{"internal/results", []string{"internal/plot", yaml}, nil, "reads what runs have left, and draws it"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
 	{"scripts/...", nil, nil, "tools of the scripts stand alone"},

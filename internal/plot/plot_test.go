@@ -1,0 +1,68 @@
+package plot_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/plot"
+)
+
+// TestSVG reads the picture as XML: the axes' box is at 78, 44, 620 wide and 340 high.
+func TestSVG(t *testing.T) {
+	c := plot.Chart{Title: "a <b> & c", X: "steps", Y: "return", Curves: []plot.Curve{
+		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100}, Low: []float64{-20, 0, math.Inf(-1)}, High: []float64{20, 0, math.Inf(1)}},
+		{Name: "line", X: []float64{0, 1e6}, Y: []float64{50, -100}},
+	}}
+	paths, texts := read(t, c.SVG())
+	for _, want := range []string{
+		"M78.0 214.0L698.0 44.0",  // from 0 to 100 on an axis from -100 to 100, without the point that is none
+		"M78.0 129.0L698.0 384.0", // from 50 to -100
+		"M78.0 180.0L78.0 248.0Z", // the band where it has an end: at the first point, 20 to -20
+	} {
+		if !strings.Contains(paths, want+"\n") {
+			t.Errorf("no path %s in\n%s", want, paths)
+		}
+	}
+	for _, want := range []string{"a <b> & c", "steps", "return", "band", "line", "1M", "200k", "0", "-100", "100"} {
+		if !strings.Contains(texts, want+"\n") {
+			t.Errorf("no text %q in %q", want, texts)
+		}
+	}
+	for _, empty := range []plot.Chart{{}, {Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}}}}} {
+		if svg := string(empty.SVG()); strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			t.Errorf("not drawable: %s", svg)
+		}
+	}
+}
+
+// read returns the paths and the texts of a picture, each with a line end behind it.
+func read(t *testing.T, svg []byte) (paths, texts string) {
+	t.Helper()
+	for in, inText := xml.NewDecoder(strings.NewReader(string(svg))), false; ; {
+		token, err := in.Token()
+		if errors.Is(err, io.EOF) {
+			return paths, texts
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		switch e := token.(type) {
+		case xml.StartElement:
+			inText = e.Name.Local == "text"
+			for _, a := range e.Attr {
+				if a.Name.Local == "d" {
+					paths += a.Value + "\n"
+				}
+			}
+		case xml.CharData:
+			if inText {
+				texts += string(e) + "\n"
+			}
+		case xml.EndElement:
+			inText = false
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package results
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// An Estimate is what a few values, one of each seed, say of the mean that many would have.
+type Estimate struct {
+	N      int
+	Mean   float64 // NaN without values
+	Std    float64 // sample standard deviation; 0 for one value
+	Margin float64 // half of the 95 % confidence interval of the mean; infinite for one value
+	Least  float64 // the lowest value
+}
+
+// NewEstimate returns the Estimate of values.
+func NewEstimate(values []float64) Estimate {
+	e := Estimate{N: len(values), Mean: math.NaN(), Margin: math.Inf(1), Least: math.NaN()}
+	if e.N == 0 {
+		return e
+	}
+	e.Least = slices.Min(values)
+	e.Mean = 0
+	for _, v := range values {
+		e.Mean += v / float64(e.N)
+	}
+	if e.N > 1 {
+		for _, v := range values {
+			e.Std += (v - e.Mean) * (v - e.Mean)
+		}
+		e.Std = math.Sqrt(e.Std / float64(e.N-1))
+		e.Margin = student95(e.N-1) * e.Std / math.Sqrt(float64(e.N))
+	}
+	return e
+}
+
+// Minus returns the difference of the means, and half of its 95 % confidence interval by Welch's test (Welch 1947), whose degrees of
+// freedom are rounded down: variances need not be equal.
+func (e Estimate) Minus(o Estimate) (difference, margin float64) {
+	difference, margin = e.Mean-o.Mean, math.Inf(1)
+	if e.N < 2 || o.N < 2 {
+		return difference, margin
+	}
+	a, b := e.Std*e.Std/float64(e.N), o.Std*o.Std/float64(o.N)
+	if a+b == 0 {
+		return difference, 0
+	}
+	freedom := (a + b) * (a + b) / (a*a/float64(e.N-1) + b*b/float64(o.N-1))
+	return difference, student95(int(freedom)) * math.Sqrt(a+b)
+}
+
+// String returns mean ± standard deviation.
+func (e Estimate) String() string {
+	if e.N < 2 {
+		return figure(e.Mean)
+	}
+	return figure(e.Mean) + " ± " + figure(e.Std)
+}
+
+// Interval returns the ends of the interval, "" where there is none.
+func (e Estimate) Interval() string {
+	if math.IsInf(e.Margin, 0) {
+		return ""
+	}
+	return fmt.Sprintf("%s … %s", figure(e.Mean-e.Margin), figure(e.Mean+e.Margin))
+}
+
+// figure writes x with about four digits, and no more than one behind the point where it is large.
+func figure(x float64) string {
+	if math.Abs(x) >= 100 {
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.4g", x)
+}
+
+// student95 returns the t with P(|T| < t) = 0.95 for Student's distribution with n ≥ 1 degrees of freedom.
+func student95(n int) float64 {
+	// θ = arctan(t/√n) grows with the probability.
+	lo, hi := 0.0, math.Pi/2
+	for range 60 {
+		if mid := (lo + hi) / 2; student(mid, n) < 0.95 {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Tan(lo) * math.Sqrt(float64(n))
+}
+
+// student returns P(|T| < √n tan θ) for n degrees of freedom: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+func student(theta float64, n int) float64 {
+	sin, cos := math.Sincos(theta)
+	term, sum := 1.0, 0.0
+	if n%2 == 0 {
+		for k := 2; k <= n; k += 2 { // 1 + 1/2 cos² + 1·3/(2·4) cos⁴ + … + cosⁿ⁻²
+			sum += term
+			term *= float64(k-1) / float64(k) * cos * cos
+		}
+		return sin * sum
+	}
+	term = cos
+	for k := 3; k <= n; k += 2 { // cos + 2/3 cos³ + 2·4/(3·5) cos⁵ + … + cosⁿ⁻²
+		sum += term
+		term *= float64(k-1) / float64(k) * cos * cos
+	}
+	return 2 / math.Pi * (theta + sin*sum)
+}

@@ -1,0 +1,97 @@
+package results
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// leading are the first columns of a kept file; the metrics follow.
+var leading = []string{"seed", "step", "env/steps", "seconds"}
+
+// Keep writes the rows of runs as CSV: a comment with how they came to be, a line of names, a line for each row. Numbers have six digits.
+func Keep(w io.Writer, runs []Run, comment ...string) error {
+	for _, line := range comment {
+		if _, err := fmt.Fprintln(w, "#", line); err != nil {
+			return err
+		}
+	}
+	names := metrics(runs)
+	out := csv.NewWriter(w)
+	out.Write(slices.Concat(leading, names))
+	for _, r := range runs {
+		for _, row := range r.Rows {
+			line := []string{strconv.FormatUint(r.Seed, 10), strconv.FormatInt(row.Step, 10), strconv.FormatFloat(row.EnvSteps, 'f', 0, 64), short(row.Seconds)}
+			for _, name := range names {
+				cell := ""
+				if v, ok := row.Values[name]; ok {
+					cell = short(v)
+				}
+				line = append(line, cell)
+			}
+			out.Write(line)
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func short(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
+
+// ReadKept reads what Keep wrote, a Run for each seed.
+func ReadKept(path string) ([]Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := csv.NewReader(f)
+	in.Comment = '#'
+	wrong := func(why string) ([]Run, error) {
+		line, _ := in.FieldPos(0)
+		return nil, fmt.Errorf("%s:%d: %s", path, line, why)
+	}
+	head, err := in.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: want results that were kept: %w", path, err)
+	}
+	if len(head) < len(leading) || !slices.Equal(head[:len(leading)], leading) {
+		return wrong(fmt.Sprintf("columns %s: want %s, then metrics", strings.Join(head, ","), strings.Join(leading, ",")))
+	}
+	var runs []Run
+	for {
+		line, err := in.Read()
+		if err == io.EOF {
+			return runs, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		numbers := make([]float64, len(line))
+		for i, cell := range line {
+			if numbers[i], err = strconv.ParseFloat(cell, 64); err != nil && cell != "" {
+				return wrong(fmt.Sprintf("%s: %q: want a number", head[i], cell))
+			} else if cell == "" {
+				numbers[i] = math.NaN()
+			}
+		}
+		seed := uint64(numbers[0])
+		at := slices.IndexFunc(runs, func(r Run) bool { return r.Seed == seed })
+		if at < 0 {
+			at = len(runs)
+			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed})
+		}
+		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
+		for i := len(leading); i < len(line); i++ {
+			if line[i] != "" {
+				row.Values[head[i]] = numbers[i]
+			}
+		}
+		runs[at].Rows = append(runs[at].Rows, row)
+	}
+}

@@ -1,0 +1,246 @@
+package results_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/results"
+)
+
+// The factors of Student's distribution are those of any table, as NIST/SEMATECH e-Handbook, 1.3.6.7.2: t(0.975, N-1).
+func TestEstimate(t *testing.T) {
+	for _, c := range []struct {
+		n int
+		t float64
+	}{{2, 12.706}, {3, 4.303}, {4, 3.182}, {5, 2.776}, {6, 2.571}, {10, 2.262}, {31, 2.042}, {101, 1.984}} {
+		values := make([]float64, c.n)
+		values[0] = 1
+		e := results.NewEstimate(values) // mean 1/n, squares (1-1/n)² + (n-1)/n² = (n-1)/n, so std = 1/√n
+		if want := c.t / float64(c.n); math.Abs(e.Margin-want) > 1e-3*want {
+			t.Errorf("%d values: margin %v, want %v", c.n, e.Margin, want)
+		}
+	}
+	e := results.NewEstimate([]float64{1, 2, 6})
+	if e.Mean != 3 || math.Abs(e.Std-math.Sqrt(7)) > 1e-12 || e.Least != 1 || e.N != 3 {
+		t.Errorf("of 1, 2, 6: %+v, want mean 3, std √7, lowest 1", e)
+	}
+	if e := results.NewEstimate([]float64{5}); e.Mean != 5 || e.Std != 0 || !math.IsInf(e.Margin, 1) || e.Interval() != "" || e.String() != "5" {
+		t.Errorf("of one value: %+v %q %q", e, e, e.Interval())
+	}
+	if e := results.NewEstimate(nil); !math.IsNaN(e.Mean) || e.N != 0 {
+		t.Errorf("of none: %+v", e)
+	}
+}
+
+// Welch's example values: for 10, 12, 14 and 1, 2, 3, 4, 5 the variances of the means are 4/3 and 1/2, and
+// ν = (11/6)² / ((4/3)²/2 + (1/2)²/4) = 3.53, so t(0.975, 3) = 3.182.
+func TestDifference(t *testing.T) {
+	a, b := results.NewEstimate([]float64{10, 12, 14}), results.NewEstimate([]float64{1, 2, 3, 4, 5})
+	d, margin := a.Minus(b)
+	if want := 3.182 * math.Sqrt(11.0/6); d != 9 || math.Abs(margin-want) > 1e-3 {
+		t.Errorf("%v ± %v, want 9 ± %v", d, margin, want)
+	}
+	if d, margin := a.Minus(results.NewEstimate([]float64{2})); d != 10 || !math.IsInf(margin, 1) {
+		t.Errorf("from a single value: %v ± %v", d, margin)
+	}
+	same := results.NewEstimate([]float64{500, 500})
+	if d, margin := same.Minus(same); d != 0 || margin != 0 {
+		t.Errorf("of equal values: %v ± %v", d, margin)
+	}
+}
+
+// run writes the folder of a run that evaluated every 10 steps of 4 environment steps, with the values given.
+func run(t *testing.T, dir string, seed int, values ...float64) {
+	t.Helper()
+	var b strings.Builder
+	for i := range values {
+		for k := 1; k < 10; k++ { // one line for three iterations
+			if step := 10*i + k; step%3 == 0 {
+				fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d}`+"\n", step, 4*step)
+			}
+		}
+		fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d,"eval/return":%v,"eval/success_once":null}`+"\n", 10*(i+1), 40*(i+1), values[i])
+	}
+	b.WriteString(`{"step":1000,"time":9,"eval/ret`) // being written
+	files := map[string]string{
+		"metrics.jsonl": b.String(),
+		"config.yaml":   fmt.Sprintf("runner: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReadRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a")
+	run(t, dir, 7, 100, 300)
+	r, err := results.ReadRun(dir, "eval/return")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := results.Run{Name: dir, Task: "CartPole-v1", Seed: 7, Rows: []results.Row{
+		{Step: 10, EnvSteps: 40, Seconds: 5, Values: map[string]float64{"eval/return": 100}},
+		{Step: 20, EnvSteps: 80, Seconds: 10, Values: map[string]float64{"eval/return": 300}},
+	}}
+	if !reflect.DeepEqual(r, want) {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	for _, c := range []struct {
+		at, want float64
+		ok       bool
+	}{{40, 100, true}, {50, 150, true}, {80, 300, true}, {math.Inf(1), 300, true}, {39, 0, false}, {81, 0, false}} {
+		if got, ok := r.At("eval/return", c.at); ok != c.ok || ok && got != c.want {
+			t.Errorf("at %v: %v %v, want %v %v", c.at, got, ok, c.want, c.ok)
+		}
+	}
+	if _, ok := r.At("eval/length", 40); ok {
+		t.Error("a metric that is not there has a value")
+	}
+	if _, err := results.ReadRun(filepath.Dir(dir), "eval/"); err == nil || !strings.Contains(err.Error(), "config.yaml") {
+		t.Errorf("of a folder without a run: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte("no JSON\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := results.ReadRun(dir, "eval/"); err == nil || !strings.Contains(err.Error(), `line "no JSON" has no step`) {
+		t.Errorf("of a damaged file: %v", err)
+	}
+}
+
+// TestLoad reads a sweep of two points with seeds each, one of its points, and one run.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	run(t, filepath.Join(dir, "lr=1", "seed_10"), 10, 5, 10)
+	run(t, filepath.Join(dir, "lr=1", "seed_2"), 2, 15, 30, 60)
+	run(t, filepath.Join(dir, "lr=2", "seed_2"), 2, 1)
+	for path, want := range map[string][]string{
+		dir:                                     {"lr=1: 2 10", "lr=2: 2"},
+		filepath.Join(dir, "lr=1"):              {"lr=1: 2 10"},
+		filepath.Join(dir, "lr=1", "seed_10"):   {"seed_10: 10"},
+		filepath.Join(dir, "lr=2") + "/../lr=1": {"lr=1: 2 10"},
+	} {
+		groups, err := results.Load(path, "eval/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range groups {
+			line := g.Name + ":"
+			for _, r := range g.Runs {
+				line += fmt.Sprint(" ", r.Seed)
+			}
+			got = append(got, line)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	groups, err := results.Load(filepath.Join(dir, "lr=1"), "eval/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As far as both have come: at 40 steps 5 and 15, at 80 10 and 30; with t(0.975, 1) = 12.706.
+	c := groups[0].Curve("eval/return")
+	if c.Name != "lr=1, 2 seeds" || !slices.Equal(c.X, []float64{40, 80}) || !slices.Equal(c.Y, []float64{10, 20}) ||
+		math.Abs(c.High[1]-(20+12.706*10)) > 0.01 || math.Abs(c.Low[0]-(10-12.706*5)) > 0.01 {
+		t.Errorf("curve %+v", c)
+	}
+	for _, path := range []string{filepath.Join(dir, "none"), t.TempDir()} {
+		if groups, err := results.Load(path, "eval/"); err == nil {
+			t.Errorf("%s: %v", path, groups)
+		}
+	}
+}
+
+// What Keep wrote is read as it was, to six digits.
+func TestKeep(t *testing.T) {
+	dir := t.TempDir()
+	run(t, filepath.Join(dir, "seed_1"), 1, 1.0/3, -120)
+	run(t, filepath.Join(dir, "seed_3"), 3, 7)
+	groups, err := results.Load(dir, "eval/return")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := results.Keep(&b, groups[0].Runs, "CartPole-v1"); err != nil {
+		t.Fatal(err)
+	}
+	const want = `# CartPole-v1
+seed,step,env/steps,seconds,eval/return
+1,10,40,5,0.333333
+1,20,80,10,-120
+3,10,40,5,7
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	path := filepath.Join(dir, "kept.csv")
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := results.Load(path, "eval/return")
+	if err != nil || len(kept) != 1 || kept[0].Name != "kept" || len(kept[0].Runs) != 2 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	if got := kept[0].At("eval/return", math.Inf(1)); !slices.Equal(got, []float64{-120, 7}) {
+		t.Errorf("finals %v, want -120 and 7", got)
+	}
+	for text, want := range map[string]string{
+		"":                   "want results that were kept: EOF",
+		"a,b\n":              `kept.csv:1: columns a,b: want seed,step,env/steps,seconds, then metrics`,
+		want + "x,1,2,3,4\n": `kept.csv:6: seed: "x": want a number`,
+		want + "1,2\n":       "wrong number of fields",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := results.ReadKept(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	dir := t.TempDir()
+	for i, v := range []float64{498, 500, 499} {
+		run(t, filepath.Join(dir, "one", fmt.Sprintf("seed_%d", i)), i, v)
+	}
+	for i, v := range []float64{100, 200} {
+		run(t, filepath.Join(dir, "two", fmt.Sprintf("seed_%d", i)), i, v, v+10)
+	}
+	groups, err := results.Load(dir, "eval/return")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
+	var b bytes.Buffer
+	if err := table.WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	// 160 ± 70.7 less 499 ± 1: ν = 1.0006, t(0.975, 1) = 12.706, √(1/3 + 2500) = 50.0033.
+	const want = `|  | seeds | env steps | eval/return ± std | 95 % interval | lowest | less one | env steps/s |
+|---|--:|--:|--:|--:|--:|--:|--:|
+| one | 3 | 40 | 499.0 ± 1 | 496.5 … 501.5 | 498.0 |  | 8 |
+| two | 2 | 80 | 160.0 ± 70.71 | -475.3 … 795.3 | 110.0 | -339.0 ± 635.4 | 8 |
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+	table.At = 60 // where the second is on its way, and the first has not come
+	es := table.Estimates()
+	if es[0].N != 0 || es[1].Mean != 155 {
+		t.Errorf("at 60 steps: %+v", es)
+	}
+}

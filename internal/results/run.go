@@ -1,0 +1,173 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A Run is what one training run measured, row by row.
+type Run struct {
+	Name string // its folder, or that of the file it is kept in with the seed
+	Task string // env_type
+	Seed uint64
+	Rows []Row
+}
+
+// A Row is one line of the metrics.
+type Row struct {
+	Step     int64
+	EnvSteps float64
+	Seconds  float64            // spent in iterations until then, over all parts of a run that was resumed
+	Values   map[string]float64 // of the metrics that were asked for
+}
+
+// ReadRun reads the run folder dir: the rows that have a metric whose name begins with prefix, with those metrics.
+func ReadRun(dir, prefix string) (Run, error) {
+	r := Run{Name: filepath.Clean(dir)}
+	var config struct {
+		Runner struct{ Seed uint64 }
+		Env    struct {
+			Train struct {
+				EnvType string `yaml:"env_type"`
+			}
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err == nil {
+		err = yaml.Unmarshal(text, &config)
+	}
+	if err != nil {
+		return r, fmt.Errorf("run %s: %w", dir, err)
+	}
+	r.Seed, r.Task = config.Runner.Seed, config.Env.Train.EnvType
+	f, err := os.Open(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		return r, fmt.Errorf("run %s: %w", dir, err)
+	}
+	defer f.Close()
+	if err := r.readRows(f, prefix); err != nil {
+		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
+	}
+	return r, nil
+}
+
+// readRows reads metrics.jsonl. Most lines of a long run have nothing that is wanted but the time that they took.
+func (r *Run) readRows(in io.Reader, prefix string) error {
+	wanted := []byte(`"` + prefix)
+	var last, seconds float64
+	for lines := bufio.NewReader(in); ; {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil // what stands behind the last end of a line is being written
+		} else if err != nil {
+			return err
+		}
+		step := number(line, `"step":`)
+		if math.IsNaN(step) {
+			return fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
+		}
+		if took := number(line, `"time/step":`); step > last && took > 0 {
+			seconds += (step - last) * took // the mean of the iterations since the line before
+		}
+		last = step
+		if !bytes.Contains(line, wanted) {
+			continue
+		}
+		var values map[string]*float64 // nil: null, for what JSON has no number for
+		if err := json.Unmarshal(line, &values); err != nil {
+			return fmt.Errorf("step %.0f: %w", step, err)
+		}
+		row := Row{Step: int64(step), Seconds: seconds, Values: map[string]float64{}}
+		for name, v := range values {
+			x := math.NaN()
+			if v != nil {
+				x = *v
+			}
+			if name == "env/steps" {
+				row.EnvSteps = x
+			}
+			if strings.HasPrefix(name, prefix) {
+				row.Values[name] = x
+			}
+		}
+		r.Rows = append(r.Rows, row)
+	}
+}
+
+// number returns the number behind key in a line of JSON, NaN where there is none.
+func number(line []byte, key string) float64 {
+	_, rest, found := bytes.Cut(line, []byte(key))
+	end := bytes.IndexAny(rest, ",}")
+	if !found || end < 0 {
+		return math.NaN()
+	}
+	x, err := strconv.ParseFloat(string(rest[:end]), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return x
+}
+
+// At returns the metric at so many environment steps, between two rows on the straight line between them, +Inf: the last. ok is false where the
+// run has not come that far, or has no such metric.
+func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
+	var before Row
+	have := false
+	for _, row := range r.Rows {
+		v, there := row.Values[metric]
+		if !there || math.IsNaN(v) {
+			continue
+		}
+		if row.EnvSteps >= envSteps {
+			if row.EnvSteps == envSteps {
+				return v, true
+			}
+			if !have {
+				return math.NaN(), false
+			}
+			part := (envSteps - before.EnvSteps) / (row.EnvSteps - before.EnvSteps)
+			return before.Values[metric] + part*(v-before.Values[metric]), true
+		}
+		before, have = row, true
+	}
+	if have && math.IsInf(envSteps, 1) {
+		return before.Values[metric], true
+	}
+	return math.NaN(), false
+}
+
+// Last returns the newest row, the zero Row where there is none.
+func (r *Run) Last() Row {
+	if len(r.Rows) == 0 {
+		return Row{}
+	}
+	return r.Rows[len(r.Rows)-1]
+}
+
+// metrics returns the names of all metrics that the rows have, in order.
+func metrics(runs []Run) []string {
+	var names []string
+	for _, r := range runs {
+		for _, row := range r.Rows {
+			for name := range row.Values {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,153 @@
+package roles
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/plot"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/urfave/cli/v2"
+)
+
+func compareFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare", Value: "eval/return"},
+		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`", DefaultText: "at the end of each run"},
+		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
+		&cli.StringFlag{Name: "out", Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
+		&cli.StringFlag{Name: "keep", Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared like a run"},
+		&cli.Float64Flag{Name: "fail-below", Usage: "exit code 3 if a mean is below `X`, or is none"},
+	}
+}
+
+// runCompare tables and draws what the arguments name, and returns the exit code.
+func runCompare(c *cli.Context) (int, error) {
+	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
+	if c.IsSet("at") {
+		t.At = c.Float64("at")
+	}
+	write, ok := map[string]func(io.Writer) error{"table": t.Write, "md": t.WriteMarkdown}[c.String("format")]
+	switch {
+	case !c.Args().Present():
+		return 0, UsageError{errors.New("compare: want the folders of runs or of sweeps, or files of kept results")}
+	case !ok:
+		return 0, UsageError{fmt.Errorf("--format %s: want table or md", c.String("format"))}
+	case t.At <= 0 || math.IsNaN(t.At):
+		return 0, UsageError{fmt.Errorf("--at %v: want a number of environment steps > 0", t.At)}
+	}
+	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
+		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {
+			return 0, UsageError{fmt.Errorf("--%s %s: want a file with the ending %s", flag, path, ending)}
+		}
+	}
+	var err error
+	if t.Groups, err = loadGroups(c.Args().Slice(), t.Metric); err != nil {
+		return 0, UsageError{fmt.Errorf("compare: %w", err)}
+	}
+	if err := write(c.App.Writer); err != nil {
+		return 0, err
+	}
+	if path := c.String("out"); path != "" {
+		if err := durable.WriteFile(path, drawCurves(t.Metric, t.Metric, t.Groups)); err != nil {
+			return 0, fmt.Errorf("--out: %w", err)
+		}
+	}
+	if path := c.String("keep"); path != "" {
+		if err := keepRuns(path, c.Args().Slice()); err != nil {
+			return 0, fmt.Errorf("--keep: %w", err)
+		}
+	}
+	if !c.IsSet("fail-below") {
+		return ExitOK, nil
+	}
+	code := ExitOK
+	for i, e := range t.Estimates() {
+		if least := c.Float64("fail-below"); !(e.Mean >= least) {
+			fmt.Fprintf(c.App.Writer, "# %s: %s %s: want at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			code = ExitCheck
+		}
+	}
+	return code, nil
+}
+
+// loadGroups reads the groups that paths name, under names that tell them apart; all have the metric.
+func loadGroups(paths []string, metric string) ([]results.Group, error) {
+	var groups []results.Group
+	times := map[string]int{}
+	for _, path := range paths {
+		gs, err := results.Load(path, metric)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gs {
+			if len(g.At(metric, math.Inf(1))) == 0 {
+				return nil, fmt.Errorf("%s: no %s: want a metric that it has, as eval/return or env/return (--metric)", g.Path, metric)
+			}
+			groups = append(groups, g)
+			times[g.Name]++
+		}
+	}
+	for i := range groups {
+		if g := &groups[i]; times[g.Name] > 1 {
+			g.Name = g.Path
+		}
+	}
+	return groups, nil
+}
+
+// drawCurves draws the metric of each group over environment steps.
+func drawCurves(title, metric string, groups []results.Group) []byte {
+	chart := plot.Chart{Title: title, X: "environment steps", Y: metric}
+	for i := range groups {
+		chart.Curves = append(chart.Curves, groups[i].Curve(metric))
+	}
+	return chart.SVG()
+}
+
+// keepRuns writes all evaluations of the runs that paths name, which are one job's with different seeds, to the file path.
+func keepRuns(path string, paths []string) error {
+	var runs []results.Run
+	for _, p := range paths {
+		groups, err := results.Load(p, "eval/")
+		if err != nil {
+			return err
+		}
+		if len(groups) > 1 {
+			return fmt.Errorf("%s: %d points of a sweep: want the folder of one", p, len(groups))
+		}
+		for _, r := range groups[0].Runs {
+			if slices.ContainsFunc(runs, func(o results.Run) bool { return o.Seed == r.Seed }) {
+				return fmt.Errorf("%s: seed %d: want each seed once", r.Name, r.Seed)
+			}
+			runs = append(runs, r)
+		}
+	}
+	slices.SortFunc(runs, func(a, b results.Run) int { return int(a.Seed) - int(b.Seed) })
+	var text bytes.Buffer
+	if err := results.Keep(&text, runs, origin(runs[0])...); err != nil {
+		return err
+	}
+	return durable.WriteFile(path, text.Bytes())
+}
+
+// origin says in a line what a run came from; in none where its folder does not tell.
+func origin(r results.Run) []string {
+	var starts []runfolder.Provenance
+	text, err := os.ReadFile(filepath.Join(r.Name, "provenance.json"))
+	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+		return nil
+	}
+	last := starts[len(starts)-1]
+	words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform, "tags " + last.Build.Tags, last.Build.Revision}
+	return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" || w == "tags " }), ", ")}
+}
