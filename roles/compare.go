@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,18 +55,22 @@ func runCompare(c *cli.Context) (int, error) {
 	if t.Groups, err = loadGroups(c.Args().Slice(), t.Metric); err != nil {
 		return 0, UsageError{fmt.Errorf("compare: %w", err)}
 	}
-	if err := write(c.App.Writer); err != nil {
-		return 0, err
+	if path := c.String("keep"); path != "" {
+		kept, err := keptRuns(c.Args().Slice())
+		if err != nil {
+			return 0, UsageError{fmt.Errorf("--keep: %w", err)}
+		}
+		if err := durable.WriteFile(path, kept); err != nil {
+			return 0, fmt.Errorf("--keep: %w", err)
+		}
 	}
 	if path := c.String("out"); path != "" {
 		if err := durable.WriteFile(path, drawCurves(t.Metric, t.Metric, t.Groups)); err != nil {
 			return 0, fmt.Errorf("--out: %w", err)
 		}
 	}
-	if path := c.String("keep"); path != "" {
-		if err := keepRuns(path, c.Args().Slice()); err != nil {
-			return 0, fmt.Errorf("--keep: %w", err)
-		}
+	if err := write(c.App.Writer); err != nil {
+		return 0, err
 	}
 	if !c.IsSet("fail-below") {
 		return ExitOK, nil
@@ -114,30 +119,28 @@ func drawCurves(title, metric string, groups []results.Group) []byte {
 	return chart.SVG()
 }
 
-// keepRuns writes all evaluations of the runs that paths name, which are one job's with different seeds, to the file path.
-func keepRuns(path string, paths []string) error {
+// keptRuns returns all evaluations of the runs that paths name, which are one job's with different seeds, as results.Keep writes them.
+func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
 		groups, err := results.Load(p, "eval/")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if len(groups) > 1 {
-			return fmt.Errorf("%s: %d points of a sweep: want the folder of one", p, len(groups))
+			return nil, fmt.Errorf("%s: %d points of a sweep: want the folder of one", p, len(groups))
 		}
 		for _, r := range groups[0].Runs {
 			if slices.ContainsFunc(runs, func(o results.Run) bool { return o.Seed == r.Seed }) {
-				return fmt.Errorf("%s: seed %d: want each seed once", r.Name, r.Seed)
+				return nil, fmt.Errorf("%s: seed %d: want each seed once", r.Name, r.Seed)
 			}
 			runs = append(runs, r)
 		}
 	}
-	slices.SortFunc(runs, func(a, b results.Run) int { return int(a.Seed) - int(b.Seed) })
+	slices.SortFunc(runs, func(a, b results.Run) int { return cmp.Compare(a.Seed, b.Seed) })
 	var text bytes.Buffer
-	if err := results.Keep(&text, runs, origin(runs[0])...); err != nil {
-		return err
-	}
-	return durable.WriteFile(path, text.Bytes())
+	err := results.Keep(&text, runs, origin(runs[0])...)
+	return text.Bytes(), err
 }
 
 // origin says in a line what a run came from; in none where its folder does not tell.

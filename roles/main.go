@@ -97,6 +97,12 @@ func newApp(reg Registries, code *int) *cli.App {
 			Flags:  append([]cli.Flag{config, strict}, demosFlags()...),
 			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
+		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the ranks there are", UsageText: sweepUsage,
+			Flags: append(slices.Clone(job), sweepFlags()...),
+			Action: func(c *cli.Context) (err error) {
+				*code, err = runSweep(c, reg)
+				return err
+			}},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals", ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {
 				*code, err = runCompare(c)
@@ -164,16 +170,21 @@ func bare(run func(*cli.Context) error) func(*cli.Context) error {
 
 // configOf loads the configuration that the command line names, and writes its warnings to log.
 func configOf(c *cli.Context, log io.Writer) (*Config, error) {
+	return configWith(c, c.Args().Slice(), log)
+}
+
+// configWith is configOf with these overrides.
+func configWith(c *cli.Context, overrides []string, log io.Writer) (*Config, error) {
 	path := c.String("config")
 	if path == "" {
 		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")}
 	}
-	for _, a := range c.Args().Slice() {
+	for _, a := range overrides {
 		if !strings.ContainsAny(a, "=~") {
 			return nil, UsageError{fmt.Errorf("argument %q: want key=value (or a command: rlinf help lists them)", a)}
 		}
 	}
-	cfg, warnings, err := LoadConfig(path, c.Args().Slice(), c.Bool("strict"))
+	cfg, warnings, err := LoadConfig(path, overrides, c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
 			fmt.Fprintln(log, "warning:", w)

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -10,18 +11,22 @@ import (
 // A rankLog is where a process says what went wrong: standard error, and, once its run has a folder, the log of its rank there. The file
 // begins with what was said before, and is not made where nothing was. Safe for concurrent use.
 type rankLog struct {
+	to    io.Writer // in place of standard error; nil: that
 	mu    sync.Mutex
 	early bytes.Buffer
 	path  string // "" while there is no folder
 	file  *os.File
 }
 
-// Write writes p to both. An unwritable log is no reason to end a run: standard error has it all.
+// Write writes p to both. An unwritable log is no reason to end a run: the other has it all.
 func (l *rankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.early.Write(p)
 	l.flush()
+	if l.to != nil {
+		return l.to.Write(p)
+	}
 	return os.Stderr.Write(p)
 }
 

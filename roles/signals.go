@@ -26,6 +26,7 @@ const (
 
 // requests are what the outside asks of a run: signals, and the clock. Ranks read it when they vote.
 type requests struct {
+	parent   *requests    // of the sweep that the run belongs to; nil: none
 	stop     atomic.Int64 // exit code plus one; 0: none
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
@@ -73,9 +74,15 @@ func (r *requests) close() {
 	<-r.done
 }
 
+// forRun returns the requests of a run that stops when r says so, and has a clock of its own.
+func (r *requests) forRun() *requests { return &requests{parent: r, started: time.Now()} }
+
 // vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
 func (r *requests) vote() (stop int, save bool) {
 	stop = int(r.stop.Load())
+	if stop == 0 && r.parent != nil {
+		stop, _ = r.parent.vote()
+	}
 	if at := r.deadline.Load(); stop == 0 && at != 0 && time.Now().UnixNano() > at {
 		stop = ExitRequeue + 1
 	}

@@ -20,7 +20,7 @@ type Chart struct {
 type Curve struct {
 	Name      string
 	X, Y      []float64
-	Low, High []float64 // of the band around it, as many as points; nil: none
+	Low, High []float64 // of the band around it, as many as points; nil: none. The axis does not widen for it by more than a half.
 }
 
 // The picture: the axes' box, and the room around it.
@@ -42,15 +42,21 @@ func (c *Chart) SVG() []byte {
 			}
 			x.add(curve.X[i])
 			y.add(curve.Y[i])
-			if curve.Low != nil {
-				y.add(curve.Low[i])
-				y.add(curve.High[i])
+		}
+	}
+	room := (y.hi - y.lo) / 4
+	least, most := y.lo-room, y.hi+room
+	for _, curve := range c.Curves {
+		for i := range curve.Low {
+			if finite(curve.Low[i]) && finite(curve.High[i]) {
+				y.add(max(curve.Low[i], least))
+				y.add(min(curve.High[i], most))
 			}
 		}
 	}
 	xs, ys := x.ticks(), y.ticks()
 	px := func(v float64) float64 { return left + x.part(v)*wide }
-	py := func(v float64) float64 { return top + high - y.part(v)*high }
+	py := func(v float64) float64 { return top + high - min(max(y.part(v), 0), 1)*high }
 
 	var b bytes.Buffer
 	width, height := left+wide+right, top+high+below+legendLine*float64(len(c.Curves))+8

@@ -14,14 +14,14 @@ import (
 // TestSVG reads the picture as XML: the axes' box is at 78, 44, 620 wide and 340 high.
 func TestSVG(t *testing.T) {
 	c := plot.Chart{Title: "a <b> & c", X: "steps", Y: "return", Curves: []plot.Curve{
-		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100}, Low: []float64{-20, 0, math.Inf(-1)}, High: []float64{20, 0, math.Inf(1)}},
+		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100}, Low: []float64{-2000, 0, math.Inf(-1)}, High: []float64{20, 0, math.Inf(1)}},
 		{Name: "line", X: []float64{0, 1e6}, Y: []float64{50, -100}},
 	}}
 	paths, texts := read(t, c.SVG())
 	for _, want := range []string{
-		"M78.0 214.0L698.0 44.0",  // from 0 to 100 on an axis from -100 to 100, without the point that is none
-		"M78.0 129.0L698.0 384.0", // from 50 to -100
-		"M78.0 180.0L78.0 248.0Z", // the band where it has an end: at the first point, 20 to -20
+		"M78.0 180.0L698.0 44.0",  // from 0 to 100 on an axis from -150 to 100, without the point that is none
+		"M78.0 112.0L698.0 316.0", // from 50 to -100
+		"M78.0 152.8L78.0 384.0Z", // the band where it has an end, no lower than the axis
 	} {
 		if !strings.Contains(paths, want+"\n") {
 			t.Errorf("no path %s in\n%s", want, paths)

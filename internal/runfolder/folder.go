@@ -143,8 +143,20 @@ func Fail(path string) error {
 }
 
 // Status returns the word in STATUS, "" when there is none.
-func (f *Folder) Status() (Status, error) {
-	b, err := os.ReadFile(filepath.Join(f.path, "STATUS"))
+func (f *Folder) Status() (Status, error) { return readStatus(f.path) }
+
+// Finished reports whether a run with this resolved configuration has come to its end in the folder path; any process may ask.
+func Finished(path string, resolved []byte) bool {
+	s, err := readStatus(path)
+	if err != nil || s != Done {
+		return false
+	}
+	b, err := os.ReadFile(filepath.Join(path, "config.yaml"))
+	return err == nil && bytes.Equal(b, resolved)
+}
+
+func readStatus(path string) (Status, error) {
+	b, err := os.ReadFile(filepath.Join(path, "STATUS"))
 	if err != nil && !os.IsNotExist(err) {
 		return "", fmt.Errorf("run folder: %w", err)
 	}

@@ -41,6 +41,28 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+func TestFinished(t *testing.T) {
+	f := open(t, t.TempDir())
+	if err := f.WriteConfig([]byte("a: 1\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status runfolder.Status
+		config string
+		want   bool
+	}{{runfolder.Running, "a: 1\n", false}, {runfolder.Done, "a: 2\n", false}, {runfolder.Done, "a: 1\n", true}} {
+		if err := f.SetStatus(c.status); err != nil {
+			t.Fatal(err)
+		}
+		if got := runfolder.Finished(f.Path(), []byte(c.config)); got != c.want {
+			t.Errorf("%s, %q: %v", c.status, c.config, got)
+		}
+	}
+	if runfolder.Finished(t.TempDir(), nil) {
+		t.Error("an empty folder counts as finished")
+	}
+}
+
 func TestSetAside(t *testing.T) {
 	f := open(t, t.TempDir())
 	if to, err := f.SetAside(); to != "" || err != nil {

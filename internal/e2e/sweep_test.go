@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// grid is a sweep of four runs, with the seeds 1 and 2.
+var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check_interval=1", "algorithm.gamma=0.9,0.99"}
+
+// TestSweepOnProcesses trains a grid on processes of each MPI: three of them take four runs, one of which cannot begin at first. The figures
+// are those of a sweep without a launcher.
+func TestSweepOnProcesses(t *testing.T) {
+	want := filepath.Join(t.TempDir(), "want")
+	if err := os.Mkdir(want, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, want, "job.yaml", good)
+	local.ok(t, want, 0, grid...)
+	for _, p := range platforms[1:] {
+		t.Run(p.name, func(t *testing.T) {
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", good)
+			point := filepath.Join(dir, "logs", "default", "gamma=0.9")
+			if err := os.MkdirAll(point, 0o777); err != nil {
+				t.Fatal(err)
+			}
+			blocked := writeFile(t, point, "seed_1", "")
+			r := p.run(t, dir, 3, grid...)
+			if r.code == 0 || strings.Count(r.stderr, "gamma=0.9/seed_1 failed: ") != 1 || !strings.Contains(r.stdout, "3 of 4 runs are finished") {
+				t.Fatalf("with a file in the way: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+			}
+			if err := os.Remove(blocked); err != nil {
+				t.Fatal(err)
+			}
+			r = p.ok(t, dir, 3, grid...)
+			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "seed_") != 1 {
+				t.Errorf("again:\n%s%s", r.stdout, r.stderr)
+			}
+			for _, run := range []string{"gamma=0.9/seed_1", "gamma=0.9/seed_2", "gamma=0.99/seed_1", "gamma=0.99/seed_2"} {
+				run = filepath.Join("logs", "default", run)
+				if d := readMetrics(t, filepath.Join(dir, run)).diff(readMetrics(t, filepath.Join(want, run))); d != "" {
+					t.Errorf("%s: %s", run, d)
+				}
+			}
+			refused(t, p, dir, 2, "--jobs 2: % has started 2 processes, each of which takes one run at a time", append(grid, "--jobs", "2")...)
+		})
+	}
+}
+
+// TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint; started again it brings them to their end.
+func TestSweepStops(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	args := append(grid, "--jobs", "2", "runner.save_interval=10", "runner.val_check_interval=10")
+	first := filepath.Join(dir, "logs", "default", "gamma=0.9", "seed_1")
+	j := local.start(t, dir, 0, append(args, "runner.max_steps=1000000")...)
+	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 })
+	j.signal(syscall.SIGINT)
+	if code := j.wait(); code != 130 || strings.Count(j.stdout.String(), "stopped before its end") != 2 || readStatus(t, first) != runfolder.Interrupted {
+		t.Fatalf("exit code %d, STATUS %s\n%s%s", code, readStatus(t, first), j.stdout.String(), j.stderr.String())
+	}
+	steps := len(readMetrics(t, first))
+	steps += 10 - steps%10
+	r := local.ok(t, dir, 0, append(args, "runner.max_steps="+strconv.Itoa(steps))...)
+	if !strings.Contains(r.stdout, "4 of 4 runs are finished") || len(readMetrics(t, first)) != steps {
+		t.Errorf("again: %d lines, want %d\n%s%s", len(readMetrics(t, first)), steps, r.stdout, r.stderr)
+	}
+}
