@@ -45,6 +45,9 @@ type Config struct {
 	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. With AddQHead it is that of
 	// an action before tanh, in (-5, 2). Default -0.5.
 	InitLogStd float64 `yaml:"init_log_std"`
+	// LearnStd lets training change the deviation of box actions. Default true. Without, the gradient leaves it alone, as imitation wants whose
+	// policy is then to explore: the likelihood of demonstrations would take it towards 0. (+)
+	LearnStd bool `yaml:"learn_std"`
 	// IndependentStd keeps the deviation of box actions the same for all observations, parameters of its own. Default true; false makes it
 	// outputs of the network, in (e^-5, e^2), where InitLogStd is that of the first policy.
 	IndependentStd bool `yaml:"independent_std"`
@@ -83,6 +86,7 @@ func DefaultConfig() Config {
 		EpsilonEnd:      0.05,
 		EpsilonSteps:    10000,
 		InitLogStd:      -0.5,
+		LearnStd:        true,
 		IndependentStd:  true,
 		ActionBound:     BoundClip,
 		SDESampleFreq:   4,
@@ -113,6 +117,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd, "true (add_q_head: deviations always depend on what is observed)")
 	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
 	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
+	want(c.LearnStd || !c.UseSDE, "learn_std", c.LearnStd, "true (use_sde)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
 		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))

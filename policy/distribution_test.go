@@ -65,7 +65,7 @@ func TestCategoricalExtremes(t *testing.T) {
 func TestGaussianByHand(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
-	g := newGaussian(p, "actor", 2, 0)
+	g := newGaussian(p, "actor", 2, 0, true)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestGaussianByHand(t *testing.T) {
 
 // Where s is 0 the deviation is the initial one, far off it is one of the bounds.
 func TestDeviationByStateByHand(t *testing.T) {
-	d := newHeteroscedastic[float64](2, -0.5)
+	d := newHeteroscedastic[float64](2, -0.5, true)
 	in := inputs[float64]{n: 2, out: []float64{1, 1, 0, 100, -3, 0, -100, 0}}
 	logProb, entropy := evaluated(d, 2, actions[float64]{box: []float64{2, 0, -3, 1}}, in)
 	c := 0.5 * math.Log(2*math.Pi)
@@ -91,7 +91,7 @@ func TestDeviationByStateByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{0.5 + c - 0.5, 0.5 + c + 2, 0.5 + c - 5, 0.5 + c - 0.5})
 
 	many, noise := manyRows([]float64{1, -2, 0.3, 0}, nil)
-	a := chosen(newHeteroscedastic[float64](2, -0.5), 2, true, many, noise)
+	a := chosen(newHeteroscedastic[float64](2, -0.5, true), 2, true, many, noise)
 	for k, mean := range []float64{1, -2} {
 		var sum, sq float64
 		for i := k; i < len(a.box); i += 2 {
@@ -173,7 +173,7 @@ func TestCategoricalFrequencies(t *testing.T) {
 func TestGaussianMoments(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
-	g := newGaussian(p, "actor", 3, 0)
+	g := newGaussian(p, "actor", 3, 0, true)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}

@@ -15,10 +15,11 @@ type gaussian[T nn.Float] struct {
 	logStd  int // field of p, [D]
 	dims    int
 	initial float64
+	learn   bool // the log standard deviations; else they stay
 }
 
-func newGaussian[T nn.Float](p *nn.Params[T], name string, dims int, initial float64) *gaussian[T] {
-	return &gaussian[T]{p: p, logStd: p.Add(name+".log_std", dims), dims: dims, initial: initial}
+func newGaussian[T nn.Float](p *nn.Params[T], name string, dims int, initial float64, learn bool) *gaussian[T] {
+	return &gaussian[T]{p: p, logStd: p.Add(name+".log_std", dims), dims: dims, initial: initial, learn: learn}
 }
 
 var _ distribution[float32] = (*gaussian[float32])(nil)
@@ -86,6 +87,9 @@ func (w *gaussianWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], i
 			w.dLogStd[k] += float64(dl*(u*u-1) + dEntropy[i])
 			i++
 		}
+	}
+	if !w.learn {
+		return
 	}
 	for k, d := range w.dLogStd {
 		w.p.GradOf(w.logStd)[k] += T(d)

@@ -16,12 +16,13 @@ import (
 type heteroscedastic[T nn.Float] struct {
 	dims  int
 	shift T // s₀
+	learn bool
 }
 
 const halfRange = (maxLogStd - minLogStd) / 2
 
-func newHeteroscedastic[T nn.Float](dims int, initial float64) *heteroscedastic[T] {
-	return &heteroscedastic[T]{dims: dims, shift: T(math.Atanh((initial-minLogStd)/halfRange - 1))}
+func newHeteroscedastic[T nn.Float](dims int, initial float64, learn bool) *heteroscedastic[T] {
+	return &heteroscedastic[T]{dims: dims, learn: learn, shift: T(math.Atanh((initial-minLogStd)/halfRange - 1))}
 }
 
 var _ distribution[float32] = (*heteroscedastic[float32])(nil)
@@ -80,7 +81,10 @@ func (w *heteroscedasticWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ action
 		for k := range w.dims {
 			u, dl := w.u[i], dLogProb[i]
 			d[k] = dl * u / w.std[i]
-			d[w.dims+k] = (dl*(u*u-1) + dEntropy[i]) * w.slope[i]
+			d[w.dims+k] = 0
+			if w.learn {
+				d[w.dims+k] = (dl*(u*u-1) + dEntropy[i]) * w.slope[i]
+			}
 			i++
 		}
 	}

@@ -55,9 +55,9 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	case cfg.UseSDE:
 		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq, cfg.SDELearnFeatures)
 	case !cfg.IndependentStd:
-		n.dist = newHeteroscedastic[T](act.dims, cfg.InitLogStd)
+		n.dist = newHeteroscedastic[T](act.dims, cfg.InitLogStd, cfg.LearnStd)
 	default:
-		n.dist = newGaussian(params, "actor", act.dims, cfg.InitLogStd)
+		n.dist = newGaussian(params, "actor", act.dims, cfg.InitLogStd, cfg.LearnStd)
 	}
 	if last := len(params.Fields) - 1; last >= first {
 		n.distLo, n.distHi = params.Range(first, last)

@@ -14,7 +14,7 @@ import (
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by act.Action and act.LogProb, [N,1]
 //
-// Log-probs are those of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk together.
+// Imitation trains it by the log-probs of actions that others chose (Evaluate). Log-probs are those of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -72,8 +72,9 @@ type softWork struct {
 	net     *squashedWork[float32]
 	action  tensor.Tensor // [maxRows,C,A]
 	logProb tensor.Tensor // [maxRows,1]
-	dUnit   []float32     // [maxRows,C·A]
-	chosen  int           // rows of the last Forward
+	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by them
+
+	chosen, evaluated int // rows of the last call: of a Forward, of an Evaluate
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -92,7 +93,7 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	if !ok || w.owner != p {
 		return Act{}, fmt.Errorf("policy: forward: work %T of another policy", wk)
 	}
-	w.chosen = 0
+	w.chosen, w.evaluated = 0, 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
@@ -112,9 +113,29 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return act, nil
 }
 
-// Evaluate is an error: a SoftActor says nothing of actions that it did not just choose.
-func (p *SoftActor) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
-	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head says nothing of actions taken earlier")
+// Evaluate implements Policy, but for the entropy, which has no closed form. Actions at the bounds of the box count as a little inside. It is an error
+// where the policy is Noisy: no action has a log-prob then.
+func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
+	w, ok := wk.(*softWork)
+	if !ok || w.owner != p {
+		return Eval{}, fmt.Errorf("policy: evaluate: work %T of another policy", wk)
+	}
+	w.chosen, w.evaluated = 0, 0
+	if p.Noisy() {
+		return Eval{}, fmt.Errorf("policy: evaluate: with exploration_noise actions have no log-probs")
+	}
+	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	if err != nil {
+		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	if !action.SameShape(w.action.Slice(0, n)) {
+		return Eval{}, fmt.Errorf("policy: evaluate: action %v: want %v", action, w.action.Slice(0, n))
+	}
+	unit := w.dUnit[:n*p.net.dims]
+	p.box.into(unit, action.F32())
+	p.net.evaluate(w.net, x, unit, n)
+	w.evaluated = n
+	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
 // Value is an error: a SoftActor's critic values actions.
@@ -122,16 +143,18 @@ func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }
 
-// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last Forward.
+// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last Forward, or by LogProb of the last Evaluate.
 func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
 		return fmt.Errorf("policy: backward: work %T of another policy", wk)
 	}
-	n := w.chosen
+	n, evaluated := w.chosen+w.evaluated, w.evaluated > 0
 	switch {
 	case n == 0:
-		return fmt.Errorf("policy: backward: the last call on this work was not a Forward")
+		return fmt.Errorf("policy: backward: the last call on this work was neither a Forward nor an Evaluate")
+	case evaluated && (!g.Action.IsZero() || g.LogProb.IsZero()):
+		return fmt.Errorf("policy: backward: after Evaluate only the derivative by log-probs counts")
 	case !g.Entropy.IsZero() || !g.Value.IsZero():
 		return fmt.Errorf("policy: backward: derivatives by entropy or value: a policy with add_q_head has neither")
 	case p.Noisy() && (g.Action.IsZero() || !g.LogProb.IsZero()):
@@ -141,7 +164,10 @@ func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	case !g.LogProb.IsZero() && g.LogProb.Len() != n:
 		return fmt.Errorf("policy: backward: derivative by log-prob %v: want F32[%d 1]", g.LogProb, n)
 	}
-	w.chosen = 0
+	if w.chosen, w.evaluated = 0, 0; evaluated {
+		p.net.backwardEvaluate(w.net, g.LogProb.F32(), ready)
+		return nil
+	}
 	var dUnit []float32
 	if !g.Action.IsZero() {
 		dUnit = w.dUnit[:g.Action.Len()]

@@ -24,7 +24,8 @@ type squashed[T nn.Float] struct {
 	head    *nn.Linear[T] // [F, 2D]: the means, then the z
 	dims    int           // D
 	initial float64
-	noise   T // ExplorationNoise; 0: the normal distribution
+	noise   T    // ExplorationNoise; 0: the normal distribution
+	learn   bool // deviations; else the gradient leaves the z alone
 }
 
 // The bounds of log σ.
@@ -44,7 +45,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	}
 	return &squashed[T]{
 		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims, initial: cfg.InitLogStd,
-		noise: T(cfg.ExplorationNoise),
+		noise: T(cfg.ExplorationNoise), learn: cfg.LearnStd,
 	}
 }
 
@@ -65,7 +66,7 @@ type squashedWork[T nn.Float] struct {
 	x, features       []T
 	n                 int
 	out, dOut         []T // [n,2D]
-	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε
+	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε
 	logProb           []T // [n]
 	scratch           []T
 }
@@ -82,26 +83,14 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 
 // forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise) {
-	w.x, w.n = x, n
-	w.features = s.trunk.Forward(w.trunk, x, n)
-	s.head.Forward(w.out, w.features, n)
+	s.outputs(w, x, n)
 	if s.noise > 0 {
 		s.forwardNoisy(w, n, mode, noise)
 		return
 	}
 	d := s.dims
-	u, a, zt, std, se := w.u[:n*d], w.a[:n*d], w.zt[:n*d], w.std[:n*d], w.se[:n*d]
-	for row := range n {
-		copy(u[row*d:(row+1)*d], w.out[2*row*d:])
-		copy(zt[row*d:(row+1)*d], w.out[(2*row+1)*d:(2*row+2)*d])
-	}
-	kernel.Tanh(zt, zt)
-	logStd := w.scratch[:n*d]
-	for i, t := range zt {
-		logStd[i] = minLogStd + (maxLogStd-minLogStd)/2*(t+1)
-	}
-	kernel.Exp(std, logStd)
-	clear(w.logProb[:n])
+	u, a, std, se := w.u[:n*d], w.a[:n*d], w.std[:n*d], w.se[:n*d]
+	logStd := s.moments(w)
 	clear(se)
 	for row := range n {
 		var sum T
@@ -117,6 +106,50 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	}
 	kernel.Tanh(a, u)
 	s.addCorrection(w)
+}
+
+// evaluate leaves in w.logProb the log-probs of actions a, [n,D] in [-1, 1]; those at the ends count as a little inside.
+func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
+	s.outputs(w, x, n)
+	logStd := s.moments(w)
+	for row := range n {
+		var sum T
+		for i := row * s.dims; i < (row+1)*s.dims; i++ {
+			u := T(math.Atanh(min(max(float64(a[i]), -mostUnit), mostUnit)))
+			e := (u - w.u[i]) / w.std[i]
+			w.u[i], w.se[i] = u, e
+			sum += normalLogProb(e, logStd[i])
+		}
+		w.logProb[row] = sum
+	}
+	s.addCorrection(w)
+}
+
+// mostUnit is the largest action that has a log-prob of its own: the tanh of 7.25.
+const mostUnit = 1 - 1e-6
+
+// outputs computes the head's outputs.
+func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int) {
+	w.x, w.n = x, n
+	w.features = s.trunk.Forward(w.trunk, x, n)
+	s.head.Forward(w.out, w.features, n)
+}
+
+// moments reads the head's outputs: μ into u, and tanh z and σ. It returns log σ, in the scratch.
+func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
+	n, d := w.n, s.dims
+	u, zt := w.u[:n*d], w.zt[:n*d]
+	for row := range n {
+		copy(u[row*d:(row+1)*d], w.out[2*row*d:])
+		copy(zt[row*d:(row+1)*d], w.out[(2*row+1)*d:(2*row+2)*d])
+	}
+	kernel.Tanh(zt, zt)
+	logStd = w.scratch[:n*d]
+	for i, t := range zt {
+		logStd[i] = minLogStd + (maxLogStd-minLogStd)/2*(t+1)
+	}
+	kernel.Exp(w.std[:n*d], logStd)
+	return logStd
 }
 
 // forwardNoisy is forward for an actor without a distribution.
@@ -179,10 +212,35 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 				du += dAction[i] * (1 - w.a[i]*w.a[i])
 			}
 			out[k] = du
-			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = s.slope(w.zt[i]) * (du*w.se[i] - dl)
 		}
 	}
 	s.backwardHead(w, ready)
+}
+
+// backwardEvaluate adds the gradients of a loss, given its derivatives by the log-probs, [n], of the last evaluate. With ε = (u - μ)/σ,
+//
+//	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
+func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {
+	d := s.dims
+	for row := range w.n {
+		out := w.dOut[2*row*d : 2*(row+1)*d]
+		for k := range d {
+			i := row*d + k
+			e := w.se[i]
+			out[k] = dLogProb[row] * e / w.std[i]
+			out[d+k] = s.slope(w.zt[i]) * dLogProb[row] * (e*e - 1)
+		}
+	}
+	s.backwardHead(w, ready)
+}
+
+// slope returns ∂ log σ / ∂z where tanh z is t; 0 where deviations are not learnt.
+func (s *squashed[T]) slope(t T) T {
+	if !s.learn {
+		return 0
+	}
+	return (maxLogStd - minLogStd) / 2 * (1 - t*t)
 }
 
 func (s *squashed[T]) backwardHead(w *squashedWork[T], ready func(lo, hi int)) {

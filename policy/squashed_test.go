@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -110,6 +111,64 @@ func TestSquashedLogProb(t *testing.T) {
 	s.forward(w, make([]float64, rows), rows, Deterministic, Noise{})
 	if got := w.a[0]; got != math.Tanh(0.3) {
 		t.Errorf("deterministic action %v, want tanh of the mean %v", got, math.Tanh(0.3))
+	}
+}
+
+// TestSquashedEvaluate: evaluate says of the actions that were drawn what forward said of them, and its gradient is that of finite differences in
+// float64; where deviations are not learnt, theirs is 0 and all others are the same.
+func TestSquashedEvaluate(t *testing.T) {
+	const rows, width, dims = 6, 3, 2
+	cfg := DefaultConfig()
+	cfg.HiddenSizes = []int{5, 4}
+	params := new(nn.Params[float64])
+	s := newSquashed(cfg, dims, params, width)
+	if err := params.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	s.init(1)
+	randomize(params.Data, 3)
+	for i := range params.Data {
+		params.Data[i] *= 0.4 // no action so near to the bounds that it counts as further inside
+	}
+	w := s.newWork(rows + 1)
+	x, dLogProb := make([]float64, rows*width), make([]float64, rows)
+	randomize(x, 10)
+	randomize(dLogProb, 12)
+	s.forward(w, x, rows, Sample, testNoise(rows))
+	a, drawn := append([]float64(nil), w.a[:rows*dims]...), append([]float64(nil), w.logProb[:rows]...)
+	s.evaluate(w, x, a, rows)
+	for i, want := range drawn {
+		if !near(w.logProb[i], want, 1e-6*max(1, math.Abs(want))) {
+			t.Errorf("row %d: log-prob %v, when it was drawn %v", i, w.logProb[i], want)
+		}
+	}
+	loss := func() float64 {
+		s.evaluate(w, x, a, rows)
+		var sum float64
+		for i, d := range dLogProb {
+			sum += d * w.logProb[i]
+		}
+		return sum
+	}
+	loss()
+	s.backwardEvaluate(w, dLogProb, nil)
+	if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
+		t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
+	}
+	head := append([]float64(nil), params.GradOf(len(params.Fields)-1)...) // by the biases: means, then z
+	s.learn = false
+	clear(params.Grad)
+	loss()
+	s.backwardEvaluate(w, dLogProb, nil)
+	for i, g := range params.GradOf(len(params.Fields) - 1) {
+		if want := head[i]; i < dims && g != want || i >= dims && (g != 0 || want == 0) {
+			t.Errorf("derivative %d with fixed deviations: %v, else %v", i, g, want)
+		}
+	}
+	a[0], a[1] = 1, -1
+	s.evaluate(w, x, a, rows)
+	if lp := w.logProb[0]; lp-lp != 0 {
+		t.Errorf("log-prob %v at the bounds", lp)
 	}
 }
 
@@ -265,5 +324,89 @@ func TestSoftActorRefuses(t *testing.T) {
 	cfg.AddValueHead = true
 	if _, err := NewMLP(cfg, boxSpec(), 1, tensor.Heap); err == nil {
 		t.Error("both heads: no error")
+	}
+}
+
+// TestSoftActorEvaluates: in the environment's units too, Evaluate says what Forward did, and a step against Backward's gradient makes actions likelier.
+func TestSoftActorEvaluates(t *testing.T) {
+	const rows = 4
+	cfg := DefaultConfig()
+	cfg.AddQHead, cfg.AddValueHead, cfg.HiddenSizes = true, false, []int{16}
+	pol := must[Policy](t)(NewMLP(cfg, boxSpec(), 1, tensor.Heap))
+	var obs tensor.Dict
+	obs.Set("state", tensor.FromF32([]float32{1, 2, 3, 0, 1, 0, -1, 0, 1, 2, -2, 0}, rows, 3))
+	w := pol.NewWork(rows)
+	act := must[Act](t)(pol.Forward(w, obs, Sample, testNoise(rows)))
+	action, drawn := act.Action.Clone(), act.LogProb.Clone().F32()
+	likelihood := func() (sum float64) {
+		eval := must[Eval](t)(pol.Evaluate(w, obs, action))
+		for _, lp := range eval.LogProb.F32() {
+			sum += float64(lp)
+		}
+		return sum
+	}
+	before := likelihood()
+	for i, lp := range must[Eval](t)(pol.Evaluate(w, obs, action)).LogProb.F32() {
+		if !near(float64(lp), float64(drawn[i]), 1e-4) {
+			t.Errorf("row %d: log-prob %v, when it was drawn %v", i, lp, drawn[i])
+		}
+	}
+	up := tensor.FromF32([]float32{1, 1, 1, 1}, rows, 1)
+	if err := pol.Backward(w, Grad{LogProb: up, Action: action}, nil); err == nil {
+		t.Error("derivative by actions after Evaluate: no error")
+	}
+	if err := pol.Backward(w, Grad{LogProb: up}, nil); err != nil {
+		t.Fatal(err)
+	}
+	var slope float64
+	for i, g := range pol.Params().Grad {
+		pol.Params().Data[i] += 1e-4 * g
+		slope += float64(g) * float64(g)
+	}
+	if got, want := likelihood()-before, 1e-4*slope; !near(got, want, 0.1*want) {
+		t.Errorf("a step along the gradient adds %v to the likelihood, want about %v", got, want)
+	}
+	if err := pol.Backward(pol.NewWork(rows), Grad{LogProb: up}, nil); err == nil {
+		t.Error("no Evaluate before Backward: no error")
+	}
+	if _, err := pol.Evaluate(w, obs, tensor.New(tensor.F32, rows, 2)); err == nil {
+		t.Error("actions of another shape: no error")
+	}
+}
+
+// TestFixedDeviation: without learn_std the log-probs' gradient by what makes the deviations is 0, and all others are the same.
+func TestFixedDeviation(t *testing.T) {
+	for name, set := range map[string]func(*Config){
+		"of parameters": func(*Config) {}, "by state": func(c *Config) { c.IndependentStd = false },
+	} {
+		gradient := func(learn bool) *nn.Params[float64] {
+			cfg := DefaultConfig()
+			cfg.LearnStd = learn
+			set(&cfg)
+			n := testNetwork(t, cfg, actionShape{dims: 2, summed: 2}, obsShape{vector: 3})
+			w := n.newWork(4)
+			x, a := testBatch(actionShape{dims: 2, summed: 2}, 4, 3)
+			n.evaluate(w, x, 4, a)
+			n.backward(w, []float64{1, 2, 3, 4}, []float64{1, 1, 1, 1}, nil, nil)
+			return n.params
+		}
+		learnt, fixed := gradient(true), gradient(false)
+		zeroed := 0
+		for i, f := range fixed.Fields {
+			for k, g := range fixed.GradOf(i) {
+				deviation := f.Name == "actor.log_std" || name == "by state" && strings.HasPrefix(f.Name, "actor.head") && k%4 >= 2
+				if want := learnt.GradOf(i)[k]; strings.HasPrefix(f.Name, "actor.head") || f.Name == "actor.log_std" {
+					if deviation && (g != 0 || want == 0) || !deviation && g != want {
+						t.Errorf("%s: %s[%d]: %v, else %v", name, f.Name, k, g, want)
+					}
+					if deviation {
+						zeroed++
+					}
+				}
+			}
+		}
+		if zeroed == 0 {
+			t.Errorf("%s: nothing makes deviations", name)
+		}
 	}
 }
