@@ -2,10 +2,12 @@ package algo
 
 import "fmt"
 
-// OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay buffer. Start from DefaultConfig.
+// OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay buffer, or from demonstrations. Start from DefaultConfig.
 type OffPolicyConfig struct {
 	// ReplayBuffer holds what was experienced.
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
+	// Demos are demonstrations.
+	Demos DemoConfig `yaml:"demo_buffer"`
 	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1. (+)
 	NStep int `yaml:"n_step"`
 	// Tau is how far the target networks go towards the critics in one update, in (0, 1]. Default 0.005.
@@ -72,12 +74,20 @@ func defaultOffPolicy() OffPolicyConfig {
 	}
 }
 
-// Check checks every field by itself and those that depend on each other. It is for algorithms that learn from a replay buffer alone.
-func (c *OffPolicyConfig) Check(want Want) {
-	b := &c.ReplayBuffer
-	want(b.SampleWindowSize > 0, "replay_buffer.sample_window_size", b.SampleWindowSize, "a number of iterations > 0")
-	want(b.MinBufferSize >= 0 && (b.SampleWindowSize <= 0 || b.MinBufferSize <= b.SampleWindowSize), "replay_buffer.min_buffer_size", b.MinBufferSize,
-		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(b.SampleWindowSize, 0)))
+// check checks every field by itself and those that depend on each other.
+func (c *ReplayConfig) check(want Want) {
+	want(c.SampleWindowSize > 0, "replay_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations > 0")
+	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize), "replay_buffer.min_buffer_size", c.MinBufferSize,
+		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
+}
+
+// Check checks every field by itself and those that depend on each other, those of the replay buffer unless offline. It is for algorithms that learn
+// from a replay buffer or from demonstrations alone.
+func (c *OffPolicyConfig) Check(want Want, offline bool) {
+	if !offline {
+		c.ReplayBuffer.check(want)
+	}
+	c.Demos.Check(want)
 	want(c.NStep > 0, "n_step", c.NStep, "a number > 0")
 	want(c.Tau > 0 && c.Tau <= 1, "tau", c.Tau, "a number in (0, 1]")
 	want(c.TargetUpdateFreq > 0, "target_update_freq", c.TargetUpdateFreq, "a number > 0")
@@ -92,7 +102,7 @@ func (c *OffPolicyConfig) Check(want Want) {
 	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed, "entropy_tuning.alpha_type", e.AlphaType,
 		"softplus, exp or fixed_alpha")
 	want(e.InitialAlpha > 0, "entropy_tuning.initial_alpha", e.InitialAlpha, "a number > 0")
-	if e.AlphaType != AlphaFixed {
+	if e.AlphaType != AlphaFixed && !offline {
 		e.Optim.Check(func(ok bool, key string, value any, what string) { want(ok, "entropy_tuning.optim."+key, value, what) })
 	}
 }

@@ -143,6 +143,17 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 	return b
 }
 
+// slice returns views of transitions lo to hi of b.
+func (b *Transitions) slice(lo, hi int) *Transitions {
+	s := &Transitions{
+		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi], Discount: b.Discount[lo:hi],
+	}
+	for _, c := range b.columns {
+		s.columns = append(s.columns, c.Slice(lo, hi))
+	}
+	return s
+}
+
 // Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always, terminations are bootstrapped too.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size, next := r.Size(), int(r.cursor.I64()[ringNext])

@@ -20,18 +20,56 @@ type replayer struct {
 	replicas int
 	replica  int
 
-	*Replay
-	counters tensor.Tensor // I64 [2]: iterations, updates
-	rows     []int32       // the batch
-	batch    *Transitions  // a micro-batch of it
-	rewards  [2]float64    // sum and count of the last rollout
+	*Replay                  // of experience, or offline of demonstrations
+	demos    *Replay         // half of each batch; nil: none
+	counters tensor.Tensor   // I64 [2]: iterations, updates
+	rows     []int32         // the batch
+	batch    *Transitions    // a micro-batch of it
+	halves   [2]*Transitions // its two halves, with demos
+	rewards  [2]float64      // sum and count of the last rollout
 }
 
 // common is the key of random numbers that are the same on all replicas, where others have the replica's number.
 const common = 1<<32 - 1
 
+// newReplayer makes one that draws from what the replica's environments go through, and where there are demonstrations half of each batch from those.
 func newReplayer(s *Setup) (*replayer, error) {
-	if err := s.checkOffPolicy(); err != nil {
+	e, err := newDrawer(s, false)
+	if err != nil {
+		return nil, err
+	}
+	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.alloc()); err != nil {
+		return nil, err
+	}
+	e.batch = e.NewBatch(e.micro)
+	if s.Demos.Len() == 0 {
+		return e, nil
+	}
+	if e.micro%2 != 0 {
+		return nil, fmt.Errorf("micro_batch_size %d: want an even number (half of each batch is from demo_buffer)", e.micro)
+	}
+	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}
+	e.demos, err = newDemos(s.Rollout, s.Demos, s.alloc())
+	return e, err
+}
+
+// newOffline makes one that draws from demonstrations alone, from the first iteration on.
+func newOffline(s *Setup, demos tensor.Dict) (*replayer, error) {
+	e, err := newDrawer(s, true)
+	if err != nil {
+		return nil, err
+	}
+	e.off.ReplayBuffer.MinBufferSize = 0
+	if e.Replay, err = newDemos(s.Rollout, demos, s.alloc()); err != nil {
+		return nil, err
+	}
+	e.batch = e.NewBatch(e.micro)
+	return e, nil
+}
+
+// newDrawer makes a replayer that has nothing to draw from yet.
+func newDrawer(s *Setup, offline bool) (*replayer, error) {
+	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
 	}
 	e := &replayer{
@@ -46,10 +84,7 @@ func newReplayer(s *Setup) (*replayer, error) {
 	if e.local, e.micro, err = s.batches(e.replicas); err != nil {
 		return nil, err
 	}
-	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.alloc()); err != nil {
-		return nil, err
-	}
-	e.rows, e.batch = make([]int32, e.local), e.NewBatch(e.micro)
+	e.rows = make([]int32, e.local)
 	return e, nil
 }
 
@@ -79,7 +114,7 @@ func (e *replayer) each(update func(iteration, held int, number uint64) error) (
 	}
 	for range e.cfg.UpdateEpoch {
 		s := philox.New(e.seed, philox.Replay, uint64(e.replica), uint64(counters[1]))
-		e.Draw(e.rows, &s)
+		e.draw(&s)
 		if err := update(iteration, int(counters[0]), uint64(counters[1])); err != nil {
 			return iteration, fmt.Errorf("update %d: %w", counters[1], err)
 		}
@@ -88,10 +123,35 @@ func (e *replayer) each(update func(iteration, held int, number uint64) error) (
 	return iteration, nil
 }
 
+// draw names the batch: of each micro-batch the second half are demonstrations, where there are any.
+func (e *replayer) draw(s *philox.Stream) {
+	if e.demos == nil {
+		e.Draw(e.rows, s)
+		return
+	}
+	for lo := 0; lo < e.local; lo += e.micro {
+		half := lo + e.micro/2
+		e.Draw(e.rows[lo:half], s)
+		e.demos.Draw(e.rows[half:lo+e.micro], s)
+	}
+}
+
+// gather copies the micro-batch from sample lo on.
+func (e *replayer) gather(lo int) {
+	always := e.cfg.BootstrapType == BootstrapAlways
+	if e.demos == nil {
+		e.Gather(e.batch, e.rows[lo:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
+		return
+	}
+	half := lo + e.micro/2
+	e.Gather(e.halves[0], e.rows[lo:half], e.off.NStep, e.cfg.Gamma, always)
+	e.demos.Gather(e.halves[1], e.rows[half:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
+}
+
 // micros calls f for every micro-batch of the batch; lo is its first sample. last says that gradients are final behind it.
 func (e *replayer) micros(f func(b *Transitions, lo int, last bool) error) error {
 	for lo := 0; lo < e.local; lo += e.micro {
-		e.Gather(e.batch, e.rows[lo:lo+e.micro], e.off.NStep, e.cfg.Gamma, e.cfg.BootstrapType == BootstrapAlways)
+		e.gather(lo)
 		if err := f(e.batch, lo, lo+e.micro == e.local); err != nil {
 			return err
 		}

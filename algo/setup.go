@@ -23,6 +23,7 @@ type Setup struct {
 	GroupSize   int            // so many successive environments begin with the same states (env.train.group_size); 0 is 1
 	Steps, Envs int            // T and N of this replica's rollouts
 	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are not brought along
+	Demos       tensor.Dict    // demonstrations, from ReadDemos; the zero Dict: none
 	Policy      policy.Policy
 	Reducer     Reducer          // nil: Single
 	Alloc       tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
@@ -34,7 +35,8 @@ type Registry struct{ entries []entry }
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
-	fits              func(policy.Policy) error // of algorithms that learn from a replay buffer, else nil
+	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
+	offline           bool                      // these are demonstrations alone
 }
 
 // Builtin returns the algorithms that come with rlinf: a new one is one file and one line here; your own main adds its own.
@@ -49,6 +51,7 @@ func Builtin() *Registry {
 	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
+	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
 	return r
 }
 
@@ -68,18 +71,31 @@ func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Polic
 	r.entries[len(r.entries)-1].fits = fits
 }
 
+// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is called without a rollout, and Prepare never. fits is
+// as AddOffPolicy's.
+func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+	r.AddOffPolicy(advType, lossType, fits, build)
+	r.entries[len(r.entries)-1].offline = true
+}
+
+// Offline tells whether c names an algorithm that learns from demonstrations alone.
+func (r *Registry) Offline(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.offline
+}
+
 // OffPolicy tells whether c names an algorithm that learns from a replay buffer.
 func (r *Registry) OffPolicy(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.fits != nil
+	return e != nil && e.fits != nil && !e.offline
 }
 
 // Fits returns an error that says what policy the algorithm of c wants, where pol is not one.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
-	if !r.OffPolicy(c) {
-		return nil
+	if e := r.find(c.AdvType, c.LossType); e != nil && e.fits != nil {
+		return e.fits(pol)
 	}
-	return r.find(c.AdvType, c.LossType).fits(pol)
+	return nil
 }
 
 // Check checks that there is an algorithm for the pair, and the keys that only some have.
@@ -99,8 +115,10 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 	want(slices.Contains(loss, c.LossType), "loss_type", c.LossType,
 		fmt.Sprintf("one of %s (with adv_type %s)", strings.Join(loss, ", "), c.AdvType))
-	if r.OffPolicy(c) {
-		c.OffPolicy.Check(want)
+	if offline := r.Offline(c); offline || r.OffPolicy(c) {
+		c.OffPolicy.Check(want, offline)
+		want(!offline || c.OffPolicy.Demos.LoadPath != "", "demo_buffer.load_path", c.OffPolicy.Demos.LoadPath,
+			"a file of demonstrations (loss_type "+c.LossType+")")
 	}
 }
 
@@ -132,8 +150,8 @@ func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
-// checkOffPolicy is check for algorithms that learn from a replay buffer.
-func (s *Setup) checkOffPolicy() error {
+// checkOffPolicy is check for algorithms that learn from a replay buffer, or with offline from demonstrations alone.
+func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
 	}
@@ -145,8 +163,11 @@ func (s *Setup) checkOffPolicy() error {
 			}
 		}
 	}
-	s.Config.OffPolicy.Check(note("algorithm"))
+	s.Config.OffPolicy.Check(note("algorithm"), offline)
 	s.CriticOptim.Check(note("critic_optim"))
+	if offline && s.Demos.Len() == 0 {
+		wrong = append(wrong, "no demonstrations: want some")
+	}
 	if wrong != nil {
 		return errors.New(strings.Join(wrong, "; "))
 	}

@@ -104,10 +104,7 @@ func newTD3(s *Setup) (*TD3, error) {
 	a.targetActor = tensor.New(tensor.F32, len(pol.Params().Data))
 	copy(a.targetActor.F32(), pol.Params().Data)
 	_, space := pol.Spaces()
-	a.low, a.high = space.Low, space.High
-	for k, low := range a.low {
-		a.half = append(a.half, (a.high[k]-low)/2)
-	}
+	a.low, a.high, a.half = space.Low, space.High, halfWidths(space.Low, space.High)
 	a.work, a.nextWork = pol.NewWork(a.micro), pol.NewWork(a.micro)
 	a.qWork, a.nextQ = a.critic.NewWork(a.micro), a.target.NewWork(a.micro)
 	for h := range a.critic.Heads() {

@@ -158,6 +158,9 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	return act, nil
 }
 
+// Squashes tells whether the actions that environments take are others than those which have log-probs (Config.ActionBound).
+func (p *ActorCritic) Squashes() bool { return p.box != nil }
+
 // Evaluate implements Policy.
 func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, x, n, err := p.begin(wk, obs)

@@ -117,7 +117,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd, "true (add_q_head: deviations always depend on what is observed)")
 	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
 	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
-	want(c.LearnStd || !c.UseSDE, "learn_std", c.LearnStd, "true (use_sde)")
+	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
 		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))

@@ -24,8 +24,7 @@ type squashed[T nn.Float] struct {
 	head    *nn.Linear[T] // [F, 2D]: the means, then the z
 	dims    int           // D
 	initial float64
-	noise   T    // ExplorationNoise; 0: the normal distribution
-	learn   bool // deviations; else the gradient leaves the z alone
+	noise   T // ExplorationNoise; 0: the normal distribution
 }
 
 // The bounds of log σ.
@@ -45,7 +44,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	}
 	return &squashed[T]{
 		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims, initial: cfg.InitLogStd,
-		noise: T(cfg.ExplorationNoise), learn: cfg.LearnStd,
+		noise: T(cfg.ExplorationNoise),
 	}
 }
 
@@ -212,7 +211,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 				du += dAction[i] * (1 - w.a[i]*w.a[i])
 			}
 			out[k] = du
-			out[d+k] = s.slope(w.zt[i]) * (du*w.se[i] - dl)
+			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.backwardHead(w, ready)
@@ -229,18 +228,10 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			i := row*d + k
 			e := w.se[i]
 			out[k] = dLogProb[row] * e / w.std[i]
-			out[d+k] = s.slope(w.zt[i]) * dLogProb[row] * (e*e - 1)
+			out[d+k] = dLogProb[row] * (e*e - 1) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.backwardHead(w, ready)
-}
-
-// slope returns ∂ log σ / ∂z where tanh z is t; 0 where deviations are not learnt.
-func (s *squashed[T]) slope(t T) T {
-	if !s.learn {
-		return 0
-	}
-	return (maxLogStd - minLogStd) / 2 * (1 - t*t)
 }
 
 func (s *squashed[T]) backwardHead(w *squashedWork[T], ready func(lo, hi int)) {

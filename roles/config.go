@@ -33,6 +33,7 @@ type Config struct {
 
 	check     *config.Check // what is wrong so far
 	offPolicy bool          // the algorithm learns from a replay buffer, as its registry says
+	offline   bool          // it learns from demonstrations alone
 }
 
 // ClusterConfig is the section cluster: where components run.

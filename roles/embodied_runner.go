@@ -68,7 +68,7 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	}
 }
 
-// iterate takes one step of training: the four phases.
+// iterate takes one step of training: the four phases, of which training from demonstrations alone has the first and the last.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	r.world.SetStep(r.step + 1)
 	if (r.job.syncsAt(r.step) || r.synced < 0) && r.synced != r.step {
@@ -81,11 +81,13 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.timed(generateRollouts, ctx, r.generateRollouts); err != nil {
-		return err
-	}
-	if err := r.timed(calAdvAndReturns, ctx, r.computeAdvantages); err != nil {
-		return err
+	if !r.job.offline {
+		if err := r.timed(generateRollouts, ctx, r.generateRollouts); err != nil {
+			return err
+		}
+		if err := r.timed(calAdvAndReturns, ctx, r.computeAdvantages); err != nil {
+			return err
+		}
 	}
 	if err := r.timed(actorTraining, ctx, r.train); err != nil {
 		return err

@@ -38,6 +38,8 @@ type job struct {
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
+	offline                      bool // training is from demonstrations alone: there are no rollouts
+	demos                        tensor.Dict
 	syncInterval, maxSteps       int64
 	table                        *collectives.Table // comm.table
 }
@@ -69,6 +71,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j.rewards, j.inferences = workers("reward"), workers("inference")
 	j.checkNames()
 	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
+	j.offline = reg.Algorithms.Offline(cfg.Algorithm.Config) && cfg.Trains()
 	j.checkOffPolicy()
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
@@ -77,7 +80,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
 	} else if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
-	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); j.offPolicy && err != nil {
+	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
@@ -98,7 +101,11 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if j.maxSteps = int64(cfg.Runner.Iterations()); j.maxSteps < 0 {
 		j.maxSteps = math.MaxInt64
 	}
-	if cfg.Trains() {
+	j.readDemos()
+	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
+		return nil, err
+	}
+	if cfg.Trains() && !j.offline {
 		j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
 	}
 	if cfg.Evaluates() {
@@ -175,7 +182,7 @@ func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Alloc
 		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
 		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
 		GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
-		CriticOptim: j.cfg.Actor.CriticOptim, Rollout: j.trajectoryFields(j.train.envs / j.actors),
+		CriticOptim: j.cfg.Actor.CriticOptim, Rollout: j.trajectoryFields(j.train.envs / j.actors), Demos: j.demos,
 		Policy: pol, Reducer: r, Alloc: alloc,
 	})
 }
@@ -212,7 +219,7 @@ func (j *job) trajectoryLayout(n int) *tensor.Layout {
 }
 
 func (j *job) trajectoryFields(n int) []tensor.Field {
-	if j.offPolicy {
+	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
 	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)

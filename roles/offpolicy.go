@@ -13,7 +13,13 @@ func (j *job) checkOffPolicy() {
 		return
 	}
 	loss := c.Algorithm.LossType
-	c.offPolicy = j.offPolicy
+	c.offPolicy, c.offline = j.offPolicy, j.offline
+	if path := c.Algorithm.OffPolicy.Demos.LoadPath; path != "" && !j.offPolicy && !j.offline {
+		c.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
+	}
+	if j.offline {
+		return // what policy it wants says Fits
+	}
 	if !j.offPolicy {
 		if c.Actor.Model.AddQHead {
 			c.Problem("actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
@@ -29,6 +35,18 @@ func (j *job) checkOffPolicy() {
 	c.Actor.CriticOptim.Check(func(ok bool, key string, value any, want string) {
 		c.check.Want(ok, "actor.critic_optim."+key, value, want)
 	})
+}
+
+// readDemos reads the demonstrations, where there are any; Validate returns what is wrong with them.
+func (j *job) readDemos() {
+	path := j.cfg.Algorithm.OffPolicy.Demos.LoadPath
+	if path == "" || !j.offPolicy && !j.offline {
+		return
+	}
+	var err error
+	if j.demos, err = algo.ReadDemos(path, j.trajectoryFields(1)); err != nil {
+		j.cfg.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v", j.spec.Name, err))
+	}
 }
 
 // replayBytes returns the memory of one actor's replay buffer; 0 where there is none.

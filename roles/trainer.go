@@ -20,7 +20,7 @@ type Collector interface {
 type Trainer struct {
 	Policy    policy.Policy
 	Algorithm algo.Algorithm
-	Collector Collector
+	Collector Collector  // nil: Algorithm learns from demonstrations alone
 	Evaluator *Evaluator // nil: Evaluate is not used
 }
 
@@ -37,19 +37,24 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Trai
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		rollout, err := t.collect(nSteps, epoch == 0)
-		if err != nil {
-			return fmt.Errorf("epoch %d: collect: %w", epoch, err)
-		}
-		if err := t.Algorithm.Prepare(&rollout); err != nil {
-			return fmt.Errorf("epoch %d: prepare: %w", epoch, err)
+		var rollout tensor.Dict
+		var episodes []env.Episode
+		if t.Collector != nil {
+			var err error
+			if rollout, err = t.collect(nSteps, epoch == 0); err != nil {
+				return fmt.Errorf("epoch %d: collect: %w", epoch, err)
+			}
+			if err := t.Algorithm.Prepare(&rollout); err != nil {
+				return fmt.Errorf("epoch %d: prepare: %w", epoch, err)
+			}
+			episodes = t.Collector.Episodes()
 		}
 		metrics, err := t.Algorithm.Update(rollout)
 		if err != nil {
 			return fmt.Errorf("epoch %d: update: %w", epoch, err)
 		}
 		if each != nil {
-			if err := each(TrainerStep{epoch, env.Summarize(t.Collector.Episodes()), metrics}); err != nil {
+			if err := each(TrainerStep{epoch, env.Summarize(episodes), metrics}); err != nil {
 				return err
 			}
 		}

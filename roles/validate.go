@@ -17,7 +17,9 @@ func (c *Config) Problem(key string, value any, want string) { c.check.Want(fals
 // wrong with the configuration: what LoadConfig found, what Problem was told, and this. actors is 0 where nothing is trained.
 func (c *Config) Validate(actors, rollouts, envs int) error {
 	if c.Trains() {
-		c.checkEnvCount("env.train", actors, rollouts, envs)
+		if !c.offline {
+			c.checkEnvCount("env.train", actors, rollouts, envs)
+		}
 		c.checkBatches(actors)
 	}
 	if c.Evaluates() {
@@ -37,10 +39,13 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
 	}
 	var lines []string
-	if c.Trains() {
+	batch := c.Actor.GlobalBatchSize
+	if c.offline {
+		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions (%d on each actor, %d at a time)",
+			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
+	} else if c.Trains() {
 		t := &c.Env.Train
 		samples, steps := c.samples()
-		batch := c.Actor.GlobalBatchSize
 		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
 			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
 				samples, steps, t.TotalNumEnvs, samples/actors, actors))
@@ -120,7 +125,7 @@ func (c *Config) checkBatches(actors int) {
 	}
 	multiple := fmt.Sprintf("a multiple of %d (micro_batch_size %d × %d actors)", unit, micro, actors)
 	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
-	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0 || c.offPolicy; {
+	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0 || c.offPolicy || c.offline; {
 	case !dividesUnit && !dividesRollout:
 		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+whole)
 	case !dividesUnit:

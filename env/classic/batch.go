@@ -1,6 +1,7 @@
 package classic
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -16,6 +17,7 @@ type task[S state, A int32 | float32] struct {
 	step    func(s *S, action A) (reward float64, terminated bool)
 	observe func(s *S, obs []float32)
 	actions func(tensor.Tensor) []A // the elements of an action
+	expert  func(s *S) A            // what an expert does; nil: there is none
 	// success is the Info of that name, if the Spec has it: last is true where the time limit ends the episode.
 	success func(terminated, last bool) bool
 }
@@ -63,6 +65,18 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 		if b.success != nil {
 			info[n] = float32(bit(b.success(end, turn[n] == env.Last)))
 		}
+	}
+	return nil
+}
+
+// Act fills action with what the task's expert does now; without one the error is errors.ErrUnsupported.
+func (b *batch[S, A]) Act(action tensor.Tensor) error {
+	if b.expert == nil {
+		return fmt.Errorf("expert of %s: %w", b.spec.Name, errors.ErrUnsupported)
+	}
+	act := b.actions(action)
+	for n := range b.state {
+		act[n] = b.expert(&b.state[n])
 	}
 	return nil
 }

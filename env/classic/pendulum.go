@@ -18,7 +18,7 @@ func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 			Action:   within(maxTorque),
 			MaxSteps: 200,
 		},
-		reset: resetPendulum, step: stepPendulum, observe: observePendulum, actions: tensor.Tensor.F32,
+		reset: resetPendulum, step: stepPendulum, observe: observePendulum, actions: tensor.Tensor.F32, expert: swingUp,
 	}, cfg, n)
 }
 
@@ -46,6 +46,15 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 	omega = clip(omega+(15*math.Sin(theta)+3*u)*swingTime, -maxSpin, maxSpin)
 	*s = pendulum{theta + omega*swingTime, omega}
 	return -cost, false
+}
+
+// swingUp pumps energy, ω²/6 + 5 cos θ, up to a little more than that of standing still upright, and holds the pendulum where it is nearly there.
+func swingUp(s *pendulum) float32 {
+	theta, omega := wrapAngle(s[0]), s[1]
+	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {
+		return float32(clip(-10*theta-2.5*omega, -maxTorque, maxTorque))
+	}
+	return float32(math.Copysign(maxTorque, omega*(5.2-omega*omega/6-5*math.Cos(theta))))
 }
 
 // wrapAngle returns x in [-π, π): ((x+π) mod 2π) - π, the remainder having the divisor's sign.

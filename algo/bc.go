@@ -1,0 +1,228 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// BC is behaviour cloning: the policy learns to do what was demonstrated, from demonstrations alone (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88).
+// Update makes update_epoch updates, each on a batch drawn from there:
+//
+//  1. observation statistics are those of the demonstrations, once                                  newBC
+//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its most likely action, because actions at the
+//     bounds of the box, where experts often are, have no likelihood under a squashed distribution  LikelihoodLoss, ActionLoss
+//  3. the same of the episodes that were set aside, demo_buffer.validation_share                    validate
+//
+// A critic that the policy has stays as it is. The weights are for others to begin with (runner.ckpt_path), which explore: actor.model.learn_std false
+// keeps their deviations.
+//
+// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing was set aside; actor/lr, actor/grad_norm;
+// demo_buffer/size = transitions learnt from.
+type BC struct {
+	*replayer
+	policy   policy.Policy
+	soft     bool      // learns through the actions that it chooses
+	half     []float32 // widths of the actions' box, in which errors are measured
+	opt      *learner
+	work     policy.Work
+	aside    *Replay       // what validates; nil: nothing
+	all      []int32       // its transitions
+	rest     *Transitions  // room for its last micro-batch, which may be smaller
+	dLogProb tensor.Tensor // [micro,L], made for the first batch
+	dAction  tensor.Tensor // [micro,C,A], of a soft policy
+	sums     []float64     // loss, samples
+	values   []float64
+	addLoss  func(b *Transitions, lo int, last bool) error
+}
+
+var _ Algorithm = (*BC)(nil)
+
+var bcMetrics = []string{"bc/loss", "bc/val_loss", "actor/lr", "actor/grad_norm", "demo_buffer/size"}
+
+// fitsBC says why pol cannot learn from demonstrations.
+func fitsBC(pol policy.Policy) error {
+	if _, ok := pol.(ValuePolicy); ok {
+		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")
+	}
+	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
+		return errors.New("action_bound clip (demonstrations hold what environments took)")
+	}
+	return nil
+}
+
+// NewBC makes behaviour cloning of Setup.Demos. The policy's observation statistics become theirs.
+func NewBC(s Setup) (*BC, error) {
+	b, err := newBC(&s)
+	if err != nil {
+		return nil, fmt.Errorf("bc: %w", err)
+	}
+	return b, nil
+}
+
+func newBC(s *Setup) (*BC, error) {
+	if s.Demos.Len() == 0 {
+		return nil, errors.New("no demonstrations: want some")
+	}
+	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
+	r, err := newOffline(s, learnt)
+	if err != nil {
+		return nil, err
+	}
+	b, err := newCloner(s, r)
+	if err != nil {
+		return nil, err
+	}
+	if aside.Len() > 0 {
+		if b.aside, err = newDemos(s.Rollout, aside, s.alloc()); err != nil {
+			return nil, err
+		}
+		b.rest = b.batch.slice(0, (b.aside.Size()-1)%b.micro+1)
+		for i := range b.aside.Size() {
+			b.all = append(b.all, int32(i))
+		}
+	}
+	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
+		sums := make([]float64, o.StatsLen())
+		if err := o.AddStats(sums, learnt.Sub("observation")); err != nil {
+			return nil, err
+		}
+		o.MergeStats(sums)
+	}
+	return b, nil
+}
+
+// newCloner makes what learns to do what r draws.
+func newCloner(s *Setup, r *replayer) (*BC, error) {
+	if err := fitsBC(s.Policy); err != nil {
+		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
+	}
+	b := &BC{replayer: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2), values: make([]float64, len(bcMetrics))}
+	if _, ok := s.Policy.(SoftPolicy); ok {
+		_, space := s.Policy.Spaces()
+		b.soft, b.half, b.dAction = true, halfWidths(space.Low, space.High), tensor.New(tensor.F32, r.batch.Action.Shape()...)
+	}
+	groups := s.Policy.Params().Groups
+	for i := range groups {
+		groups[i].Trainable = groups[i].Name != "critic"
+	}
+	var err error
+	if b.opt, err = newLearner(s.Policy.Params(), s.Optim, s.Iterations, r.reducer, s.alloc()); err != nil {
+		return nil, err
+	}
+	b.addLoss = b.add
+	return b, nil
+}
+
+// halfWidths returns those of a box.
+func halfWidths(low, high []float32) []float32 {
+	half := make([]float32, len(low))
+	for k := range low {
+		half[k] = (high[k] - low[k]) / 2
+	}
+	return half
+}
+
+// Update makes the updates of an iteration; see Algorithm.
+func (b *BC) Update(tensor.Dict) (Metrics, error) {
+	clear(b.sums)
+	iteration, err := b.each(b.update)
+	if err != nil {
+		return Metrics{}, fmt.Errorf("bc: %w", err)
+	}
+	if err := b.reducer.Sum(b.sums); err != nil {
+		return Metrics{}, fmt.Errorf("bc: metrics: %w", err)
+	}
+	loss := b.sums[0] / b.sums[1]
+	aside, err := b.validate()
+	if err != nil {
+		return Metrics{}, fmt.Errorf("bc: validation: %w", err)
+	}
+	lr, _ := b.opt.adam.LR(iteration)
+	copy(b.values, []float64{loss, aside, lr, b.opt.meanNorm(), float64(b.Size())})
+	return Metrics{Names: bcMetrics, Values: b.values}, nil
+}
+
+func (b *BC) update(iteration, _ int, _ uint64) error {
+	b.opt.open()
+	if err := b.micros(b.addLoss); err != nil {
+		return err
+	}
+	return b.opt.step(iteration)
+}
+
+// add adds the gradient on a micro-batch.
+func (b *BC) add(t *Transitions, _ int, last bool) error {
+	g, loss, err := b.loss(t)
+	if err != nil {
+		return err
+	}
+	b.sums[0] += loss
+	b.sums[1] += float64(b.micro)
+	return b.policy.Backward(b.work, g, b.opt.readyAt(last))
+}
+
+// loss returns the sum of the losses of t, and the derivative of their mean over a batch.
+func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
+	if b.soft {
+		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})
+		if err != nil {
+			return policy.Grad{}, 0, err
+		}
+		dAction := b.dAction.Slice(0, t.Action.Dim(0))
+		return policy.Grad{Action: dAction}, ActionLoss(dAction.F32(), act.Action.F32(), t.Action.F32(), b.half, b.perSample), nil
+	}
+	eval, err := b.policy.Evaluate(b.work, t.Obs, t.Action)
+	if err != nil {
+		return policy.Grad{}, 0, err
+	}
+	if b.dLogProb.IsZero() {
+		b.dLogProb = tensor.New(tensor.F32, b.micro, eval.LogProb.Dim(1))
+	}
+	dLogProb := b.dLogProb.Slice(0, t.Action.Dim(0))
+	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), nil, b.perSample), nil
+}
+
+// validate returns the mean loss of what was set aside; NaN for nothing. Every replica measures all of it.
+func (b *BC) validate() (float64, error) {
+	if b.aside == nil {
+		return math.NaN(), nil
+	}
+	var sum float64
+	for lo := 0; lo < len(b.all); lo += b.micro {
+		room, hi := b.batch, lo+b.micro
+		if hi >= len(b.all) {
+			room, hi = b.rest, len(b.all)
+		}
+		b.aside.Gather(room, b.all[lo:hi], 1, 1, false)
+		_, loss, err := b.loss(room)
+		if err != nil {
+			return 0, err
+		}
+		sum += loss
+	}
+	return sum / float64(len(b.all)), nil
+}
+
+// Save returns views of counters and optimiser; the demonstrations are read again. See Algorithm.
+func (b *BC) Save() (tensor.Dict, error) {
+	var d tensor.Dict
+	d.Set("counters", b.counters)
+	b.opt.save(&d, "actor", false)
+	return d, nil
+}
+
+// Load puts back what Save returned, of the same model and configuration.
+func (b *BC) Load(from tensor.Dict) error {
+	state, err := b.Save()
+	if err == nil {
+		err = restore(state, from)
+	}
+	if err != nil {
+		return fmt.Errorf("bc: load: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+package algo
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// DemoConfig is the section algorithm.demo_buffer: transitions that somebody else has made. Algorithms that learn from demonstrations alone need
+// them; one with a replay buffer draws half of each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
+type DemoConfig struct {
+	// LoadPath is the file, see ReadDemos. Empty, the default, is none.
+	LoadPath string `yaml:"load_path"`
+	// ValidationShare is the share of the transitions, the last episodes, that embodied_bc measures its loss on instead of learning from them. In
+	// [0, 1). Default 0. (+)
+	ValidationShare float32 `yaml:"validation_share"`
+}
+
+// Check checks every field by itself.
+func (c *DemoConfig) Check(want Want) {
+	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare, "a number in [0, 1)")
+}
+
+// ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after the other:
+//
+//	observation.<name>       [M,...]     what was seen, for every observation of the environment
+//	next_observation.<name>  [M,...]     what was observed after the step, before any reset
+//	action                   [M,C,A]     as the environment took it
+//	reward                   F32 [M]
+//	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
+//
+// fields are those of rollouts, [T,N,...], with which shapes and types must agree. What else is in the file is left out.
+func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
+	var demos tensor.Dict
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return demos, err
+	}
+	all, _, err := tensor.ReadSafetensors(b)
+	if err != nil {
+		return demos, fmt.Errorf("%s: %w", path, err)
+	}
+	reward, ok := all.Get("reward")
+	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
+		return demos, fmt.Errorf("%s: reward is %v: want F32[M] of M > 0 transitions", path, reward)
+	}
+	m := reward.Dim(0)
+	for _, f := range fields {
+		shape := append([]int{m}, f.Shape[2:]...)
+		t, ok := all.Get(f.Name)
+		if !ok {
+			return demos, fmt.Errorf("%s: no tensor %s: want %v%v", path, f.Name, f.DType, shape)
+		}
+		if t.DType() != f.DType || !slices.Equal(t.Shape(), shape) {
+			return demos, fmt.Errorf("%s: %s is %v: want %v%v, as this environment has it in %d transitions", path, f.Name, t, f.DType, shape, m)
+		}
+		if f.DType == tensor.F32 {
+			for i, x := range t.F32() {
+				if bad(x) {
+					return demos, fmt.Errorf("%s: %s is %v in transition %d: want finite numbers", path, f.Name, x, i/(t.Len()/m))
+				}
+			}
+		}
+		demos.Set(f.Name, t)
+	}
+	return demos, nil
+}
+
+// newDemos returns demonstrations, of rollouts with these fields, as what one environment went through.
+func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
+	m := demos.Must("reward").Dim(0)
+	r, err := NewReplay(fields, 1, m, alloc)
+	if err != nil {
+		return nil, fmt.Errorf("demonstrations: %w", err)
+	}
+	var rollout tensor.Dict
+	for _, f := range fields {
+		t := demos.Must(f.Name)
+		rollout.Set(f.Name, t.Reshape(append([]int{m, 1}, t.Shape()[1:]...)...))
+	}
+	if err := r.Add(rollout); err != nil {
+		return nil, fmt.Errorf("demonstrations: %w", err)
+	}
+	return r, nil
+}
+
+// splitDemos cuts off the last episodes, about that share of the transitions; rest is the zero Dict where that is none.
+func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
+	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
+	m := len(terminated)
+	at := m - int(share*float32(m))
+	for at < m && at > 0 && terminated[at-1]|truncated[at-1] == 0 {
+		at--
+	}
+	if at == 0 || at == m {
+		return demos, rest
+	}
+	return demos.Slice(0, at), demos.Slice(at, m)
+}
