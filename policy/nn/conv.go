@@ -119,23 +119,20 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 
 // cut sets windows, [Out.H·Out.W, size·size·C], to those of the image x.
 func (c *Conv2D[T]) cut(windows, x []T) {
-	width := c.size * c.In.C
+	width, line := c.size*c.In.C, c.In.W*c.In.C
 	for oy := range c.Out.H {
 		for ox := range c.Out.W {
-			left := ox*c.stride - c.pad
-			lo, hi := max(0, -left), min(c.size, c.In.W-left) // of a row of the window, what lies in the image
-			for ky := range c.size {
-				row := windows[:width]
-				windows = windows[width:]
-				y := oy*c.stride - c.pad + ky
-				if y < 0 || y >= c.In.H {
-					clear(row)
-					continue
-				}
-				if hi-lo < c.size {
-					clear(row)
-				}
-				copy(row[lo*c.In.C:hi*c.In.C], x[(y*c.In.W+left+lo)*c.In.C:])
+			window := windows[:c.size*width]
+			windows = windows[len(window):]
+			at, whole := c.place(oy, ox)
+			if !whole {
+				clear(window)
+				c.shown(oy, ox, func(in, from, n int) { copy(window[in:in+n], x[from:from+n]) })
+				continue
+			}
+			for ; len(window) > 0; window = window[width:] {
+				copy(window[:width], x[at:])
+				at += line
 			}
 		}
 	}
@@ -143,19 +140,36 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 
 // addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that they show.
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
-	width := c.size * c.In.C
+	width, line := c.size*c.In.C, c.In.W*c.In.C
 	for oy := range c.Out.H {
 		for ox := range c.Out.W {
-			left := ox*c.stride - c.pad
-			lo, hi := max(0, -left), min(c.size, c.In.W-left)
-			for ky := range c.size {
-				row := dWindows[:width]
-				dWindows = dWindows[width:]
-				if y := oy*c.stride - c.pad + ky; y >= 0 && y < c.In.H {
-					at := (y*c.In.W + left + lo) * c.In.C
-					kernel.Axpy(dx[at:at+(hi-lo)*c.In.C], 1, row[lo*c.In.C:hi*c.In.C])
-				}
+			window := dWindows[:c.size*width]
+			dWindows = dWindows[len(window):]
+			at, whole := c.place(oy, ox)
+			if !whole {
+				c.shown(oy, ox, func(in, from, n int) { kernel.Axpy(dx[from:from+n], 1, window[in:in+n]) })
+				continue
+			}
+			for ; len(window) > 0; window = window[width:] {
+				kernel.Axpy(dx[at:at+width], 1, window[:width])
+				at += line
 			}
 		}
+	}
+}
+
+// place returns the first element of an image that a window shows, when all of the window lies in the image.
+func (c *Conv2D[T]) place(oy, ox int) (at int, whole bool) {
+	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
+	whole = top >= 0 && left >= 0 && top+c.size <= c.In.H && left+c.size <= c.In.W
+	return (top*c.In.W + left) * c.In.C, whole
+}
+
+// shown calls do for each row of a window at the edge that is in part in the image: n elements from in of the window are those from from of the image.
+func (c *Conv2D[T]) shown(oy, ox int, do func(in, from, n int)) {
+	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
+	lo, hi := max(0, -left), min(c.size, c.In.W-left)
+	for ky := max(0, -top); ky < min(c.size, c.In.H-top); ky++ {
+		do((ky*c.size+lo)*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C)
 	}
 }

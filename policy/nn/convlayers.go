@@ -70,54 +70,68 @@ func (m *maxPool[T]) shape() Image         { return m.out }
 func (m *maxPool[T]) Init(uint64, float64) {}
 
 func (m *maxPool[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
-	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len()), make([]int32, maxRows*m.out.Len())}
+	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len())}
 }
 
 type poolLayer[T Float] struct {
 	*maxPool[T]
-	y  []T
-	at []int32 // where in its image each element of y was found
+	y []T
+}
+
+// window is where one window lies: the rows from top to bottom and the columns from left to right, the last of each not in it.
+func (m *maxPool[T]) window(oy, ox int) (top, bottom, left, right int) {
+	return max(0, 2*oy-1), min(m.in.H, 2*oy+2), max(0, 2*ox-1), min(m.in.W, 2*ox+2)
 }
 
 func (l *poolLayer[T]) Forward(x []T, n int) []T {
-	c, k := l.in.C, 0
+	c, rest := l.in.C, l.y
 	for i := range n {
 		img := x[i*l.in.Len() : (i+1)*l.in.Len()]
 		for oy := range l.out.H {
 			for ox := range l.out.W {
-				l.largest(l.y[k:k+c], l.at[k:k+c], img, oy, ox)
-				k += c
-			}
-		}
-	}
-	return l.y[:k]
-}
-
-// largest finds the maxima y of one window, and where they are in img.
-func (l *poolLayer[T]) largest(y []T, at []int32, img []T, oy, ox int) {
-	c := l.in.C
-	top, left := max(0, 2*oy-1), max(0, 2*ox-1)
-	for row := top; row < min(l.in.H, 2*oy+2); row++ {
-		for col := left; col < min(l.in.W, 2*ox+2); col++ {
-			base := (row*l.in.W + col) * c
-			first := row == top && col == left
-			for k, v := range img[base : base+c] {
-				if first || v > y[k] || v != v {
-					y[k], at[k] = v, int32(base+k)
+				top, bottom, left, right := l.window(oy, ox)
+				y := rest[:c]
+				rest = rest[c:]
+				copy(y, img[(top*l.in.W+left)*c:])
+				for row := top; row < bottom; row++ {
+					for col := left; col < right; col++ {
+						pixel := img[(row*l.in.W+col)*c:][:len(y)]
+						for k, v := range pixel {
+							y[k] = max(y[k], v)
+						}
+					}
 				}
 			}
 		}
 	}
+	return l.y[:n*l.out.Len()]
 }
 
-func (l *poolLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
+// Backward gives each derivative to the first element of its window that is the largest, and leaves 0 in dy.
+func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
-	each := l.out.Len()
+	c, rest := l.in.C, l.y
 	for i := range n {
-		img := dx[i*l.in.Len() : (i+1)*l.in.Len()]
-		for k, at := range l.at[i*each : (i+1)*each] {
-			img[at] += dy[i*each+k]
+		img := i * l.in.Len()
+		for oy := range l.out.H {
+			for ox := range l.out.W {
+				top, bottom, left, right := l.window(oy, ox)
+				y, d := rest[:c], dy[:c]
+				rest, dy = rest[c:], dy[c:]
+				for row := top; row < bottom; row++ {
+					for col := left; col < right; col++ {
+						at := img + (row*l.in.W+col)*c
+						to := dx[at : at+c]
+						for k, v := range x[at : at+c] {
+							if v == y[k] {
+								to[k] += d[k]
+								d[k] = 0
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 	return dx
