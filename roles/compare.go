@@ -139,18 +139,21 @@ func keptRuns(paths []string) ([]byte, error) {
 	}
 	slices.SortFunc(runs, func(a, b results.Run) int { return cmp.Compare(a.Seed, b.Seed) })
 	var text bytes.Buffer
-	err := results.Keep(&text, runs, origin(runs[0])...)
+	err := results.Keep(&text, runs, origin(runs)...)
 	return text.Bytes(), err
 }
 
-// origin says in a line what a run came from; in none where its folder does not tell.
-func origin(r results.Run) []string {
-	var starts []runfolder.Provenance
-	text, err := os.ReadFile(filepath.Join(r.Name, "provenance.json"))
-	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
-		return nil
+// origin says in a line what the first of runs whose folder tells came from; in none where no folder does.
+func origin(runs []results.Run) []string {
+	for _, r := range runs {
+		var starts []runfolder.Provenance
+		text, err := os.ReadFile(filepath.Join(r.Name, "provenance.json"))
+		if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+			continue
+		}
+		last := starts[len(starts)-1]
+		words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform, last.Build.Tags, last.Build.Revision}
+		return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")}
 	}
-	last := starts[len(starts)-1]
-	words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform, "tags " + last.Build.Tags, last.Build.Revision}
-	return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" || w == "tags " }), ", ")}
+	return nil
 }

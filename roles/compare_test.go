@@ -13,7 +13,7 @@ func evaluated(t *testing.T, dir string, seed int, value float64) {
 	t.Helper()
 	for name, text := range map[string]string{
 		"metrics.jsonl":   fmt.Sprintf(`{"step":1,"time":1,"time/step":2,"env/steps":100,"eval/return":%v,"eval/episode_len":9}`+"\n", value),
-		"config.yaml":     fmt.Sprintf("runner: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
+		"config.yaml":     fmt.Sprintf("actor: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
 		"provenance.json": `[{"started":"2026-01-02T03:04:05Z","args":["/home/me/rlinf"],"build":{"go":"go1.26","platform":"linux/amd64"}}]`,
 	} {
 		if err := os.MkdirAll(dir, 0o777); err != nil {

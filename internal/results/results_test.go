@@ -71,7 +71,7 @@ func run(t *testing.T, dir string, seed int, values ...float64) {
 	b.WriteString(`{"step":1000,"time":9,"eval/ret`) // being written
 	files := map[string]string{
 		"metrics.jsonl": b.String(),
-		"config.yaml":   fmt.Sprintf("runner: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
+		"config.yaml":   fmt.Sprintf("actor: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)

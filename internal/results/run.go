@@ -21,7 +21,7 @@ import (
 type Run struct {
 	Name string // its folder, or that of the file it is kept in with the seed
 	Task string // env_type
-	Seed uint64
+	Seed uint64 // actor.seed
 	Rows []Row
 }
 
@@ -37,8 +37,8 @@ type Row struct {
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
-		Runner struct{ Seed uint64 }
-		Env    struct {
+		Actor struct{ Seed uint64 }
+		Env   struct {
 			Train struct {
 				EnvType string `yaml:"env_type"`
 			}
@@ -51,7 +51,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	if err != nil {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}
-	r.Seed, r.Task = config.Runner.Seed, config.Env.Train.EnvType
+	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
 	f, err := os.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
 		return r, fmt.Errorf("run %s: %w", dir, err)

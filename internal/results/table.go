@@ -93,7 +93,7 @@ func (g *Group) rate() string {
 	for _, r := range g.Runs {
 		steps, seconds = steps+r.Last().EnvSteps, seconds+r.Last().Seconds
 	}
-	if seconds == 0 {
+	if !(seconds > 0) { // or unknown
 		return ""
 	}
 	return fmt.Sprintf("%.0f", steps/seconds)
