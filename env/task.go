@@ -17,12 +17,19 @@ type Task struct {
 	Observations []Quantity `yaml:"observations,omitempty"`
 	// Actuators are what an action sets, in its order; bounds are the actuators' control ranges. Default: all of the model's.
 	Actuators []string `yaml:"actuators,omitempty"`
+	// Delta makes an action, within ±1, a way to go: it moves what an actuator is set to by up to Delta, in the unit of the actuator's joint, from
+	// where that joint is in the initial state on. For actuators of positions. 0, the default: an action is what the actuators are set to.
+	Delta float64 `yaml:"delta,omitempty"`
+	// Lead is how far ahead of its joint an actuator may be set by Delta. 0, the default, is as far as its control range.
+	Lead float64 `yaml:"lead,omitempty"`
 	// Rewards add up to the reward of a step. At least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
 	// Terminations end the episode where one of their numbers leaves its bounds.
 	Terminations []Bounds `yaml:"terminations,omitempty"`
 	// Success ends the episode, with the figure "success", where all of their numbers are within their bounds. Default: no such end.
 	Success []Bounds `yaml:"success,omitempty"`
+	// SuccessSteps is for how many steps in a row that must be so. Default 1.
+	SuccessSteps int `yaml:"success_steps,omitempty"`
 	// ResetNoise is added to the model's own initial state.
 	ResetNoise []Noise `yaml:"reset_noise,omitempty"`
 }
@@ -38,10 +45,12 @@ type Quantity struct {
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
 	Actuator string `yaml:"actuator,omitempty"` // what the action says for an actuator, not clipped; rewards only
 
-	// RelativeTo is a body or a site, as the quantity is, whose position is subtracted.
+	// RelativeTo is a body or a site whose position is subtracted from that of a body or a site. A name that both have is of the quantity's kind.
 	RelativeTo string `yaml:"relative_to,omitempty"`
 	// Elements picks some of the numbers, counted from 0. Default: all.
 	Elements []int `yaml:"elements,omitempty"`
+	// Scale multiplies the numbers, 0 being 1.
+	Scale float64 `yaml:"scale,omitempty"`
 	// Apply is what is done with the numbers then, in this order: cos, sin, wrap (an angle to [-π, π)), abs, square, tanh, each by itself; norm
 	// (their length) and sum make one number of them.
 	Apply []string `yaml:"apply,omitempty"`
@@ -75,6 +84,7 @@ type Bounds struct {
 type Noise struct {
 	Joint    string  `yaml:"joint,omitempty"` // "*": all
 	Velocity string  `yaml:"velocity,omitempty"`
+	Elements []int   `yaml:"elements,omitempty"` // of a joint with several numbers; default: all
 	Low      float64 `yaml:"low,omitempty"`
 	High     float64 `yaml:"high,omitempty"`
 	Std      float64 `yaml:"std,omitempty"`
@@ -104,6 +114,9 @@ func (q Quantity) Source() (kind, name string) {
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	want(t.FrameSkip >= 0, "frame_skip", t.FrameSkip, "a positive number")
 	want(t.MaxSteps >= 0 && t.MaxSteps < 1<<31, "max_steps", t.MaxSteps, "a number of steps, or 0 for no limit")
+	want(t.Delta >= 0, "delta", t.Delta, "a positive number, or 0")
+	want(t.Lead >= 0 && (t.Lead == 0 || t.Delta > 0), "lead", t.Lead, "a positive number, with delta, or 0")
+	want(t.SuccessSteps >= 0 && (t.SuccessSteps == 0 || len(t.Success) > 0), "success_steps", t.SuccessSteps, "a positive number, with success")
 	want(len(t.Observations) > 0, "observations", t.Observations, "at least one quantity")
 	want(len(t.Rewards) > 0, "rewards", t.Rewards, "at least one term")
 	for i, q := range t.Observations {

@@ -89,6 +89,10 @@ func describe(file string, m *C.mjModel) *model {
 			bounds = [2]float64{float64(at(m.actuator_ctrlrange, 2*i)), float64(at(m.actuator_ctrlrange, 2*i+1))}
 		}
 		d.control = append(d.control, bounds)
+		d.moves = append(d.moves, -1)
+		if joint := int(at(m.actuator_trnid, 2*i)); at(m.actuator_trntype, i) == C.mjTRN_JOINT && d.parts["joint"][joint].of == 1 {
+			d.moves[i] = d.parts["joint"][joint].at
+		}
 	}
 	return d
 }

@@ -9,6 +9,7 @@ type model struct {
 	nq, nv   int
 	parts    map[string][]part // by the kinds of env.Quantity, in the model's order
 	control  [][2]float64      // bounds of what each actuator takes, infinite where there are none
+	moves    []int             // [actuators]: where in qpos the joint is that it moves; -1 where that is not one number
 }
 
 // A part is a joint, a body, …: elements of an array of the physics (an action, for an actuator).

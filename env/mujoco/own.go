@@ -1,6 +1,7 @@
 package mujoco
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -38,6 +39,18 @@ func declare(m *model, t *env.Task) (task, error) {
 	terminations := compile(&c, "terminations", t.Terminations, c.bounds)
 	success := compile(&c, "success", t.Success, c.bounds)
 	noise := compile(&c, "reset_noise", t.ResetNoise, c.noise)
+	out.reset = func(r *philox.Stream, p *physics) {
+		for _, n := range noise {
+			n.draw(r, p)
+		}
+		clear(p.memo)
+	}
+	if len(success) > 0 {
+		out.info, out.memo = []string{"success"}, 1
+	}
+	if t.Delta > 0 {
+		c.follow(&out, t.Delta, t.Lead)
+	}
 	if len(c.wrong) > 0 {
 		return task{}, fmt.Errorf("%s and the task do not fit: %s", m.file, strings.Join(c.wrong, "; "))
 	}
@@ -47,11 +60,6 @@ func declare(m *model, t *env.Task) (task, error) {
 		out.renew = sensors
 	} else if c.read["body"] || c.read["site"] {
 		out.renew = positions
-	}
-	out.reset = func(r *philox.Stream, p *physics) {
-		for _, n := range noise {
-			n.draw(r, p)
-		}
 	}
 	out.observe = func(p *physics, obs []float64) {
 		for _, q := range observations {
@@ -67,14 +75,19 @@ func declare(m *model, t *env.Task) (task, error) {
 			}
 		}
 	}
-	if len(success) > 0 {
-		out.info = []string{"success"}
+	// arrived counts the steps in a row in which success holds, in memo[0].
+	arrived := func(p *physics) bool {
+		for _, b := range success {
+			if !b.hold(p) {
+				p.memo[0] = 0
+				return false
+			}
+		}
+		p.memo[0]++
+		return p.memo[0] >= float64(t.SuccessSteps)
 	}
 	out.step = func(p *physics, action []float32, note []float64, info []float32) (float64, bool) {
-		arrived := len(success) > 0
-		for _, b := range success {
-			arrived = arrived && b.hold(p)
-		}
+		arrived := len(success) > 0 && arrived(p)
 		failed := false
 		for _, b := range terminations {
 			failed = failed || !b.hold(p)
@@ -100,7 +113,9 @@ func declare(m *model, t *env.Task) (task, error) {
 type quantity struct {
 	array   func(p *physics) []float64 // nil: the action
 	at      []int                      // elements of array, or of the action
-	minus   []int                      // elements of array to subtract, none or as many
+	origin  func(p *physics) []float64 // the array of minus
+	minus   []int                      // elements to subtract, none or as many
+	scale   float64
 	apply   []string
 	clip    float64
 	scratch []float64
@@ -129,8 +144,11 @@ func (q *quantity) read(p *physics, action []float32) []float64 {
 			x[i] = from[at]
 		}
 		for i, at := range q.minus {
-			x[i] -= from[at]
+			x[i] -= q.origin(p)[at]
 		}
+	}
+	for i := range x {
+		x[i] *= q.scale
 	}
 	for _, f := range q.apply {
 		x = apply(f, x)
@@ -305,6 +323,11 @@ func (c *compiler) find(key, kind, name string) (at []int) {
 	return at
 }
 
+// has reports whether there is a part of that kind and name.
+func (c *compiler) has(kind, name string) bool {
+	return slices.ContainsFunc(c.model.parts[kind], func(p part) bool { return p.name == name })
+}
+
 func orNone(names []string) string {
 	if len(names) == 0 {
 		return "none with a name"
@@ -334,9 +357,13 @@ func (c *compiler) actuators(names []string) []int {
 func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	kind, name := q.Source()
 	c.read[kind] = true
-	out := &quantity{array: arrayOf(kind), at: c.find(key, kind, name), apply: q.Apply, clip: q.Clip}
+	out := &quantity{array: arrayOf(kind), at: c.find(key, kind, name), scale: cmp.Or(q.Scale, 1), apply: q.Apply, clip: q.Clip}
 	if q.RelativeTo != "" {
-		out.minus = c.find(key+".relative_to", kind, q.RelativeTo)
+		other := map[string]string{"body": "site", "site": "body"}[kind]
+		if c.has(kind, q.RelativeTo) || !c.has(other, q.RelativeTo) {
+			other = kind
+		}
+		out.origin, out.minus = arrayOf(other), c.find(key+".relative_to", other, q.RelativeTo)
 	}
 	if q.Elements != nil && out.at != nil {
 		out.at, out.minus = c.pick(key, q.Elements, out.at), c.pick(key, q.Elements, out.minus)
@@ -398,5 +425,44 @@ func (c *compiler) noise(key string, n env.Noise) *noise {
 	if name == "" {
 		kind, name = "velocity", n.Velocity
 	}
-	return &noise{array: arrayOf(kind), at: c.find(key, kind, name), low: n.Low, high: n.High, std: n.Std}
+	out := &noise{array: arrayOf(kind), at: c.find(key, kind, name), low: n.Low, high: n.High, std: n.Std}
+	if n.Elements != nil && out.at != nil {
+		out.at = c.pick(key, n.Elements, out.at)
+	}
+	return out
+}
+
+// follow makes the actions of out ways to go: see env.Task.Delta. The memo has what the actuators are set to after what is there already.
+func (c *compiler) follow(out *task, delta, lead float64) {
+	var joints []int
+	for _, a := range out.actuator {
+		if c.model.moves[a] < 0 {
+			c.complain("task.delta", "actuator %q moves no joint of one number", c.model.parts["actuator"][a].name)
+		}
+		joints = append(joints, c.model.moves[a])
+	}
+	first, reset := out.memo, out.reset
+	out.memo += len(joints)
+	out.commands = len(joints)
+	out.reset = func(r *philox.Stream, p *physics) {
+		reset(r, p)
+		for i, at := range joints {
+			p.memo[first+i] = p.qpos[at]
+		}
+	}
+	out.control = func(p *physics, action, ctrl []float32) {
+		for i, at := range joints {
+			set := &p.memo[first+i]
+			*set = ahead(*set+delta*clip(float64(action[i]), 1), p.qpos[at], lead, c.model.control[out.actuator[i]])
+			ctrl[i] = float32(*set)
+		}
+	}
+}
+
+// ahead returns a commanded position kept within bounds and, unless lead is 0, within lead of where the joint is.
+func ahead(command, joint, lead float64, bounds [2]float64) float64 {
+	if lead > 0 {
+		command = joint + clip(command-joint, lead)
+	}
+	return min(max(command, bounds[0]), bounds[1])
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,9 +142,10 @@ func wave(n, width, k int) (d tensor.Dict) {
 	return d
 }
 
-// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml is Pendulum-v1, as long as it does not turn faster than that allows.
-func TestPendulumOwn(t *testing.T) {
-	text, err := os.ReadFile("../../configs/pendulum_own.yaml")
+// configured makes n environments of a model and a task in configs.
+func configured(t *testing.T, config, model string, n int) env.Vec {
+	t.Helper()
+	text, err := os.ReadFile("../../configs/" + config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,11 +161,84 @@ func TestPendulumOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const n = 8
-	written, err := own(t, "../../configs/models/pendulum.xml", string(task), n)
+	v, err := own(t, "../../configs/models/"+model, string(task), n)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return v
+}
+
+// TestReachOwn: the reach of configs/tabletop_reach_own.yaml is TabletopReach-v1 where that means the first cube. From the same states, the same
+// actions give the same observations, rewards and ends, those of its expert a success.
+func TestReachOwn(t *testing.T) {
+	written := configured(t, "tabletop_reach_own.yaml", "tabletop.xml", 1)
+	defer written.Close()
+	out := written.Spec().NewStep(1, 1)
+	for _, expert := range []bool{true, false} {
+		episodes := 0
+		for seed := uint64(0); episodes < 5; seed++ {
+			tb := newTable(t, TabletopReach, env.DefaultConfig(), seed)
+			if tb.read("memo")[memoObject] != 0 {
+				continue
+			}
+			episodes++
+			start(t, written, []uint64{seed}, out)
+			mine, err := env.Save(written)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := mine.Must("qpos").F64()
+			if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 || math.Abs(q[0]) > 0.05 || q[2] != 0.05 {
+				t.Errorf("seed %d: begins at %v", seed, q)
+			}
+			for _, name := range []string{"qpos", "qvel", "xpos", "site_xpos", "qacc_warmstart"} {
+				copy(mine.Must(name).F64(), tb.read(name))
+			}
+			copy(mine.Must("memo").F64()[1:], tb.read("memo")[memoTarget:memoTarget+3])
+			if err := env.Load(written, mine); err != nil {
+				t.Fatal(err)
+			}
+			for k, end := 0, false; !end; k++ {
+				act := wave(1, 4, k).Must("action")
+				if expert {
+					if err := env.Act(tb.vec, act); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var three tensor.Dict
+				three.Set("action", tensor.FromF32(act.F32()[:3], 1, 1, 3))
+				if err := written.Step(three, nil, out); err != nil {
+					t.Fatal(err)
+				}
+				var reward, success float32
+				reward, success, _, end = tb.step(act.F32()[0], act.F32()[1], act.F32()[2], -1)
+				truncated := tb.out.Truncated.U8()[0]
+				if got := out.Reward.F32()[0]; math.Abs(float64(got-reward)) > 1e-5 || out.Info.F32()[0] != success ||
+					out.Terminated.U8()[0] != byte(success) || out.Truncated.U8()[0] != truncated {
+					t.Fatalf("seed %d, step %d: reward %v, success %v, want %v, %v", seed, k, got, out.Info.F32()[0], reward, success)
+				}
+				x, state := out.Obs.Must("state").F32(), tb.out.Obs.Must("state").F32()
+				want := slices.Concat(state[0:3], state[8:11], state[35:38]) // tip, velocity of the hand, the way to what is meant
+				for i := range want {
+					if math.Abs(float64(x[i]-want[i])) > 1e-4 {
+						t.Fatalf("seed %d, step %d: obs %d is %v, want %v", seed, k, i, x[i], want[i])
+					}
+				}
+				if end || truncated != 0 {
+					if end != expert {
+						t.Errorf("seed %d: ended after %d steps by success: %v, want %v", seed, k+1, end, expert)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestPendulumOwn: the pendulum of configs/pendulum_own.yaml is Pendulum-v1, as long as it does not turn faster than that allows.
+func TestPendulumOwn(t *testing.T) {
+	const n = 8
+	written := configured(t, "pendulum_own.yaml", "pendulum.xml", n)
 	defer written.Close()
 	compiled, err := classic.NewPendulum(env.DefaultConfig(), n)
 	if err != nil {
@@ -355,6 +430,9 @@ func TestOwnErrors(t *testing.T) {
 		{arm, strings.Replace(armYAML, "[bend, turn]", "[bend, twist]", 1), `task.actuators.1: no actuator "twist", it has turn, bend`},
 		{arm, strings.Replace(armYAML, "[bend, turn]", "[turn]", 1), `task.rewards.1: actuator "bend" is not among task.actuators`},
 		{arm, strings.Replace(armYAML, "joint: shoulder, low", "velocity: hip, low", 1), `task.reset_noise.0: no velocity "hip"`},
+		{strings.Replace(arm, `<position name="bend" joint="elbow" kp="5"`, `<motor name="bend" site="tip"`, 1), armYAML + "\ndelta: 0.1",
+			`task.delta: actuator "bend" moves no joint of one number`},
+		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`, `task.reset_noise.2.elements: 1, want 0..0`},
 		{strings.Replace(strings.Replace(arm, "<position", "<!--", 1), "</actuator>", "--></actuator>", 1), strings.Replace(armYAML, "actuators: [bend, turn]", "", 1),
 			`task.actuators: the model has none, so there is nothing to act with; task.rewards.1: no actuator "bend", it has none with a name`},
 	} {
