@@ -34,19 +34,23 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().cons
 
 // TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle of the zone meant, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - behind|) / 3 + (1 - tanh 5|cube - zone|) / 3,    behind: where a hand is that pushes the cube straight to the zone
+//	reward = (1 - tanh 5|hand - behind|) / 3 + (1 - tanh 5|cube - zone|) 2/3
+//
+// where behind is 3.5 cm from the middle of the cube, on the side away from the zone.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
 
 // TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above the table, in 60 steps.
 //
-//	reward = (1 - tanh 5|hand - cube|) / 4 + grasped (1 + min(lifted / 6 cm, 1)) / 4
+//	reward = (1 - tanh 5|hand - cube|) / 4 + held (1 + 2 min(lifted / 6 cm, 1)) / 4
+//
+// where held goes from 0 to 1 as the fingers shut on the cube.
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
 // TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone meant, the fingers open and the hand more than
 // 5 cm above the table, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - cube|) / 5 + grasped (1 + (1 - tanh 5|cube - zone|)) / 5,    while the cube is not on the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                                while it is
+//	reward = (1 - tanh 5|hand - cube|) / 6 + held (1 + (1 - tanh 5|cube - zone|)) / 6,    while the cube is not on the zone
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                               while it is
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }
 
 // A tabletopTask is what is to be done on the table.

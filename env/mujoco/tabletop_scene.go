@@ -16,7 +16,8 @@ const (
 	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
 	commandLead = 0.04 // m that this may be ahead of the hand, along each axis
 	fingerOpen  = -0.005
-	fingerShut  = 0.03 // with nothing between the fingers; with a cube it is 0.009
+	fingerShut  = 0.03  // with nothing between the fingers
+	cubeOpening = 0.021 // of each finger with a cube between them
 )
 
 // What physics.memo keeps of an episode.
@@ -74,19 +75,20 @@ func (s *scene) zone(i int) []float64 { return s.mocapPos[3*i : 3*i+3] }
 func (s *scene) meant() int     { return int(s.memo[memoObject]) }
 func (s *scene) meantZone() int { return int(s.memo[memoZone]) }
 
-// opening returns how far each finger is from shut, on average; with a cube between the fingers it is 0.021.
-func (s *scene) opening() float64 {
-	return fingerShut - (s.qpos[handJoints]+s.qpos[handJoints+1])/2
+// opening returns how far each finger is from shut, on average.
+func (s *scene) opening() float64 { return fingerShut - (s.qpos[handJoints]+s.qpos[handJoints+1])/2 }
+
+// held is 1 where the fingers hold a cube, less where they are wider, and 0 where they are wide open or the cube is not between them.
+func (s *scene) held(object int) float64 {
+	wide := (s.opening() - cubeOpening) / (fingerShut - fingerOpen - cubeOpening)
+	if distance(s.hand(), s.object(object)) >= cubeHalf || s.opening() < cubeOpening-0.004 {
+		return 0
+	}
+	return 1 - min(max(wide, 0), 1)
 }
 
 // grasped reports whether the fingers are being shut and hold a cube.
-func (s *scene) grasped(object int) bool {
-	const width, slack = fingerShut - 0.009, 0.004
-	return s.memo[memoGrip] > 0 && math.Abs(s.opening()-width) < slack && distance(s.hand(), s.object(object)) < cubeHalf
-}
-
-// above returns how high p is above where the middle of a cube is that lies on the table.
-func above(p []float64) float64 { return p[2] - cubeHalf }
+func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held(object) > 0.7 }
 
 // apart returns the distance of two points in the plane.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
@@ -134,11 +136,9 @@ func (s *scene) draw(r *philox.Stream) {
 // command turns an action into what the actuators are set to.
 func (s *scene) command(action, ctrl []float32) {
 	for i := range handJoints {
-		target := s.memo[memoTarget+i] + commandStep*clip(float64(action[i]), 1)
-		target = s.qpos[i] + clip(target-s.qpos[i], commandLead)
-		bounds := s.model.control[i]
-		s.memo[memoTarget+i] = min(max(target, bounds[0]), bounds[1])
-		ctrl[i] = float32(s.memo[memoTarget+i])
+		target := &s.memo[memoTarget+i]
+		*target = ahead(*target+commandStep*clip(float64(action[i]), 1), s.qpos[i], commandLead, s.model.control[i])
+		ctrl[i] = float32(*target)
 	}
 	finger := fingerOpen
 	s.memo[memoGrip] = -1

@@ -25,7 +25,7 @@ func push() tabletopTask {
 			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
 			x, y := direction(cube, zone)
 			behind := []float64{cube[0] - 0.035*x, cube[1] - 0.035*y, cubeHalf}
-			return (near(distance(s.hand(), behind)) + near(apart(cube, zone))) / 3
+			return (near(distance(s.hand(), behind)) + 2*near(apart(cube, zone))) / 3
 		},
 		expert: pushExpert,
 	}
@@ -38,11 +38,8 @@ func pick() tabletopTask {
 		done: func(s *scene, object int) bool { return s.object(object)[2] > lift },
 		reward: func(s *scene) float64 {
 			cube := s.object(s.meant())
-			r := near(distance(s.hand(), cube))
-			if s.grasped(s.meant()) {
-				r += 1 + min(above(cube)/(lift-cubeHalf), 1)
-			}
-			return r / 4
+			lifted := clip((cube[2]-cubeHalf)/(lift-cubeHalf), 1)
+			return (near(distance(s.hand(), cube)) + s.held(s.meant())*(1+2*lifted)) / 4
 		},
 		expert: pickExpert,
 	}
@@ -58,11 +55,8 @@ func put() tabletopTask {
 			if s.onZone(s.meant()) {
 				return (3 + count(s.released()) + min(s.hand()[2]/away, 1)) / 6
 			}
-			r := near(distance(s.hand(), cube))
-			if s.grasped(s.meant()) {
-				r += 1 + near(distance(cube, []float64{zone[0], zone[1], cubeHalf}))
-			}
-			return r / 5
+			target := []float64{zone[0], zone[1], cubeHalf}
+			return (near(distance(s.hand(), cube)) + s.held(s.meant())*(1+near(distance(cube, target)))) / 6
 		},
 		expert: putExpert,
 	}
