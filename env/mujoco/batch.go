@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -82,6 +83,10 @@ func describe(file string, m *C.mjModel) *model {
 	for i, name := range names(m, m.nsite, m.name_siteadr) {
 		add("site", name, 3*i, 3)
 	}
+	for i, name := range names(m, m.ngeom, m.name_geomadr) {
+		add("geom", name, 4*i, 4)
+	}
+	d.colour = slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 	for i, name := range names(m, m.nu, m.name_actuatoradr) {
 		add("actuator", name, i, 1)
 		bounds := [2]float64{math.Inf(-1), math.Inf(1)}

@@ -17,6 +17,7 @@ import (
 	"unsafe"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A painter draws the environments of a batch through one camera.
@@ -51,6 +52,14 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 		return nil, fmt.Errorf("make a view: %s", C.GoString(said))
 	}
 	return &painter{view: view, batch: b, frame: 3 * v.Width * v.Height}, nil
+}
+
+// pictureSpace has pictures of v.
+func pictureSpace(v env.View) env.Space {
+	space := box(tensor.U8, 3*v.Width*v.Height, 255)
+	space.Shape = []int{v.Height, v.Width, 3}
+	clear(space.Low)
+	return space
 }
 
 // draw draws the environments where mask is true, all for a nil mask, into their pictures in rgb, [N,Height,Width,3]. colour, [N,geoms,4] with red,

@@ -34,7 +34,9 @@ type simulator struct {
 	views []view    // all observations
 	rand  philox.Stream
 
-	painters map[env.View]*painter // of the pictures that Render was asked for
+	painters map[env.View]*painter // of the pictures that were asked for
+	colour   []float32             // [N,geoms,4]: what task.paint wrote
+	unseen   error                 // why the last Observe could not draw
 }
 
 var (
@@ -58,6 +60,9 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 		spec: t.spec(src.name, m), task: t,
 		lost: make([]bool, n), notes: make([]float64, n*t.memory), views: t.shown(),
 		painters: map[env.View]*painter{},
+	}
+	if t.paint != nil {
+		s.colour = slices.Repeat(m.colour, n)
 	}
 	for _, v := range s.views {
 		if v.width > len(s.obs) {
@@ -84,7 +89,11 @@ func (t task) spec(name string, m *model) env.Spec {
 		}
 	}
 	for _, v := range t.shown() {
-		spec.Obs = append(spec.Obs, env.Field{Name: v.name, Space: box(v.dtype, v.width, v.bound)})
+		space := box(v.dtype, v.width, v.bound)
+		if v.picture != nil {
+			space = pictureSpace(*v.picture)
+		}
+		spec.Obs = append(spec.Obs, env.Field{Name: v.name, Space: space})
 	}
 	return spec
 }
@@ -134,6 +143,9 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 			s.task.before(&s.batch.physics[n], s.note(n))
 		}
 	}
+	if s.unseen != nil {
+		return s.unseen
+	}
 	a, ctrl := action.F32(), action.F32()
 	width, figures := s.spec.Action.Dim(), len(s.task.info)
 	if s.task.control != nil {
@@ -162,6 +174,12 @@ func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
 	for _, v := range s.views {
 		t := obs.Must(v.name)
+		if v.picture != nil {
+			if err := s.Render(*v.picture, mask, t); err != nil {
+				s.unseen = err
+			}
+			continue
+		}
 		for n := range s.lost {
 			if mask != nil && !mask[n] {
 				continue
@@ -204,7 +222,12 @@ func (s *simulator) Render(view env.View, mask []bool, rgb tensor.Tensor) error 
 		}
 		s.painters[view] = p
 	}
-	return p.draw(mask, nil, rgb.U8())
+	if row := len(s.colour) / s.Len(); row > 0 {
+		for n := range s.lost {
+			s.task.paint(&s.batch.physics[n], s.colour[n*row:(n+1)*row])
+		}
+	}
+	return p.draw(mask, s.colour, rgb.U8())
 }
 
 // Close gives the memory back.

@@ -14,13 +14,14 @@ import (
 // An action is four numbers, clipped to ±1: three move the commanded position of the hand by up to 2 cm along x, y and z, within 4 cm of the hand;
 // the fourth closes the fingers where it is > 0 and opens them else. A step lasts 0.05 s.
 //
-// What is observed is chosen by env.Config.Observations, in its order; lengths are in m, velocities in m/s:
+// What is observed is chosen by env.Config.Observations, in its order; lengths are in dm, velocities in dm/s, so that numbers are about 1:
 //
 //	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position (3), cosine and sine of its turn about z; of each
 //	             zone x and y; which object (3) and which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand to the object
 //	             meant (3), and from that to the zone meant (2); velocity of the object meant (3). What the task has no zone for is 0
 //	proprio      8 numbers: position between the fingertips, how far each finger is from shut on average, the last command to them (±1), the way from
 //	             the hand to the commanded position
+//	image        U8 [64, 64, 3], from the camera in front, the things in their colours
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after its end: see Sentence
 //
 // The figures of a step are "success", the task is done for the second step in a row, and "wrong_object", it is done so with another object, which
@@ -41,16 +42,18 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constr
 
 // TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above the table, in 60 steps.
 //
-//	reward = (1 - tanh 5|hand - cube|) / 4 + held (1 + 2 min(lifted / 6 cm, 1)) / 4
-//
-// where held goes from 0 to 1 as the fingers shut on the cube.
+//	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
+//	held   = 0 to 1 as the fingers shut on a cube between them, else 0
+//	grip   = ½ + ½ held with the cube between the fingers, else ½ (1 - tanh 5|hand - cube|) opening / widest opening
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
 // TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone meant, the fingers open and the hand more than
 // 5 cm above the table, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - cube|) / 6 + held (1 + (1 - tanh 5|cube - zone|)) / 6,    while the cube is not on the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                               while it is
+//	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6,    while the cube is not on the zone
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                            while it is
+//
+// with TabletopPick's held and grip.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }
 
 // A tabletopTask is what is to be done on the table.
@@ -80,7 +83,7 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	for i, name := range shown {
 		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio or instruction, each once", t.name, i, name)
+			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image or instruction, each once", t.name, i, name)
 		}
 		views = append(views, tableViews()[at])
 	}
@@ -106,10 +109,18 @@ func (t tabletopTask) on(s *scene, views []tableView) task {
 		},
 		commands: 4,
 		control:  func(p *physics, action, ctrl []float32) { at(p).command(action, ctrl) },
+		paint:    func(p *physics, colour []float32) { at(p).paint(colour) },
 		expert:   func(p *physics, action []float32) { at(p).steer(action) },
 	}
 	for _, v := range views {
-		out.views = append(out.views, view{v.name, v.dtype, v.width, v.bound, func(p *physics, obs []float64) { v.write(at(p), obs) }})
+		if v.write == nil {
+			out.views = append(out.views, view{name: v.name, picture: &env.View{Width: 64, Height: 64, Camera: "front", Shadows: true}})
+			continue
+		}
+		out.views = append(out.views, view{
+			name: v.name, dtype: v.dtype, width: v.width, bound: v.bound,
+			observe: func(p *physics, obs []float64) { v.write(at(p), obs) },
+		})
 	}
 	return out
 }

@@ -16,7 +16,8 @@ const (
 	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
 	commandLead = 0.04 // m that this may be ahead of the hand, along each axis
 	fingerOpen  = -0.005
-	fingerShut  = 0.03  // with nothing between the fingers
+	fingerShut  = 0.03 // with nothing between the fingers
+	wideOpening = fingerShut - fingerOpen
 	cubeOpening = 0.021 // of each finger with a cube between them
 )
 
@@ -47,10 +48,18 @@ type scene struct {
 	words  map[string]float64 // their tokens
 	tip    int                // the site between the fingertips
 	bodies [tableObjects]int  // of the objects
+	geoms  [tableThings]int   // of the objects and zones: where their colours are
 }
 
 func newScene(m *model, t tabletopTask) *scene {
-	return &scene{task: t, model: m, words: tokens(), tip: m.number("site", "tcp"), bodies: [tableObjects]int{m.body("o0"), m.body("o1"), m.body("o2")}}
+	s := &scene{task: t, model: m, words: tokens(), tip: m.number("site", "tcp")}
+	for i, name := range [tableThings]string{"o0", "o1", "o2", "z0", "z1"} {
+		s.geoms[i] = m.parts["geom"][m.number("geom", name)].at
+		if i < tableObjects {
+			s.bodies[i] = m.body(name)
+		}
+	}
+	return s
 }
 
 // hand returns the position between the fingertips.
@@ -78,13 +87,25 @@ func (s *scene) meantZone() int { return int(s.memo[memoZone]) }
 // opening returns how far each finger is from shut, on average.
 func (s *scene) opening() float64 { return fingerShut - (s.qpos[handJoints]+s.qpos[handJoints+1])/2 }
 
+// between reports whether a cube is between the fingers.
+func (s *scene) between(object int) bool {
+	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
+}
+
 // held is 1 where the fingers hold a cube, less where they are wider, and 0 where they are wide open or the cube is not between them.
 func (s *scene) held(object int) float64 {
-	wide := (s.opening() - cubeOpening) / (fingerShut - fingerOpen - cubeOpening)
-	if distance(s.hand(), s.object(object)) >= cubeHalf || s.opening() < cubeOpening-0.004 {
+	if !s.between(object) {
 		return 0
 	}
-	return 1 - min(max(wide, 0), 1)
+	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
+}
+
+// grip leads open fingers around a cube, and shuts them there: up to ½ on the way, from ½ to 1 as they shut.
+func (s *scene) grip(object int) float64 {
+	if s.between(object) {
+		return 0.5 + 0.5*s.held(object)
+	}
+	return 0.5 * near(distance(s.hand(), s.object(object))) * s.opening() / wideOpening
 }
 
 // grasped reports whether the fingers are being shut and hold a cube.
@@ -164,7 +185,14 @@ func (s *scene) judge() (success, wrong bool) {
 	return success, wrong && !success
 }
 
-// A tableView is an observation of a scene.
+// paint gives objects and zones the colours that were drawn for them.
+func (s *scene) paint(colour []float32) {
+	for i, at := range s.geoms {
+		copy(colour[at:], colors[int(s.memo[memoColor+i])].rgb[:])
+	}
+}
+
+// A tableView is an observation of a scene: numbers, or without them a picture.
 type tableView struct {
 	name  string
 	dtype tensor.DType
@@ -178,43 +206,49 @@ func tableViews() []tableView {
 	return []tableView{
 		{"state", tensor.F32, 43, inf, (*scene).state},
 		{"proprio", tensor.F32, 8, inf, (*scene).proprio},
+		{name: "image"},
 		{"instruction", tensor.I32, InstructionLen, float32(len(vocabulary()) - 1), (*scene).instruction},
 	}
 }
 
-func (s *scene) proprio(obs []float64) {
-	copy(obs, s.hand())
-	obs[3], obs[4] = s.opening(), s.memo[memoGrip]
+func (s *scene) proprio(obs []float64) { s.appendProprio(obs[:0]) }
+
+func (s *scene) appendProprio(obs []float64) []float64 {
+	obs = decimetres(obs, s.hand()...)
+	obs = append(decimetres(obs, s.opening()), s.memo[memoGrip])
 	for i := range handJoints {
-		obs[5+i] = s.memo[memoTarget+i] - s.qpos[i]
+		obs = decimetres(obs, s.memo[memoTarget+i]-s.qpos[i])
 	}
+	return obs
 }
 
 func (s *scene) state(obs []float64) {
-	clear(obs)
-	s.proprio(obs)
-	obs = obs[8+copy(obs[8:], s.qvel[:handJoints]):]
+	obs = decimetres(s.appendProprio(obs[:0]), s.qvel[:handJoints]...)
 	for i := range tableObjects {
-		copy(obs, s.object(i))
-		obs[3], obs[4] = s.turn(i)
-		obs = obs[5:]
+		cos, sin := s.turn(i)
+		obs = append(decimetres(obs, s.object(i)...), cos, sin)
 	}
 	for i := range tableZones {
-		obs = obs[copy(obs, s.zone(i)[:2]):]
+		obs = decimetres(obs, s.zone(i)[:2]...)
 	}
-	object := s.object(s.meant())
-	obs[s.meant()] = 1
-	sub(obs[5:8], object, s.hand())
+	for i := range tableObjects {
+		obs = append(obs, count(i == s.meant()))
+	}
+	hand, object, goal := s.hand(), s.object(s.meant()), s.object(s.meant()) // without a zone nothing is to be moved to another place
 	if s.task.zone {
-		obs[3+s.meantZone()] = 1
-		sub(obs[8:10], s.zone(s.meantZone()), object)
+		goal = s.zone(s.meantZone())
 	}
-	copy(obs[10:], s.velocity(s.meant()))
+	for i := range tableZones {
+		obs = append(obs, count(s.task.zone && i == s.meantZone()))
+	}
+	obs = decimetres(obs, object[0]-hand[0], object[1]-hand[1], object[2]-hand[2], goal[0]-object[0], goal[1]-object[1])
+	decimetres(obs, s.velocity(s.meant())...)
 }
 
-// sub sets dst to a - b.
-func sub(dst, a, b []float64) {
-	for i := range dst {
-		dst[i] = a[i] - b[i]
+// decimetres appends lengths, or velocities, given in metres: numbers about 1 are easier to learn from.
+func decimetres(obs []float64, metres ...float64) []float64 {
+	for _, m := range metres {
+		obs = append(obs, 10*m)
 	}
+	return obs
 }

@@ -39,7 +39,7 @@ func pick() tabletopTask {
 		reward: func(s *scene) float64 {
 			cube := s.object(s.meant())
 			lifted := clip((cube[2]-cubeHalf)/(lift-cubeHalf), 1)
-			return (near(distance(s.hand(), cube)) + s.held(s.meant())*(1+2*lifted)) / 4
+			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
 		},
 		expert: pickExpert,
 	}
@@ -56,7 +56,7 @@ func put() tabletopTask {
 				return (3 + count(s.released()) + min(s.hand()[2]/away, 1)) / 6
 			}
 			target := []float64{zone[0], zone[1], cubeHalf}
-			return (near(distance(s.hand(), cube)) + s.held(s.meant())*(1+near(distance(cube, target)))) / 6
+			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + s.held(s.meant())*near(distance(cube, target))) / 6
 		},
 		expert: putExpert,
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestTabletopContract(t *testing.T) {
 	cfg := env.DefaultConfig()
-	cfg.MaxEpisodeSteps, cfg.Observations = 13, []string{"instruction", "state", "proprio"}
+	cfg.MaxEpisodeSteps, cfg.Observations = 13, []string{"instruction", "state", "image", "proprio"}
 	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopPut(cfg, n) }, envtest.Options{})
 }
 
@@ -124,25 +124,25 @@ func TestTabletopReward(t *testing.T) {
 		}
 		return math.Sqrt(s)
 	}
-	type place struct{ hand, object, zone []float64 }
+	type place struct {
+		hand, object, zone []float64
+		open               float64 // the fingers, of their widest: no object is between them
+	}
+	reach := func(p place) float64 {
+		return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2]))
+	}
 	for _, c := range []struct {
 		make env.Constructor
 		want func(p place) float64
 	}{
-		{TabletopReach, func(p place) float64 {
-			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2]))
-		}},
+		{TabletopReach, reach},
 		{TabletopPush, func(p place) float64 {
 			dx, dy := p.zone[0]-p.object[0], p.zone[1]-p.object[1]
 			d := norm(dx, dy)
 			return (falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02)) + 2*falls(d)) / 3
 		}},
-		{TabletopPick, func(p place) float64 {
-			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2])) / 4
-		}},
-		{TabletopPut, func(p place) float64 {
-			return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2])) / 6
-		}},
+		{TabletopPick, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 4 }},
+		{TabletopPut, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 6 }},
 	} {
 		for seed := range uint64(4) {
 			tb := newTable(t, c.make, env.DefaultConfig(), seed)
@@ -150,7 +150,8 @@ func TestTabletopReward(t *testing.T) {
 				reward, _, _, _ := tb.step(0.5, -0.3, -1, -1)
 				object, zone := int(tb.read("memo")[memoObject]), int(tb.read("memo")[memoZone])
 				bodies := tb.read("xpos")
-				p := place{tb.read("site_xpos"), bodies[3*(4+object):], tb.read("mocap_pos")[3*zone:]} // world, hand, two fingers, objects
+				q := tb.read("qpos")
+				p := place{tb.read("site_xpos"), bodies[3*(4+object):], tb.read("mocap_pos")[3*zone:], 1 - (q[3]+q[4]+0.01)/0.07}
 				if want := c.want(p); math.Abs(float64(reward)-want) > 1e-6 {
 					t.Errorf("%s, seed %d, step %d: reward %v, want %v", tb.vec.Spec().Name, seed, k, reward, want)
 				}
@@ -201,7 +202,6 @@ func TestTabletopState(t *testing.T) {
 		q, v, memo, zones := tb.read("qpos"), tb.read("qvel"), tb.read("memo"), tb.read("mocap_pos")
 		hand := []float64{q[0], q[1], q[2] + 0.15}
 		want := append(slices.Clone(hand), 0.03-(q[3]+q[4])/2, 1, memo[0]-q[0], memo[1]-q[1], memo[2]-q[2])
-		proprio := slices.Clone(want)
 		want = append(want, v[:3]...)
 		for i := range 3 {
 			o := q[5+7*i:]
@@ -216,6 +216,13 @@ func TestTabletopState(t *testing.T) {
 		want = append(want, meant...)
 		want = append(want, o[0]-hand[0], o[1]-hand[1], o[2]-hand[2], zones[3*zone]-o[0], zones[3*zone+1]-o[1])
 		want = append(want, v[5+6*object:5+6*object+3]...)
+		turned := map[int]bool{4: true, 14: true, 15: true, 19: true, 20: true, 24: true, 25: true} // the gripper's command, cosines and sines
+		for i := range want {
+			if !turned[i] && (i < 30 || i >= 35) { // which are meant
+				want[i] *= 10
+			}
+		}
+		proprio := want[:8]
 		for name, want := range map[string][]float64{"proprio": proprio, "state": want} {
 			got := tb.out.Obs.Must(name).F32()
 			if len(got) != len(want) {
@@ -272,7 +279,7 @@ func TestTabletopDraw(t *testing.T) {
 		if memo[memoObject] == 2 {
 			shape = "ball"
 		}
-		want := "reach the " + colors[int(memo[memoColor+int(memo[memoObject])])] + " " + shape
+		want := "reach the " + colors[int(memo[memoColor+int(memo[memoObject])])].name + " " + shape
 		if got := Sentence(tb.out.Obs.Must("instruction").I32()); got != want {
 			t.Errorf("seed %d: %q, want %q", seed, got, want)
 		}
@@ -291,6 +298,49 @@ func TestTabletopDraw(t *testing.T) {
 	tb := newTable(t, TabletopPut, cfg, 0)
 	if got := Sentence(tb.out.Obs.Must("instruction").I32()); !strings.HasPrefix(got, "put the ") || !strings.Contains(got, " cube on the ") || !strings.HasSuffix(got, " zone") {
 		t.Errorf("put: %q", got)
+	}
+}
+
+// TestTabletopImage: the things are seen in the colours that were drawn for them, and the restored state looks the same.
+func TestTabletopImage(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.Observations = []string{"image"}
+	tb := newTable(t, TabletopPush, cfg, 2)
+	look := func() []byte {
+		tb.step(0, 0, 0, -1)
+		return slices.Clone(tb.out.Obs.Must("image").U8())
+	}
+	before, err := env.Save(tb.vec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := look()
+	for thing := range tableThings {
+		memo := before.Must("memo").F64()
+		was := memo[memoColor+thing]
+		memo[memoColor+thing] = 1 // green, of which no other thing is here
+		if err := env.Load(tb.vec, before); err != nil {
+			t.Fatal(err)
+		}
+		memo[memoColor+thing] = was
+		changed, green := 0, 0
+		for i, x := range slices.Collect(slices.Chunk(look(), 3)) {
+			if !slices.Equal(x, first[3*i:3*i+3]) {
+				changed++
+				if x[1] > x[0] && x[1] > x[2] {
+					green++
+				}
+			}
+		}
+		if changed < 8 || changed > 300 || green < changed*9/10 {
+			t.Errorf("thing %d in another colour: %d pixels differ, %d of them green", thing, changed, green)
+		}
+	}
+	if err := env.Load(tb.vec, before); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(look(), first) {
+		t.Error("the restored state looks different")
 	}
 }
 

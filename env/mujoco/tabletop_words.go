@@ -7,12 +7,25 @@ import (
 // InstructionLen is the number of tokens of an instruction.
 const InstructionLen = 12
 
-// colors are those of objects and zones, each of another in a scene.
-var colors = [...]string{"red", "green", "blue", "yellow", "orange", "purple", "white", "black"}
+// A color is one that objects and zones may have, each another in a scene.
+type color struct {
+	name string
+	rgb  [3]float32
+}
+
+var colors = [...]color{
+	{"red", [3]float32{0.85, 0.1, 0.1}}, {"green", [3]float32{0.1, 0.7, 0.2}}, {"blue", [3]float32{0.1, 0.25, 0.85}},
+	{"yellow", [3]float32{0.95, 0.85, 0.1}}, {"orange", [3]float32{0.95, 0.5, 0.05}}, {"purple", [3]float32{0.55, 0.15, 0.7}},
+	{"white", [3]float32{0.95, 0.95, 0.95}}, {"black", [3]float32{0.05, 0.05, 0.05}},
+}
 
 // vocabulary returns the words of instructions: a token is the number of one, 0 is none.
 func vocabulary() []string {
-	return append([]string{"", "reach", "push", "pick", "put", "up", "the", "to", "on", "cube", "ball", "zone"}, colors[:]...)
+	words := []string{"", "reach", "push", "pick", "put", "up", "the", "to", "on", "cube", "ball", "zone"}
+	for _, c := range colors {
+		words = append(words, c.name)
+	}
+	return words
 }
 
 // Sentence returns the text of an instruction's tokens, such as "put the red cube on the green zone".
@@ -31,7 +44,7 @@ func Sentence(tokens []int32) string {
 func (s *scene) instruction(obs []float64) {
 	clear(obs)
 	words, said := s.words, obs[:0]
-	color := func(thing int) float64 { return words[colors[int(s.memo[memoColor+thing])]] }
+	color := func(thing int) float64 { return words[colors[int(s.memo[memoColor+thing])].name] }
 	for _, word := range s.task.sentence {
 		switch {
 		case word == "OBJECT" && s.meant() < tableCubes:

@@ -83,17 +83,20 @@ type task struct {
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
+	// paint writes the colours in which geoms are seen, as model.colour; nil: in those of the model.
+	paint func(p *physics, colour []float32)
 	// expert writes what is to be done in the present state; nil: nobody knows.
 	expert func(p *physics, action []float32)
 }
 
-// A view is one named observation of width numbers.
+// A view is one named observation: of width numbers, or a picture.
 type view struct {
 	name    string
 	dtype   tensor.DType // F32 or I32
 	width   int
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
+	picture *env.View // U8 [height,width,3]; with it all but name is unset
 }
 
 // A renewal says what is computed of the state that a step left. By itself MuJoCo leaves what it computed of the state before.
