@@ -20,6 +20,7 @@
 // a row of the output has the same bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
 //
 // A ConvNet turns images of bytes into features, an Embedding words; both are as an MLP is, with a Work of each user.
+// A Recurrent layer, a GRU or an LSTM, reads sequences; what it carries from step to step is given to it and returned.
 //
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite order, so
 // the ranges that Backward reports as ready go down through the flat gradient without a gap.

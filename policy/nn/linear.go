@@ -24,6 +24,9 @@ func (l *Linear[T]) Init(seed uint64, gain float64) {
 	clear(l.p.Of(l.bias))
 }
 
+// Weight returns W.
+func (l *Linear[T]) Weight() []T { return l.p.Of(l.weight) }
+
 // Bias returns b.
 func (l *Linear[T]) Bias() []T { return l.p.Of(l.bias) }
 

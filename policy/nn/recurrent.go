@@ -1,0 +1,158 @@
+package nn
+
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
+// A Recurrent is a layer that reads sequences step by step and carries a state along, a GRU or an LSTM:
+//
+//	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
+//
+// with W [In, G·Out], U [Out, G·Out], and G, c and the cell as NewGRU and NewLSTM say. All inputs are multiplied in one product, states in one per
+// step. Rows of steps lie one after the other: row t·n + i is step t of sequence i.
+type Recurrent[T Float] struct {
+	In, Out int // widths of a row of input and of output
+	State   int // that of a row of state: h, then c
+
+	input, hidden *Linear[T]
+	cell          cell[T]
+}
+
+// A cell is what one row's step does between the products.
+type cell[T Float] interface {
+	// forward sets next, and gates to what backward needs, from in = x·W + b, rec = h·U + d and the state before.
+	forward(next, prev cellState[T], gates, in, rec []T)
+	// backward replaces in and rec, as they were in forward, by the derivatives by them, and d, the derivative by next, by that by prev, without
+	// what passes through rec.
+	backward(d, next, prev cellState[T], gates, in, rec []T)
+}
+
+// A cellState is one row's state, or the derivative by it.
+type cellState[T Float] struct{ h, c []T } // c is empty where the cell shows all of its state
+
+// newRecurrent declares a layer in p, name.input and name.hidden, whose products have so many numbers for each of the output.
+func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c cell[T]) *Recurrent[T] {
+	return &Recurrent[T]{
+		In: in, Out: out, State: state, cell: c,
+		input: NewLinear(p, name+".input", in, gates*out), hidden: NewLinear(p, name+".hidden", out, gates*out),
+	}
+}
+
+// Init draws orthogonal weights, W and U, and sets the biases to 0.
+func (l *Recurrent[T]) Init(seed uint64) {
+	l.input.Init(seed, 1)
+	l.hidden.Init(seed, 1)
+}
+
+// A RecurrentWork holds what one user of a Recurrent computes, for batches up to a fixed number of rows.
+type RecurrentWork[T Float] struct {
+	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step
+	prevH, prevC []T // the same before it
+	in, rec      []T // [rows,G·Out]: the products; then the derivatives by them
+	gates        []T // [rows,G·Out]
+	dy           []T // [rows,Out]
+	dh, dc       []T // [n,Out], [n,State-Out]: the derivative by the state between two steps
+	last         []T // [n,State]
+	scratch      []T
+
+	x       []T // of the last Forward, as the rest
+	begins  []byte
+	rows, n int
+}
+
+// NewWork returns a work for at most maxRows rows, steps times sequences.
+func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
+	of := func(width int) []T { return Vector[T](maxRows * width) }
+	hidden, gates := l.State-l.Out, l.input.Out
+	return &RecurrentWork[T]{
+		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates), gates: of(gates), dy: of(l.Out),
+		dh: of(l.Out), dc: of(hidden), last: of(l.State), scratch: Vector[T](max(l.In, l.Out) * gates),
+	}
+}
+
+// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], and returns the outputs [rows,Out] and the states after
+// the last step [n,State]; both are w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. x, state and begins must
+// not change before Backward.
+func (l *Recurrent[T]) Forward(w *RecurrentWork[T], x, state []T, begins []byte, rows, n int) (y, last []T) {
+	w.x, w.begins, w.rows, w.n = x, begins, rows, n
+	l.input.Forward(w.in, x, rows)
+	for lo := 0; lo < rows; lo += n {
+		for i := lo; i < lo+n; i++ {
+			prev := l.row(w.prevH, w.prevC, i)
+			switch {
+			case begins != nil && begins[i] != 0:
+				clear(prev.h)
+				clear(prev.c)
+			case lo == 0:
+				copy(prev.h, state[i*l.State:])
+				copy(prev.c, state[i*l.State+l.Out:])
+			default:
+				before := l.row(w.h, w.c, i-n)
+				copy(prev.h, before.h)
+				copy(prev.c, before.c)
+			}
+		}
+		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
+		for i := lo; i < lo+n; i++ {
+			l.cell.forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+		}
+	}
+	for i := range n {
+		end := l.row(w.h, w.c, rows-n+i)
+		copy(w.last[i*l.State:], end.h)
+		copy(w.last[i*l.State+l.Out:], end.c)
+	}
+	return w.h[:rows*l.Out], w.last[:n*l.State]
+}
+
+// OutGrad returns where Backward expects the derivative by the output, [rows,Out].
+func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
+
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, back through all steps up to the beginning of each episode or
+// sequence. Unless it is nil, dx, [rows,In], is set to the derivative by x.
+func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
+	n, wide := w.n, l.hidden.Out
+	ut := w.scratch[:l.Out*wide]
+	kernel.Transpose(ut, l.hidden.Weight(), l.Out, wide)
+	dh, dc := w.dh[:n*l.Out], w.dc[:n*(l.State-l.Out)]
+	clear(dh)
+	clear(dc)
+	for lo := w.rows - n; lo >= 0; lo -= n {
+		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
+		for i := lo; i < lo+n; i++ {
+			l.cell.backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+		}
+		if lo == 0 {
+			break // what the first state was is given
+		}
+		l.hidden.p.products.Gemm(dh, w.rec[lo*wide:(lo+n)*wide], ut, n, l.Out, wide, true)
+		for i := lo; i < lo+n; i++ {
+			if w.begins != nil && w.begins[i] != 0 {
+				d := l.row(dh, dc, i-lo)
+				clear(d.h)
+				clear(d.c)
+			}
+		}
+	}
+	l.hidden.Backward(nil, w.prevH, w.rec, w.rows, false, nil)
+	l.input.Backward(dx, w.x, w.in, w.rows, false, w.scratch)
+}
+
+// Range returns the part of the flat gradient that is this layer's.
+func (l *Recurrent[T]) Range() (lo, hi int) { return l.input.p.Range(l.input.weight, l.hidden.bias) }
+
+// row returns row i of a state.
+func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
+	hidden := l.State - l.Out
+	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
+}
+
+// wide returns row i of x, as wide as the products.
+func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
+
+// sigmoid replaces each x by 1/(1+e^-x) = ½ + ½ tanh(x/2).
+func sigmoid[T Float](x []T) {
+	kernel.Scale(x, 0.5)
+	kernel.Tanh(x, x)
+	for i, v := range x {
+		x[i] = 0.5 + 0.5*v
+	}
+}

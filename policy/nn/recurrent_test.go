@@ -1,0 +1,157 @@
+package nn_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// recurrent makes a layer with random parameters.
+func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T], *nn.Recurrent[T]) {
+	t.Helper()
+	p := new(nn.Params[T])
+	p.Group("g")
+	var l *nn.Recurrent[T]
+	if lstm {
+		l = nn.NewLSTM(p, "l", in, out)
+	} else {
+		l = nn.NewGRU(p, "l", in, out)
+	}
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.Fields {
+		randomize(p.Of(i), uint64(i))
+	}
+	return p, l
+}
+
+// both runs a test for both kinds.
+func both(t *testing.T, f func(t *testing.T, lstm bool)) {
+	t.Run("gru", func(t *testing.T) { f(t, false) })
+	t.Run("lstm", func(t *testing.T) { f(t, true) })
+}
+
+// TestRecurrentForward compares two steps of one unit with the formulas, written out.
+func TestRecurrentForward(t *testing.T) {
+	σ := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	x, state := []float64{0.7, -0.4}, []float64{0.3, -0.6}
+	both(t, func(t *testing.T, lstm bool) {
+		p, l := recurrent[float64](t, lstm, 1, 1)
+		w, b, u, d := p.Of(0), p.Of(1), p.Of(2), p.Of(3)
+		h, c := state[0], state[1]
+		var want []float64
+		for _, x := range x {
+			s := func(k int) float64 { return x*w[k] + b[k] + h*u[k] + d[k] }
+			if lstm {
+				c = σ(s(1))*c + σ(s(0))*math.Tanh(s(3))
+				h = σ(s(2)) * math.Tanh(c)
+			} else {
+				g := math.Tanh(x*w[2] + b[2] + σ(s(0))*(h*u[2]+d[2]))
+				z := σ(s(1))
+				h = (1-z)*g + z*h
+			}
+			want = append(want, h)
+		}
+		y, last := l.Forward(l.NewWork(2), x, state[:l.State], nil, 2, 1)
+		end := []float64{h, c}[:l.State]
+		for i, v := range append(slices.Clone(y), last...) {
+			if want := append(slices.Clone(want), end...)[i]; math.Abs(v-want) > 1e-14 {
+				t.Errorf("output and state %v %v, want %v %v", y, last, want, end)
+			}
+		}
+	})
+}
+
+// TestRecurrentGradients compares every derivative of a loss Σ c·y + ½y² over four steps of sequences, in some of which an episode begins.
+func TestRecurrentGradients(t *testing.T) {
+	const steps, n, in, out = 4, 3, 2, 5
+	begins := []byte{0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0}
+	both(t, func(t *testing.T, lstm bool) {
+		p, l := recurrent[float64](t, lstm, in, out)
+		x, state, weight := make([]float64, steps*n*in), make([]float64, n*l.State), make([]float64, steps*n*out)
+		randomize(x, 100)
+		randomize(state, 101)
+		randomize(weight, 102)
+		w := l.NewWork(steps*n + 1)
+		forward := func() []float64 {
+			y, _ := l.Forward(w, x, state, begins, steps*n, n)
+			return y
+		}
+		loss := func() float64 {
+			var sum float64
+			for i, y := range forward() {
+				sum += weight[i]*y + 0.5*y*y
+			}
+			return sum
+		}
+		dx := make([]float64, len(x))
+		for range 2 { // the first leaves something in every buffer
+			clear(p.Grad)
+			for i, y := range forward() {
+				l.OutGrad(w)[i] = weight[i] + y
+			}
+			l.Backward(w, dx)
+		}
+		r := nntest.Params(p, loss)
+		if r.Checked != p.Len() || !(r.Worst < 1e-8) {
+			t.Errorf("parameters: %+v, want %d checked, worst < 1e-8", r, p.Len())
+		}
+		r = nntest.Gradients(x, dx, loss)
+		if r.Checked != len(x) || !(r.Worst < 1e-8) {
+			t.Errorf("input: %+v, want %d checked, worst < 1e-8", r, len(x))
+		}
+		if lo, hi := l.Range(); lo != 0 || hi != len(p.Grad) {
+			t.Errorf("range [%d,%d), want all %d", lo, hi, len(p.Grad))
+		}
+	})
+}
+
+// TestRecurrentSteps: a sequence gives, bit for bit, what its steps give one by one, in whatever batch, and a beginning what zeros give.
+func TestRecurrentSteps(t *testing.T) {
+	const steps, n, in, out = 5, 7, 3, 20
+	both(t, func(t *testing.T, lstm bool) {
+		_, l := recurrent[float32](t, lstm, in, out)
+		x, begins := make([]float32, steps*n*in), make([]byte, steps*n)
+		randomize(x, 100)
+		begins[2*n+3], begins[4], begins[3*n+6] = 1, 1, 1
+		first := make([]float32, n*l.State)
+		randomize(first, 101)
+		whole, end := l.Forward(l.NewWork(steps*n), x, first, begins, steps*n, n)
+		w := l.NewWork(1)
+		for i := range n {
+			state := slices.Clone(first[i*l.State : (i+1)*l.State])
+			for at := i; at < steps*n; at += n {
+				if begins[at] != 0 {
+					clear(state)
+				}
+				y, next := l.Forward(w, x[at*in:(at+1)*in], state, nil, 1, 1)
+				if !slices.Equal(y, whole[at*out:(at+1)*out]) {
+					t.Fatalf("step %d of sequence %d: %v alone, %v among others", at/n, i, y, whole[at*out:(at+1)*out])
+				}
+				copy(state, next)
+			}
+			if !slices.Equal(state, end[i*l.State:(i+1)*l.State]) {
+				t.Fatalf("sequence %d ends in %v alone, in %v among others", i, state, end[i*l.State:(i+1)*l.State])
+			}
+		}
+	})
+}
+
+func TestRecurrentAllocatesNothing(t *testing.T) {
+	const rows, n, in, out = 12, 3, 4, 8
+	both(t, func(t *testing.T, lstm bool) {
+		_, l := recurrent[float32](t, lstm, in, out)
+		w, x, state, begins := l.NewWork(rows), make([]float32, rows*in), make([]float32, n*l.State), make([]byte, rows)
+		if got := testing.AllocsPerRun(10, func() {
+			l.Forward(w, x, state, begins, rows, n)
+			l.Backward(w, nil)
+		}); got != 0 {
+			t.Errorf("%v allocations, want 0", got)
+		}
+	})
+}
