@@ -11,18 +11,19 @@ import (
 )
 
 // An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one; both may build on the features of
-// images and words. Discrete actions
-// are categorical; those in a box are normal, with a deviation that is the same everywhere or depends on the state (Config.UseSDE,
+// images and words, or be heads alone on what a recurrent core gives (NewRNN). Discrete actions are categorical; those in a box are normal, with a
+// deviation that is the same everywhere or depends on the state (Config.UseSDE,
 // Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment is fed, as Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox // actions are squashed into it where an environment is fed; nil: cut off
+	box    *unitBox       // actions are squashed into it where an environment is fed; nil: cut off
+	core   *core[float32] // what remembers; nil: nothing does
 	net    *network[float32]
 }
 
-var _ Policy = (*ActorCritic)(nil)
+var _ Recurrent = (*ActorCritic)(nil)
 
 // NewMLP is the Builder of mlp_policy, for vectors of observations: an ActorCritic, or with Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
@@ -53,6 +54,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, seed, alloc)
 }
 
+// newActorCritic makes what cfg, which has been checked, asks for.
 func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec.Obs, cfg, params)
@@ -77,13 +79,22 @@ func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocat
 		}
 		box = &b
 	}
-	net := newNetwork(cfg, shape, params, obs.shape())
+	p := &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, box: box}
+	seen := obs.shape()
+	if cfg.ModelType == rnnPolicy {
+		p.core = newCore(cfg, params, obs.width)
+		seen.vector, cfg.HiddenSizes = p.core.layer.Out, nil
+	}
+	p.net = newNetwork(cfg, shape, params, seen)
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	obs.init()
-	net.init(seed)
-	return &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, box: box, net: net}, nil
+	if p.core != nil {
+		p.core.init(seed)
+	}
+	p.net.init(seed)
+	return p, nil
 }
 
 // newParams returns parameters that compute as cfg says.
@@ -106,8 +117,11 @@ type work struct {
 	owner   *ActorCritic
 	maxRows int
 	obs     *obsWork
+	core    *coreWork[float32]
 	net     *networkWork[float32]
 
+	memory                  tensor.Tensor // [maxRows,M]; the zero Tensor without a core
+	sequences               int           // rows of memory in the last call
 	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
 	evaluated               int           // rows of the last call, if it was Evaluate
@@ -116,6 +130,9 @@ type work struct {
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *ActorCritic) NewWork(maxRows int) Work {
 	w := &work{owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows)}
+	if p.core != nil {
+		w.core, w.memory = p.core.newWork(maxRows), tensor.New(tensor.F32, maxRows, p.core.layer.State)
+	}
 	dtype := tensor.F32
 	if p.action.Kind != env.Box {
 		dtype = tensor.I32
@@ -143,6 +160,9 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
+	if p.core != nil {
+		act.Memory = w.memory.Slice(0, w.sequences)
+	}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
@@ -211,8 +231,22 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 		}
 	}
 	w.evaluated = 0
+	if p.core != nil {
+		w.net.dx = p.core.layer.OutGrad(w.core.layer)
+	}
 	p.net.backward(w.net, g.LogProb.F32(), g.Entropy.F32(), g.Value.F32(), ready)
+	if p.core != nil {
+		p.core.backward(w.core, ready)
+	}
 	return nil
+}
+
+// MemoryLen implements Recurrent: 0 without a recurrent core.
+func (p *ActorCritic) MemoryLen() int {
+	if p.core == nil {
+		return 0
+	}
+	return p.core.layer.State
 }
 
 // StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this policy does not normalise observations.
@@ -235,7 +269,7 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 // MergeStats takes sums into the running statistics.
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
-// begin checks work and observations and returns the rows.
+// begin checks work and observations and returns the rows that the network gets.
 func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], int, error) {
 	w, err := p.own(wk)
 	if err != nil {
@@ -243,7 +277,15 @@ func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], in
 	}
 	w.evaluated = 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	return w, sight[float32]{x, w.obs.images, w.obs.words}, n, err
+	if err != nil || p.core == nil {
+		return w, sight[float32]{x, w.obs.images, w.obs.words}, n, err
+	}
+	memory, begins, err := remembered(obs, n, p.core.layer.State)
+	if err != nil {
+		return w, sight[float32]{}, n, err
+	}
+	w.sequences = memory.Dim(0)
+	return w, sight[float32]{vector: p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)}, n, nil
 }
 
 func (p *ActorCritic) own(wk Work) (*work, error) {

@@ -24,8 +24,12 @@ type Config struct {
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
-	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false: two networks.
+	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false: two networks. rnn_policy wants true.
 	ShareTrunk bool `yaml:"share_trunk"`
+	// RNNType is what remembers in rnn_policy, behind the hidden layers: gru (default) or lstm. (+)
+	RNNType string `yaml:"rnn_type"`
+	// RNNHiddenSize is the width of its output. Default 64. (+)
+	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
 	// AddQHead makes the policy one that learns by what actions are worth: through a critic of actions in a box (SAC), or itself the critic of
@@ -80,6 +84,8 @@ func DefaultConfig() Config {
 		NumActionChunks: 1,
 		HiddenSizes:     []int{64, 64},
 		Activation:      "tanh",
+		RNNType:         "gru",
+		RNNHiddenSize:   64,
 		AddValueHead:    true,
 		NumQHeads:       2,
 		EpsilonStart:    1,
@@ -101,7 +107,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
 	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
 	want(c.Encoder == "" || c.Encoder == NatureCNN || c.Encoder == ImpalaCNN, "encoder", c.Encoder, NatureCNN+" or "+ImpalaCNN)
-	want(c.Encoder == "" || c.ModelType != "mlp_policy", "encoder", c.Encoder, "none (model_type: mlp_policy; cnn_policy has one)")
+	want(c.Encoder == "" || c.ModelType != "mlp_policy" && c.ModelType != rnnPolicy, "encoder", c.Encoder, "none (model_type: "+c.ModelType+"; cnn_policy has one)")
 	positive := true
 	for _, h := range c.HiddenSizes {
 		positive = positive && h >= 1
@@ -109,6 +115,10 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(positive, "hidden_sizes", c.HiddenSizes, "widths ≥ 1")
 	_, ok := c.activation()
 	want(ok, "activation", c.Activation, "tanh or relu")
+	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")
+	want(c.RNNHiddenSize >= 1, "rnn_hidden_size", c.RNNHiddenSize, "a width ≥ 1")
+	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk, "true (rnn_policy: actor and critic share what is remembered)")
+	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (rnn_policy learns from sequences, not from single steps)")
 	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
 	want(!c.AddQHead || !c.UseSDE, "use_sde", c.UseSDE, "false (add_q_head)")
 	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are networks of their own)")

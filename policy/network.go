@@ -107,6 +107,8 @@ type networkWork[T nn.Float] struct {
 	in       inputs[T]
 	features []T // the inputs of the critic's head
 	action   actions[T]
+
+	dx []T // where backward leaves the derivative by x, of a network without trunks; nil: nobody asks
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
@@ -183,8 +185,8 @@ func (n *network[T]) critic(w *networkWork[T], rows int) {
 // parameters in the opposite order of their declaration, so the ranges that it reports as ready go down without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.in.n
-	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk and an encoder: nobody asks for the derivative by x
-	var de, dActor []T                     // by the features of the encoder; the part of the actor's own trunk
+	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
+	de, dActor := w.dx, []T(nil)           // by the features of the encoder, or by x; the part of the actor's own trunk
 	if n.encoder != nil {
 		de, dActor = n.encoder.outGrad(w.encoder, rows)
 	}

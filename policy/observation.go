@@ -40,9 +40,9 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 			o.vectors = append(o.vectors, f)
 			o.width += f.Dim()
 		case cfg.Encoder == "" && f.DType == tensor.U8:
-			return nil, fmt.Errorf("observation %q: images (%v%v): mlp_policy wants vectors of F32; cnn_policy takes images", f.Name, f.DType, f.Shape)
+			return nil, fmt.Errorf("observation %q: images (%v%v): %s wants vectors of F32; cnn_policy takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
 		case cfg.Encoder == "":
-			return nil, fmt.Errorf("observation %q: kind %d of %v: mlp_policy wants boxes of F32", f.Name, f.Kind, f.DType)
+			return nil, fmt.Errorf("observation %q: kind %d of %v: %s wants boxes of F32", f.Name, f.Kind, f.DType, cfg.ModelType)
 		case f.Kind == env.Box && f.DType == tensor.U8:
 			image, err := imageOf(f, cfg.Encoder)
 			if err != nil {

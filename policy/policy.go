@@ -51,6 +51,7 @@ type Act struct {
 	Bounded tensor.Tensor // the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off at them
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
+	Memory  tensor.Tensor // F32 [N,M]: what belongs to the rows' next observations; zero Tensor: nothing is remembered (Recurrent)
 }
 
 // Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were chosen.

@@ -23,6 +23,7 @@ func Builtin() *Registry {
 	r := new(Registry)
 	r.Add("mlp_policy", NewMLP)
 	r.Add("cnn_policy", NewCNN)
+	r.Add(rnnPolicy, NewRNN)
 	return r
 }
 

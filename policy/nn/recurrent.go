@@ -50,7 +50,6 @@ type RecurrentWork[T Float] struct {
 	gates        []T // [rows,G·Out]
 	dy           []T // [rows,Out]
 	dh, dc       []T // [n,Out], [n,State-Out]: the derivative by the state between two steps
-	last         []T // [n,State]
 	scratch      []T
 
 	x       []T // of the last Forward, as the rest
@@ -64,14 +63,14 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	hidden, gates := l.State-l.Out, l.input.Out
 	return &RecurrentWork[T]{
 		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates), gates: of(gates), dy: of(l.Out),
-		dh: of(l.Out), dc: of(hidden), last: of(l.State), scratch: Vector[T](max(l.In, l.Out) * gates),
+		dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
 	}
 }
 
-// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], and returns the outputs [rows,Out] and the states after
-// the last step [n,State]; both are w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. x, state and begins must
-// not change before Backward.
-func (l *Recurrent[T]) Forward(w *RecurrentWork[T], x, state []T, begins []byte, rows, n int) (y, last []T) {
+// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], sets next, [n,State], to the states after the last step, and
+// returns the outputs [rows,Out], which are w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. next may be
+// state; x and begins must not change before Backward.
+func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
 	for lo := 0; lo < rows; lo += n {
@@ -96,11 +95,11 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], x, state []T, begins []byte,
 		}
 	}
 	for i := range n {
-		end := l.row(w.h, w.c, rows-n+i)
-		copy(w.last[i*l.State:], end.h)
-		copy(w.last[i*l.State+l.Out:], end.c)
+		last := l.row(w.h, w.c, rows-n+i)
+		copy(next[i*l.State:], last.h)
+		copy(next[i*l.State+l.Out:], last.c)
 	}
-	return w.h[:rows*l.Out], w.last[:n*l.State]
+	return w.h[:rows*l.Out]
 }
 
 // OutGrad returns where Backward expects the derivative by the output, [rows,Out].

@@ -57,7 +57,8 @@ func TestRecurrentForward(t *testing.T) {
 			}
 			want = append(want, h)
 		}
-		y, last := l.Forward(l.NewWork(2), x, state[:l.State], nil, 2, 1)
+		last := make([]float64, l.State)
+		y := l.Forward(l.NewWork(2), last, x, state[:l.State], nil, 2, 1)
 		end := []float64{h, c}[:l.State]
 		for i, v := range append(slices.Clone(y), last...) {
 			if want := append(slices.Clone(want), end...)[i]; math.Abs(v-want) > 1e-14 {
@@ -78,10 +79,8 @@ func TestRecurrentGradients(t *testing.T) {
 		randomize(state, 101)
 		randomize(weight, 102)
 		w := l.NewWork(steps*n + 1)
-		forward := func() []float64 {
-			y, _ := l.Forward(w, x, state, begins, steps*n, n)
-			return y
-		}
+		next := make([]float64, len(state))
+		forward := func() []float64 { return l.Forward(w, next, x, state, begins, steps*n, n) }
 		loss := func() float64 {
 			var sum float64
 			for i, y := range forward() {
@@ -121,7 +120,8 @@ func TestRecurrentSteps(t *testing.T) {
 		begins[2*n+3], begins[4], begins[3*n+6] = 1, 1, 1
 		first := make([]float32, n*l.State)
 		randomize(first, 101)
-		whole, end := l.Forward(l.NewWork(steps*n), x, first, begins, steps*n, n)
+		end := make([]float32, n*l.State)
+		whole := l.Forward(l.NewWork(steps*n), end, x, first, begins, steps*n, n)
 		w := l.NewWork(1)
 		for i := range n {
 			state := slices.Clone(first[i*l.State : (i+1)*l.State])
@@ -129,11 +129,10 @@ func TestRecurrentSteps(t *testing.T) {
 				if begins[at] != 0 {
 					clear(state)
 				}
-				y, next := l.Forward(w, x[at*in:(at+1)*in], state, nil, 1, 1)
+				y := l.Forward(w, state, x[at*in:(at+1)*in], state, nil, 1, 1)
 				if !slices.Equal(y, whole[at*out:(at+1)*out]) {
 					t.Fatalf("step %d of sequence %d: %v alone, %v among others", at/n, i, y, whole[at*out:(at+1)*out])
 				}
-				copy(state, next)
 			}
 			if !slices.Equal(state, end[i*l.State:(i+1)*l.State]) {
 				t.Fatalf("sequence %d ends in %v alone, in %v among others", i, state, end[i*l.State:(i+1)*l.State])
@@ -148,7 +147,7 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 		_, l := recurrent[float32](t, lstm, in, out)
 		w, x, state, begins := l.NewWork(rows), make([]float32, rows*in), make([]float32, n*l.State), make([]byte, rows)
 		if got := testing.AllocsPerRun(10, func() {
-			l.Forward(w, x, state, begins, rows, n)
+			l.Forward(w, state, x, state, begins, rows, n)
 			l.Backward(w, nil)
 		}); got != 0 {
 			t.Errorf("%v allocations, want 0", got)

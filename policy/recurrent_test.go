@@ -1,0 +1,216 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// recurrentConfig is a small rnn_policy.
+func recurrentConfig(set func(*Config)) Config {
+	cfg := DefaultConfig()
+	cfg.ModelType, cfg.ShareTrunk, cfg.HiddenSizes, cfg.RNNHiddenSize = rnnPolicy, true, []int{5}, 4
+	if set != nil {
+		set(&cfg)
+	}
+	return cfg
+}
+
+// recurrents are policies of every kind that remember.
+func recurrents(t *testing.T) map[string]*ActorCritic {
+	spec := func(action env.Space) env.Spec {
+		return env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4), vector("goal", 3)}, Action: action}
+	}
+	return map[string]*ActorCritic{
+		"gru":  newPolicy(t, recurrentConfig(nil), spec(discrete)),
+		"lstm": newPolicy(t, recurrentConfig(func(c *Config) { c.RNNType, c.NormalizeObservations = "lstm", true }), spec(box)),
+		"sde":  newPolicy(t, recurrentConfig(func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }), spec(box)),
+	}
+}
+
+// TestRecurrentPolicyGradients compares the gradients of a loss of everything that Evaluate says of sequences with central differences in float64, for every
+// parameter of the core and its heads.
+func TestRecurrentPolicyGradients(t *testing.T) {
+	const steps, sequences, width = 3, 2, 3
+	const rows = steps * sequences
+	begins := []byte{0, 0, 0, 1, 0, 0}
+	act := actionShape{dims: 2, summed: 2}
+	for name, set := range map[string]func(*Config){
+		"gru":           nil,
+		"lstm":          func(c *Config) { c.RNNType = "lstm" },
+		"no trunk":      func(c *Config) { c.HiddenSizes = nil },
+		"no critic":     func(c *Config) { c.AddValueHead = false },
+		"sde, features": func(c *Config) { c.UseSDE, c.SDELearnFeatures = true, true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := recurrentConfig(set)
+			params := new(nn.Params[float64])
+			core := newCore(cfg, params, width)
+			cfg.HiddenSizes = nil
+			heads := newNetwork(cfg, act, params, obsShape{vector: core.layer.Out})
+			if err := params.Alloc(tensor.Heap); err != nil {
+				t.Fatal(err)
+			}
+			core.init(5)
+			heads.init(5)
+			for i := range params.Fields {
+				randomize(params.Of(i), uint64(i))
+			}
+			x, a := testBatch(act, rows, width)
+			memory, next := make([]float64, sequences*core.layer.State), make([]float64, sequences*core.layer.State)
+			weight, dEntropy := make([]float64, rows), make([]float64, rows)
+			randomize(memory, 30)
+			randomize(weight, 31)
+			randomize(dEntropy, 32)
+			w, hw := core.newWork(rows), heads.newWork(rows)
+			loss := func() (sum float64) {
+				heads.evaluate(hw, sight[float64]{vector: core.forward(w, next, x.vector, memory, begins, rows, sequences)}, rows, a)
+				for i := range rows {
+					sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
+				}
+				for i := range hw.value {
+					sum += 0.5 * weight[i] * hw.value[i] * hw.value[i]
+				}
+				return sum
+			}
+			for range 2 { // the first leaves something in every buffer
+				loss()
+				clear(params.Grad)
+				var dValue []float64
+				for i := range hw.value {
+					dValue = append(dValue, weight[i]*hw.value[i])
+				}
+				end := len(params.Grad)
+				ready := func(lo, hi int) {
+					if hi != end {
+						t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+					}
+					end = lo
+				}
+				hw.dx = core.layer.OutGrad(w.layer)
+				heads.backward(hw, weight, dEntropy, dValue, ready)
+				core.backward(w, ready)
+				if end != 0 {
+					t.Errorf("ready ranges end at %d, want 0", end)
+				}
+			}
+			if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
+				t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
+			}
+		})
+	}
+}
+
+// What is evaluated of sequences is, bit for bit, what was said while they were played, one observation of a row after the other: log-probs and values,
+// with memories that begin anew where episodes do.
+func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
+	const steps, rows = 5, 3
+	for name, p := range recurrents(t) {
+		obs, noise := batch(p, steps*rows)
+		begins := make([]byte, steps*rows)
+		begins[1*rows+2], begins[3*rows+0], begins[3*rows+2] = 1, 1, 1
+		m := p.MemoryLen()
+		memory := tensor.New(tensor.F32, rows, m)
+		for i := range memory.F32() {
+			memory.F32()[i] = float32(i%7)/7 - 0.5
+		}
+		first := memory.Clone()
+		w := p.NewWork(rows)
+		var actions, logProbs, values []byte
+		for at := 0; at < steps*rows; at += rows {
+			for i := range rows {
+				if begins[at+i] != 0 {
+					memory.At(i).Zero()
+				}
+			}
+			now := obs.Slice(at, at+rows)
+			now.Set(Memory, memory)
+			value := must[tensor.Tensor](t)(p.Value(w, now)).Clone()
+			act := must[Act](t)(p.Forward(w, now, Sample, noise.slice(at, at+rows)))
+			if !sameBits(value, act.Value) {
+				t.Errorf("%s: value %v alone, %v beside an action", name, value.F32(), act.Value.F32())
+			}
+			actions = append(actions, act.Action.Bytes()...)
+			logProbs = append(logProbs, act.LogProb.Bytes()...)
+			values = append(values, act.Value.Bytes()...)
+			memory.CopyFrom(act.Memory)
+		}
+		obs.Set(Memory, first)
+		obs.Set(Begins, tensor.FromU8(begins, len(begins)))
+		shape := p.NewWork(1).(*work).action.Shape()
+		shape[0] = steps * rows
+		action := tensor.New(p.NewWork(1).(*work).action.DType(), shape...)
+		copy(action.Bytes(), actions)
+		eval := must[Eval](t)(p.Evaluate(p.NewWork(steps*rows), obs, action))
+		if !slices.Equal(eval.LogProb.Bytes(), logProbs) || !slices.Equal(eval.Value.Bytes(), values) {
+			t.Errorf("%s: the sequences' log-probs or values are not those of their steps", name)
+		}
+		obs.Set(Begins, tensor.New(tensor.U8, steps*rows))
+		if eval = must[Eval](t)(p.Evaluate(p.NewWork(steps*rows), obs, action)); slices.Equal(eval.Value.Bytes(), values) {
+			t.Errorf("%s: values do not depend on where episodes begin", name)
+		}
+	}
+}
+
+func TestRecurrentAllocatesNothing(t *testing.T) {
+	const rows = 6
+	for name, p := range recurrents(t) {
+		w := p.NewWork(rows)
+		obs, noise := batch(p, rows)
+		obs.Set(Memory, tensor.New(tensor.F32, rows/2, p.MemoryLen()))
+		obs.Set(Begins, tensor.New(tensor.U8, rows))
+		g := Grad{LogProb: tensor.New(tensor.F32, rows, 1), Value: tensor.New(tensor.F32, rows, 1)}
+		if got := testing.AllocsPerRun(10, func() {
+			act, err := p.Forward(w, obs, Sample, noise)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err = p.Evaluate(w, obs, act.Action); err != nil {
+				t.Fatal(err)
+			}
+			if err = p.Backward(w, g, nil); err != nil {
+				t.Fatal(err)
+			}
+		}); got != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, got)
+		}
+	}
+}
+
+func TestRecurrentErrors(t *testing.T) {
+	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete}
+	p := newPolicy(t, recurrentConfig(nil), spec)
+	for want, set := range map[string]func(*tensor.Dict){
+		"memory Tensor{} beside 6 rows of observations: want F32[N 4], and rows for each of N sequences": func(*tensor.Dict) {},
+		"memory F32[2 5] beside 6 rows": func(d *tensor.Dict) { d.Set(Memory, tensor.New(tensor.F32, 2, 5)) },
+		"memory F32[4 4] beside 6 rows": func(d *tensor.Dict) { d.Set(Memory, tensor.New(tensor.F32, 4, 4)) },
+		"begins U8[2]: want U8[6]": func(d *tensor.Dict) {
+			d.Set(Memory, tensor.New(tensor.F32, 2, 4))
+			d.Set(Begins, tensor.New(tensor.U8, 2))
+		},
+	} {
+		obs, noise := batch(p, 6)
+		set(&obs)
+		if _, err := p.Forward(p.NewWork(6), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want … %s …", err, want)
+		}
+	}
+	for want, cfg := range map[string]Config{
+		"share_trunk: false: want true":   recurrentConfig(func(c *Config) { c.ShareTrunk = false }),
+		"rnn_type: rnn: want gru or lstm": recurrentConfig(func(c *Config) { c.RNNType = "rnn" }),
+		"add_q_head: true: want false":    recurrentConfig(func(c *Config) { c.AddQHead, c.AddValueHead = true, false }),
+	} {
+		if _, err := NewRNN(cfg, spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want … %s …", err, want)
+		}
+	}
+	spec.Obs[0].Name = Memory
+	if _, err := NewRNN(recurrentConfig(nil), spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), `observation "memory"`) {
+		t.Errorf("an observation of that name: %v", err)
+	}
+}
