@@ -47,6 +47,9 @@ type Config struct {
 	RewardClip float32 `yaml:"reward_clip"`
 	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the rewards. Default 1.
 	ActionRepeat int `yaml:"action_repeat"`
+	// StateElements are the elements of the observation "state", counted from 0, that are shown, in that order: [0, 2] of CartPole-v1 hides its
+	// velocities. Default: all. (+)
+	StateElements []int `yaml:"state_elements,omitempty"`
 	// FrameStack shows the last so many observations, oldest first, in a new leading dimension. Default 1: the last one alone, no new dimension.
 	FrameStack int `yaml:"frame_stack"`
 	// StepDelay makes each step of the batch last at least that long, to stand for a slow simulator. Default 0.

@@ -44,7 +44,7 @@ func (r *Registry) Find(name string) error {
 }
 
 // New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated, rewards scaled and clipped,
-// frames stacked, steps delayed.
+// observations hidden, frames stacked, steps delayed.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err
@@ -64,6 +64,11 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 		err := fmt.Errorf("%s: reward_mode %s, but it knows of no success", cfg.ID(), cfg.RewardMode)
 		return nil, errors.Join(err, vec.Close())
 	}
+	if len(cfg.StateElements) > 0 {
+		if err := checkPartial(vec.Spec(), cfg.StateElements); err != nil {
+			return nil, errors.Join(err, vec.Close())
+		}
+	}
 	return Wrap(vec, cfg), nil
 }
 
@@ -74,6 +79,9 @@ func Wrap(vec Vec, cfg Config) Vec {
 	}
 	if cfg.RewardCoef != 1 || cfg.RewardClip != 0 {
 		vec = NewRewardScale(vec, cfg.RewardCoef, cfg.RewardClip)
+	}
+	if len(cfg.StateElements) > 0 {
+		vec = NewPartial(vec, cfg.StateElements)
 	}
 	if cfg.FrameStack > 1 {
 		vec = NewFrameStack(vec, cfg.FrameStack)

@@ -18,10 +18,11 @@ func TestContract(t *testing.T) {
 	wrap := map[string]func(*env.Config){
 		"repeat": func(c *env.Config) { c.ActionRepeat = 3 },
 		"reward": func(c *env.Config) { c.RewardCoef, c.RewardClip = -0.5, 0.4 },
+		"part":   func(c *env.Config) { c.StateElements = []int{1, 0} },
 		"stack":  func(c *env.Config) { c.FrameStack = 3 },
 		"delay":  func(c *env.Config) { c.StepDelay = time.Nanosecond },
 		"all": func(c *env.Config) {
-			c.ActionRepeat, c.RewardCoef, c.FrameStack, c.StepDelay = 2, 0.1, 2, time.Nanosecond
+			c.ActionRepeat, c.RewardCoef, c.StateElements, c.FrameStack, c.StepDelay = 2, 0.1, []int{1, 0}, 2, time.Nanosecond
 		},
 	}
 	for _, name := range []string{"CartPole-v1", "Pendulum-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1"} {
@@ -95,6 +96,63 @@ func TestFrameStack(t *testing.T) {
 	wantF32(t, "reset of one", obs, 50, 50, 50, 40, 40.01, 40.02)
 	step(t, v, out, actions(1, 1, 1))
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
+}
+
+// What is shown of CartPole are the elements asked for, in their order, final observations included; all else is as without.
+func TestPartial(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
+	whole, err := all.Registry().New(cfg, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.StateElements = []int{2, 0}
+	part, err := all.Registry().New(cfg, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, g := part.Spec().Obs[0], whole.Spec().Obs[0]; f.Dim() != 2 || f.High[0] != g.High[2] || f.Low[1] != g.Low[0] {
+		t.Errorf("Spec: %+v", f)
+	}
+	seeds := []uint64{1, 2, 3}
+	a, b := whole.Spec().NewStep(3, 1), part.Spec().NewStep(3, 1)
+	same := func(what string, n int, got, want tensor.Dict) {
+		t.Helper()
+		g, w := got.Must("state").At(n).F32(), want.Must("state").At(n).F32()
+		if g[0] != w[2] || g[1] != w[0] {
+			t.Errorf("%s of %d: %v of %v", what, n, g, w)
+		}
+	}
+	if err := errors.Join(whole.Reset(nil, seeds, a), part.Reset(nil, seeds, b)); err != nil {
+		t.Fatal(err)
+	}
+	var action tensor.Dict
+	action.Set("action", tensor.FromI32([]int32{0, 1, 0}, 3, 1, 1))
+	ends := 0
+	for range 30 {
+		if err := errors.Join(whole.Step(action, seeds, a), part.Step(action, seeds, b)); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			same("observation", n, b.Obs, a.Obs)
+			if _, ended := a.Took(n); ended {
+				same("final observation", n, b.FinalObs, a.FinalObs)
+				ends++
+			}
+		}
+	}
+	if ends == 0 {
+		t.Error("no episode ended: the test sees too little")
+	}
+	for want, elements := range map[string][]int{
+		"CartPole-v1: state_elements [0 4]: element 4, want some of 0 to 3": {0, 4},
+		"state_elements [1 1]: element 1":                                   {1, 1},
+	} {
+		cfg.StateElements = elements
+		if _, err := all.Registry().New(cfg, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want … %s …", err, want)
+		}
+	}
 }
 
 func TestDelay(t *testing.T) {

@@ -1,0 +1,133 @@
+package env
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// stateName is the name of the observation that Partial hides parts of.
+const stateName = "state"
+
+// Partial shows some elements of the observation "state" and hides the others: a task that was fully observed may then ask for a memory.
+type Partial struct {
+	wrapper
+	elements []int
+	width    int // of what is inside
+	spec     Spec
+	inner    Step // Obs and FinalObs with all elements; the rest is the caller's
+}
+
+var (
+	_ Vec   = (*Partial)(nil)
+	_ Saver = (*Partial)(nil)
+)
+
+// checkPartial returns an error where s has no state, a vector, with such elements.
+func checkPartial(s Spec, elements []int) error {
+	i := slices.IndexFunc(s.Obs, func(f Field) bool { return f.Name == stateName && len(f.Shape) == 1 })
+	if i < 0 {
+		return fmt.Errorf("%s: state_elements %v: it has no vector %q to show elements of", s.Name, elements, stateName)
+	}
+	for k, e := range elements {
+		if width := s.Obs[i].Dim(); e < 0 || e >= width || slices.Contains(elements[:k], e) {
+			return fmt.Errorf("%s: state_elements %v: element %d, want some of 0 to %d, each once", s.Name, elements, e, width-1)
+		}
+	}
+	return nil
+}
+
+// NewPartial wraps v, whose state has those elements: they are shown in the order given.
+func NewPartial(v Vec, elements []int) *Partial {
+	w := &Partial{wrapper: wrapper{v}, elements: elements, spec: v.Spec()}
+	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
+	w.spec.Obs = slices.Clone(w.spec.Obs)
+	for i := range w.spec.Obs {
+		if f := &w.spec.Obs[i]; f.Name == stateName {
+			w.width = f.Dim()
+			low, high := f.Low, f.High
+			f.Shape, f.Low, f.High = []int{len(elements)}, nil, nil
+			for _, e := range elements {
+				f.Low, f.High = append(f.Low, low[e]), append(f.High, high[e])
+			}
+		}
+	}
+	return w
+}
+
+// Spec is the Spec of the Vec inside with less of the state.
+func (w *Partial) Spec() Spec { return w.spec }
+
+// Reset starts new episodes; see Vec.
+func (w *Partial) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+		return err
+	}
+	w.share(out)
+	if err := w.Vec.Reset(mask, seeds, &w.inner); err != nil {
+		return err
+	}
+	for n := range w.Len() {
+		if mask == nil || mask[n] {
+			w.show(out.Obs, w.inner.Obs, n)
+		}
+	}
+	return nil
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+		return err
+	}
+	w.share(out)
+	if err := w.Vec.Step(action, seeds, &w.inner); err != nil {
+		return err
+	}
+	for n := range w.Len() {
+		w.show(out.Obs, w.inner.Obs, n)
+		if _, ended := out.Took(n); ended && seeds != nil {
+			w.show(out.FinalObs, w.inner.FinalObs, n)
+		}
+	}
+	return nil
+}
+
+// share lets the Vec inside write all but the state where the caller wants it.
+func (w *Partial) share(out *Step) {
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated, out.Info
+	for _, f := range w.spec.Obs {
+		if f.Name != stateName {
+			w.inner.Obs.Set(f.Name, out.Obs.Must(f.Name))
+			w.inner.FinalObs.Set(f.Name, out.FinalObs.Must(f.Name))
+		}
+	}
+}
+
+// show copies the elements of environment n that are shown.
+func (w *Partial) show(dst, src tensor.Dict, n int) {
+	to, from := dst.Must(stateName).F32()[n*len(w.elements):], src.Must(stateName).F32()[n*w.width:]
+	for k, e := range w.elements {
+		to[k] = from[e]
+	}
+}
+
+// Save returns the state of the Vec inside, and what is hidden of its last observations, which environments that are done keep.
+func (w *Partial) Save() (tensor.Dict, error) {
+	saved, err := w.wrapper.Save()
+	if err == nil {
+		saved.Set("partial", w.inner.Obs.Must(stateName).Clone())
+	}
+	return saved, err
+}
+
+// Load puts back what Save returned.
+func (w *Partial) Load(from tensor.Dict) error {
+	last, err := saved(from, "partial", w.inner.Obs.Must(stateName))
+	if err != nil {
+		return err
+	}
+	w.inner.Obs.Must(stateName).CopyFrom(last)
+	return w.wrapper.Load(from)
+}
