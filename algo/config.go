@@ -56,6 +56,10 @@ type Config struct {
 	UpdateEpoch int `yaml:"update_epoch"`
 	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
+	// SequenceLength is of how many successive steps of an environment a policy that remembers (rnn_policy) learns at once, its gradient going back
+	// through them; what it remembered before is taken as it was. It divides the steps of an iteration and actor.micro_batch_size. 0, the default, is all
+	// of them. (+)
+	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors together. 0, the default, never does.
 	TargetKL float32 `yaml:"target_kl"`
 
@@ -179,6 +183,7 @@ func (c *Config) Check(want Want) {
 	}
 	want(c.UpdateEpoch == 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch, "1 (loss_type a2c is right for samples of the present policy alone)")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
+	want(c.SequenceLength >= 0, "sequence_length", c.SequenceLength, "a number of steps, or 0 for all of an iteration")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
 	want(c.ClipRatioLow > 0 && c.ClipRatioLow <= 1, "clip_ratio_low", c.ClipRatioLow, "a number in (0, 1]")
 	want(c.ClipRatioHigh > 0, "clip_ratio_high", c.ClipRatioHigh, "a number > 0")

@@ -72,6 +72,7 @@ func interpolate(prox, logProb, old, share []float32) {
 // A proximal says what the policy of the last iteration thinks of a rollout's actions, which older ones may have taken.
 type proximal struct {
 	recompute bool
+	sequence  int           // Config.SequenceLength
 	given     bool          // for recompute: rollouts bring prox_log_prob
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
@@ -79,8 +80,8 @@ type proximal struct {
 	between   []float32     // interpolated log-probs of a micro-batch
 }
 
-func newProximal(p policy.Policy, recompute bool, steps, envs int) *proximal {
-	x := &proximal{recompute: recompute}
+func newProximal(p policy.Policy, recompute bool, steps, envs, sequence int) *proximal {
+	x := &proximal{recompute: recompute, sequence: sequence}
 	if recompute {
 		x.work = p.NewWork(envs)
 	} else {
@@ -121,7 +122,7 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 		x.logProb = tensor.New(tensor.F32, rollout.Must("sample_log_prob").Shape()...)
 	}
 	rollout.Set("prox_log_prob", x.logProb)
-	return versions, LogProbs(x.logProb, p, x.work, *rollout)
+	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 
 // logProbs returns the proximal log-probs of a micro-batch, of which the policy now says logProb.

@@ -101,7 +101,7 @@ func TestProximalPolicy(t *testing.T) {
 	rollout.Set("sample_log_prob", tensor.New(tensor.F32, T, N, 1))
 	rollout.Set("version", tensor.FromI64([]int64{7, 6, 4, 7, 9, 7}, T, N)) // that of 9 cannot be
 
-	x := newProximal(pol, false, T, N)
+	x := newProximal(pol, false, T, N, 0)
 	versions, err := x.prepare(pol, &rollout, 7)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestProximalPolicy(t *testing.T) {
 		near(t, "interpolated", float64(prox[i]), want, 1e-6)
 	}
 
-	x = newProximal(pol, true, T, N)
+	x = newProximal(pol, true, T, N, 0)
 	if _, err := x.prepare(pol, &rollout, 7); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@
 //	terminated, truncated  U8 [T,N]         the episode ended by itself, was cut off from outside
 //	mask                 U8 [T,N], optional 0: not to be trained on
 //	version              I64 [T,N], optional iterations that the policy which took the action had learnt from
+//	memory               F32 [T,N,M]        what a policy that remembers did so before the step (policy.Recurrent)
 //
 // Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for PPO and A2C, comparisons within
 // groups of episodes for GRPO, normalised scores for REINFORCE++. Each is a file that names its details in order.

@@ -83,9 +83,10 @@ type reference struct {
 	given    bool          // rollouts bring ref_log_prob
 	logProb  tensor.Tensor // F32 [T,N,L]
 	logRatio []float32     // T·N: Σ_L of the sample's log-probs less the reference's
+	sequence int           // Config.SequenceLength
 }
 
-func newReference(p policy.Policy, steps, envs int, alloc tensor.Allocator) (*reference, error) {
+func newReference(p policy.Policy, steps, envs, sequence int, alloc tensor.Allocator) (*reference, error) {
 	n := len(p.Params().State())
 	if n == 0 {
 		return nil, fmt.Errorf("a reference policy: this policy's parameters cannot be exchanged (nn.Params without Alloc)")
@@ -95,7 +96,7 @@ func newReference(p policy.Policy, steps, envs int, alloc tensor.Allocator) (*re
 		return nil, fmt.Errorf("memory of the reference policy: %w", err)
 	}
 	return &reference{
-		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, steps*envs),
+		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, steps*envs), sequence: sequence,
 	}, nil
 }
 
@@ -133,5 +134,5 @@ func (r *reference) compute(like tensor.Tensor, rollout tensor.Dict) error {
 	own := params.State()
 	params.View(r.state.U8())
 	defer params.View(own)
-	return LogProbs(r.logProb, r.policy, r.work, rollout)
+	return LogProbs(r.logProb, r.policy, r.work, rollout, r.sequence)
 }

@@ -1,33 +1,85 @@
 package algo
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time after the other. work is for N rows.
-func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict) error {
+// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time after the other. work is for N rows. A policy that
+// remembers begins sequences of that length (Config.SequenceLength) as it does when it learns: with what was remembered when the actions were taken.
+func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
 	action := rollout.Must("action")
-	var obs tensor.Dict
+	again, err := newRetelling(p, rollout, sequence)
+	if err != nil {
+		return err
+	}
 	for t := range dst.Dim(0) {
-		atTime(&obs, rollout, t)
-		eval, err := p.Evaluate(work, obs, action.At(t))
+		eval, err := p.Evaluate(work, again.at(t), action.At(t))
 		if err != nil {
 			return err
 		}
 		dst.At(t).CopyFrom(eval.LogProb)
+		again.remember(eval)
 	}
 	return nil
 }
 
-// atTime sets obs to the observations of a rollout at time t, [N,...].
-func atTime(obs *tensor.Dict, rollout tensor.Dict, t int) {
-	for i := range rollout.Len() {
-		name, x := rollout.Entry(i)
+// A retelling shows a policy the observations of a rollout again, one time after the other, with what it remembers of those before.
+type retelling struct {
+	rollout               tensor.Dict
+	sequence              int // length; 0: all of the rollout
+	obs                   tensor.Dict
+	recorded              tensor.Tensor // F32 [T,N,M]; zero Tensor where nothing is remembered
+	memory                tensor.Tensor // F32 [N,M]
+	terminated, truncated tensor.Tensor
+}
+
+func newRetelling(p policy.Policy, rollout tensor.Dict, sequence int) (*retelling, error) {
+	r := &retelling{rollout: rollout, sequence: sequence}
+	m := policy.MemoryLen(p)
+	if m == 0 {
+		return r, nil
+	}
+	recorded, ok := rollout.Get(policy.Memory)
+	if !ok || recorded.DType() != tensor.F32 || recorded.Rank() != 3 || recorded.Dim(2) != m {
+		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: what the policy remembered at each step", policy.Memory, recorded, m)
+	}
+	r.recorded, r.memory = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)
+	r.terminated, r.truncated = rollout.Must("terminated"), rollout.Must("truncated")
+	return r, nil
+}
+
+// at returns the observations of time t, [N,...], which comes after t-1.
+func (r *retelling) at(t int) tensor.Dict {
+	for i := range r.rollout.Len() {
+		name, x := r.rollout.Entry(i)
 		if name, ok := strings.CutPrefix(name, "observation."); ok {
-			obs.Set(name, x.At(t))
+			r.obs.Set(name, x.At(t))
 		}
+	}
+	if r.recorded.IsZero() {
+		return r.obs
+	}
+	if t == 0 || r.sequence > 0 && t%r.sequence == 0 {
+		r.memory.CopyFrom(r.recorded.At(t))
+	} else {
+		truncated := r.truncated.At(t - 1).U8()
+		for n, ended := range r.terminated.At(t - 1).U8() {
+			if ended|truncated[n] != 0 {
+				r.memory.At(n).Zero()
+			}
+		}
+	}
+	r.obs.Set(policy.Memory, r.memory)
+	return r.obs
+}
+
+// remember takes what the policy remembers of the time that was shown.
+func (r *retelling) remember(eval policy.Eval) {
+	if !r.recorded.IsZero() {
+		r.memory.CopyFrom(eval.Memory)
 	}
 }

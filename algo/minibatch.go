@@ -31,12 +31,14 @@ type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
 	obs      tensor.Dict // [rows, ...] for each observation, without the prefix
+	input    tensor.Dict // what the policy takes: obs, and of sequences what is recollected
 	action   tensor.Tensor
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
 	// nil where the rollout has none
 	weight, refLogProb, proxLogProb, proxShare []float32
+	recollected                                *recollection // nil where samples stand alone
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -46,8 +48,9 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs]. It takes over what training reads.
-func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
+// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs], in sequences s unless that is nil. It takes over
+// what training reads.
+func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
 		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || slices.Contains([]string{"value", "weight", "ref_log_prob", "prox_log_prob", "prox_share"}, name) {
@@ -85,18 +88,35 @@ func newMinibatch(rows, steps, envs int, r tensor.Dict, alloc tensor.Allocator) 
 			*column = t.F32()
 		}
 	}
+	if b.input = b.obs; s == nil {
+		return b, nil
+	}
+	if b.recollected, err = newRecollection(s, rows, r); err != nil {
+		return nil, err
+	}
+	b.input = samples.Sub("observation")
+	b.recollected.addTo(&b.input)
 	return b, nil
 }
 
 // from says which rollout is gathered from: one of the shapes that b was made for.
 func (b *minibatch) from(r tensor.Dict) error {
-	for i := range b.columns {
-		c := &b.columns[i]
+	bind := func(c *column) error {
 		t, ok := r.Get(c.name)
 		if !ok || len(t.Bytes()) != b.total*c.size {
 			return fmt.Errorf("%s is %v, unlike in the first rollout", c.name, t)
 		}
 		c.src = t.Bytes()
+		return nil
+	}
+	for i := range b.columns {
+		if err := bind(&b.columns[i]); err != nil {
+			return err
+		}
+	}
+	if b.recollected != nil {
+		b.recollected.ended = [2][]uint8{r.Must("terminated").U8(), r.Must("truncated").U8()}
+		return bind(&b.recollected.memory)
 	}
 	return nil
 }
@@ -104,16 +124,22 @@ func (b *minibatch) from(r tensor.Dict) error {
 // gather copies the samples of the given indices, t·N + n, one for each row.
 func (b *minibatch) gather(index []int32) {
 	for i := range b.columns {
-		c := &b.columns[i]
-		if c.size == 4 { // most columns are one number per sample
-			dst := c.dst[:4*len(index)]
-			for row, k := range index {
-				binary.NativeEndian.PutUint32(dst[4*row:], binary.NativeEndian.Uint32(c.src[4*int(k):]))
-			}
-			continue
-		}
+		b.columns[i].gather(index)
+	}
+	if b.recollected != nil {
+		b.recollected.gather(index)
+	}
+}
+
+func (c *column) gather(index []int32) {
+	if c.size == 4 { // most columns are one number per sample
+		dst := c.dst[:4*len(index)]
 		for row, k := range index {
-			copy(c.dst[row*c.size:(row+1)*c.size], c.src[int(k)*c.size:(int(k)+1)*c.size])
+			binary.NativeEndian.PutUint32(dst[4*row:], binary.NativeEndian.Uint32(c.src[4*int(k):]))
 		}
+		return
+	}
+	for row, k := range index {
+		copy(c.dst[row*c.size:(row+1)*c.size], c.src[int(k)*c.size:(int(k)+1)*c.size])
 	}
 }

@@ -26,6 +26,7 @@ import (
 //  10. end of the update when the policy has moved too far                              plan
 //  11. observations normalised by running statistics, frozen during rollout and update  addObservations
 //  12. advantages computed anew before each further epoch, as an option                 reconsider
+//  13. sequences in place of single samples, for a policy that remembers                sequences
 //
 // GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type a2c, is one step per rollout along the
 // policy gradient (GradientLoss); loss_type decoupled_actor_critic is for rollouts of older policies (DecoupledLoss).
@@ -82,9 +83,9 @@ type PPO struct {
 	none             []float32     // values where there is no critic: zeros
 	present, next    []float32     // values by the present critic, for reconsider
 	lookWork         policy.Work
-	look             tensor.Dict
 
 	order    []int32
+	seqs     *sequences  // nil: samples stand alone
 	batch    *minibatch  // made for the first rollout
 	grad     policy.Grad // what Backward gets, [micro, ...]
 	plans    []batchPlan
@@ -169,6 +170,9 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	}
 
 	var err error
+	if p.seqs, err = newSequences(s.Policy, s.Config.SequenceLength, s.Steps, s.Envs, p.micro); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -189,13 +193,13 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		p.episodes = newEpisodes(n)
 	}
 	if s.Config.KLBeta > 0 || s.Config.ReinppKLBeta > 0 {
-		if p.reference, err = newReference(s.Policy, s.Steps, s.Envs, p.alloc); err != nil {
+		if p.reference, err = newReference(s.Policy, s.Steps, s.Envs, s.Config.SequenceLength, p.alloc); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		p.reference.given = s.brings("ref_log_prob")
 	}
 	if p.decoupled = s.Config.LossType == decoupledActorCritic; p.decoupled || s.Config.RecomputeLogprobs {
-		p.proximal = newProximal(s.Policy, s.Config.RecomputeLogprobs, s.Steps, s.Envs)
+		p.proximal = newProximal(s.Policy, s.Config.RecomputeLogprobs, s.Steps, s.Envs, s.Config.SequenceLength)
 		p.proximal.given = s.brings("prox_log_prob")
 	}
 	if s.Config.RecomputeAdvantages {
@@ -438,13 +442,8 @@ func (p *PPO) reconsider(rollout tensor.Dict) error {
 	if p.rewards != nil {
 		tr.Reward = p.scaled
 	}
-	for t := range p.steps {
-		atTime(&p.look, rollout, t)
-		v, err := p.policy.Value(p.lookWork, p.look)
-		if err != nil {
-			return err
-		}
-		copy(p.present[t*p.envs:], v.F32())
+	if err := p.revalue(rollout); err != nil {
+		return err
 	}
 	copy(p.next, tr.Next)
 	for i := range len(p.next) - p.envs {
@@ -463,6 +462,29 @@ func (p *PPO) reconsider(rollout tensor.Dict) error {
 	return p.standardise(x.Weight)
 }
 
+// revalue fills p.present with the values of a rollout by the critic as it is now.
+func (p *PPO) revalue(rollout tensor.Dict) error {
+	again, err := newRetelling(p.policy, rollout, p.cfg.SequenceLength)
+	if err != nil {
+		return err
+	}
+	action := rollout.Must("action")
+	for t := range p.steps {
+		eval := policy.Eval{}
+		if obs := again.at(t); p.seqs == nil {
+			eval.Value, err = p.policy.Value(p.lookWork, obs)
+		} else {
+			eval, err = p.policy.Evaluate(p.lookWork, obs, action.At(t)) // says what is remembered too
+		}
+		if err != nil {
+			return err
+		}
+		copy(p.present[t*p.envs:], eval.Value.F32())
+		again.remember(eval)
+	}
+	return nil
+}
+
 // Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are as the last good step left them.
 func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
@@ -476,7 +498,11 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 				return Metrics{}, fmt.Errorf("%s: epoch %d: advantages: %w", p.name, p.epochs, err)
 			}
 		}
-		permute(p.order, p.cfg.ShuffleRollout, p.seed, p.replica, iteration, p.epochs)
+		if p.seqs != nil {
+			p.seqs.permute(p.order, p.micro, p.cfg.ShuffleRollout, p.seed, p.replica, iteration, p.epochs)
+		} else {
+			permute(p.order, p.cfg.ShuffleRollout, p.seed, p.replica, iteration, p.epochs)
+		}
 		stop, err := p.plan(rollout)
 		if err != nil {
 			return Metrics{}, fmt.Errorf("%s: epoch %d: %w", p.name, p.epochs, err)
@@ -514,7 +540,7 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 		return p.batch.from(rollout)
 	}
 	var err error
-	if p.batch, err = newMinibatch(p.micro, p.steps, p.envs, rollout, p.alloc); err != nil {
+	if p.batch, err = newMinibatch(p.micro, p.steps, p.envs, p.seqs, rollout, p.alloc); err != nil {
 		return err
 	}
 	logProbs := len(p.batch.logProb) / p.micro
@@ -605,7 +631,7 @@ func (p *PPO) step(iteration, m int) error {
 // accumulate adds the gradient of the gathered micro-batch. last says that the gradient is final as the backward pass leaves it.
 func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) error {
 	b := p.batch
-	eval, err := p.policy.Evaluate(p.work, b.obs, b.action)
+	eval, err := p.policy.Evaluate(p.work, b.input, b.action)
 	if err != nil {
 		return err
 	}

@@ -159,10 +159,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
 	}
-	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
-	if p.core != nil {
-		act.Memory = w.memory.Slice(0, w.sequences)
-	}
+	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Memory: w.remembers()}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
@@ -192,7 +189,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 	}
 	p.net.evaluate(w.net, x, n, actionsOf(action))
 	w.evaluated = n
-	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n)}, nil
+	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n), Memory: w.remembers()}, nil
 }
 
 // Value implements Policy; without a critic it is an error.
@@ -317,6 +314,14 @@ func (w *work) values(n int) tensor.Tensor {
 		return tensor.Tensor{}
 	}
 	return w.value.Slice(0, n)
+}
+
+// remembers returns the memory after the last call's rows.
+func (w *work) remembers() tensor.Tensor {
+	if w.memory.IsZero() {
+		return tensor.Tensor{}
+	}
+	return w.memory.Slice(0, w.sequences)
 }
 
 func actionsOf(t tensor.Tensor) actions[float32] {

@@ -118,7 +118,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")
 	want(c.RNNHiddenSize >= 1, "rnn_hidden_size", c.RNNHiddenSize, "a width ≥ 1")
 	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk, "true (rnn_policy: actor and critic share what is remembered)")
-	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (rnn_policy learns from sequences, not from single steps)")
+	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (model_type rnn_policy)")
 	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
 	want(!c.AddQHead || !c.UseSDE, "use_sde", c.UseSDE, "false (add_q_head)")
 	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are networks of their own)")

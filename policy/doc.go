@@ -14,6 +14,8 @@
 // What Forward says of an action is bit for bit what Evaluate says of it while the parameters stay the same, in whatever batch the row
 // stands. Random numbers are named, not drawn in turn (Noise), so neither does an action depend on who computes it.
 //
+// A policy that remembers (Recurrent, NewRNN) is given what it remembers beside the observations, and returns it with the actions.
+//
 // Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy Optimization", Huang et al. 2022) and
 // where they are: orthogonal initialisation (network.init), separate networks (Config.ShareTrunk), state-independent deviation and
 // independent dimensions (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored actions

@@ -68,6 +68,7 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
+	Memory  tensor.Tensor // F32 [N,M]: what belongs to the observations after these; zero Tensor: nothing is remembered (Recurrent)
 }
 
 // Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is no dependence. Policies that draw actions

@@ -16,7 +16,7 @@ import (
 //	Begins   U8 [T·N], where T > 1: not 0 where an episode begins, whatever the memory; without it none does
 //
 // Observations have T·N rows then: row t·N + n is step t of sequence n, whose memory at step 0 is row n of Memory. To act T is 1. To learn, Evaluate
-// takes sequences, and Backward goes through their steps; Value takes either. The final observation of an episode is valued with the memory after
+// takes sequences, and Backward goes through their steps; Eval.Memory is what is remembered after them. Value takes either. The final observation of an episode is valued with the memory after
 // its last step.
 type Recurrent interface {
 	Policy

@@ -29,7 +29,7 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		return nil, err
 	}
 	spec, rec := shard.vec.Spec(), newRecorder(pol, seed, 0, n, []int{0, n}, false)
-	chunks, logProbs, err := shard.fit(pol, rec.work)
+	chunks, logProbs, err := shard.fit(pol)
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
@@ -46,7 +46,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return transitionFields(spec, c.chunks, n, envs)
 	}
-	return trajectoryFields(spec, c.chunks, c.logProbs, n, envs, !c.shard.autoReset)
+	return trajectoryFields(spec, c.chunks, c.logProbs, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset)
 }
 
 // Spec describes one environment.
@@ -64,6 +64,7 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	}
 	if reset {
 		c.shard.running = false
+		c.rec.memory.clear()
 	}
 	if err := c.shard.begin(); err != nil {
 		return c.rollout, err

@@ -111,7 +111,7 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 // infer adds to a rollout what is asked for.
 func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	if w.proximal {
-		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout); err != nil {
+		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout, w.job.cfg.Algorithm.SequenceLength); err != nil {
 			return err
 		}
 	}
@@ -121,5 +121,5 @@ func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	params := w.policy.Params()
 	defer params.View(params.State())
 	params.View(w.reference)
-	return algo.LogProbs(rollout.Must("ref_log_prob"), w.policy, w.work, rollout)
+	return algo.LogProbs(rollout.Must("ref_log_prob"), w.policy, w.work, rollout, w.job.cfg.Algorithm.SequenceLength)
 }

@@ -36,6 +36,7 @@ type job struct {
 	epochs, steps                int // rollouts for one update, and steps of each
 	rolloutsAtMost               int // that actors may choose from for one update
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
+	memoryLen                    int // numbers that the policy remembers of an environment
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
 	offline                      bool // training is from demonstrations alone: there are no rollouts
@@ -82,6 +83,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
 	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
+	} else {
+		j.memoryLen = policy.MemoryLen(pol)
+		j.checkSequences()
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
@@ -222,7 +226,7 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
+	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
 }
 
 // envSteps returns how many steps all environments take together in one iteration.

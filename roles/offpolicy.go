@@ -26,7 +26,9 @@ func (j *job) checkOffPolicy() {
 		}
 		return
 	}
-	if !c.Actor.Model.AddQHead {
+	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
+		c.Problem("actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single steps, not from sequences)", loss))
+	} else if !c.Actor.Model.AddQHead {
 		c.Problem("actor.model.add_q_head", false, fmt.Sprintf("true (loss_type %s)", loss))
 	}
 	if !c.Env.Train.AutoReset {

@@ -86,7 +86,9 @@ func learn(t *testing.T, cfg env.Config, s algo.Setup, rounds int) (before, afte
 	if err != nil {
 		t.Fatal(err)
 	}
-	eval, err := NewEvaluator(all.Registry(), envConfig(cfg.EnvType, 20))
+	episodes := envConfig(cfg.EnvType, 20)
+	episodes.StateElements = cfg.StateElements
+	eval, err := NewEvaluator(all.Registry(), episodes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 type recorder struct {
 	pol          policy.Policy
 	work         policy.Work
+	memory       memory
 	noise        policy.Noise
 	critic       bool          // the policy gives values, as it last did
 	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
@@ -31,6 +32,7 @@ type part struct {
 	nextObs               []tensor.Tensor // the same of what was observed after the step; none where no transitions are recorded
 	action, reward        tensor.Tensor
 	logProb, value, next  tensor.Tensor // zero Tensors in transitions
+	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
 	over                  []bool        // with mask: the episode has ended before this step, and the environment idles
@@ -39,7 +41,7 @@ type part struct {
 // newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
 // rows at which one actor's share ends and the next begins: 0, …, n.
 func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *recorder {
-	r := &recorder{pol: pol, work: pol.NewWork(n), bootstrapAll: bootstrapAll}
+	r := &recorder{pol: pol, work: pol.NewWork(n), memory: newMemory(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
 	for i := range n {
 		r.noise.Env[i] = uint64(first + i)
@@ -53,6 +55,9 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 		r.names = append(r.names, f.Name)
 		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
 	}
+	if !r.memory.rows.IsZero() {
+		r.final.Set(policy.Memory, tensor.New(tensor.F32, r.memory.rows.Shape()...))
+	}
 	for k := range n + 1 {
 		r.finals = append(r.finals, r.final.Slice(0, k))
 	}
@@ -61,12 +66,15 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 }
 
 // trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names that travel, for chunks of C actions
-// with L log-probs. With mask, steps may be marked as not to be trained on.
-func trajectoryFields(spec env.Spec, chunks, logProbs, t, n int, mask bool) []tensor.Field {
+// with L log-probs, and what was remembered at each step, of that length. With mask, steps may be marked as not to be trained on.
+func trajectoryFields(spec env.Spec, chunks, logProbs, memory, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	fs := observationFields("observation.", spec, t, n)
 	if mask {
 		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
+	}
+	if memory > 0 {
+		fs = append(fs, tensor.Field{Name: policy.Memory, DType: tensor.F32, Shape: []int{t, n, memory}})
 	}
 	return append(fs,
 		tensor.Field{Name: "action", DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
@@ -115,6 +123,7 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 		}
 		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
 		p.mask, _ = d.Get("mask")
+		p.memory, _ = d.Get(policy.Memory)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step
@@ -124,7 +133,7 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 // act chooses actions for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
 // with the values of obs.
 func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
-	act, err := r.pol.Forward(r.work, obs, policy.Sample, r.noise)
+	act, err := r.pol.Forward(r.work, r.memory.with(obs), policy.Sample, r.noise)
 	if err != nil {
 		return policy.Act{}, err
 	}
@@ -152,7 +161,11 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 		if !p.mask.IsZero() {
 			p.markLive(t, fresh)
 		}
+		if !p.memory.IsZero() {
+			record(p.memory, t, r.memory.rows, p.lo)
+		}
 	}
+	r.memory.keep(act)
 	return act, nil
 }
 
@@ -182,10 +195,23 @@ func (r *recorder) observe(t int, step *env.Step) error {
 		}
 		p.recordNext(t, r.names, step)
 	}
+	final := step.FinalObs
 	if !r.parts[0].mask.IsZero() { // nothing resets itself, so the last observation still shows
-		return r.valueFinals(t, step.Obs)
+		final = step.Obs
 	}
-	return r.valueFinals(t, step.FinalObs)
+	if err := r.valueFinals(t, r.memory.with(final)); err != nil {
+		return err
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
+		for j := range terminated {
+			if terminated[j]|truncated[j] != 0 {
+				r.memory.forget(p.lo + j)
+			}
+		}
+	}
+	return nil
 }
 
 // recordNext records what was observed after step t: where an episode ended its last observation.
@@ -252,7 +278,7 @@ func (r *recorder) valueFinals(t int, final tensor.Dict) error {
 // epoch begins with new ones.
 func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 	if r.critic {
-		v, err := r.pol.Value(r.work, obs)
+		v, err := r.pol.Value(r.work, r.memory.with(obs))
 		if err != nil {
 			return fmt.Errorf("value of the last observations: %w", err)
 		}
@@ -267,6 +293,9 @@ func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 				truncated[j] |= 1 &^ terminated[j]
 			}
 		}
+	}
+	if cut {
+		r.memory.clear()
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker 
 	}
 	for _, l := range j.eval.lanes {
 		if l.rollout == m.Index() {
-			r.evals = append(r.evals, &evalLane{lane: l, work: pol.NewWork(l.hi - l.lo), actions: j.actionLayout(l)})
+			r.evals = append(r.evals, &evalLane{lane: l, performer: newPerformer(pol, l.hi-l.lo), actions: j.actionLayout(l)})
 		}
 	}
 	return r
@@ -233,13 +233,13 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 // An evalLane is a lane of evaluation: the policy's mode, nothing recorded.
 type evalLane struct {
 	lane
-	work    policy.Work
-	obs     *spmd.Receiver
-	act     *spmd.Sender
-	actions *tensor.Layout
-	steps   stepViews
-	shard   *shard
-	over    bool
+	performer *performer
+	obs       *spmd.Receiver
+	act       *spmd.Sender
+	actions   *tensor.Layout
+	steps     stepViews
+	shard     *shard
+	over      bool
 }
 
 // Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's environments are done. Then the policy is
@@ -250,11 +250,12 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	for _, l := range r.evals {
 		if l.over = l.shard != nil; l.over {
 			left--
-			if err := playEpisodes(r.policy, l.work, l.shard); err != nil {
+			if err := l.performer.playEpisodes(l.shard); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
 			}
 			continue
 		}
+		l.performer.begin()
 		if l.obs == nil {
 			var err error
 			if l.obs, err = obs.Receiver(r.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
@@ -270,7 +271,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 			if l.over {
 				continue
 			}
-			if err := l.step(ctx, r.policy); err != nil {
+			if err := l.step(ctx); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.lo, l.hi-1, err)
 			}
 			if l.over {
@@ -281,7 +282,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
-func (l *evalLane) step(ctx context.Context, pol policy.Policy) error {
+func (l *evalLane) step(ctx context.Context) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
 		return err
@@ -290,11 +291,11 @@ func (l *evalLane) step(ctx context.Context, pol policy.Policy) error {
 	if l.over = item.Version == lastOfEvaluation; l.over {
 		return nil
 	}
-	act, err := pol.Forward(l.work, l.steps.of(item).Obs, policy.Deterministic, policy.Noise{})
+	act, err := l.performer.act(l.steps.of(item).Obs)
 	if err != nil {
 		return err
 	}
-	_, space := pol.Spaces()
+	_, space := l.performer.policy.Spaces()
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 

@@ -108,6 +108,11 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 		if w.m.Index() == 0 && !r.job.syncsAt(r.step) {
 			all = append(all, share{kind: "rollout", dict: modelDict(w.policy.Params())})
 		}
+		for _, l := range w.lanes {
+			if d := l.rec.memory.save(); d.Len() > 0 {
+				all = append(all, share{"envs", l.lo, l.hi, d})
+			}
+		}
 	}
 	for _, w := range r.env.Here() {
 		for i, s := range w.train {
@@ -172,6 +177,27 @@ func (s *shard) load(d tensor.Dict) error {
 		t.CopyFrom(from)
 	}
 	s.running = true
+	return nil
+}
+
+// save returns what is remembered; nothing of a policy that remembers nothing.
+func (m *memory) save() (d tensor.Dict) {
+	if !m.rows.IsZero() {
+		d.Set("memory", m.rows)
+	}
+	return d
+}
+
+// load puts back what save returned.
+func (m *memory) load(d tensor.Dict) error {
+	if m.rows.IsZero() {
+		return nil
+	}
+	from, ok := d.Get("memory")
+	if !ok || !from.SameShape(m.rows) {
+		return fmt.Errorf("saved memory %v, want %v", from, m.rows)
+	}
+	m.rows.CopyFrom(from)
 	return nil
 }
 
@@ -375,6 +401,16 @@ func (r *EmbodiedRunner) load(st state) error {
 			}
 			lo, hi := r.job.train.shardOf(w.m.Index(), i)
 			if err := s.load(st.envs.Slice(lo, hi)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, w := range r.rollout.Here() {
+		for _, l := range w.lanes {
+			if _, ok := st.envs.Get("seeder.episode"); !ok {
+				continue // as above
+			}
+			if err := l.rec.memory.load(st.envs.Slice(l.lo, l.hi)); err != nil {
 				return err
 			}
 		}

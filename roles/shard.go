@@ -53,8 +53,8 @@ func (s *shard) take(chunks int) {
 }
 
 // fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and how many log-probs come with them.
-func (s *shard) fit(pol policy.Policy, work policy.Work) (chunks, logProbs int, err error) {
-	act, err := pol.Forward(work, s.now.Obs, policy.Deterministic, policy.Noise{})
+func (s *shard) fit(pol policy.Policy) (chunks, logProbs int, err error) {
+	act, err := newPerformer(pol, s.vec.Len()).act(s.now.Obs)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -81,9 +81,8 @@ func (t *Trainer) Evaluate() (env.Summary, error) { return t.Evaluator.Evaluate(
 
 // An Evaluator plays episodes without learning from them, always from the same initial states.
 type Evaluator struct {
-	shard  *shard
-	policy policy.Policy // that of the last evaluation, whose work is kept
-	work   policy.Work
+	shard     *shard
+	performer *performer // of the policy of the last evaluation; nil before
 }
 
 // NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
@@ -100,28 +99,28 @@ func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
 
 // Evaluate plays one episode in each environment with pol's most likely actions.
 func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
-	if e.policy != pol {
-		work := pol.NewWork(e.shard.vec.Len())
-		if _, _, err := e.shard.fit(pol, work); err != nil {
+	if e.performer == nil || e.performer.policy != pol {
+		if _, _, err := e.shard.fit(pol); err != nil {
 			return env.Summary{}, fmt.Errorf("evaluate in %s: %w", e.Spec().Name, err)
 		}
-		e.policy, e.work = pol, work
+		e.performer = newPerformer(pol, e.shard.vec.Len())
 	}
-	if err := playEpisodes(pol, e.work, e.shard); err != nil {
+	if err := e.performer.playEpisodes(e.shard); err != nil {
 		return env.Summary{}, err
 	}
 	return env.Summarize(e.shard.episodes.Take()), nil
 }
 
-// playEpisodes plays one episode in each environment of s with pol's most likely actions, from the same initial states every time.
-func playEpisodes(pol policy.Policy, work policy.Work, s *shard) error {
+// playEpisodes plays one episode in each environment of s, from the same initial states every time.
+func (p *performer) playEpisodes(s *shard) error {
 	s.seeder.Rewind()
 	if err := s.begin(); err != nil {
 		return err
 	}
-	_, space := pol.Spaces()
+	p.begin()
+	_, space := p.policy.Spaces()
 	for !s.over() {
-		act, err := pol.Forward(work, s.now.Obs, policy.Deterministic, policy.Noise{})
+		act, err := p.act(s.now.Obs)
 		if err != nil {
 			return err
 		}

@@ -71,8 +71,8 @@ type task struct {
 
 // The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for each other, with
 // a trunk for both heads; real actions with exploration that depends on the state, and running statistics of observations and
-// returns; episodes compared, held to the first policy; and a replay buffer that comes round in the third iteration. In each iteration some
-// episodes end and some go on.
+// returns; episodes compared, held to the first policy; a replay buffer that comes round in the third iteration; and a policy that remembers what is
+// hidden from it. In each iteration some episodes end and some go on.
 var tasks = []task{
 	{"CartPole", 16, true, `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -106,6 +106,15 @@ actor:
   micro_batch_size: 64
   global_batch_size: 384
   model: {hidden_sizes: [32, 32], add_q_head: true}
+  optim: {lr: 3.0e-3}
+`},
+	{"CartPole by what was remembered", 16, true, `
+env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12, state_elements: [0, 2]}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
+algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 2, sequence_length: 8}
+actor:
+  micro_batch_size: 32
+  global_batch_size: 384
+  model: {model_type: rnn_policy, share_trunk: true, hidden_sizes: [16], rnn_hidden_size: 16, normalize_observations: true}
   optim: {lr: 3.0e-3}
 `},
 }

@@ -1,0 +1,97 @@
+package roles
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A memory is what a policy remembers of the episodes of some environments, for as long as one user plays them.
+type memory struct {
+	rows tensor.Tensor // F32 [n,M]; the zero Tensor: the policy remembers nothing
+	seen tensor.Dict   // observations, and the rows beside them
+}
+
+// newMemory returns the memory of n environments at the beginning of their episodes.
+func newMemory(pol policy.Policy, n int) memory {
+	if m := policy.MemoryLen(pol); m > 0 {
+		return memory{rows: tensor.New(tensor.F32, n, m)}
+	}
+	return memory{}
+}
+
+// with returns obs, of all environments, as the policy takes it; valid until the next call.
+func (m *memory) with(obs tensor.Dict) tensor.Dict {
+	if m.rows.IsZero() {
+		return obs
+	}
+	for i := range obs.Len() {
+		m.seen.Set(obs.Entry(i))
+	}
+	m.seen.Set(policy.Memory, m.rows)
+	return m.seen
+}
+
+// keep remembers what goes with the next observations.
+func (m *memory) keep(act policy.Act) {
+	if !m.rows.IsZero() {
+		m.rows.CopyFrom(act.Memory)
+	}
+}
+
+// forget begins a new episode in environment n.
+func (m *memory) forget(n int) {
+	if !m.rows.IsZero() {
+		m.rows.At(n).Zero()
+	}
+}
+
+// clear begins new episodes everywhere.
+func (m *memory) clear() { m.rows.Zero() }
+
+// A performer plays a policy's most likely actions in n environments.
+type performer struct {
+	policy policy.Policy
+	work   policy.Work
+	memory memory
+}
+
+func newPerformer(pol policy.Policy, n int) *performer {
+	return &performer{policy: pol, work: pol.NewWork(n), memory: newMemory(pol, n)}
+}
+
+// begin begins new episodes.
+func (p *performer) begin() { p.memory.clear() }
+
+// act chooses actions for obs.
+func (p *performer) act(obs tensor.Dict) (policy.Act, error) {
+	act, err := p.policy.Forward(p.work, p.memory.with(obs), policy.Deterministic, policy.Noise{})
+	if err == nil {
+		p.memory.keep(act)
+	}
+	return act, err
+}
+
+// checkSequences checks that training can be from sequences where the policy remembers; Validate returns what it finds.
+func (j *job) checkSequences() {
+	c := j.cfg
+	if !c.Trains() {
+		return
+	}
+	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
+	if j.memoryLen == 0 {
+		c.check.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
+		return
+	}
+	_, steps := c.samples()
+	if length == 0 {
+		length = steps
+	}
+	if steps%length != 0 {
+		c.Problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
+		return
+	}
+	micro := c.Actor.MicroBatchSize
+	c.check.Want(micro%length == 0, "actor.micro_batch_size", micro, fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
+}
