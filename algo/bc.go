@@ -51,6 +51,9 @@ func fitsBC(pol policy.Policy) error {
 	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
 		return errors.New("action_bound clip (demonstrations hold what environments took)")
 	}
+	if policy.MemoryLen(pol) > 0 {
+		return errors.New("a policy that remembers nothing (what is shown are single steps)")
+	}
 	return nil
 }
 

@@ -123,6 +123,9 @@ func TestConfigCheck(t *testing.T) {
 		"model.add_value_head": func(c *Config) {
 			c.UseRewardModel, c.Model.ModelPath, c.Model.AddValueHead = true, "model.safetensors", false
 		},
+		"model.model_type": func(c *Config) {
+			c.UseRewardModel, c.Model.ModelPath, c.Model.ModelType, c.Model.ShareTrunk = true, "model.safetensors", "rnn_policy", true
+		},
 		"potential.indices": func(c *Config) { c.RewardType = "potential" },
 		"potential.target":  func(c *Config) { c.RewardType, c.Potential.Indices = "potential", []int{0} },
 	} {
