@@ -30,7 +30,7 @@ func newCNN(t testing.TB, encoder string, shared bool) *ActorCritic {
 	cfg := DefaultConfig()
 	cfg.ModelType, cfg.Encoder, cfg.ShareTrunk, cfg.NormalizeObservations = "cnn_policy", encoder, shared, true
 	cfg.HiddenSizes = []int{16}
-	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3), words("text", 3), image("top", 8, 8, 1)}}
+	spec := env.Spec{Name: "Test-v0", Action: box, Obs: []env.Field{vector("state", 4), image("front", 9, 7, 3), words("text", 3), image("top", 8, 8, 1), words("more", 1)}}
 	if encoder == NatureCNN {
 		spec.Obs[1], spec.Obs[3] = image("front", 2, 36, 36, 1), image("top", 36, 36, 3)
 	}
@@ -44,7 +44,7 @@ func TestEncoderGradients(t *testing.T) {
 	obs := obsShape{
 		vector: 2,
 		images: []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}},
-		words:  []wordRange{{"text", []int{0, -1}, []int{2, 1}}, {"more", []int{0}, []int{4}}},
+		words:  nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
 	}
 	for _, c := range []struct {
 		name string
@@ -71,7 +71,7 @@ func TestEncoderGradients(t *testing.T) {
 				}
 				x.images = append(x.images, b)
 			}
-			x.words = [][]int32{{0, 1, 2, -1, 1, 0}, {4, 0, 4}}
+			x.words = []int32{0, 1, 4 /**/, 2, -1, 0 /**/, 1, 0, 4}
 			d := make([]float64, rows)
 			randomize(d, 11)
 			loss := func() float64 {

@@ -14,14 +14,14 @@ const (
 	ImpalaCNN = "impala"
 )
 
-// wordFeatures is how many features the words of one observation have.
+// wordFeatures is how many features words have.
 const wordFeatures = 32
 
 // obsShape is what a network must know of an observation.
 type obsShape struct {
 	vector int // elements of the vectors together
 	images []imageShape
-	words  []wordRange
+	words  nn.Choices // of all words together
 }
 
 // An imageShape is one observation of U8: so many frames, whose channels are stacked.
@@ -31,14 +31,8 @@ type imageShape struct {
 	nn.Image
 }
 
-// A wordRange is one observation of I32: choice k is from low[k] to high[k].
-type wordRange struct {
-	name      string
-	low, high []int
-}
-
 // encoded reports whether there is more than vectors.
-func (s obsShape) encoded() bool { return len(s.images)+len(s.words) > 0 }
+func (s obsShape) encoded() bool { return len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf reads the shape of an image, for the encoder of that name.
 func imageOf(f env.Field, encoder string) (imageShape, error) {
@@ -60,30 +54,19 @@ func imageOf(f env.Field, encoder string) (imageShape, error) {
 	return s, nil
 }
 
-// wordsOf reads the bounds of an observation of words.
-func wordsOf(f env.Field) (wordRange, error) {
-	s := wordRange{name: f.Name}
+// addWords adds the bounds of the words of f to c.
+func addWords(c *nn.Choices, f env.Field) error {
 	for k := range f.Dim() {
 		low, high := 0, 0
 		switch {
 		case f.Kind != env.Box:
 			high = f.Nvec[k%len(f.Nvec)] - 1
 		case !(f.Low[k] >= math.MinInt16 && f.High[k] <= math.MaxInt16):
-			return s, fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d]", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
+			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d]", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
 		default:
 			low, high = int(f.Low[k]), int(f.High[k])
 		}
-		s.low, s.high = append(s.low, low), append(s.high, high)
-	}
-	return s, nil
-}
-
-// check returns an error that names the first of words, [n, places], that is out of its bounds.
-func (s wordRange) check(words []int32) error {
-	for i, v := range words {
-		if k := i % len(s.low); int(v) < s.low[k] || int(v) > s.high[k] {
-			return fmt.Errorf("observation %q: row %d, element %d: %d: want %d to %d", s.name, i/len(s.low), k, v, s.low[k], s.high[k])
-		}
+		c.Low, c.High = append(c.Low, low), append(c.High, high)
 	}
 	return nil
 }
@@ -92,56 +75,58 @@ func (s wordRange) check(words []int32) error {
 type sight[T nn.Float] struct {
 	vector []T       // [n, vector]
 	images [][]uint8 // of each image [n, frames, H, W, C]
-	words  [][]int32 // of each observation of words [n, places]
+	words  []int32   // [n, places]
 }
 
-// encoder turns observations into rows of features: those of each image, by a network of its own, those of words, and the vectors, side by side. Actor
-// and critic share it.
+// encoder turns observations into rows of features: those of words, those of each image, by a network of its own that heeds the words, and the vectors,
+// side by side. Actor and critic share it.
 type encoder[T nn.Float] struct {
+	words  *nn.Embedding[T] // nil without words
 	images []*nn.ConvNet[T]
-	words  []*nn.Embedding[T]
+	said   int // features of words
 	vector int
 	out    int // width of a row
 }
 
 func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *encoder[T] {
-	e := &encoder[T]{vector: obs.vector, out: obs.vector}
+	e := &encoder[T]{vector: obs.vector}
+	if len(obs.words.Low) > 0 {
+		e.said = wordFeatures
+		e.words = nn.NewEmbedding(params, "encoder.words", obs.words, e.said)
+	}
+	e.out = e.said + e.vector
+	build := nn.NewNatureCNN[T]
+	if cfg.Encoder == ImpalaCNN {
+		build = nn.NewImpalaCNN[T]
+	}
 	for _, s := range obs.images {
-		build := nn.NewNatureCNN[T]
-		if cfg.Encoder == ImpalaCNN {
-			build = nn.NewImpalaCNN[T]
-		}
-		net := build(params, "encoder."+s.name, s.Image, s.frames)
+		net := build(params, "encoder."+s.name, s.Image, s.frames, obs.words)
 		e.images = append(e.images, net)
 		e.out += net.Out
-	}
-	for _, s := range obs.words {
-		e.words = append(e.words, nn.NewEmbedding(params, "encoder."+s.name, s.low, s.high, wordFeatures))
-		e.out += wordFeatures
 	}
 	return e
 }
 
 func (e *encoder[T]) init(seed uint64) {
+	if e.words != nil {
+		e.words.Init(seed)
+	}
 	for _, net := range e.images {
 		net.Init(seed)
-	}
-	for _, words := range e.words {
-		words.Init(seed)
 	}
 }
 
 // encoderWork is the state of one user of an encoder.
 type encoderWork[T nn.Float] struct {
+	words  []T // [n, said], or the derivative by them
 	images []*nn.ConvNetWork[T]
-	words  []T // features of one observation of words, or the derivative by them
 
 	y, dy, more []T // [n, out]: features, the derivative by them, and a part of that
 }
 
 func (e *encoder[T]) newWork(maxRows int) *encoderWork[T] {
 	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
-	w := &encoderWork[T]{words: row(wordFeatures), y: row(e.out), dy: row(e.out), more: row(e.out)}
+	w := &encoderWork[T]{words: row(e.said), y: row(e.out), dy: row(e.out), more: row(e.out)}
 	for _, net := range e.images {
 		w.images = append(w.images, net.NewWork(maxRows))
 	}
@@ -150,15 +135,14 @@ func (e *encoder[T]) newWork(maxRows int) *encoderWork[T] {
 
 // forward returns the features [rows, out] of x, which must not change before backward.
 func (e *encoder[T]) forward(w *encoderWork[T], x sight[T], rows int) []T {
-	at := 0
-	for i, net := range e.images {
-		copyColumns(w.y[at:], e.out, net.Forward(w.images[i], x.images[i], rows), net.Out, net.Out, rows)
-		at += net.Out
+	if e.words != nil {
+		e.words.Forward(w.words, x.words, rows)
+		copyColumns(w.y, e.out, w.words, e.said, e.said, rows)
 	}
-	for i, words := range e.words {
-		words.Forward(w.words, x.words[i], rows)
-		copyColumns(w.y[at:], e.out, w.words, wordFeatures, wordFeatures, rows)
-		at += wordFeatures
+	at := e.said
+	for i, net := range e.images {
+		copyColumns(w.y[at:], e.out, net.Forward(w.images[i], x.images[i], x.words, rows), net.Out, net.Out, rows)
+		at += net.Out
 	}
 	copyColumns(w.y[at:], e.out, x.vector, e.vector, e.vector, rows)
 	return w.y[:rows*e.out]
@@ -172,19 +156,18 @@ func (e *encoder[T]) outGrad(w *encoderWork[T], rows int) (dy, more []T) {
 // backward adds the gradients of the last forward, which had x, given outGrad, and reports what is ready, from the last parameters to the first.
 func (e *encoder[T]) backward(w *encoderWork[T], x sight[T], rows int, ready func(lo, hi int)) {
 	at := e.out - e.vector
-	for i := len(e.words) - 1; i >= 0; i-- {
-		at -= wordFeatures
-		copyColumns(w.words, wordFeatures, w.dy[at:], e.out, wordFeatures, rows)
-		e.words[i].Backward(w.words, x.words[i], rows)
-		if ready != nil {
-			ready(e.words[i].Range())
-		}
-	}
 	for i := len(e.images) - 1; i >= 0; i-- {
 		net := e.images[i]
 		at -= net.Out
 		copyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
 		net.Backward(w.images[i], rows, ready)
+	}
+	if e.words != nil {
+		copyColumns(w.words, e.said, w.dy, e.out, e.said, rows)
+		e.words.Backward(w.words, x.words, rows)
+		if ready != nil {
+			ready(e.words.Range())
+		}
 	}
 }
 

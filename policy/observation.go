@@ -17,8 +17,9 @@ type observations struct {
 	fields  []env.Field // all
 	vectors []env.Field // boxes of F32
 	images  []imageShape
-	words   []wordRange
-	width   int // of the vectors together
+	words   []env.Field // of I32
+	choices nn.Choices  // of the words together
+	width   int         // of the vectors together
 	clip    float32
 
 	params *nn.Params[float32] // holds the statistics; nil: no normalisation
@@ -50,11 +51,10 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 			}
 			o.images = append(o.images, image)
 		case f.DType == tensor.I32:
-			words, err := wordsOf(f)
-			if err != nil {
+			if err := addWords(&o.choices, f); err != nil {
 				return nil, err
 			}
-			o.words = append(o.words, words)
+			o.words = append(o.words, f)
 		default:
 			return nil, fmt.Errorf("observation %q: kind %d of %v: cnn_policy wants boxes of F32, images of U8 and words of I32", f.Name, f.Kind, f.DType)
 		}
@@ -78,7 +78,7 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 }
 
 // shape is what a network must know of them.
-func (o *observations) shape() obsShape { return obsShape{o.width, o.images, o.words} }
+func (o *observations) shape() obsShape { return obsShape{o.width, o.images, o.choices} }
 
 // init sets the statistics to those of nothing observed: mean 0, variance 1.
 func (o *observations) init() {
@@ -100,11 +100,11 @@ type obsWork struct {
 	rows, mean, inv []float32
 
 	images [][]uint8 // of the last read: views of what was observed
-	words  [][]int32
+	words  []int32
 }
 
 func (o *observations) newWork(maxRows int) *obsWork {
-	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([][]int32, len(o.words))}
+	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([]int32, maxRows*len(o.choices.Low))}
 	if len(o.vectors) > 1 || o.params != nil {
 		w.rows = nn.Vector[float32](maxRows * o.width)
 	}
@@ -123,11 +123,8 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	for i := range o.images {
 		w.images[i] = obs.Must(o.images[i].name).U8()
 	}
-	for i := range o.words {
-		w.words[i] = obs.Must(o.words[i].name).I32()
-		if err := o.words[i].check(w.words[i]); err != nil {
-			return nil, 0, err
-		}
+	if err := o.readWords(w, obs); err != nil {
+		return nil, 0, err
 	}
 	if o.width == 0 {
 		return nil, n, nil
@@ -154,6 +151,23 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 		x = dst
 	}
 	return x, n, nil
+}
+
+// readWords lays the words of obs side by side.
+func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
+	places, at := len(o.choices.Low), 0
+	for _, f := range o.words {
+		n := f.Dim()
+		for i, v := range obs.Must(f.Name).I32() {
+			row, k := i/n, at+i%n
+			if int(v) < o.choices.Low[k] || int(v) > o.choices.High[k] {
+				return fmt.Errorf("observation %q: row %d, element %d: %d: want %d to %d", f.Name, row, i%n, v, o.choices.Low[k], o.choices.High[k])
+			}
+			w.words[row*places+k] = v
+		}
+		at += n
+	}
+	return nil
 }
 
 // check returns the number of rows of obs.

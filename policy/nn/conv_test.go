@@ -118,19 +118,19 @@ func TestConv2DWantsAWindow(t *testing.T) {
 
 // TestEmbedding holds features and gradient against a Linear on the one-hot code.
 func TestEmbedding(t *testing.T) {
-	low, high := []int{0, -1, 5}, []int{2, 0, 7}
+	bounds := nn.Choices{Low: []int{0, -1, 5}, High: []int{2, 0, 7}}
 	choices := []int32{2, -1, 6 /**/, 0, 0, 6 /**/, 2, 0, 6}
 	const rows, out, codes = 3, 4, 8
 	p := new(nn.Params[float64])
 	p.Group("g")
-	e := nn.NewEmbedding(p, "e", low, high, out)
+	e := nn.NewEmbedding(p, "e", bounds, out)
 	l := nn.NewLinear(p, "l", codes, out)
 	allocated(t, p)
 	clear(l.Bias())
 	copy(p.Of(1), p.Of(0))
 	x := make([]float64, rows*codes)
 	for i, c := range choices {
-		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)-low[i%3]] = 1
+		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)-bounds.Low[i%3]] = 1
 	}
 	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
 	randomize(dy, 100)
@@ -151,22 +151,24 @@ func TestEmbedding(t *testing.T) {
 }
 
 // convNets are the networks, for images that are just large enough to pass through.
-func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T], pixels func(rows int) []uint8)) {
+func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T], see func(rows int) ([]uint8, []int32))) {
+	words := nn.Choices{Low: []int{0, 3}, High: []int{2, 4}}
 	for _, c := range []struct {
 		name   string
-		make   func(*nn.Params[T], string, nn.Image, int) *nn.ConvNet[T]
+		make   func(*nn.Params[T], string, nn.Image, int, nn.Choices) *nn.ConvNet[T]
 		frame  nn.Image
 		frames int
+		words  nn.Choices
 	}{
-		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1},
-		{"nature, two frames", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2},
-		{"impala", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1},
-		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3},
+		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1, nn.Choices{}},
+		{"nature, two frames and words", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2, words},
+		{"impala and words", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1, words},
+		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3, nn.Choices{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[T])
 			p.Group("g")
-			n := c.make(p, "cnn", c.frame, c.frames)
+			n := c.make(p, "cnn", c.frame, c.frames, c.words)
 			if err := p.Alloc(tensor.Heap); err != nil {
 				t.Fatal(err)
 			}
@@ -176,13 +178,17 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 					randomize(p.Of(i), uint64(i))
 				}
 			}
-			run(t, p, n, func(rows int) []uint8 {
+			run(t, p, n, func(rows int) ([]uint8, []int32) {
 				s := philox.New(1, philox.Init, 77, 0)
 				b := make([]uint8, rows*c.frames*c.frame.Len())
 				for i := range b {
 					b[i] = uint8(s.IntN(256))
 				}
-				return b
+				var said []int32
+				for range rows * len(c.words.Low) / 2 {
+					said = append(said, int32(s.IntN(3)), 3+int32(s.IntN(2)))
+				}
+				return b, said
 			})
 		})
 	}
@@ -190,14 +196,15 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 
 // TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter: each is behind all layers above it.
 func TestConvNetGradients(t *testing.T) {
-	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], pixels func(int) []uint8) {
+	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], see func(int) ([]uint8, []int32)) {
 		const rows, each = 2, 12
-		images, weight := pixels(rows), make([]float64, rows*n.Out)
+		images, said := see(rows)
+		weight := make([]float64, rows*n.Out)
 		randomize(weight, 100)
 		w := n.NewWork(rows + 1)
 		loss := func() float64 {
 			var sum float64
-			for i, y := range n.Forward(w, images, rows) {
+			for i, y := range n.Forward(w, images, said, rows) {
 				sum += weight[i]*y + 0.5*y*y
 			}
 			return sum
@@ -205,7 +212,7 @@ func TestConvNetGradients(t *testing.T) {
 		for range 2 { // the second time on buffers that are full of the first
 			clear(p.Grad)
 			end := len(p.Grad)
-			for i, y := range n.Forward(w, images, rows) {
+			for i, y := range n.Forward(w, images, said, rows) {
 				n.OutGrad(w, rows)[i] = weight[i] + y
 			}
 			n.Backward(w, rows, func(lo, hi int) {
@@ -239,19 +246,19 @@ func TestConvNetGradients(t *testing.T) {
 // TestConvNetRows: an image's features have the same bits in whatever batch it stands, and a batch's gradient is the sum of its images', however
 // many are laid out at a time.
 func TestConvNetRows(t *testing.T) {
-	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], pixels func(int) []uint8) {
+	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
 		const rows = 67
-		images := pixels(rows)
-		size := len(images) / rows
+		images, said := see(rows)
+		size, places := len(images)/rows, len(said)/rows
 		all, one := n.NewWork(rows), n.NewWork(1)
-		y := n.Forward(all, images, rows)
+		y := n.Forward(all, images, said, rows)
 		randomize(n.OutGrad(all, rows), 100)
 		dy := slices.Clone(n.OutGrad(all, rows))
 		n.Backward(all, rows, nil)
 		whole := slices.Clone(p.Grad)
 		clear(p.Grad)
 		for i := range rows {
-			if got := n.Forward(one, images[i*size:(i+1)*size], 1); !slices.Equal(got, y[i*n.Out:(i+1)*n.Out]) {
+			if got := n.Forward(one, images[i*size:(i+1)*size], said[i*places:(i+1)*places], 1); !slices.Equal(got, y[i*n.Out:(i+1)*n.Out]) {
 				t.Fatalf("image %d: other features alone than in a batch of %d", i, rows)
 			}
 			copy(n.OutGrad(one, 1), dy[i*n.Out:])
@@ -274,11 +281,12 @@ func TestConvNetRows(t *testing.T) {
 }
 
 func TestConvNetDoesNotAllocate(t *testing.T) {
-	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.ConvNet[float32], pixels func(int) []uint8) {
+	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
 		const rows = 5
-		images, w := pixels(rows), n.NewWork(rows)
+		images, said := see(rows)
+		w := n.NewWork(rows)
 		if got := testing.AllocsPerRun(3, func() {
-			n.Forward(w, images, rows)
+			n.Forward(w, images, said, rows)
 			n.Backward(w, rows, nil)
 		}); got != 0 {
 			t.Errorf("%v allocations for a forward and a backward pass, want 0", got)
@@ -291,12 +299,12 @@ func BenchmarkConvNet(b *testing.B) {
 	const rows = 64
 	for _, c := range []struct {
 		name string
-		make func(*nn.Params[float32], string, nn.Image, int) *nn.ConvNet[float32]
+		make func(*nn.Params[float32], string, nn.Image, int, nn.Choices) *nn.ConvNet[float32]
 	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]}} {
 		p := new(nn.Params[float32])
 		p.Group("g")
 		frame := nn.Image{H: 64, W: 64, C: 3}
-		n := c.make(p, "cnn", frame, 1)
+		n := c.make(p, "cnn", frame, 1, nn.Choices{})
 		if err := p.Alloc(tensor.Heap); err != nil {
 			b.Fatal(err)
 		}
@@ -307,13 +315,13 @@ func BenchmarkConvNet(b *testing.B) {
 		}
 		b.Run(c.name+"/forward", func(b *testing.B) {
 			for b.Loop() {
-				n.Forward(w, pixels, rows)
+				n.Forward(w, pixels, nil, rows)
 			}
 			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})
 		b.Run(c.name+"/both", func(b *testing.B) {
 			for b.Loop() {
-				copy(n.OutGrad(w, rows), n.Forward(w, pixels, rows))
+				copy(n.OutGrad(w, rows), n.Forward(w, pixels, nil, rows))
 				n.Backward(w, rows, nil)
 			}
 			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")

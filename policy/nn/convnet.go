@@ -7,12 +7,16 @@ import (
 
 // A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU units on all that they give. The bytes count in
 // 255ths. Several frames of a scene are one image to it, with the channels of all.
+//
+// What it looks for may depend on words: of each channel of the first convolution they replace x by (1+γ)x + β, with γ and β from an Embedding (FiLM,
+// Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // features of an image
 
 	frames  int
 	frame   Image
 	stem    *Conv2D[T]
+	words   *Embedding[T] // all γ, then all β; nil without words
 	layers  []layer[T]
 	head    *MLP[T]
 	decimal [256]T // what a byte counts
@@ -21,10 +25,10 @@ type ConvNet[T Float] struct {
 // NatureSize is the least height and width of an image for NewNatureCNN.
 const NatureSize = 36
 
-// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of so many frames: 32 filters of 8×8 every 4 pixels,
+// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of so many frames and perhaps words: 32 filters of 8×8 every 4 pixels,
 // 64 of 4×4 every 2, 64 of 3×3, ReLU behind each, and 512 features.
-func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int) *ConvNet[T] {
-	n := newConvNet(p, name, frame, frames, 32, 8, 4, 0)
+func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
+	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 0)
 	n.rectify()
 	n.convolve(p, name+".1", 64, 4, 2, 0)
 	n.rectify()
@@ -36,12 +40,12 @@ func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int) *
 
 // NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3) in p: for 16, 32 and 32 channels a convolution of 3×3,
 // the maximum of every second window of 3×3 and two residual blocks; then ReLU, and 256 features.
-func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int) *ConvNet[T] {
+func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	var n *ConvNet[T]
 	for i, channels := range []int{16, 32, 32} {
 		stage := fmt.Sprintf("%s.%d", name, i)
 		if i == 0 {
-			n = newConvNet(p, name, frame, frames, channels, 3, 1, 1)
+			n = newConvNet(p, name, frame, frames, words, channels, 3, 1, 1)
 		} else {
 			n.convolve(p, stage, channels, 3, 1, 1)
 		}
@@ -55,10 +59,13 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int) *
 	return n
 }
 
-// newConvNet declares the first convolution, name.0.
-func newConvNet[T Float](p *Params[T], name string, frame Image, frames, filters, size, stride, pad int) *ConvNet[T] {
+// newConvNet declares the first convolution, name.0, and what words make of it, name.words.
+func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride, pad int) *ConvNet[T] {
 	in := Image{frame.H, frame.W, frames * frame.C}
 	n := &ConvNet[T]{frames: frames, frame: frame, stem: NewConv2D(p, name+".0", in, filters, size, stride, pad)}
+	if len(words.Low) > 0 {
+		n.words = NewEmbedding(p, name+".words", words, 2*filters)
+	}
 	for b := range n.decimal {
 		n.decimal[b] = T(float64(b) / 255)
 	}
@@ -83,9 +90,12 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
 }
 
-// Init draws orthogonal weights with gain √2; biases are 0.
+// Init draws orthogonal weights with gain √2; biases are 0. Words make a difference from the beginning: γ and β have a variance of about 1.
 func (n *ConvNet[T]) Init(seed uint64) {
 	n.stem.Init(seed, math.Sqrt2)
+	if n.words != nil {
+		n.words.Init(seed)
+	}
 	for _, l := range n.layers {
 		l.Init(seed, math.Sqrt2)
 	}
@@ -101,9 +111,13 @@ type ConvNetWork[T Float] struct {
 	in     [][]T // what each layer saw, and the head
 	head   *MLPWork[T]
 
+	film, dFilm []T // γ and β of each image, and the derivative by them
+	filmed      []T // what becomes of stem
+
 	pixels []uint8 // what the last Forward saw
-	d, e   []T     // derivatives by what layers gave, in turn; made by the first Backward: who only acts needs none
-	size   int     // of each
+	words  []int32
+	d, e   []T // derivatives by what layers gave, in turn; made by the first Backward: who only acts needs none
+	size   int // of each
 }
 
 // NewWork returns a work for at most maxRows images.
@@ -112,6 +126,9 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 		conv: NewConvWork(n.stem), images: Vector[T](n.stem.batch() * n.stem.In.Len()), stem: Vector[T](maxRows * n.stem.Out.Len()),
 		head: n.head.NewWork(maxRows), in: make([][]T, len(n.layers)+1), size: maxRows * n.stem.Out.Len(),
 	}
+	if n.words != nil {
+		w.film, w.dFilm, w.filmed = Vector[T](maxRows*n.words.Out), Vector[T](maxRows*n.words.Out), Vector[T](len(w.stem))
+	}
 	for _, l := range n.layers {
 		w.layers = append(w.layers, l.newWork(maxRows, w.conv))
 		w.size = max(w.size, maxRows*l.shape().Len())
@@ -119,19 +136,58 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	return w
 }
 
-// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C]; they are w's. pixels must not change before Backward.
-func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, rows int) []T {
-	w.pixels = pixels
+// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C], with the words [n,places], nil where the network takes none; they
+// are w's. pixels and words must not change before Backward.
+func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, rows int) []T {
+	w.pixels, w.words = pixels, words
 	n.some(w, rows, func(lo, count int) {
 		n.stem.Forward(w.conv, w.stem[lo*n.stem.Out.Len():], w.images, count)
 	})
 	x := w.stem[:rows*n.stem.Out.Len()]
+	if n.words != nil {
+		n.words.Forward(w.film, words, rows)
+		n.modulate(w.filmed, x, w.film, rows)
+		x = w.filmed[:len(x)]
+	}
 	for i, l := range w.layers {
 		w.in[i] = x
 		x = l.Forward(x, rows)
 	}
 	w.in[len(w.layers)] = x
 	return n.head.Forward(w.head, x, rows)
+}
+
+// modulate sets y to (1+γ)x + β.
+func (n *ConvNet[T]) modulate(y, x, film []T, rows int) {
+	c := n.stem.Out.C
+	for i := range rows {
+		gamma, beta := film[2*i*c:][:c], film[(2*i+1)*c:][:c]
+		for range n.stem.rows() {
+			to, from := y[:c], x[:c]
+			y, x = y[c:], x[c:]
+			for k, v := range from {
+				to[k] = v + T(gamma[k]*v) + beta[k]
+			}
+		}
+	}
+}
+
+// modulateGrad sets dFilm, and replaces d, the derivative by what modulate gave, by that by x.
+func (n *ConvNet[T]) modulateGrad(dFilm, d, x, film []T, rows int) {
+	c := n.stem.Out.C
+	clear(dFilm[:rows*n.words.Out])
+	for i := range rows {
+		gamma, dGamma, dBeta := film[2*i*c:][:c], dFilm[2*i*c:][:c], dFilm[(2*i+1)*c:][:c]
+		for range n.stem.rows() {
+			to, from := d[:c], x[:c]
+			d, x = d[c:], x[c:]
+			for k, v := range to {
+				dGamma[k] += T(v * from[k])
+				dBeta[k] += v
+				to[k] = v + T(gamma[k]*v)
+			}
+		}
+	}
 }
 
 // some unpacks a few images at a time into w.images, and calls do for each such batch.
@@ -185,6 +241,13 @@ func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int
 			free = dy[:cap(dy)]
 		}
 		dy = dx
+	}
+	if n.words != nil {
+		n.modulateGrad(w.dFilm, dy, w.stem, w.film, rows)
+		n.words.Backward(w.dFilm, w.words, rows)
+		if ready != nil {
+			ready(n.words.Range())
+		}
 	}
 	n.some(w, rows, func(lo, count int) {
 		n.stem.Backward(w.conv, nil, w.images, dy[lo*n.stem.Out.Len():], count)

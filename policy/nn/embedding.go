@@ -6,6 +6,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
+// Choices are the bounds of some choices: number k is from Low[k] to High[k], both included.
+type Choices struct{ Low, High []int }
+
 // An Embedding gives features to choices, as the words of a sentence: the sum of one row of W [Σ options, Out] for each, where every place in the
 // sentence has rows of its own for its options. It is a Linear without bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
@@ -17,12 +20,12 @@ type Embedding[T Float] struct {
 	weight int
 }
 
-// NewEmbedding declares the layer in p, name.weight, for len(low) choices; choice k is from low[k] to high[k], both included.
-func NewEmbedding[T Float](p *Params[T], name string, low, high []int, out int) *Embedding[T] {
+// NewEmbedding declares the layer in p: name.weight.
+func NewEmbedding[T Float](p *Params[T], name string, c Choices, out int) *Embedding[T] {
 	e := &Embedding[T]{Out: out, p: p}
-	for k := range low {
-		e.zero = append(e.zero, e.rows-low[k])
-		e.rows += high[k] - low[k] + 1
+	for k, low := range c.Low {
+		e.zero = append(e.zero, e.rows-low)
+		e.rows += c.High[k] - low + 1
 	}
 	e.weight = p.Add(name+".weight", e.rows, out)
 	return e
