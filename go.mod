@@ -3,6 +3,7 @@ module github.com/rlinf/rlinf
 go 1.26
 
 require (
+	github.com/icza/mjpeg v0.0.0-20230330134156-38318e5ab8f4
 	github.com/sbromberger/gompi v0.2.0
 	github.com/urfave/cli/v2 v2.27.7
 	golang.org/x/sys v0.41.0

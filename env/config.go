@@ -54,6 +54,8 @@ type Config struct {
 	FrameStack int `yaml:"frame_stack"`
 	// StepDelay makes each step of the batch last at least that long, to stand for a slow simulator. Default 0.
 	StepDelay time.Duration `yaml:"step_delay"`
+	// VideoCfg is how evaluations are filmed; env.train has no films.
+	VideoCfg Video `yaml:"video_cfg"`
 }
 
 // InitParams is what an environment is made from.
@@ -64,7 +66,7 @@ type InitParams struct {
 
 // DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's name have none.
 func DefaultConfig() Config {
-	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1}
+	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1, VideoCfg: DefaultVideo()}
 }
 
 // ID returns the environment's name in the registry.
@@ -113,6 +115,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ActionRepeat > 0, "action_repeat", c.ActionRepeat, "a positive number")
 	want(c.FrameStack > 0, "frame_stack", c.FrameStack, "a positive number")
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
+	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
 }
 
 func finite(x float32) bool { return x-x == 0 }

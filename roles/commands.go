@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
@@ -124,10 +125,15 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err != nil {
 		return UsageError{err}
 	}
+	if err := drawable(reg, test); err != nil {
+		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
+	}
 	ev, err := NewEvaluator(reg.Envs, test)
 	if err != nil {
 		return UsageError{err}
 	}
+	film := cfg.videoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
+	ev.Film(film)
 	sum, err := ev.Evaluate(pol)
 	if err != nil {
 		return err
@@ -135,6 +141,9 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from, sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
 	if spec.InfoIndex("success") >= 0 {
 		fmt.Fprintf(out, "  eval/success_once %.4g\n", sum.SuccessOnce)
+	}
+	if test.VideoCfg.SaveVideo {
+		fmt.Fprintf(out, "  film              %s\n", film)
 	}
 	return nil
 }

@@ -334,6 +334,7 @@ func (c *Config) derive() {
 		c.Env.Train.Seed = c.Runner.Seed
 	}
 	c.Env.Eval = c.Env.Train
+	c.Env.Eval.VideoCfg = env.DefaultVideo()
 	c.check.Decode("env.eval", &c.Env.Eval)
 	if !c.check.Has("actor.seed") {
 		c.Actor.Seed = c.Runner.Seed

@@ -331,8 +331,9 @@ func TestRules(t *testing.T) {
 
 // env.eval is decoded over env.train; what is said of its keys is said once.
 func TestKnownKeyOfEval(t *testing.T) {
-	_, warnings := mustLoad(t, cartpole, "env.eval.video_cfg.save_video=true")
-	expect(t, "warnings", warnings, "known keys without effect here: env.eval.video_cfg.save_video: true (command line)")
+	_, warnings := mustLoad(t, cartpole, "env.eval.use_full_state=true", "env.train.video_cfg.save_video=true")
+	expect(t, "warnings", warnings,
+		"known keys without effect here: env.eval.use_full_state: true (command line), env.train.video_cfg.save_video: true (command line)")
 }
 
 func TestOtherLoggers(t *testing.T) {

@@ -2,6 +2,7 @@ package roles
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -240,6 +241,9 @@ func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
 		if err := r.updateRolloutWeights(ctx); err != nil {
 			return err
 		}
+	}
+	for _, w := range r.env.Here() {
+		w.Film(r.job.cfg.videoFile(fmt.Sprintf("global_step_%d", r.step)))
 	}
 	env := spmd.Call(r.env, ctx, "evaluate", func(ctx context.Context, w *EnvWorker) (none, error) {
 		return none{}, w.Evaluate(ctx, r.evalObs, r.evalAct)

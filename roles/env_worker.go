@@ -78,6 +78,15 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
+// Film has the next evaluation filmed into file, by the worker that has the first environments, if films are wanted.
+func (w *EnvWorker) Film(file string) {
+	for _, s := range w.eval {
+		if s.camera != nil {
+			s.camera.file = file
+		}
+	}
+}
+
 // Evaluate runs one episode of every environment for evaluation.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *shard) bool { return s.local })

@@ -91,6 +91,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		return nil, err
 	}
 	j.checkReward()
+	if cfg.Evaluates() {
+		j.checkVideo()
+	}
 	j.checkInference()
 	if err := cfg.check.Err(); err != nil {
 		return nil, err

@@ -20,7 +20,8 @@ type shard struct {
 	autoReset bool
 	running   bool // episodes go on from earlier
 	lanes     []*envLane
-	local     bool // the rollout worker of its only lane is on this rank and plays it without channels, in one goroutine
+	camera    *camera // films evaluations; nil: there is none
+	local     bool    // the rollout worker of its only lane is on this rank and plays it without channels, in one goroutine
 }
 
 // An envLane is a lane as its env worker sees it.
@@ -42,7 +43,10 @@ func newShard(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	s := &shard{vec: vec, autoReset: cfg.AutoReset && use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
 	s.episodes = env.NewEpisodes(spec, first, n, s.autoReset)
 	s.take(chunks)
-	return s, nil
+	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
+		s.camera, err = newCamera(vec, cfg.VideoCfg)
+	}
+	return s, err
 }
 
 // take makes room for chunks of actions and for what they lead to. Episodes are to begin after it.
@@ -76,6 +80,9 @@ func (s *shard) begin() error {
 	s.now.Terminated.Zero()
 	s.now.Truncated.Zero()
 	s.running = true
+	if s.camera != nil {
+		return s.camera.start()
+	}
 	return nil
 }
 
@@ -86,6 +93,9 @@ func (s *shard) step() error {
 			return err
 		}
 		s.episodes.Observe(s.now)
+		if s.camera != nil {
+			return s.camera.step(s.now)
+		}
 		return nil
 	}
 	if err := s.vec.Step(s.action, s.seeder.Next(), s.now); err != nil {

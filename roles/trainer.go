@@ -97,6 +97,13 @@ func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 // Spec describes one environment.
 func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
 
+// Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its SaveVideo nothing is.
+func (e *Evaluator) Film(file string) {
+	if e.shard.camera != nil {
+		e.shard.camera.file = file
+	}
+}
+
 // Evaluate plays one episode in each environment with pol's most likely actions.
 func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
 	if e.performer == nil || e.performer.policy != pol {

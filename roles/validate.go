@@ -268,6 +268,9 @@ func (c *Config) checkEnv(section string) {
 		c.want(e.MaxStepsPerRolloutEpoch%chunks == 0, section, "max_steps_per_rollout_epoch", e.MaxStepsPerRolloutEpoch,
 			fmt.Sprintf("a multiple of %d (num_action_chunks)", chunks))
 	}
+	if section == "env.train" && e.VideoCfg.SaveVideo {
+		c.check.Idle("env.train.video_cfg.save_video", true)
+	}
 	if section == "env.train" && c.check.Has("algorithm.group_size") {
 		c.want(e.GroupSize == c.Algorithm.GroupSize, section, "group_size", e.GroupSize, fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
 	}

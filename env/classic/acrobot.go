@@ -22,7 +22,7 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 500,
 			Info:     []string{"success"},
 		},
-		reset: resetAcrobot, step: stepAcrobot, observe: observeAcrobot, actions: tensor.Tensor.I32, success: arrived,
+		reset: resetAcrobot, step: stepAcrobot, observe: observeAcrobot, sketch: sketchAcrobot, actions: tensor.Tensor.I32, success: arrived,
 	}, cfg, n)
 }
 

@@ -16,6 +16,7 @@ type task[S state, A int32 | float32] struct {
 	reset   func(r *philox.Stream) S
 	step    func(s *S, action A) (reward float64, terminated bool)
 	observe func(s *S, obs []float32)
+	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // what an expert does; nil: there is none
 	// success is the Info of that name, if the Spec has it: last is true where the time limit ends the episode.

@@ -22,7 +22,7 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 500,
 			Info:     []string{"success"},
 		},
-		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, actions: tensor.Tensor.I32,
+		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, sketch: sketchCartPole, actions: tensor.Tensor.I32,
 		success: func(terminated, last bool) bool { return last && !terminated },
 	}, cfg, n)
 }

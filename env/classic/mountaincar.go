@@ -21,7 +21,7 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 200,
 			Info:     []string{"success"},
 		},
-		reset: resetCar, step: stepMountainCar, observe: observeCar, actions: tensor.Tensor.I32, success: arrived,
+		reset: resetCar, step: stepMountainCar, observe: observeCar, sketch: sketchCar, actions: tensor.Tensor.I32, success: arrived,
 	}, cfg, n)
 }
 
@@ -36,7 +36,7 @@ func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 999,
 			Info:     []string{"success"},
 		},
-		reset: resetCar, step: stepMountainCarContinuous, observe: observeCar, actions: tensor.Tensor.F32, success: arrived,
+		reset: resetCar, step: stepMountainCarContinuous, observe: observeCar, sketch: sketchCar, actions: tensor.Tensor.F32, success: arrived,
 	}, cfg, n)
 }
 

@@ -18,7 +18,7 @@ func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 			Action:   within(maxTorque),
 			MaxSteps: 200,
 		},
-		reset: resetPendulum, step: stepPendulum, observe: observePendulum, actions: tensor.Tensor.F32, expert: swingUp,
+		reset: resetPendulum, step: stepPendulum, observe: observePendulum, sketch: sketchPendulum, actions: tensor.Tensor.F32, expert: swingUp,
 	}, cfg, n)
 }
 

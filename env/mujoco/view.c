@@ -14,12 +14,13 @@ static int roams(const mjModel *m, int j) {
 static void aim(rl_view *v, int camera) {
 	const mjModel *m = v->model;
 	mjv_defaultFreeCamera(m, &v->camera);
-	v->camera.elevation = -20;
 	if (camera >= 0 || m->ncam) {
 		v->camera.type = mjCAMERA_FIXED;
 		v->camera.fixedcamid = camera < 0 ? 0 : camera;
 	} else if (m->njnt && roams(m, 0)) {
 		v->follows = m->jnt_bodyid[0];
+		v->camera.elevation = -20;
+		v->camera.distance = m->stat.extent;
 	}
 }
 

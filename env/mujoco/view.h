@@ -16,8 +16,8 @@ typedef struct {
 	char said[RL_SAID];
 } rl_view;
 
-/* rl_open_view makes a view of m through camera number `camera`. -1 is the model's first one; a model without any is seen from the side, by a camera that
- * follows the body of its first joint where that may go anywhere. NULL: it said why not. */
+/* rl_open_view makes a view of m through camera number `camera`. -1 is the model's first one; a model without any is seen by MuJoCo's free
+ * camera, which follows the body of the first joint, seen from the side, where that may go anywhere. NULL: it said why not. */
 rl_view *rl_open_view(const mjModel *m, int camera, int width, int height, int shadows, char *said);
 
 void rl_close_view(rl_view *v);

@@ -285,6 +285,41 @@ func TestEval(t *testing.T) {
 	}
 }
 
+// TestFilms: each evaluation is filmed, wherever it is played, and the first states can be drawn.
+func TestFilms(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	for _, where := range []string{"cluster.component_placement={actor: 0-1, env: 0, rollout: 1}", "cluster.component_placement={actor: 0-1, env: 0-1, rollout: 0-1}"} {
+		args := []string{"-c", "job.yaml", "runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, width: 24, height: 16, num_envs: 2}", where}
+		local.ok(t, dir, 0, args...)
+		run := filepath.Join(dir, "logs", "default")
+		for step, line := range readMetrics(t, run) {
+			film, err := os.ReadFile(filepath.Join(run, "videos", fmt.Sprintf("global_step_%d.avi", step+1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Environments of untrained policies fall alike: a film is about as long as their mean episode.
+			length, _ := line["eval/episode_len"].(json.Number).Float64()
+			if frames := float64(bytes.Count(film, []byte("00dc")) / 2); frames < length/2 || frames > 3*length { // a frame, and its line in the index
+				t.Errorf("%s: a film of %v frames of episodes of %v steps", where, frames, length)
+			}
+		}
+		if err := os.RemoveAll(run); err != nil {
+			t.Fatal(err)
+		}
+		local.ok(t, dir, 0, args...)
+	}
+	r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "env.eval.video_cfg={save_video: true, video_base_dir: films}")
+	if _, err := os.Stat(filepath.Join(dir, "films", "global_step_2.avi")); err != nil || !strings.Contains(r.stdout, "films/global_step_2.avi") {
+		t.Errorf("%v; %s", err, r.stdout)
+	}
+	local.ok(t, dir, 0, "render", "-c", "job.yaml", "--out", "first.png")
+	if text, err := os.ReadFile(filepath.Join(dir, "first.png")); err != nil || !bytes.HasPrefix(text, []byte("\x89PNG")) {
+		t.Errorf("no picture: %v", err)
+	}
+}
+
 // TestFirstWeights trains from the weights of another run. With a rate that changes nothing they are the last ones too.
 func TestFirstWeights(t *testing.T) {
 	t.Parallel()

@@ -275,7 +275,7 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 	}
 }
 
-// TestWatchingChangesNothing: evaluations and checkpoints leave training as it is, though rollouts use older weights than evaluations.
+// TestWatchingChangesNothing: evaluations, their films and checkpoints leave training as it is, though rollouts use older weights than evaluations.
 func TestWatchingChangesNothing(t *testing.T) {
 	for i, task := range tasks {
 		t.Run(task.name, func(t *testing.T) {
@@ -289,7 +289,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 				return m
 			}
 			want := train("runner.val_check_interval=-1")
-			if diff := train("runner.val_check_interval=1", "runner.save_interval=1").diff(want); diff != "" {
+			if diff := train("runner.val_check_interval=1", "runner.save_interval=1", "env.eval.video_cfg={save_video: true, width: 16, height: 16}").diff(want); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -176,6 +176,11 @@ var mistakes = []struct {
 	{name: "address without a port", args: []string{"--pprof", "localhost"},
 		want: `--pprof "localhost": want HOST:PORT, as localhost:6060`},
 
+	{name: "camera that there is not", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, camera: top}"},
+		want: `command line: env.eval.video_cfg: want a view that can be drawn: CartPole-v1: camera "top"%`},
+	{name: "film without a picture", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg.num_envs=0"},
+		want: "command line: env.eval.video_cfg.num_envs: 0: want a number from 1 to 256"},
+
 	{name: "unknown flag", args: []string{"--fast"}, want: "flag provided but not defined: -fast"},
 	{name: "flag without its value", args: []string{"--resume"}, want: "flag needs an argument: -resume"},
 	{name: "argument that is no setting", args: []string{"runner.max_steps"},

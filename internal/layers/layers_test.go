@@ -59,6 +59,7 @@ var layers = []layer{
 	{"tensor/...", nil, nil, "tensor is the bottom"},
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
+	{"internal/video", []string{"github.com/icza/mjpeg"}, nil, "pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
 	{"internal/layers", nil, nil, "reads the tree as text"},

@@ -1,0 +1,37 @@
+package env
+
+// A Video is what YAML says under env.eval.video_cfg: whether evaluations are filmed, and how.
+type Video struct {
+	// SaveVideo writes a film of each evaluation, global_step_N.avi. Default false.
+	SaveVideo bool `yaml:"save_video"`
+	// VideoBaseDir is the folder of the films. "", the default, is videos in the run's folder.
+	VideoBaseDir string `yaml:"video_base_dir"`
+	// FPS is how many steps of an environment a second of the film shows. Default 30.
+	FPS int `yaml:"fps"`
+	// NumEnvs is how many environments are shown side by side: the first ones, of those that the first env worker has. Default 4. (+)
+	NumEnvs int `yaml:"num_envs"`
+	// Width and Height are those of the picture of one environment, in pixels. Default 128. (+)
+	Width  int `yaml:"width"`
+	Height int `yaml:"height"`
+	// Camera, Renderer and Shadows are a View's. Default: the environment's choices, and true. (+)
+	Camera   string `yaml:"camera"`
+	Renderer string `yaml:"renderer"`
+	Shadows  bool   `yaml:"shadows"`
+}
+
+// DefaultVideo returns the defaults.
+func DefaultVideo() Video { return Video{FPS: 30, NumEnvs: 4, Width: 128, Height: 128, Shadows: true} }
+
+// View returns what the picture of one environment looks like.
+func (v Video) View() View {
+	return View{Width: v.Width, Height: v.Height, Camera: v.Camera, Renderer: v.Renderer, Shadows: v.Shadows}
+}
+
+// check calls want for every rule, with the key below video_cfg.
+func (v Video) check(want func(ok bool, key string, value any, want string)) {
+	const widest = 4096
+	want(v.FPS > 0 && v.FPS <= 1000, "fps", v.FPS, "a number from 1 to 1000")
+	want(v.NumEnvs > 0 && v.NumEnvs <= 256, "num_envs", v.NumEnvs, "a number from 1 to 256")
+	want(v.Width > 0 && v.Width <= widest, "width", v.Width, "a number of pixels from 1 to 4096")
+	want(v.Height > 0 && v.Height <= widest, "height", v.Height, "a number of pixels from 1 to 4096")
+}

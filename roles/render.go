@@ -1,0 +1,51 @@
+package roles
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/video"
+	"github.com/urfave/cli/v2"
+)
+
+func renderFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, PNG", Value: "initial_states.png"}}
+}
+
+// runRender draws the states that evaluations begin with, looking as their films do.
+func runRender(c *cli.Context, reg Registries) error {
+	cfg, err := configOf(c, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	e := cfg.Env.Eval
+	e.VideoCfg.SaveVideo = true
+	if err := drawable(reg, e); err != nil {
+		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
+	}
+	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
+	s, err := newShard(reg.Envs, e, env.Eval, 0, n, 1)
+	if err != nil {
+		return UsageError{err}
+	}
+	defer s.vec.Close()
+	if err := s.begin(); err != nil {
+		return err
+	}
+	view := e.VideoCfg.View()
+	rgb, sheet := view.NewPictures(n), video.NewSheet(n, view.Width, view.Height)
+	if err := env.Render(s.vec, view, nil, rgb); err != nil {
+		return err
+	}
+	for i := range n {
+		sheet.Put(i, rgb.Slice(i, i+1).U8())
+	}
+	out := filepath.Clean(c.String("out"))
+	if err := durable.Write(out, sheet.WritePNG); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %d of %s\n", out, n, s.vec.Spec().Name)
+	return nil
+}
