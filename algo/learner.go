@@ -82,10 +82,14 @@ func (l *learner) save(d *tensor.Dict, prefix string, parameters bool) {
 	}
 }
 
-// saveParams adds views of the fields of p to d, under prefix.
+// saveParams adds views of the fields and buffers of p to d, under prefix.
 func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	for i, f := range p.Fields {
 		d.Set(prefix+"."+f.Name, tensor.FromF32(p.Of(i), f.Shape...))
+	}
+	for i := range p.Buffers.Len() {
+		name, t := p.Buffers.Entry(i)
+		d.Set(prefix+"."+name, t)
 	}
 }
 

@@ -29,7 +29,9 @@ import (
 type SAC struct {
 	*replayer
 	policy          SoftPolicy
-	critic, target  *policy.Critic
+	critic          *policy.Critic
+	target          *policy.Critic // nil: CrossQ
+	joint           *joint         // of CrossQ alone
 	actorOpt, qOpt  *learner
 	alphaOpt        *learner // of one parameter
 	work            policy.Work
@@ -52,6 +54,8 @@ type SoftPolicy interface {
 	policy.Policy
 	// Noisy tells whether actions are one function of what is observed, with noise for exploration, not a distribution.
 	Noisy() bool
+	// QHeadType returns policy.QHeadDefault or QHeadCrossQ.
+	QHeadType() string
 	// NewCritic returns a critic whose first parameters depend on seed alone.
 	NewCritic(seed uint64, alloc tensor.Allocator) (*policy.Critic, error)
 }
@@ -86,21 +90,24 @@ func fitsSAC(pol policy.Policy) error {
 		return errors.New("a policy with add_q_head, whose actions are in a box (embodied_dqn is for discrete actions)")
 	} else if p.Noisy() {
 		return errors.New("a policy without exploration_noise (embodied_td3 is for those with it)")
+	} else if p.QHeadType() != policy.QHeadDefault {
+		return errors.New("q_head_type default (embodied_crossq is for crossq)")
 	}
 	return nil
 }
 
 // NewSAC makes SAC.
 func NewSAC(s Setup) (*SAC, error) {
-	a, err := newSAC(&s)
+	a, err := newSAC(&s, fitsSAC)
 	if err != nil {
 		return nil, fmt.Errorf("sac: %w", err)
 	}
 	return a, nil
 }
 
-func newSAC(s *Setup) (*SAC, error) {
-	if err := fitsSAC(s.Policy); err != nil {
+// newSAC makes it for policies that fit, with the critics that come with them.
+func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
+	if err := fits(s.Policy); err != nil {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
@@ -111,10 +118,8 @@ func newSAC(s *Setup) (*SAC, error) {
 	a := &SAC{replayer: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics))}
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed, noiseSeed := seeds.Uint64(), seeds.Uint64()
-	for _, c := range []**policy.Critic{&a.critic, &a.target} {
-		if *c, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
-			return nil, err
-		}
+	if a.critic, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+		return nil, err
 	}
 	heads := a.critic.Heads()
 	if a.off.CriticSubsampleSize > heads {
@@ -136,12 +141,20 @@ func newSAC(s *Setup) (*SAC, error) {
 			return nil, err
 		}
 	}
-	a.work, a.qWork, a.nextWork = pol.NewWork(a.micro), a.critic.NewWork(a.micro), a.target.NewWork(a.micro)
+	a.work, a.qWork = pol.NewWork(a.micro), a.critic.NewWork(a.micro)
 	a.noise = policy.Noise{Seed: noiseSeed, Env: make([]uint64, a.micro), Step: make([]uint64, a.micro)}
 	a.y, a.next, a.subset = make([]float32, a.micro), make([]float32, a.micro), make([]int, heads)
 	a.dQ, a.dLogProb = tensor.New(tensor.F32, heads, a.micro), tensor.New(tensor.F32, a.micro, 1)
 	a.dAction = tensor.New(tensor.F32, a.batch.Action.Shape()...)
 	a.criticStep, a.actorStep = a.addCritic, a.addActor
+	if pol.QHeadType() == policy.QHeadCrossQ {
+		a.joint, a.criticStep = newJoint(a.critic, a.micro), a.addJointCritic
+	} else {
+		if a.target, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+			return nil, err
+		}
+		a.nextWork = a.target.NewWork(a.micro)
+	}
 	if a.off.ActorAggQ == "" {
 		a.off.ActorAggQ = a.off.AggQ
 	}
@@ -176,6 +189,11 @@ func (a *SAC) update(iteration, held int, number uint64) error {
 	if err := a.qOpt.step(iteration); err != nil {
 		return err
 	}
+	if a.joint != nil {
+		if err := a.followBatches(); err != nil {
+			return err
+		}
+	}
 	if held >= a.off.TrainActorSteps && number%uint64(a.off.CriticActorRatio) == 0 {
 		before := a.sums[sacLogProb]
 		a.actorOpt.open()
@@ -189,7 +207,7 @@ func (a *SAC) update(iteration, held int, number uint64) error {
 			return err
 		}
 	}
-	if number%uint64(a.off.TargetUpdateFreq) == 0 {
+	if a.target != nil && number%uint64(a.off.TargetUpdateFreq) == 0 {
 		follow(a.target.Params().Data, a.critic.Params().Data, a.off.Tau)
 	}
 	return nil
@@ -217,17 +235,7 @@ func (a *SAC) addCritic(b *Transitions, lo int, last bool) error {
 	if err != nil {
 		return err
 	}
-	heads := a.subset
-	if m := a.off.CriticSubsampleSize; m > 0 {
-		heads = heads[:m]
-	}
-	AggregateQ(a.next, next.F32(), heads, a.off.AggQ)
-	alpha := float32(0)
-	if a.off.BackupEntropy {
-		alpha = float32(a.alpha())
-	}
-	SoftTargets(a.y, b.Reward, b.Discount, a.next, act.LogProb.F32(), alpha)
-
+	a.setTargets(b, next.F32(), act.LogProb.F32())
 	q, err := a.critic.Q(a.qWork, b.Obs, b.Action)
 	if err != nil {
 		return err
@@ -238,6 +246,20 @@ func (a *SAC) addCritic(b *Transitions, lo int, last bool) error {
 	a.sums[sacSamples] += float64(a.micro)
 	a.critic.Backward(a.qWork, a.dQ, a.qOpt.readyAt(last))
 	return nil
+}
+
+// setTargets sets y for the estimates of what follows, [H,micro], by actions with those log-probs.
+func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
+	heads := a.subset
+	if m := a.off.CriticSubsampleSize; m > 0 {
+		heads = heads[:m]
+	}
+	AggregateQ(a.next, next, heads, a.off.AggQ)
+	alpha := float32(0)
+	if a.off.BackupEntropy {
+		alpha = float32(a.alpha())
+	}
+	SoftTargets(a.y, b.Reward, b.Discount, a.next, logProb, alpha)
 }
 
 // addActor adds the actor's gradient on a micro-batch.
@@ -346,7 +368,9 @@ func (a *SAC) state() tensor.Dict {
 	d.Set("counters", a.counters)
 	a.actorOpt.save(&d, "actor", false)
 	a.qOpt.save(&d, "critic", true)
-	saveParams(&d, "target", a.target.Params())
+	if a.target != nil {
+		saveParams(&d, "target", a.target.Params())
+	}
 	a.alphaOpt.save(&d, "alpha", true)
 	return d
 }

@@ -49,6 +49,7 @@ func Builtin() *Registry {
 	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
 	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
+	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
 	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })

@@ -37,6 +37,8 @@ type Config struct {
 	AddQHead bool `yaml:"add_q_head"`
 	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
+	// QHeadType is the kind of these networks: default, or crossq, whose layers normalise their inputs over a batch (CrossQ).
+	QHeadType string `yaml:"q_head_type"`
 	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed (TD3), to which exploration adds noise of that deviation;
 	// actions are in [-1, 1] here. 0, the default, draws them from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
@@ -88,6 +90,7 @@ func DefaultConfig() Config {
 		RNNHiddenSize:   64,
 		AddValueHead:    true,
 		NumQHeads:       2,
+		QHeadType:       QHeadDefault,
 		EpsilonStart:    1,
 		EpsilonEnd:      0.05,
 		EpsilonSteps:    10000,
@@ -126,6 +129,8 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		"false (add_q_head: what a replay buffer holds would change its meaning)")
 	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd, "true (add_q_head: deviations always depend on what is observed)")
 	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
+	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0, "q_head_type", c.QHeadType,
+		"default, or with add_q_head and hidden layers crossq")
 	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
 	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
@@ -142,10 +147,13 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(ok, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
 }
 
-// Values of Config.ActionBound.
+// Values of Config.ActionBound and Config.QHeadType.
 const (
 	BoundClip = "clip"
 	BoundTanh = "tanh"
+
+	QHeadDefault = "default"
+	QHeadCrossQ  = "crossq"
 )
 
 func (c *Config) activation() (nn.Activation, bool) {

@@ -45,7 +45,7 @@ func TestConfigCheck(t *testing.T) {
 		ObsDim: -1, ActionDim: -1, HiddenSizes: []int{64, 0}, Activation: "swish", SDESampleFreq: 0, ObsClip: -1, LogProbType: "word_level",
 		IndependentStd: true, ActionBound: "none",
 	}
-	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "rnn_type", "rnn_hidden_size", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
+	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "rnn_type", "rnn_hidden_size", "q_head_type", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
 	if keys := broken(bad); !slices.Equal(keys, want) {
 		t.Errorf("found %v, want %v", keys, want)
 	}

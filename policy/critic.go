@@ -60,22 +60,59 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 
 // Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. They are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
-	rows, n, err := c.obs.read(w.obs, obs, w.maxRows)
+	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
 		return tensor.Tensor{}, fmt.Errorf("critic: %w", err)
 	}
+	c.net.forward(w.net, w.x, n, false)
+	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
+}
+
+// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, and behind them of nextAction at the N rows of next, all in one batch, by whose
+// statistics a critic of Config.QHeadType crossq normalises. They are valid until w's next call.
+func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict, nextAction tensor.Tensor) (tensor.Tensor, error) {
+	n, err := c.fill(w, 0, obs, action)
+	if err == nil {
+		_, err = c.fill(w, n, next, nextAction)
+	}
+	if err != nil {
+		return tensor.Tensor{}, fmt.Errorf("critic: %w", err)
+	}
+	c.net.forward(w.net, w.x, 2*n, true)
+	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
+}
+
+// fill puts observations and actions in the rows of w.x from first on, and returns how many they are.
+func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.Tensor) (int, error) {
+	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
+	if err != nil {
+		return 0, err
+	}
 	if action.DType() != tensor.F32 || action.Len() != n*c.dims {
-		return tensor.Tensor{}, fmt.Errorf("critic: action %v: want F32 of %d rows of %d", action, n, c.dims)
+		return 0, fmt.Errorf("action %v: want F32 of %d rows of %d", action, n, c.dims)
 	}
 	width, actions := c.obs.width, action.F32()
 	for i := range n {
-		x := w.x[i*c.net.in : (i+1)*c.net.in]
+		x := w.x[(first+i)*c.net.in : (first+i+1)*c.net.in]
 		copy(x, rows[i*width:(i+1)*width])
 		c.box.into(x[width:], actions[i*c.dims:(i+1)*c.dims])
 	}
-	c.net.forward(w.net, w.x, n)
-	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
+	return n, nil
 }
+
+// StatsLen returns the length of the sums that AddStats adds to; 0: this critic does not normalise. Its running statistics, buffers of the parameters,
+// move once per update:
+//
+//	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
+//	err = reducer.Sum(sums)     // over the replicas
+//	c.MergeStats(sums)          // the same on all of them
+func (c *Critic) StatsLen() int { return c.net.statsLen() }
+
+// AddStats adds how many batches w has seen, and the sums of their means and variances.
+func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, w.net) }
+
+// MergeStats takes sums into the running statistics.
+func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
 // Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that the last Q on w returned. ready is as
 // Policy.Backward's.

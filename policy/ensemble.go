@@ -22,7 +22,11 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		name := fmt.Sprintf("critic.%d", h)
-		trunk := nn.NewMLP(params, name, in, cfg.HiddenSizes, f)
+		newTrunk := nn.NewMLP[T]
+		if cfg.QHeadType == QHeadCrossQ {
+			newTrunk = nn.NewNormedMLP[T]
+		}
+		trunk := newTrunk(params, name, in, cfg.HiddenSizes, f)
 		e.trunks, e.heads = append(e.trunks, trunk), append(e.heads, nn.NewLinear(params, name+".head", trunk.Out, 1))
 	}
 	return e
@@ -57,11 +61,15 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of rows x, which must not change before backward.
-func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int) []T {
+// forward returns the values [H,n] of rows x, which must not change before backward; with batch, norms go by the statistics of these rows.
+func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
-		w.features[h] = e.trunks[h].Forward(w.trunks[h], x, n)
+		forward := e.trunks[h].Forward
+		if batch {
+			forward = e.trunks[h].ForwardBatch
+		}
+		w.features[h] = forward(w.trunks[h], x, n)
 		head.Forward(w.q[h*n:(h+1)*n], w.features[h], n)
 	}
 	return w.q[:len(e.heads)*n]
@@ -92,5 +100,22 @@ func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 		for i, d := range dx {
 			dst[i] += d
 		}
+	}
+}
+
+// statsLen, addStats and mergeStats are those of all trunks' norms, one after the other.
+func (e *ensemble[T]) statsLen() int { return len(e.trunks) * e.trunks[0].StatsLen() }
+
+func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {
+	n := e.trunks[0].StatsLen()
+	for h, t := range e.trunks {
+		t.AddStats(sums[h*n:(h+1)*n], w.trunks[h])
+	}
+}
+
+func (e *ensemble[T]) mergeStats(sums []float64) {
+	n := e.trunks[0].StatsLen()
+	for h, t := range e.trunks {
+		t.MergeStats(sums[h*n : (h+1)*n])
 	}
 }

@@ -59,6 +59,9 @@ func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 // Backward is for actions of mode Deterministic then.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
+// QHeadType returns the kind of its critics, Config.QHeadType.
+func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
+
 // NewCritic returns a critic for the same observations and actions, with first parameters that depend on seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	return newCritic(p.cfg, p.spec, p.box, seed, alloc)

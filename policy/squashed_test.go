@@ -181,7 +181,7 @@ func TestEnsembleGradients(t *testing.T) {
 			randomize(dq, 11)
 			loss := func() float64 {
 				var sum float64
-				for i, q := range e.forward(w, x, rows) {
+				for i, q := range e.forward(w, x, rows, false) {
 					sum += dq[i] * q
 				}
 				return sum

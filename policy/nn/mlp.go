@@ -20,6 +20,7 @@ type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
 	layers []*Linear[T]
+	norms  []*BatchRenorm[T] // before every layer, and behind the last; nil: none
 	act    Activation
 }
 
@@ -33,8 +34,25 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return m
 }
 
+// NewNormedMLP declares a trunk of at least one layer, the input of each of which, and the output, are normalised: norm i, name.norm.i, comes before layer
+// i, and the last behind all.
+func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
+	m := &MLP[T]{In: in, Out: in, act: act}
+	for i, width := range append(hidden[:len(hidden):len(hidden)], 0) {
+		m.norms = append(m.norms, NewBatchRenorm(p, fmt.Sprintf("%s.norm.%d", name, i), m.Out))
+		if i < len(hidden) {
+			m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
+			m.Out = width
+		}
+	}
+	return m
+}
+
 // Init initialises every layer with the given gain.
 func (m *MLP[T]) Init(seed uint64, gain float64) {
+	for _, b := range m.norms {
+		b.Init()
+	}
 	for _, l := range m.layers {
 		l.Init(seed, gain)
 	}
@@ -46,13 +64,21 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
 	y       [][]T // what each layer gave, after the activation
-	dy      [][]T // the derivatives by them
+	dy      [][]T // the derivatives by what each layer, with its norm, gave
+	norms   []*BatchRenormWork[T]
+	dx      []T // the derivative by what the first norm gave
 	scratch []T
 }
 
 // NewWork returns a work for at most maxRows rows.
 func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 	w := new(MLPWork[T])
+	for _, b := range m.norms {
+		w.norms = append(w.norms, b.NewWork(maxRows))
+	}
+	if m.norms != nil {
+		w.dx = Vector[T](maxRows * m.In)
+	}
 	for _, l := range m.layers {
 		w.y = append(w.y, Vector[T](maxRows*l.Out))
 		w.dy = append(w.dy, Vector[T](maxRows*l.Out))
@@ -64,14 +90,29 @@ func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 }
 
 // Forward returns the output [n,Out] for x, [n,In]; it is w's, or x itself when there are no layers. x must not change before Backward.
-func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T {
+// Norms go by their running statistics.
+func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, false) }
+
+// ForwardBatch is Forward with norms by the statistics of these n rows, which w keeps for AddStats.
+func (m *MLP[T]) ForwardBatch(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, true) }
+
+func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
+	x = m.normed(w, 0, x, n, batch)
 	for i, l := range m.layers {
 		y := w.y[i][:n*l.Out]
 		l.Forward(y, x, n)
 		activate(m.act, y)
-		x = y
+		x = m.normed(w, i+1, y, n, batch)
 	}
 	return x
+}
+
+// normed returns what norm i makes of x; x where there are none.
+func (m *MLP[T]) normed(w *MLPWork[T], i int, x []T, n int, batch bool) []T {
+	if m.norms == nil {
+		return x
+	}
+	return m.norms[i].Forward(w.norms[i], x, n, batch)
 }
 
 // OutGrad returns where Backward expects the derivative by the output, [n,Out]; nil without layers.
@@ -89,31 +130,82 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
 		dy := w.dy[i][:n*l.Out]
+		m.normBackward(w, i+1, dy, n, ready)
 		activateGrad(m.act, dy, w.y[i][:n*l.Out])
+		in, below := x, dx
 		if i > 0 {
-			below := m.layers[i-1].Out
-			l.Backward(w.dy[i-1][:n*below], w.y[i-1][:n*below], dy, n, false, w.scratch)
-		} else {
-			l.Backward(dx, x, dy, n, false, w.scratch)
+			in, below = w.y[i-1][:n*l.In], w.dy[i-1][:n*l.In]
 		}
+		if m.norms != nil {
+			in = w.norms[i].y
+			if i == 0 {
+				below = w.dx[:n*l.In]
+			}
+		}
+		l.Backward(below, in, dy, n, false, w.scratch)
 		if ready != nil {
 			ready(l.Range())
 		}
 	}
+	if m.norms != nil {
+		m.normBackward(w, 0, w.dx[:n*m.In], n, ready)
+		copy(dx, w.dx)
+	}
+}
+
+// normBackward takes dy through norm i, if there is one.
+func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
+	if m.norms == nil {
+		return
+	}
+	m.norms[i].Backward(w.norms[i], dy, n)
+	if ready != nil {
+		ready(m.norms[i].Range())
+	}
 }
 
 // InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first on, given OutGrad, which it overwrites. The
-// gradients of the parameters stay as they are. An MLP without layers does nothing.
+// gradients of the parameters stay as they are. An MLP without layers does nothing. With norms it is for a Forward by running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
 		dy := w.dy[i][:n*l.Out]
+		if m.norms != nil {
+			m.norms[i+1].InputGrad(w.norms[i+1], dy, l.Out)
+		}
 		activateGrad(m.act, dy, w.y[i][:n*l.Out])
 		if i > 0 {
 			l.InputGrad(w.dy[i-1], dy, n, 0, w.scratch)
 		} else {
 			l.InputGrad(dx, dy, n, first, w.scratch)
 		}
+	}
+	if m.norms != nil {
+		m.norms[0].InputGrad(w.norms[0], dx[:n*(m.In-first)], m.In-first)
+	}
+}
+
+// StatsLen returns the length of the sums of AddStats: of all norms.
+func (m *MLP[T]) StatsLen() (n int) {
+	for _, b := range m.norms {
+		n += b.StatsLen()
+	}
+	return n
+}
+
+// AddStats adds those of every norm to sums.
+func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
+	for i, b := range m.norms {
+		b.AddStats(sums[:b.StatsLen()], w.norms[i])
+		sums = sums[b.StatsLen():]
+	}
+}
+
+// MergeStats merges them.
+func (m *MLP[T]) MergeStats(sums []float64) {
+	for _, b := range m.norms {
+		b.MergeStats(sums[:b.StatsLen()])
+		sums = sums[b.StatsLen():]
 	}
 }
 

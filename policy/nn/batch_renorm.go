@@ -1,0 +1,199 @@
+package nn
+
+import "math"
+
+// A BatchRenorm brings each column of a batch to mean 0 and variance 1, then to a scale γ and a shift β of its own (Ioffe and Szegedy 2015,
+// arXiv:1502.03167), with the corrections of Ioffe 2017, arXiv:1702.03275. By the statistics μ_B, σ_B of a batch of n rows,
+//
+//	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
+//
+// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0 for the first 100,000 steps. By the running
+// statistics alone, y = γ (x - μ)/σ + β. They are a buffer of the parameters: those who train add them up, over replicas too, and merge them:
+//
+//	b.AddStats(sums, w); …; b.MergeStats(sums)
+type BatchRenorm[T Float] struct {
+	Width int
+
+	p            *Params[T]
+	scale, shift int    // fields of p
+	stats        string // buffer of p: steps, then means, then variances
+}
+
+const (
+	renormMomentum = 0.99
+	renormEps      = 1e-3 // added to variances
+	renormWarmup   = 100_000
+	renormR        = 3.0
+	renormD        = 5.0
+)
+
+// NewBatchRenorm declares a layer in p: name.scale, name.shift, and the buffer name.stats.
+func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
+	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".scale", width), shift: p.Add(name+".shift", width), stats: name + ".stats"}
+	p.AddBuffer(b.stats, b.StatsLen())
+	return b
+}
+
+// Init sets γ and the running variances to 1.
+func (b *BatchRenorm[T]) Init() {
+	_, variance := b.running()
+	for k, scale := 0, b.p.Of(b.scale); k < b.Width; k++ {
+		scale[k], variance[k] = 1, 1
+	}
+}
+
+func (b *BatchRenorm[T]) running() (mean, variance []float64) {
+	s := b.p.Buffers.Must(b.stats).F64()
+	return s[1 : 1+b.Width], s[1+b.Width:]
+}
+
+// A BatchRenormWork is one user's memory.
+type BatchRenormWork[T Float] struct {
+	x, y      []T
+	batch     bool
+	mean, inv []T // that x was normalised by; inv = 1/σ
+	r, d      []T
+	s1, s2    []T       // sums over rows
+	sums      []float64 // what AddStats will give
+}
+
+// NewWork returns a work for at most maxRows rows.
+func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
+	column := func() []T { return Vector[T](b.Width) }
+	return &BatchRenormWork[T]{
+		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), s1: column(), s2: column(),
+		sums: make([]float64, b.StatsLen()),
+	}
+}
+
+// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is w's; x must not change before Backward.
+func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool) []T {
+	w.x, w.batch = x[:n*b.Width], batch
+	if batch {
+		b.measure(w, n)
+	} else {
+		mean, variance := b.running()
+		for k, v := range variance {
+			w.mean[k], w.inv[k], w.r[k], w.d[k] = T(mean[k]), T(1/math.Sqrt(v+renormEps)), 1, 0
+		}
+	}
+	scale, shift := b.p.Of(b.scale), b.p.Of(b.shift)
+	a, c := w.s1, w.s2
+	for k := range a {
+		a[k], c[k] = scale[k]*w.r[k]*w.inv[k], scale[k]*w.d[k]+shift[k]
+	}
+	y := w.y[:n*b.Width]
+	for lo := 0; lo < len(y); lo += b.Width {
+		dst, src := y[lo:lo+b.Width], x[lo:lo+b.Width]
+		for k, mean := range w.mean {
+			dst[k] = (src[k]-mean)*a[k] + c[k]
+		}
+	}
+	return y
+}
+
+// measure takes the statistics of a batch. Sums are taken about the running means, so that what is far from 0 loses no digits.
+func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
+	mean, variance := b.running()
+	steps := b.p.Buffers.Must(b.stats).F64()[0]
+	clear(w.s1)
+	clear(w.s2)
+	for k, m := range mean {
+		w.mean[k] = T(m)
+	}
+	for lo := 0; lo < len(w.x); lo += b.Width {
+		src := w.x[lo : lo+b.Width]
+		for k, m := range w.mean {
+			e := src[k] - m
+			w.s1[k] += e
+			w.s2[k] += e * e
+		}
+	}
+	w.sums[0]++
+	for k := range w.mean {
+		about := float64(w.s1[k]) / float64(n)
+		v := max(float64(w.s2[k])/float64(n)-about*about, 0)
+		w.sums[1+k] += float64(w.mean[k]) + about
+		w.sums[1+b.Width+k] += v
+		sigma, running := math.Sqrt(v+renormEps), math.Sqrt(variance[k]+renormEps)
+		w.mean[k], w.inv[k], w.r[k], w.d[k] = w.mean[k]+T(about), T(1/sigma), 1, 0
+		if steps >= renormWarmup {
+			w.r[k] = T(min(max(sigma/running, 1/renormR), renormR))
+			w.d[k] = T(min(max(about/running, -renormD), renormD))
+		}
+	}
+}
+
+// Backward adds the gradients of γ and β, and replaces dy, [n,Width], by the derivative by x. With g = Σ dy and h = Σ dy x̂ over the rows,
+//
+//	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
+//
+// without the last two terms by running statistics.
+func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
+	dy = dy[:n*b.Width]
+	g, h := w.s1, w.s2
+	clear(g)
+	clear(h)
+	for lo := 0; lo < len(dy); lo += b.Width {
+		d, x := dy[lo:lo+b.Width], w.x[lo:lo+b.Width]
+		for k, mean := range w.mean {
+			g[k] += d[k]
+			h[k] += d[k] * (x[k] - mean)
+		}
+	}
+	scale, dScale, dShift := b.p.Of(b.scale), b.p.GradOf(b.scale), b.p.GradOf(b.shift)
+	for k := range g {
+		h[k] *= w.inv[k]
+		dShift[k] += g[k]
+		dScale[k] += w.r[k]*h[k] + w.d[k]*g[k]
+		if !w.batch {
+			g[k], h[k] = 0, 0
+		}
+		g[k], h[k] = g[k]/T(n), h[k]*w.inv[k]/T(n)
+	}
+	for lo := 0; lo < len(dy); lo += b.Width {
+		d, x := dy[lo:lo+b.Width], w.x[lo:lo+b.Width]
+		for k, mean := range w.mean {
+			d[k] = scale[k] * w.r[k] * w.inv[k] * (d[k] - g[k] - (x[k]-mean)*h[k])
+		}
+	}
+}
+
+// InputGrad replaces dy, the derivatives by the last n columns of y, [rows,n], by those by the same columns of x, and leaves the gradients of γ and β as
+// they are. It is for a Forward by running statistics.
+func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
+	if w.batch {
+		panic("nn: InputGrad of a BatchRenorm after a Forward by the batch's statistics")
+	}
+	first := b.Width - n
+	scale, inv := b.p.Of(b.scale)[first:], w.inv[first:]
+	for lo := 0; lo < len(dy); lo += n {
+		d := dy[lo : lo+n]
+		for k := range d {
+			d[k] *= scale[k] * inv[k]
+		}
+	}
+}
+
+// StatsLen returns the length of the sums that AddStats adds to.
+func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
+
+// AddStats adds how many batches w has seen since the last call, and the sums of their means and variances.
+func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
+	for i, s := range w.sums {
+		sums[i] += s
+	}
+	clear(w.sums)
+}
+
+// MergeStats moves the running statistics by one step towards the mean of the batches in sums, of which there is at least one.
+func (b *BatchRenorm[T]) MergeStats(sums []float64) {
+	s := b.p.Buffers.Must(b.stats).F64()
+	s[0]++
+	for i := 1; i < len(s); i++ {
+		s[i] += (1 - renormMomentum) * (sums[i]/sums[0] - s[i])
+	}
+}
+
+// Range returns the part of the flat gradient that is this layer's.
+func (b *BatchRenorm[T]) Range() (lo, hi int) { return b.p.Range(b.scale, b.shift) }

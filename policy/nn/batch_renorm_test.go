@@ -1,0 +1,166 @@
+package nn_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// newNorm makes a layer of two columns, γ = (2, 3) and β = (1, -1).
+func newNorm(t *testing.T) (*nn.BatchRenorm[float64], []float64) {
+	t.Helper()
+	p := new(nn.Params[float64])
+	p.Group("g")
+	b := nn.NewBatchRenorm(p, "b", 2)
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	b.Init()
+	copy(p.Of(0), []float64{2, 3})
+	copy(p.Of(1), []float64{1, -1})
+	return b, p.Buffers.Must("b.stats").F64()
+}
+
+func compare(t *testing.T, what string, got, want []float64) {
+	t.Helper()
+	for i, x := range want {
+		if !(math.Abs(got[i]-x) < 1e-9) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+			return
+		}
+	}
+}
+
+// TestBatchRenormByHand: of (1, 0) and (3, 4) the means are 2 and 2, the variances 1 and 4, to which 0.001 is added.
+func TestBatchRenormByHand(t *testing.T) {
+	b, stats := newNorm(t)
+	w, x := b.NewWork(4), []float64{1, 0, 3, 4}
+	s1, s2 := math.Sqrt(1.001), math.Sqrt(4.001)
+	compare(t, "running, at first", b.Forward(w, x, 2, false), []float64{1 + 2/s1, -1, 1 + 6/s1, -1 + 12/s1})
+	compare(t, "batch", b.Forward(w, x, 2, true), []float64{1 - 2/s1, -1 - 6/s2, 1 + 2/s1, -1 + 6/s2})
+	sums := make([]float64, b.StatsLen())
+	b.Forward(w, []float64{5, 2, 5, 2}, 2, true)
+	b.AddStats(sums, w)
+	compare(t, "sums", sums, []float64{2, 2 + 5, 2 + 2, 1 + 0, 4 + 0})
+	b.MergeStats(sums)
+	compare(t, "running statistics", stats, []float64{1, 0.01 * 3.5, 0.01 * 2, 0.99 + 0.01*0.5, 0.99 + 0.01*2})
+	clear(sums)
+	if b.AddStats(sums, w); sums[0] != 0 {
+		t.Errorf("statistics are given twice: %v", sums)
+	}
+
+	copy(stats, []float64{100_000, 1, -50, 4, 1}) // d = 1/2.0002, and 52 cut off at 5; r = ½, and 2
+	r1, r2 := s1/math.Sqrt(4.001), s2/math.Sqrt(1.001)
+	d1 := 1 / math.Sqrt(4.001)
+	compare(t, "corrected", b.Forward(w, x, 2, true), []float64{
+		2*(-r1/s1+d1) + 1, 3*(-2*r2/s2+5) - 1, 2*(r1/s1+d1) + 1, 3*(2*r2/s2+5) - 1,
+	})
+	copy(stats, []float64{100_000, 2, 2, 100, 0}) // r = 1/10 and 63, cut off
+	compare(t, "corrections cut off", b.Forward(w, x, 2, true), []float64{2*(-1/s1/3) + 1, 3*(-2/s2*3) - 1, 2*(1/s1/3) + 1, 3*(2/s2*3) - 1})
+}
+
+// TestBatchRenormGradients: with corrections, which are cut off and so really the constants that they count as.
+func TestBatchRenormGradients(t *testing.T) {
+	const rows = 5
+	b, stats := newNorm(t)
+	copy(stats, []float64{100_000, 1, -600, 0, 1e4})
+	x, weight := make([]float64, 2*rows), make([]float64, 2*rows)
+	randomize(x, 1)
+	randomize(weight, 2)
+	w := b.NewWork(rows)
+	loss := func() float64 {
+		var sum float64
+		for i, y := range b.Forward(w, x, rows, true) {
+			sum += weight[i]*y + 0.5*y*y
+		}
+		return sum
+	}
+	dx := make([]float64, len(x))
+	for i, y := range b.Forward(w, x, rows, true) {
+		dx[i] = weight[i] + y
+	}
+	b.Backward(w, dx, rows)
+	if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-4) {
+		t.Errorf("inputs: %+v", r)
+	}
+}
+
+// TestNormedMLPGradients: by the batch's statistics, and by running ones.
+func TestNormedMLPGradients(t *testing.T) {
+	const rows, in, first = 6, 3, 1
+	for _, c := range []struct {
+		name  string
+		batch bool
+	}{{"batch", true}, {"running", false}} {
+		t.Run(c.name, func(t *testing.T) {
+			p := new(nn.Params[float64])
+			p.Group("g")
+			m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh)
+			if err := p.Alloc(tensor.Heap); err != nil {
+				t.Fatal(err)
+			}
+			m.Init(1, 1)
+			for i := range p.Fields {
+				randomize(p.Of(i), uint64(i))
+			}
+			for i := range p.Buffers.Len() {
+				_, s := p.Buffers.Entry(i)
+				stats := s.F64()
+				for k := 1; k < len(stats); k++ {
+					stats[k] = 0.5 + 0.1*float64(k)
+				}
+			}
+			x, weight := make([]float64, rows*in), make([]float64, rows*m.Out)
+			randomize(x, 100)
+			randomize(weight, 101)
+			w := m.NewWork(rows + 2)
+			forward := m.Forward
+			if c.batch {
+				forward = m.ForwardBatch
+			}
+			loss := func() float64 {
+				var sum float64
+				for i, y := range forward(w, x, rows) {
+					sum += weight[i]*y + 0.5*y*y
+				}
+				return sum
+			}
+			derive := func() {
+				for i, y := range forward(w, x, rows) {
+					m.OutGrad(w, rows)[i] = weight[i] + y
+				}
+			}
+			derive()
+			dx, end := make([]float64, len(x)), len(p.Grad)
+			m.Backward(w, dx, x, rows, func(lo, hi int) {
+				if hi != end {
+					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
+				}
+				end = lo
+			})
+			if end != 0 {
+				t.Errorf("ready ranges end at %d, want 0", end)
+			}
+			if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
+				t.Errorf("parameters: %+v", r)
+			}
+			if r := nntest.Gradients(x, dx, loss); r.Checked != len(x) || !(r.Worst < 1e-6) {
+				t.Errorf("inputs: %+v", r)
+			}
+			if c.batch {
+				return
+			}
+			derive()
+			part := make([]float64, rows*(in-first))
+			m.InputGrad(w, part, rows, first)
+			for i, d := range part {
+				if want := dx[i/(in-first)*in+first+i%(in-first)]; math.Abs(d-want) > 1e-12 {
+					t.Errorf("derivative %d by the last columns: %v, by Backward %v", i, d, want)
+				}
+			}
+		})
+	}
+}
