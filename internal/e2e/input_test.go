@@ -150,7 +150,7 @@ var mistakes = []struct {
 		"algorithm.loss_type=embodied_sac", "algorithm.replay_buffer.sample_window_size=200", "env.train.env_type=Pendulum-v1"},
 		want: "job.yaml:23: actor.model.model_type: rnn_policy: want mlp_policy (loss_type embodied_sac learns from single steps, not from sequences)"},
 	{name: "a memory for demonstrations", edit: [2]string{"mlp_policy", "rnn_policy\n    share_trunk: true"}, args: []string{"algorithm.adv_type=embodied_bc",
-		"algorithm.loss_type=embodied_bc"},
+		"algorithm.loss_type=embodied_bc", "algorithm.demo_buffer.load_path=demos.safetensors"},
 		want: "command line: algorithm.loss_type: embodied_bc: want an algorithm for CartPole-v1: this one needs a policy that remembers nothing (what is shown are single steps)"},
 	{name: "element that is not observed", args: []string{"env.train.state_elements=[0,4]"},
 		want: "job.yaml:12: env.train.env_type: CartPole-v1: want environments that can be made: CartPole-v1: state_elements [0 4]: element 4, want some of 0 to 3, each once"},
