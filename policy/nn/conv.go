@@ -48,9 +48,9 @@ func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 // A ConvWork is what one user needs to compute convolutions one after the other, however many images there are: room for the windows of a few.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is how many elements of windows are laid out at a time: half a MiB in float32, which the second-level cache holds beside the weights.
-// One image may have more.
-const windowElements = 128 << 10
+// windowElements is how many elements of windows are laid out at a time: 128 KiB in float32, which the second-level cache holds beside weights and
+// derivatives. One image may have more.
+const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
 func (w *ConvWork[T]) fit(c *Conv2D[T]) {
