@@ -84,6 +84,12 @@ type Config struct {
 	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a ratio of its own: chunk_level, all;
 	// action_level (default), the dimensions of each action; token_level, nothing. The policy is made with it.
 	LogProbType string `yaml:"logprob_type"`
+	// EntropyType is for the entropy what LogProbType is for log-probs: EntropyBonus weighs the mean of such sums. Default: LogProbType.
+	EntropyType string `yaml:"entropy_type"`
+	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up, and Gamma discounts chunks; or action_level: each action has its
+	// reward, its value and its advantage, Gamma discounts actions, and those that an end left untaken do not count. Log-probs are by action or token then.
+	// With chunks of one action they are the same.
+	RewardType string `yaml:"reward_type"`
 	// EntropyBonus weighs the policy's mean entropy, to be kept high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
@@ -105,7 +111,7 @@ func DefaultConfig() Config {
 		Gamma: 1, GAELambda: 1, BootstrapType: BootstrapStandard, NormalizeAdvantages: NormalizeBatch, RewardClip: 10,
 		UpdateEpoch: 1, ShuffleRollout: true,
 		ClipRatioLow: 0.2, ClipRatioHigh: 0.2, ClipRatioC: 3, ClipRatioSchedule: ScheduleConstant,
-		LogProbType:      "action_level",
+		LogProbType: ActionLevel, RewardType: ChunkLevel,
 		MaxNumGenBatches: 1, KLPenaltyType: KLK3, LossAggFunc: TokenMean,
 		ValueLossCoef: 1,
 		OffPolicy:     defaultOffPolicy(),
@@ -114,6 +120,13 @@ func DefaultConfig() Config {
 
 // decoupledActorCritic is the LossType of DecoupledLoss.
 const decoupledActorCritic = "decoupled_actor_critic"
+
+// Values of Config.LogProbType and EntropyType, and the first two of RewardType.
+const (
+	ChunkLevel  = "chunk_level"
+	ActionLevel = "action_level"
+	TokenLevel  = "token_level"
+)
 
 // Values of Config.BootstrapType.
 const (
@@ -192,11 +205,14 @@ func (c *Config) Check(want Want) {
 		"constant or linear")
 	want(c.ClipLogRatioMin <= 0, "clip_log_ratio_min", c.ClipLogRatioMin, "a number <= 0")
 	want(c.ClipLogRatioMax >= 0, "clip_log_ratio_max", c.ClipLogRatioMax, "a number >= 0")
-	switch c.LogProbType {
-	case "chunk_level", "action_level", "token_level":
-	default:
-		want(false, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
+	level := func(key, level string) {
+		want(level == ChunkLevel || level == ActionLevel || level == TokenLevel, key, level, "chunk_level, action_level or token_level")
 	}
+	level("logprob_type", c.LogProbType)
+	if c.EntropyType != "" && c.EntropyType != c.LogProbType {
+		level("entropy_type", c.EntropyType)
+	}
+	want(c.RewardType == ChunkLevel || c.RewardType == ActionLevel, "reward_type", c.RewardType, "chunk_level or action_level")
 	want(c.EntropyBonus >= 0, "entropy_bonus", c.EntropyBonus, "a number >= 0")
 	want(c.ValueClip >= 0, "value_clip", c.ValueClip, "a number >= 0 (0: no clipping)")
 	want(c.HuberDelta >= 0, "huber_delta", c.HuberDelta, "a number >= 0 (0: no linear part)")

@@ -95,15 +95,16 @@ func newProximal(p policy.Policy, recompute bool, steps, envs, sequence int) *pr
 // the share d/(d+1): at the end of this iteration the policy will have gone d+1 steps from the behaviour's, and the proximal has gone d. It returns the
 // sum of the versions.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
-	reward := rollout.Must("reward")
+	action := rollout.Must("action")
+	samples := action.Dim(0) * action.Dim(1)
 	behind := func(int) int64 { return 0 }
 	if t, ok := rollout.Get("version"); ok {
-		if t.DType() != tensor.I64 || t.Len() != reward.Len() {
-			return 0, fmt.Errorf("version is %v, want %v%v", t, tensor.I64, reward.Shape())
+		if t.DType() != tensor.I64 || t.Len() != samples {
+			return 0, fmt.Errorf("version is %v, want %v%v", t, tensor.I64, action.Shape()[:2])
 		}
 		behind = func(i int) int64 { return max(int64(iteration)-t.I64()[i], 0) }
 	}
-	for i := range reward.Len() {
+	for i := range samples {
 		versions += float64(int64(iteration) - behind(i))
 	}
 	if !x.recompute {

@@ -82,11 +82,12 @@ type reference struct {
 	state    tensor.Tensor // U8: the parameters and buffers
 	given    bool          // rollouts bring ref_log_prob
 	logProb  tensor.Tensor // F32 [T,N,L]
-	logRatio []float32     // T·N: Σ_L of the sample's log-probs less the reference's
+	logRatio []float32     // of each advantage's log-probs, Σ of them less the reference's
 	sequence int           // Config.SequenceLength
 }
 
-func newReference(p policy.Policy, steps, envs, sequence int, alloc tensor.Allocator) (*reference, error) {
+// newReference makes one for rollouts of so many environments and advantages.
+func newReference(p policy.Policy, envs, advantages, sequence int, alloc tensor.Allocator) (*reference, error) {
 	n := len(p.Params().State())
 	if n == 0 {
 		return nil, fmt.Errorf("a reference policy: this policy's parameters cannot be exchanged (nn.Params without Alloc)")
@@ -96,7 +97,7 @@ func newReference(p policy.Policy, steps, envs, sequence int, alloc tensor.Alloc
 		return nil, fmt.Errorf("memory of the reference policy: %w", err)
 	}
 	return &reference{
-		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, steps*envs), sequence: sequence,
+		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, advantages), sequence: sequence,
 	}, nil
 }
 
@@ -117,7 +118,7 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 		return err
 	}
 	clear(r.logRatio)
-	per := sampled.Dim(2)
+	per := sampled.Len() / len(r.logRatio)
 	for i, l := range sampled.F32() {
 		r.logRatio[i/per] += l - r.logProb.F32()[i]
 	}

@@ -45,6 +45,7 @@ type PPO struct {
 	seed   uint64
 	steps  int  // T
 	envs   int  // N
+	units  int  // advantages of a sample: C with rewards of single actions, else 1
 	local  int  // samples of this replica in one minibatch
 	micro  int  // samples of one micro-batch
 	global int  // samples of all replicas in one minibatch
@@ -78,7 +79,9 @@ type PPO struct {
 	obsStats ObservationStats
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
-	adv, ret, weight tensor.Tensor // F32 [T,N], what Prepare adds
+	adv, ret, weight tensor.Tensor // F32 [T,N], what Prepare adds; with units [T·C,N] of actions
+	chunks           *chunks       // nil without units
+	added            tensor.Dict   // adv, ret and weight as they are added to a rollout: with units [T,N,C]
 	scaled           []float32     // normalised rewards
 	none             []float32     // values where there is no critic: zeros
 	present, next    []float32     // values by the present critic, for reconsider
@@ -152,6 +155,9 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		p.alloc = tensor.Heap
 	}
 	p.replicas, p.replica = p.reducer.Replicas()
+	if p.units = 1; s.Config.RewardType == ActionLevel {
+		p.units = max(s.Chunk, 1)
+	}
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
 		return nil, fmt.Errorf("%s: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
@@ -173,13 +179,16 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	if p.seqs, err = newSequences(s.Policy, s.Config.SequenceLength, s.Steps, s.Envs, p.micro); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	if p.seqs != nil && p.units > 1 {
+		return nil, fmt.Errorf("%s: reward_type %s: want %s: this policy remembers from chunk to chunk", name, s.Config.RewardType, ChunkLevel)
+	}
 	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	p.ranges = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.adam.sched.Total}
 	if s.Config.NormalizeRewards {
 		p.rewards = newRewardScale(s.Config.Gamma, s.Config.RewardClip, s.Envs)
-		p.scaled = make([]float32, n)
+		p.scaled = make([]float32, n*p.units)
 	}
 	extra := 0
 	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
@@ -187,13 +196,22 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		extra = o.StatsLen()
 	}
 	p.work = s.Policy.NewWork(p.micro)
-	p.adv, p.ret = tensor.New(tensor.F32, s.Steps, s.Envs), tensor.New(tensor.F32, s.Steps, s.Envs)
-	p.weight = tensor.New(tensor.F32, s.Steps, s.Envs)
+	for name, t := range map[string]*tensor.Tensor{"advantage": &p.adv, "return": &p.ret, "weight": &p.weight} {
+		*t = tensor.New(tensor.F32, s.Steps*p.units, s.Envs)
+		if p.units == 1 {
+			p.added.Set(name, *t)
+		} else {
+			p.added.Set(name, tensor.New(tensor.F32, s.Steps, s.Envs, p.units))
+		}
+	}
+	if p.units > 1 {
+		p.chunks = newChunks(s.Steps, s.Envs, p.units)
+	}
 	if s.Config.AdvType != "gae" || s.Config.LossAggFunc != TokenMean {
-		p.episodes = newEpisodes(n)
+		p.episodes = newEpisodes(n * p.units)
 	}
 	if s.Config.KLBeta > 0 || s.Config.ReinppKLBeta > 0 {
-		if p.reference, err = newReference(s.Policy, s.Steps, s.Envs, s.Config.SequenceLength, p.alloc); err != nil {
+		if p.reference, err = newReference(s.Policy, s.Envs, n*p.units, s.Config.SequenceLength, p.alloc); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		p.reference.given = s.brings("ref_log_prob")
@@ -204,7 +222,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	}
 	if s.Config.RecomputeAdvantages {
 		p.lookWork = s.Policy.NewWork(s.Envs)
-		p.present, p.next = make([]float32, n), make([]float32, n)
+		p.present, p.next = make([]float32, n*p.units), make([]float32, n)
 	}
 	p.order = make([]int32, n)
 	p.plans = make([]batchPlan, n/p.local)
@@ -267,7 +285,7 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 		if err := p.reference.evaluate(rollout); err != nil {
 			return fmt.Errorf("%s: reference policy: %w", p.name, err)
 		}
-		x.LogRatio = p.reference.logRatio
+		x.LogRatio = p.perAction(p.reference.logRatio)
 	}
 	if p.proximal != nil {
 		versions, err := p.proximal.prepare(p.policy, rollout, int(p.counters.I64()[0]))
@@ -290,12 +308,31 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	if err := p.standardise(x.Weight); err != nil {
 		return fmt.Errorf("%s: advantage statistics: %w", p.name, err)
 	}
-	rollout.Set("advantage", p.adv)
-	rollout.Set("return", p.ret)
+	p.add(rollout, "advantage", p.adv)
+	p.add(rollout, "return", p.ret)
 	if x.Weight != nil {
-		rollout.Set("weight", p.weight)
+		p.add(rollout, "weight", p.weight)
 	}
 	return nil
+}
+
+// add adds what Prepare computed to a rollout.
+func (p *PPO) add(rollout *tensor.Dict, name string, t tensor.Tensor) {
+	added := p.added.Must(name)
+	if p.units > 1 {
+		toChunks(added.F32(), t.F32(), p.envs, p.units)
+	}
+	rollout.Set(name, added)
+}
+
+// perAction returns x, [T,N,C], in the order of a trajectory of actions.
+func (p *PPO) perAction(x []float32) []float32 {
+	if p.units == 1 {
+		return x
+	}
+	y := make([]float32, len(x))
+	toActions(y, x, p.envs, p.units)
+	return y
 }
 
 // weights returns the weight of each sample as the mask has it, and finds the episodes; nil where all count the same.
@@ -340,22 +377,35 @@ func (p *PPO) standardise(weight []float32) error {
 	return nil
 }
 
-// trajectory views the parts of a rollout that advantages are made of. Values are 0 without a critic.
+// trajectory returns the parts of a rollout that advantages are made of. Values are 0 without a critic.
 func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
-	need := func(name string, dtype tensor.DType) (t tensor.Tensor) {
+	if tr, mask, err = p.view(rollout); err == nil {
+		tr, mask = p.ofActions(tr, mask)
+	}
+	return tr, mask, err
+}
+
+// view views these parts as they are in the rollout, with units [T,N,C].
+func (p *PPO) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
+	needs := func(name string, dtype tensor.DType, units int) (t tensor.Tensor) {
 		t, ok := rollout.Get(name)
 		switch {
 		case err != nil:
 		case !ok:
 			err = fmt.Errorf("no %s", name)
-		case t.DType() != dtype || t.Rank() < 2 || t.Dim(0) != p.steps || t.Dim(1) != p.envs || t.Len() != p.steps*p.envs:
-			err = fmt.Errorf("%s is %v, want %v[%d %d]", name, t, dtype, p.steps, p.envs)
+		case t.DType() != dtype || t.Rank() < 2 || t.Dim(0) != p.steps || t.Dim(1) != p.envs || t.Len() != p.steps*p.envs*units:
+			shape := []int{p.steps, p.envs}
+			if units > 1 {
+				shape = append(shape, units)
+			}
+			err = fmt.Errorf("%s is %v, want %v%v", name, t, dtype, shape)
 		}
 		if err != nil {
 			return tensor.New(dtype, 0)
 		}
 		return t
 	}
+	need := func(name string, dtype tensor.DType) tensor.Tensor { return needs(name, dtype, p.units) }
 	tr = &Trajectory{
 		T: p.steps, N: p.envs, BootstrapAlways: p.cfg.BootstrapType == BootstrapAlways,
 		Reward:     need("reward", tensor.F32).F32(),
@@ -363,17 +413,28 @@ func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err
 		Truncated:  need("truncated", tensor.U8).U8(),
 	}
 	if _, ok := rollout.Get("value"); ok || p.critic {
-		tr.Value, tr.Next = need("value", tensor.F32).F32(), need("next_value", tensor.F32).F32()
+		tr.Value, tr.Next = need("value", tensor.F32).F32(), needs("next_value", tensor.F32, 1).F32()
 	} else {
 		if p.none == nil {
-			p.none = make([]float32, p.steps*p.envs)
+			p.none = make([]float32, p.steps*p.envs*p.units)
 		}
-		tr.Value, tr.Next = p.none, p.none
+		tr.Value, tr.Next = p.none, p.none[:p.steps*p.envs]
 	}
 	if _, ok := rollout.Get("mask"); ok {
-		mask = need("mask", tensor.U8).U8()
+		mask = needs("mask", tensor.U8, 1).U8()
 	}
 	return tr, mask, err
+}
+
+// ofActions turns what view has found into a trajectory of actions, where these are the units.
+func (p *PPO) ofActions(tr *Trajectory, mask []uint8) (*Trajectory, []uint8) {
+	if p.units == 1 {
+		return tr, mask
+	}
+	p.chunks.unroll(tr.Reward, tr.Terminated, tr.Truncated, tr.Value, tr.Next, mask)
+	of := p.chunks.Trajectory
+	of.BootstrapAlways = tr.BootstrapAlways
+	return &of, p.chunks.mask
 }
 
 // describe enters what there is to say of a rollout into the tally. A NaN or Inf is an error that says where it came from.
@@ -435,31 +496,41 @@ func standard(n, sum, sq float64) (shift, inv float32) {
 // reconsider computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et al. 2021, arXiv:2006.05990, §3.5). What followed
 // an end is not in the rollout, so its value stays that of the critic that saw it.
 func (p *PPO) reconsider(rollout tensor.Dict) error {
-	tr, _, err := p.trajectory(rollout)
+	tr, mask, err := p.view(rollout)
 	if err != nil {
 		return err
-	}
-	if p.rewards != nil {
-		tr.Reward = p.scaled
 	}
 	if err := p.revalue(rollout); err != nil {
 		return err
 	}
 	copy(p.next, tr.Next)
 	for i := range len(p.next) - p.envs {
-		if tr.Terminated[i]|tr.Truncated[i] == 0 {
-			p.next[i] = p.present[i+p.envs]
+		var ended uint8
+		for u := i * p.units; u < (i+1)*p.units; u++ {
+			ended |= tr.Terminated[u] | tr.Truncated[u]
+		}
+		if ended == 0 {
+			p.next[i] = p.present[(i+p.envs)*p.units]
 		}
 	}
 	tr.Value, tr.Next = p.present, p.next
+	tr, _ = p.ofActions(tr, mask)
+	if p.rewards != nil {
+		tr.Reward = p.scaled
+	}
 	x := &experience{Trajectory: tr}
-	if t, ok := rollout.Get("weight"); ok {
-		x.Weight = t.F32()
+	if _, ok := rollout.Get("weight"); ok {
+		x.Weight = p.weight.F32()
 	}
 	if err := p.estimator.estimate(p.adv.F32(), p.ret.F32(), x); err != nil {
 		return err
 	}
-	return p.standardise(x.Weight)
+	if err := p.standardise(x.Weight); err != nil {
+		return err
+	}
+	p.add(&rollout, "advantage", p.adv)
+	p.add(&rollout, "return", p.ret)
+	return nil
 }
 
 // revalue fills p.present with the values of a rollout by the critic as it is now.
@@ -479,7 +550,7 @@ func (p *PPO) revalue(rollout tensor.Dict) error {
 		if err != nil {
 			return err
 		}
-		copy(p.present[t*p.envs:], eval.Value.F32())
+		copy(p.present[t*p.envs*p.units:], eval.Value.F32())
 		again.remember(eval)
 	}
 	return nil
@@ -547,7 +618,7 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 	p.grad.LogProb = tensor.New(tensor.F32, p.micro, logProbs)
 	p.grad.Entropy = tensor.New(tensor.F32, p.micro, logProbs)
 	if p.critic {
-		p.grad.Value = tensor.New(tensor.F32, p.micro, 1)
+		p.grad.Value = tensor.New(tensor.F32, p.micro, p.units)
 	}
 	return p.batch.from(rollout)
 }
@@ -559,7 +630,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	byMinibatch := p.normalize == NormalizeMinibatch
 	checkKL := p.cfg.TargetKL > 0 && p.epochs > 0
 	for m := range p.plans {
-		p.plans[m] = batchPlan{count: float64(p.global), inv: 1}
+		p.plans[m] = batchPlan{count: float64(p.global * p.units), inv: 1}
 	}
 	if !some && !byMinibatch && !checkKL {
 		return false, nil
@@ -572,13 +643,16 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 			weight = rollout.Must("weight").F32()
 		}
 		for i, k := range p.order {
-			if idle(weight, int(k)) {
-				continue
+			s := of[3*(i/p.local):]
+			for u := int(k) * p.units; u < (int(k)+1)*p.units; u++ {
+				if idle(weight, u) {
+					continue
+				}
+				a := float64(adv[u])
+				s[0]++
+				s[1] += a
+				s[2] += a * a
 			}
-			s, a := of[3*(i/p.local):], float64(adv[k])
-			s[0]++
-			s[1] += a
-			s[2] += a * a
 		}
 	}
 	if err := p.reducer.Sum(p.planSums); err != nil {
@@ -641,11 +715,11 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	for i := range b.adv {
 		b.adv[i] = (b.adv[i] - plan.shift) * plan.inv
 	}
-	var perSample float32 // weight of a sample in the mean over all replicas
+	var perUnit float32 // weight of an advantage in the mean over all replicas
 	if plan.count > 0 {
-		perSample = float32(1 / plan.count)
+		perUnit = float32(1 / plan.count)
 	}
-	perLogProb := perSample / float32(len(b.logProb)/p.micro)
+	perLogProb := perUnit / float32(len(b.logProb)/len(b.adv))
 
 	grad := policy.Grad{}
 	var s PolicySums
@@ -665,10 +739,14 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 		s = GradientLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.adv, b.weight, perLogProb)
 	}
 	if p.reference != nil {
-		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, p.micro, b.weight, p.klPenalty, p.cfg.KLBeta*perLogProb)
+		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, len(b.adv), b.weight, p.klPenalty, p.cfg.KLBeta*perLogProb)
 		p.tally.add(klLoss, kl, n)
 	}
-	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), p.micro, b.weight, p.cfg.EntropyBonus*perLogProb)
+	coarser := float32(1) // log-probs in a sum of entropies
+	if p.cfg.EntropyType != "" {
+		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
+	}
+	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), len(b.adv), b.weight, p.cfg.EntropyBonus*coarser*perLogProb)
 	if !warmup {
 		grad.LogProb = p.grad.LogProb
 		if p.cfg.EntropyBonus > 0 {
@@ -680,7 +758,7 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 			return fmt.Errorf("loss_type %s needs values, and this policy has no critic (actor.model.add_value_head)", p.cfg.LossType)
 		}
 		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip, p.cfg.HuberDelta,
-			p.cfg.ValueLossCoef*perSample)
+			p.cfg.ValueLossCoef*perUnit)
 		grad.Value = p.grad.Value
 		p.tally.add(valueLoss, v.Loss, v.Count)
 		p.tally.add(valueClipRatio, v.Clipped, v.Count)
@@ -693,7 +771,7 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	p.tally.add(dualClippedRatio, s.DualClipped, s.Count)
 	p.tally.add(approxKL, s.KL, s.Count)
 	p.tally.add(clipFraction, s.Outside, s.Count)
-	p.tally.add(entropy, entropies, n)
+	p.tally.add(entropy, entropies*float64(coarser), n)
 	p.planSums[0] += s.KL
 	p.planSums[1] += s.Count
 

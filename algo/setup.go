@@ -20,6 +20,7 @@ type Setup struct {
 	Seed        uint64
 	Iterations  int // length of the run, where schedules without an end of their own end
 
+	Chunk       int            // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
 	GroupSize   int            // so many successive environments begin with the same states (env.train.group_size); 0 is 1
 	Steps, Envs int            // T and N of this replica's rollouts
 	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are not brought along

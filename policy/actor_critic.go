@@ -145,7 +145,7 @@ func (p *ActorCritic) NewWork(maxRows int) Work {
 	w.logProb = tensor.FromF32(w.net.logProb, maxRows, levels)
 	w.entropy = tensor.FromF32(w.net.entropy, maxRows, levels)
 	if p.net.criticHead != nil {
-		w.value = tensor.FromF32(w.net.value, maxRows, 1)
+		w.value = tensor.FromF32(w.net.value, maxRows, p.net.criticHead.Out)
 	}
 	return w
 }

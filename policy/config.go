@@ -74,6 +74,9 @@ type Config struct {
 	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A dimensions are summed.
 	// chunk_level: all, L = 1; action_level, the default: each action, L = C; token_level: nothing, L = C·A.
 	LogProbType string `yaml:"-"`
+	// ActionValues gives each action of a chunk a value of its own, V = C: of what is seen before it, as far as can be told before the first. The zero
+	// value is V = 1. It follows from algorithm.reward_type.
+	ActionValues bool `yaml:"-"`
 	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for runner.deterministic: false. Results then
 	// depend on how rows are batched; it is faster on processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
@@ -177,6 +180,14 @@ func (c *Config) summed(actionDim int) (int, bool) {
 		return 1, true
 	}
 	return 0, false
+}
+
+// values returns V.
+func (c *Config) values() int {
+	if c.ActionValues {
+		return c.NumActionChunks
+	}
+	return 1
 }
 
 // check returns the first rule that c breaks.

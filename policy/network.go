@@ -66,7 +66,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	if cfg.AddValueHead {
 		params.Group("critic")
 		n.criticTrunk = nn.NewMLP(params, "critic", n.shared.Out, own, f)
-		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, 1)
+		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, cfg.values())
 	}
 	return n
 }
@@ -129,7 +129,7 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 		w.dDimLogProb, w.dDimEntropy = perRow(n.dims), perRow(n.dims)
 	}
 	if n.criticHead != nil {
-		w.criticTrunk, w.value = n.criticTrunk.NewWork(maxRows), perRow(1)
+		w.criticTrunk, w.value = n.criticTrunk.NewWork(maxRows), perRow(n.criticHead.Out)
 	}
 	return w
 }

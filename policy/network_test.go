@@ -26,6 +26,8 @@ func TestGradients(t *testing.T) {
 		{"multi-categorical", choices, nil},
 		{"multi-categorical by token", actionShape{dims: 3, options: []int{2, 4, 3}, summed: 1}, nil},
 		{"chunk of two, by action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}, nil},
+		{"chunk of two, with a value for each action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2},
+			func(c *Config) { c.NumActionChunks, c.ActionValues = 2, true }},
 		{"categorical, shared trunk", choices, func(c *Config) { c.ShareTrunk = true }},
 		{"categorical, no critic", choices, func(c *Config) { c.AddValueHead = false }},
 		{"gaussian", box, nil},
@@ -53,7 +55,11 @@ func TestGradients(t *testing.T) {
 			w := n.newWork(rows + 1)
 			x, a := testBatch(c.act, rows, width)
 			levels := rows * c.act.dims / c.act.summed
-			dLogProb, dEntropy, weight := make([]float64, levels), make([]float64, levels), make([]float64, rows)
+			values := 0
+			if n.criticHead != nil {
+				values = rows * cfg.values()
+			}
+			dLogProb, dEntropy, weight := make([]float64, levels), make([]float64, levels), make([]float64, values)
 			randomize(dLogProb, 11)
 			randomize(dEntropy, 12)
 			randomize(weight, 13)
@@ -63,14 +69,14 @@ func TestGradients(t *testing.T) {
 				for i := range levels {
 					sum += dLogProb[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
 				}
-				for i := range w.value[:min(rows, len(w.value))] {
+				for i := range values {
 					sum += weight[i] * w.value[i] * w.value[i]
 				}
 				return sum
 			}
 			loss()
 			var dValue []float64
-			for i := range w.value[:min(rows, len(w.value))] {
+			for i := range values {
 				dValue = append(dValue, 2*weight[i]*w.value[i])
 			}
 			n.backward(w, dLogProb, dEntropy, dValue, nil) // leaves something in every buffer

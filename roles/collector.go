@@ -16,6 +16,7 @@ type SyncCollector struct {
 	dicts       []tensor.Dict
 	chunks      int
 	logProbs    int
+	rewards     int // of a sample: 1, or one for each action
 	transitions bool
 	length      int
 	steps       uint64
@@ -33,12 +34,16 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{shard: shard, rec: rec, chunks: chunks, logProbs: logProbs}, nil
+	return &SyncCollector{shard: shard, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1}, nil
 }
 
 // CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from, next_observation.<name>, and neither log-probs nor values. Call
 // it before the first Collect, and let environments reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
+
+// CollectActionRewards lets rollouts hold a reward for each action of a chunk, with its ends: what algorithms with reward_type action_level learn from.
+// Call it before the first Collect. A critic must give a value for each action (policy.Config.ActionValues).
+func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 
 // Fields returns what a rollout of n steps holds, [n, N, ...]: algo.Setup.Rollout.
 func (c *SyncCollector) Fields(n int) []tensor.Field {
@@ -46,7 +51,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return transitionFields(spec, c.chunks, n, envs)
 	}
-	return trajectoryFields(spec, c.chunks, c.logProbs, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset)
+	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset)
 }
 
 // Spec describes one environment.

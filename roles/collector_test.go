@@ -2,6 +2,7 @@ package roles
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"testing"
 
@@ -355,11 +356,23 @@ func TestCollectTransitions(t *testing.T) {
 	}
 }
 
-// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 steps, hangs the pendulum up within 6,400 steps.
+// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 samples, hangs the pendulum up within 6,400 actions, single ones and chunks of two.
 func TestTrainerLearnsPendulum(t *testing.T) {
-	const T, N, epochs = 16, 2, 200
+	for _, chunk := range []int{1, 2} {
+		t.Run(fmt.Sprint("chunks of ", chunk), func(t *testing.T) {
+			t.Parallel()
+			learnPendulum(t, chunk)
+		})
+	}
+}
+
+func learnPendulum(t *testing.T, chunk int) {
+	const T, N = 16, 2
+	epochs := 200 / chunk
 	cfg := envConfig("Pendulum-v1", N)
-	pol := newPolicy(t, cfg, 1, func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu" })
+	pol := newPolicy(t, cfg, 1, func(c *policy.Config) {
+		c.AddQHead, c.AddValueHead, c.Activation, c.NumActionChunks = true, false, "relu", chunk
+	})
 	collector := newCollector(t, cfg, pol)
 	collector.CollectTransitions()
 	s := algo.Setup{
@@ -387,7 +400,7 @@ func TestTrainerLearnsPendulum(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sum.Return < -250 { // -1200 at first, -145 at best
-		t.Errorf("return %v after %d steps, want at least -250", sum.Return, epochs*T*N)
+		t.Errorf("return %v after %d actions, want at least -250", sum.Return, epochs*T*N*chunk)
 	}
 }
 

@@ -209,11 +209,6 @@ type AlgorithmConfig struct {
 	// GroupSize consecutive environments share their initial states. Default 1. It counts where env.train.group_size and
 	// env.eval.group_size are not given.
 	GroupSize int `yaml:"group_size"`
-	// EntropyType is for the entropy what LogProbType is for log-probs, and must be the same. Default: LogProbType.
-	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up. With chunks of one action
-	// action_level is the same.
-	RewardType string `yaml:"reward_type"`
 }
 
 // EnvConfig is the section env.
@@ -264,7 +259,7 @@ func DefaultConfig() *Config {
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
 			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 		},
-		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, RewardType: "chunk_level"},
+		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1},
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
 		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
@@ -343,6 +338,7 @@ func (c *Config) derive() {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}
 	c.Actor.Model.LogProbType = c.Algorithm.LogProbType
+	c.Actor.Model.ActionValues = c.actionRewards()
 	if c.Actor.Model.AddQHead && !c.check.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}
@@ -355,6 +351,11 @@ func (c *Config) derive() {
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
 	}
+}
+
+// actionRewards tells whether each action of a chunk has a reward of its own.
+func (c *Config) actionRewards() bool {
+	return c.Algorithm.RewardType == algo.ActionLevel && c.Actor.Model.NumActionChunks > 1
 }
 
 // Resolved returns the YAML of everything that is in force, defaults included. Read again it is the same configuration.

@@ -13,7 +13,7 @@ func (j *job) checkInference() {
 // inferred returns the tensors that inference workers add to trajectories.
 func (j *job) inferred() (names []string) {
 	a := &j.cfg.Algorithm
-	if j.inferences == 0 || j.offPolicy {
+	if j.inferences == 0 || j.offPolicy || j.offline {
 		return nil
 	}
 	if a.RecomputeLogprobs {

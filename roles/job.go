@@ -36,6 +36,7 @@ type job struct {
 	epochs, steps                int // rollouts for one update, and steps of each
 	rolloutsAtMost               int // that actors may choose from for one update
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
+	rewardsPerSample             int // C where each action has its own, else 1
 	memoryLen                    int // numbers that the policy remembers of an environment
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
@@ -103,6 +104,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j.rolloutsAtMost = cfg.Algorithm.MaxNumGenBatches
 	j.epochs, j.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/j.chunks
 	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks, "token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
+	if j.rewardsPerSample = 1; cfg.actionRewards() {
+		j.rewardsPerSample = j.chunks
+	}
 	j.autoReset, j.bootstrapAll = train.AutoReset, cfg.Algorithm.BootstrapType == algo.BootstrapAlways
 	j.syncInterval = int64(cfg.Runner.WeightSyncInterval)
 	if j.maxSteps = int64(cfg.Runner.Iterations()); j.maxSteps < 0 {
@@ -188,7 +192,7 @@ func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Alloc
 		Config: j.cfg.Algorithm.Config, Optim: j.cfg.Actor.Optim,
 		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
 		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
-		GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
+		Chunk: j.chunks, GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
 		CriticOptim: j.cfg.Actor.CriticOptim, Rollout: j.trajectoryFields(j.train.envs / j.actors), Demos: j.demos,
 		Policy: pol, Reducer: r, Alloc: alloc,
 	})
@@ -229,7 +233,7 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
+	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
 }
 
 // envSteps returns how many steps all environments take together in one iteration.

@@ -84,6 +84,7 @@ func (j *job) checkSequences() {
 		c.check.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
 		return
 	}
+	c.check.Want(!c.actionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+" remembers from chunk to chunk)")
 	_, steps := c.samples()
 	if length == 0 {
 		length = steps

@@ -31,6 +31,9 @@ func (j *job) checkOffPolicy() {
 	} else if !c.Actor.Model.AddQHead {
 		c.Problem("actor.model.add_q_head", false, fmt.Sprintf("true (loss_type %s)", loss))
 	}
+	if c.actionRewards() {
+		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, fmt.Sprintf("chunk_level (loss_type %s learns from whole chunks)", loss))
+	}
 	if !c.Env.Train.AutoReset {
 		c.Problem("env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
 	}

@@ -92,7 +92,11 @@ func learn(t *testing.T, cfg env.Config, s algo.Setup, rounds int) (before, afte
 	if err != nil {
 		t.Fatal(err)
 	}
-	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: newCollector(t, cfg, s.Policy), Evaluator: eval}
+	collector := newCollector(t, cfg, s.Policy)
+	if s.Config.RewardType == algo.ActionLevel {
+		collector.CollectActionRewards()
+	}
+	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: collector, Evaluator: eval}
 	first, err := trainer.Evaluate()
 	if err != nil {
 		t.Fatal(err)

@@ -36,6 +36,7 @@ type part struct {
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
 	over                  []bool        // with mask: the episode has ended before this step, and the environment idles
+	ended                 []bool        // the last step was an episode's last
 }
 
 // newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
@@ -47,7 +48,7 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 		r.noise.Env[i] = uint64(first + i)
 	}
 	for i := 1; i < len(cuts); i++ {
-		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1])})
+		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1]), ended: make([]bool, cuts[i]-cuts[i-1])})
 	}
 	obs, space := pol.Spaces()
 	r.space = space
@@ -66,9 +67,14 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 }
 
 // trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names that travel, for chunks of C actions
-// with L log-probs, and what was remembered at each step, of that length. With mask, steps may be marked as not to be trained on.
-func trajectoryFields(spec env.Spec, chunks, logProbs, memory, t, n int, mask bool) []tensor.Field {
+// with L log-probs, and with rewards > 1 that many of each: C, of single actions; and what was remembered at each step, of that length. With mask,
+// steps may be marked as not to be trained on.
+func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
+	each := []int{t, n}
+	if rewards > 1 {
+		each = append(each, rewards)
+	}
 	fs := observationFields("observation.", spec, t, n)
 	if mask {
 		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
@@ -79,13 +85,13 @@ func trajectoryFields(spec env.Spec, chunks, logProbs, memory, t, n int, mask bo
 	return append(fs,
 		tensor.Field{Name: "action", DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
 		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{t, n, logProbs}},
-		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{t, n, 1}},
+		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{t, n, rewards}},
 		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{t, n}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{t, n}},
-		tensor.Field{Name: "advantage", DType: tensor.F32, Shape: []int{t, n}},
-		tensor.Field{Name: "return", DType: tensor.F32, Shape: []int{t, n}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: each},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: each},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: each},
+		tensor.Field{Name: "advantage", DType: tensor.F32, Shape: each},
+		tensor.Field{Name: "return", DType: tensor.F32, Shape: each},
 	)
 }
 
@@ -181,15 +187,23 @@ func (r *recorder) observe(t int, step *env.Step) error {
 		if !p.next.IsZero() {
 			p.next.At(t).Zero()
 		}
-		for j := range reward {
+		clear(reward)
+		clear(terminated)
+		clear(truncated)
+		each := len(reward) / len(p.ended) // k, or 1
+		for j := range p.ended {
 			n := p.lo + j
-			reward[j], terminated[j], truncated[j] = 0, 0, 0
-			for c := n * k; c < (n+1)*k; c++ {
-				reward[j] += rewards[c]
-				terminated[j] |= term[c]
-				truncated[j] |= trunc[c]
+			var ends, cut byte
+			for c := range k {
+				at, from := j*each+c*each/k, n*k+c
+				reward[at] += rewards[from]
+				terminated[at] |= term[from]
+				truncated[at] |= trunc[from]
+				ends |= term[from]
+				cut |= trunc[from]
 			}
-			if (truncated[j] != 0 || r.bootstrapAll && terminated[j] != 0) && !p.over[j] {
+			p.ended[j] = ends|cut != 0
+			if (cut != 0 || r.bootstrapAll && ends != 0) && !p.over[j] {
 				r.rows = append(r.rows, n)
 			}
 		}
@@ -204,9 +218,8 @@ func (r *recorder) observe(t int, step *env.Step) error {
 	}
 	for i := range r.parts {
 		p := &r.parts[i]
-		terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
-		for j := range terminated {
-			if terminated[j]|truncated[j] != 0 {
+		for j, ended := range p.ended {
+			if ended {
 				r.memory.forget(p.lo + j)
 			}
 		}
@@ -217,17 +230,16 @@ func (r *recorder) observe(t int, step *env.Step) error {
 // recordNext records what was observed after step t: where an episode ended its last observation.
 func (p *part) recordNext(t int, names []string, step *env.Step) {
 	for i, next := range p.nextObs {
-		p.copyNext(next.At(t), t, step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
+		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
 	}
 }
 
-// copyNext sets dst, the rows of p, to one observation after step t: to those of final where an episode ended.
-func (p *part) copyNext(dst tensor.Tensor, t int, obs, final tensor.Tensor) {
+// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where an episode ended.
+func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()
-	terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
-	for j := range terminated {
-		if terminated[j]|truncated[j] != 0 {
+	for j, ended := range p.ended {
+		if ended {
 			copy(dst.Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
 		}
 	}
@@ -264,10 +276,11 @@ func (r *recorder) valueFinals(t int, final tensor.Dict) error {
 	if err != nil {
 		return fmt.Errorf("value of final observations: %w", err)
 	}
+	values := v.Dim(1)
 	for i, n := range r.rows {
 		for j := range r.parts {
 			if p := &r.parts[j]; n >= p.lo && n < p.hi {
-				p.next.At(t).F32()[n-p.lo] = v.F32()[i]
+				p.next.At(t).F32()[n-p.lo] = v.F32()[i*values]
 			}
 		}
 	}
@@ -288,9 +301,12 @@ func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 	}
 	for i := range r.parts {
 		if p := &r.parts[i]; cut {
-			terminated, truncated := p.terminated.At(t).U8(), p.truncated.At(t).U8()
-			for j := range truncated {
-				truncated[j] |= 1 &^ terminated[j]
+			truncated := p.truncated.At(t).U8()
+			each := len(truncated) / len(p.ended)
+			for j, ended := range p.ended {
+				if !ended {
+					truncated[(j+1)*each-1] = 1
+				}
 			}
 		}
 	}
@@ -306,7 +322,7 @@ func (p *part) markLive(t int, fresh bool) {
 	for j := range mask {
 		if fresh {
 			p.over[j] = false
-		} else if p.terminated.At(t - 1).U8()[j]|p.truncated.At(t - 1).U8()[j] != 0 {
+		} else if p.ended[j] {
 			p.over[j] = true
 		}
 		mask[j] = 1
@@ -316,15 +332,15 @@ func (p *part) markLive(t int, fresh bool) {
 	}
 }
 
-// completeNext sets the next values of time t from the values of what was observed after it, where no episode ended.
+// completeNext sets the next values of time t, the last that was observed, from the values of what was observed after it, where no episode ended.
 func (r *recorder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {
 		return
 	}
-	next, terminated, truncated := p.next.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
-	for j := range next {
-		if terminated[j]|truncated[j] == 0 {
-			next[j] = v.F32()[p.lo+j]
+	next, values := p.next.At(t).F32(), v.Dim(1)
+	for j, ended := range p.ended {
+		if !ended {
+			next[j] = v.F32()[(p.lo+j)*values]
 		}
 	}
 }

@@ -183,7 +183,7 @@ func (s *script) playOn(rec *recorder) error {
 func (s *script) trajectories(cuts []int) []tensor.Dict {
 	var dicts []tensor.Dict
 	for i := 1; i < len(cuts); i++ {
-		layout := tensor.NewLayout(trajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 0, s.epochs*s.steps, cuts[i]-cuts[i-1], !s.auto)...)
+		layout := tensor.NewLayout(trajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, s.epochs*s.steps, cuts[i]-cuts[i-1], !s.auto)...)
 		mem := tensor.New(tensor.U8, layout.Size()).Bytes()
 		for i := range mem {
 			mem[i] = 0xff

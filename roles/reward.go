@@ -18,6 +18,9 @@ func (j *job) checkReward() {
 		c.check.Want(!asks || !c.Trains(), "cluster.component_placement", nil, "a place for reward, as 0 or all (the section reward asks for it)")
 		return
 	}
+	if c.actionRewards() {
+		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (the component reward says what whole chunks are worth)")
+	}
 	section.Check(c.check.At("reward").Want)
 	if c.check.Err() != nil {
 		return

@@ -71,7 +71,7 @@ func (s *scorer) fill(to tensor.Dict, p *part, names []string, t int, step *env.
 		if !p.mask.IsZero() { // nothing resets itself
 			final = step.Obs
 		}
-		p.copyNext(rows(s.next[i]), t, step.Obs.Must(name), final.Must(name))
+		p.copyNext(rows(s.next[i]), step.Obs.Must(name), final.Must(name))
 	}
 	rows("action").CopyFrom(p.action.At(t))
 	rows("reward").CopyFrom(p.reward.At(t))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/algo"
 )
 
 // Problem reports that key, dotted, has a value that will not do: for what only the parts that the configuration names can tell.
@@ -237,15 +239,7 @@ func (c *Config) checkTraining() {
 		want(c.Env.Train.GroupSize > 1 || a.AdvType == "reinpp" && !a.UseReinppBaseline, "group_size", c.Env.Train.GroupSize,
 			"a number > 1 ("+compares+" compares the members of a group)")
 	}
-	chunks := c.Actor.Model.NumActionChunks
-	perAction := func(level string) string {
-		if level == "action_level" && chunks == 1 {
-			return "chunk_level" // the same
-		}
-		return level
-	}
-	want(perAction(a.EntropyType) == perAction(a.LogProbType), "entropy_type", a.EntropyType, a.LogProbType+", as logprob_type")
-	want(perAction(a.RewardType) == "chunk_level", "reward_type", a.RewardType, "chunk_level (with num_action_chunks 1 also action_level)")
+	want(!c.actionRewards() || a.LogProbType != algo.ChunkLevel, "logprob_type", a.LogProbType, "action_level or token_level (reward_type action_level)")
 	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" || a.LossType == "a2c" {
 		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead,
 			"true (loss_type "+a.LossType+")")

@@ -1,0 +1,79 @@
+package algo
+
+import "github.com/rlinf/rlinf/tensor"
+
+// chunks lays rollouts out as trajectories of single actions, where every action of a chunk has a reward of its own (reward_type action_level): T
+// chunks of C actions in N environments as T·C steps, as RLinf flattens them. γ and λ then count actions. An action behind the end of an episode within
+// its chunk was not taken, and does not count.
+type chunks struct {
+	Trajectory         // T·C steps of N environments
+	size       int     // C
+	mask       []uint8 // of every action
+}
+
+func newChunks(steps, envs, size int) *chunks {
+	n := steps * envs * size
+	return &chunks{
+		size: size, mask: make([]uint8, n),
+		Trajectory: Trajectory{
+			T: steps * size, N: envs, Reward: make([]float32, n), Value: make([]float32, n), Next: make([]float32, n),
+			Terminated: make([]uint8, n), Truncated: make([]uint8, n),
+		},
+	}
+}
+
+// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C], the value of what is seen after so many of the chunk's actions as
+// far as can be told before them; next [T,N], of what was seen after the chunk or at its end; mask [T,N], nil where every chunk counts.
+func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
+	toActions(c.Reward, reward, c.N, c.size)
+	toActions(c.Terminated, terminated, c.N, c.size)
+	toActions(c.Truncated, truncated, c.N, c.size)
+	toActions(c.Value, value, c.N, c.size)
+	for i := range next {
+		t, n := i/c.N, i%c.N
+		counts := mask == nil || mask[i] != 0
+		for k := range c.size {
+			at := (t*c.size+k)*c.N + n
+			c.mask[at] = 0
+			if counts {
+				c.mask[at] = 1
+			}
+			ends := c.Terminated[at]|c.Truncated[at] != 0
+			if c.Next[at] = next[i]; !ends && k+1 < c.size {
+				c.Next[at] = c.Value[at+c.N]
+			}
+			counts = counts && !ends
+		}
+	}
+}
+
+// toActions sets dst, [T·C,N], to src, [T,N,C].
+func toActions[E any](dst, src []E, envs, size int) {
+	for i, x := range src {
+		dst[action(i, envs, size)] = x
+	}
+}
+
+// toChunks sets dst, [T,N,C], to src, [T·C,N].
+func toChunks[E any](dst, src []E, envs, size int) {
+	for i := range dst {
+		dst[i] = src[action(i, envs, size)]
+	}
+}
+
+// action returns where element i of [T,N,C] is in [T·C,N].
+func action(i, envs, size int) int {
+	t, n, k := i/(envs*size), i/size%envs, i%size
+	return (t*size+k)*envs + n
+}
+
+// levels returns how many numbers one of the three levels has for a chunk of actions, [N,C,A].
+func levels(level string, actions tensor.Tensor) int {
+	switch level {
+	case ChunkLevel:
+		return 1
+	case TokenLevel:
+		return actions.Dim(1) * actions.Dim(2)
+	}
+	return actions.Dim(1)
+}

@@ -1,0 +1,205 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// chunked makes PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy: actions of two numbers in a box.
+func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
+	t.Helper()
+	s := setup(func(s *Setup) {
+		s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 0.5, 0.5, 1, NormalizeNone
+		s.Steps, s.Envs, s.Chunk, s.GlobalBatch = 2, 2, 2, 4
+		change(&s.Config)
+	})
+	net := policy.DefaultConfig()
+	net.NumActionChunks, net.LogProbType, net.ActionValues = 2, s.Config.LogProbType, s.Config.RewardType == ActionLevel
+	inf := float32(math.Inf(1))
+	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-inf, -inf}, High: []float32{inf, inf}}
+	var err error
+	s.Policy, err = policy.NewMLP(net, env.Spec{Name: "box", Obs: []env.Field{{Name: "state", Space: box}}, Action: box}, 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustPPO(t, s), s.Policy
+}
+
+// chunkedRollout is, for environment 0, four steps within an episode; for environment 1 an episode that terminates with the first action of a chunk,
+// and one that is cut off by the second of the next.
+func chunkedRollout(p *PPO) tensor.Dict {
+	var d tensor.Dict
+	d.Set("observation.state", tensor.FromF32([]float32{.1, .2, -.3, .4, .5, -.6, .7, .8}, 2, 2, 2))
+	d.Set("action", tensor.FromF32([]float32{.1, -.2, .3, .4, .5, .6, -.7, .8, .9, 1, -1.1, 1.2, 1.3, -1.4, 1.5, 1.6}, 2, 2, 2, 2))
+	d.Set("next_value", tensor.FromF32([]float32{30, 7, 50, 12}, 2, 2))
+	if p.units == 2 {
+		d.Set("reward", tensor.FromF32([]float32{1, 2, 5, 0, 3, 4, 1, 2}, 2, 2, 2))
+		d.Set("value", tensor.FromF32([]float32{10, 20, 8, 9, 30, 40, 4, 6}, 2, 2, 2))
+		d.Set("terminated", tensor.FromU8([]uint8{0, 0, 1, 0, 0, 0, 0, 0}, 2, 2, 2))
+		d.Set("truncated", tensor.FromU8([]uint8{0, 0, 0, 0, 0, 0, 0, 1}, 2, 2, 2))
+		return d
+	}
+	d.Set("reward", tensor.FromF32([]float32{3, 5, 7, 3}, 2, 2))
+	d.Set("value", tensor.FromF32([]float32{10, 8, 30, 4}, 2, 2, 1))
+	d.Set("terminated", tensor.FromU8([]uint8{0, 1, 0, 0}, 2, 2))
+	d.Set("truncated", tensor.FromU8([]uint8{0, 0, 0, 1}, 2, 2))
+	return d
+}
+
+// By hand. Environment 0 by actions: δ = 1+½·20-10, 2+½·30-20, 3+½·40-30, 4+½·50-40 = 1, -3, -7, -11, and A = δ + ¼ A of the next. Environment 1:
+// 5-8; nothing; 1+½·6-4 + ¼·2; 2+½·12-6. By chunks: 7+½·50-30 = 2 and 3+½·30-10 + ¼·2; 5-8 and 3+½·12-4.
+var (
+	advantagesByAction = []float32{-0.359375, -5.4375, -3, 0, -9.75, -11, 0.5, 2}
+	returnsByAction    = []float32{9.640625, 14.5625, 5, 0, 20.25, 29, 4.5, 8}
+	countByAction      = []float32{1, 1, 1, 0, 1, 1, 1, 1}
+	advantagesByChunk  = []float32{8.5, -3, 2, 5}
+	returnsByChunk     = []float32{18.5, 5, 32, 9}
+)
+
+func TestAdvantagesByHandAtEachLevel(t *testing.T) {
+	for _, level := range []string{ChunkLevel, ActionLevel} {
+		p, _ := chunked(t, func(c *Config) { c.RewardType = level })
+		r := chunkedRollout(p)
+		r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
+		if err := p.Prepare(&r); err != nil {
+			t.Fatal(err)
+		}
+		adv, ret := r.Must("advantage"), r.Must("return")
+		wantAdv, wantRet := advantagesByChunk, returnsByChunk
+		if level == ActionLevel {
+			wantAdv, wantRet = advantagesByAction, returnsByAction
+			if weight := r.Must("weight"); !slices.Equal(weight.F32(), countByAction) || !weight.SameShape(adv) {
+				t.Errorf("%s: weights %v %v, want %v", level, weight, weight.F32(), countByAction)
+			}
+			adv.F32()[3], ret.F32()[3] = 0, 0 // of an action that was not taken: any
+		}
+		if !slices.Equal(adv.F32(), wantAdv) || !slices.Equal(ret.F32(), wantRet) {
+			t.Errorf("%s: advantages %v, returns %v, want %v, %v", level, adv.F32(), ret.F32(), wantAdv, wantRet)
+		}
+	}
+}
+
+// The loss of an update, at every level of rewards, log-probs and entropies, is the mean over the log-probs that count of what the advantage of their
+// action, or of their chunk, makes of them; that of the critic compares each value with its return.
+func TestLossAtEachLevel(t *testing.T) {
+	for _, c := range []struct {
+		reward, logProb, entropy string
+		each                     int     // log-probs of an advantage
+		entropies                float64 // dimensions of an action's noise in one sum of entropies
+	}{
+		{ChunkLevel, ChunkLevel, ChunkLevel, 1, 4}, {ChunkLevel, ActionLevel, ActionLevel, 2, 2}, {ChunkLevel, TokenLevel, TokenLevel, 4, 1},
+		{ActionLevel, ActionLevel, ActionLevel, 1, 2}, {ActionLevel, TokenLevel, TokenLevel, 2, 1},
+		{ChunkLevel, TokenLevel, ChunkLevel, 4, 4}, {ChunkLevel, ChunkLevel, TokenLevel, 1, 1}, {ActionLevel, TokenLevel, ActionLevel, 2, 2},
+	} {
+		t.Run(fmt.Sprint("reward ", c.reward, ", log-prob ", c.logProb, ", entropy ", c.entropy), func(t *testing.T) {
+			p, pol := chunked(t, func(cfg *Config) {
+				cfg.RewardType, cfg.LogProbType, cfg.EntropyType = c.reward, c.logProb, c.entropy
+				cfg.ClipRatioLow, cfg.ClipRatioHigh, cfg.ClipRatioC = 1, 10, 0 // none
+			})
+			r := chunkedRollout(p)
+			adv, ret, count := advantagesByChunk, returnsByChunk, []float32{1, 1, 1, 1}
+			if c.reward == ActionLevel {
+				adv, ret, count = advantagesByAction, returnsByAction, countByAction
+			}
+			sampled := tensor.New(tensor.F32, 2, 2, len(adv)*c.each/4)
+			if err := LogProbs(sampled, pol, pol.NewWork(2), r, 0); err != nil {
+				t.Fatal(err)
+			}
+			var policyLoss, valueLoss, n, units float64
+			work := pol.NewWork(2)
+			for i := range sampled.F32() {
+				off := 0.02 * float64(i%5) // what the policy has moved since
+				sampled.F32()[i] -= float32(off)
+				if k := i / c.each; count[k] != 0 {
+					policyLoss -= float64(adv[k]) * math.Exp(off)
+					n++
+				}
+			}
+			for i := range 2 {
+				v, err := pol.Value(work, (&retelling{rollout: r}).at(i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for j, x := range v.F32() {
+					if k := i*len(v.F32()) + j; count[k] != 0 {
+						valueLoss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
+						units++
+					}
+				}
+			}
+			r.Set("sample_log_prob", sampled)
+			if err := p.Prepare(&r); err != nil {
+				t.Fatal(err)
+			}
+			m, err := p.Update(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss/n, 1e-5)
+			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss/units, 1e-4)
+			gauss := 0.5*math.Log(2*math.Pi*math.E) - 0.5 // of each dimension, with the log of its deviation at -0.5
+			near(t, "entropy", metric(t, m, "actor/entropy_loss"), c.entropies*gauss, 1e-5)
+		})
+	}
+}
+
+// Episodes, their scores and the groups are those of actions too: a group's advantage stands at every action that was taken, and at no other.
+func TestGRPOByActions(t *testing.T) {
+	p, _ := chunked(t, func(*Config) {})
+	s := setup(func(s *Setup) {
+		s.Config.AdvType, s.Config.LossType, s.Config.RewardType = "grpo", "actor", ActionLevel
+		s.Steps, s.Envs, s.Chunk, s.GlobalBatch, s.GroupSize = 2, 2, 2, 4, 2
+		s.Policy = p.policy
+	})
+	g, err := NewGRPO(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := chunkedRollout(g)
+	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
+	r.Set("mask", tensor.FromU8([]uint8{1, 1, 1, 0}, 2, 2)) // environment 1 idles when its episode is over
+	if err := g.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	// Scores 10 and 5: ±2.5 off their mean, with deviation √12.5.
+	a := float32(2.5 / (math.Sqrt(12.5) + 1e-6))
+	if got, want := r.Must("advantage").F32(), []float32{a, a, -a, 0, a, a, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("advantages %v, want %v", got, want)
+	}
+	if got, want := r.Must("weight").F32(), []float32{1, 1, 1, 0, 1, 1, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("weights %v, want %v", got, want)
+	}
+}
+
+// Advantages computed anew with the critic that made them are the same.
+func TestRecomputedAdvantagesOfActions(t *testing.T) {
+	p, pol := chunked(t, func(c *Config) { c.RewardType, c.RecomputeAdvantages = ActionLevel, true })
+	r := chunkedRollout(p)
+	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
+	value, next := r.Must("value"), r.Must("next_value").F32()
+	for i := range 2 {
+		v, err := pol.Value(pol.NewWork(2), (&retelling{rollout: r}).at(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value.At(i).CopyFrom(v)
+	}
+	next[0] = value.F32()[4] // environment 0 goes on with its next chunk
+	if err := p.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Clone(r.Must("advantage").F32())
+	clear(r.Must("advantage").F32())
+	if err := p.reconsider(r); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Must("advantage").F32(); !slices.Equal(got, want) {
+		t.Errorf("anew %v, at first %v", got, want)
+	}
+}
