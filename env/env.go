@@ -102,7 +102,7 @@ type Renderer interface {
 type View struct {
 	Width, Height int    // pixels
 	Camera        string // a name that the model gives; "": the environment's choice
-	Renderer      string // one of the environment's ways to draw; "": its first choice
+	Renderer      string // one of the environment's ways to draw, as caster or osmesa; "": its first choice
 	Shadows       bool
 }
 

@@ -9,6 +9,9 @@
 // The package needs MuJoCo's library and the build tag mujoco (scripts/build --tags mujoco). Without the tag the names are known and making one
 // is an env.ErrNotBuilt.
 //
+// Environments are env.Renderers: what a camera sees (view.c) is drawn by a ray caster of this package's own (caster.c) or, with the tag osmesa, by
+// MuJoCo's renderer.
+//
 // A task is plain Go over views of MuJoCo's memory: one file each. What touches C is batch.go with batch.c, where one call steps all
 // environments; simulator.go makes an env.Simulator of both. When MuJoCo stops on an error, warns, or leaves a state that is not finite, the
 // step returns a Fault that names the environment; that environment is made anew and wants a Reset, the others have taken their step.

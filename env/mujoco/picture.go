@@ -24,21 +24,21 @@ import (
 type painter struct {
 	view  *C.rl_view
 	batch *batch
-	frame int // bytes of a picture
+	frame int    // bytes of a picture
+	brush brush  // nil: rl_cast
+	wash  func() // gives the brush's memory back
 }
+
+// A brush draws n environments, as rl_cast does.
+type brush func(n C.int, mask *C.uint8_t, colour *C.float, rgb *C.uint8_t) C.int
 
 // newPainter returns what draws b as v says.
 func newPainter(b *batch, v env.View) (*painter, error) {
 	if v.Width <= 0 || v.Height <= 0 || v.Width > 1<<14 || v.Height > 1<<14 {
 		return nil, fmt.Errorf("a picture of %d × %d pixels, want 1 to %d each", v.Width, v.Height, 1<<14)
 	}
-	if v.Renderer != "" && v.Renderer != "caster" {
-		return nil, fmt.Errorf("renderer %q, want caster", v.Renderer)
-	}
-	said := (*C.char)(C.calloc(1, C.RL_SAID))
-	defer C.free(unsafe.Pointer(said))
-	if C.rl_casts(b.model, said) == 0 {
-		return nil, fmt.Errorf("the renderer caster draws no meshes and no height fields: %s", C.GoString(said))
+	if v.Renderer != "" && v.Renderer != "caster" && v.Renderer != "osmesa" {
+		return nil, fmt.Errorf("renderer %q, want caster or osmesa", v.Renderer)
 	}
 	camera := -1
 	if v.Camera != "" {
@@ -47,11 +47,24 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 			return nil, fmt.Errorf("no camera is called %q: the model has [%s]", v.Camera, strings.Join(known, " "))
 		}
 	}
+	said := (*C.char)(C.calloc(1, C.RL_SAID))
+	defer C.free(unsafe.Pointer(said))
 	view := C.rl_open_view(b.model, C.int(camera), C.int(v.Width), C.int(v.Height), C.int(count(v.Shadows)), said)
 	if view == nil {
 		return nil, fmt.Errorf("make a view: %s", C.GoString(said))
 	}
-	return &painter{view: view, batch: b, frame: 3 * v.Width * v.Height}, nil
+	p := &painter{view: view, batch: b, frame: 3 * v.Width * v.Height}
+	var err error
+	if v.Renderer == "osmesa" {
+		p.brush, p.wash, err = p.mesa()
+	} else if C.rl_casts(b.model, said) == 0 {
+		err = fmt.Errorf("the renderer caster draws no meshes and no height fields, osmesa does: %s", C.GoString(said))
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // pictureSpace has pictures of v.
@@ -69,8 +82,13 @@ func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil && len(colour) != n*4*int(p.batch.model.ngeom) {
 		return fmt.Errorf("draw %d environments with a mask of %d, %d colours, %d bytes for pictures of %d", n, len(mask), len(colour), len(rgb), p.frame)
 	}
-	i := C.rl_cast(p.view, p.batch.c.data, C.int(n), (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(mask))),
-		(*C.float)(unsafe.SliceData(colour)), (*C.uint8_t)(unsafe.SliceData(rgb)))
+	some, colours, pixels := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(mask))), (*C.float)(unsafe.SliceData(colour)), (*C.uint8_t)(unsafe.SliceData(rgb))
+	var i C.int
+	if p.brush != nil {
+		i = p.brush(C.int(n), some, colours, pixels)
+	} else {
+		i = C.rl_cast(p.view, p.batch.c.data, C.int(n), some, colours, pixels)
+	}
 	if int(i) < n {
 		return fmt.Errorf("draw environment %d: %s", i, C.GoString(&p.view.said[0]))
 	}
@@ -78,4 +96,9 @@ func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 }
 
 // close gives the memory back.
-func (p *painter) close() { C.rl_close_view(p.view) }
+func (p *painter) close() {
+	if p.wash != nil {
+		p.wash()
+	}
+	C.rl_close_view(p.view)
+}
