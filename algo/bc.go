@@ -176,7 +176,7 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 			return policy.Grad{}, 0, err
 		}
 		dAction := b.dAction.Slice(0, t.Action.Dim(0))
-		return policy.Grad{Action: dAction}, ActionLoss(dAction.F32(), act.Action.F32(), t.Action.F32(), b.half, b.perSample), nil
+		return policy.Grad{Action: dAction}, ActionLoss(dAction.F32(), act.Action.F32(), t.Action.F32(), b.half, nil, b.perSample), nil
 	}
 	eval, err := b.policy.Evaluate(b.work, t.Obs, t.Action)
 	if err != nil {
@@ -186,7 +186,7 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 		b.dLogProb = tensor.New(tensor.F32, b.micro, eval.LogProb.Dim(1))
 	}
 	dLogProb := b.dLogProb.Slice(0, t.Action.Dim(0))
-	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), nil, b.perSample), nil
+	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
 // validate returns the mean loss of what was set aside; NaN for nothing. Every replica measures all of it.

@@ -1,31 +1,56 @@
 package algo
 
-// The losses of imitation, of actions that others took. They return sums and write the gradient of scale·Σ loss.
+import "math"
 
-// LikelihoodLoss is -w log π(a|s), for log-probs [N,L] of N actions with weights w, [N]; nil is 1 for all.
-func LikelihoodLoss(dLogProb, logProb, weight []float32, scale float32) (loss float64) {
-	levels := 1
-	if weight != nil {
-		levels = len(logProb) / len(weight)
-	}
+// The losses of learning from actions that others took. They return sums over N samples, and write the gradient of scale·Σ loss.
+
+// LikelihoodLoss is -log π(a|s), for log-probs [N,L] of N actions.
+func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 	for i, lp := range logProb {
-		w := float32(1)
-		if weight != nil {
-			w = weight[i/levels]
-		}
-		dLogProb[i] = -scale * w
-		loss -= float64(w) * float64(lp)
+		dLogProb[i] = -scale
+		loss -= float64(lp)
 	}
 	return loss
 }
 
-// ActionLoss is ½ Σ ((a - target)/half)², over the dimensions of actions [N,C,A]; half, [A], are half the widths of their box.
-func ActionLoss(dAction, action, target, half []float32, scale float32) (loss float64) {
+// ActionLoss is ½ w Σ ((a - target)/half)², over the dimensions of actions [N,C,A]; half, [A], are half the widths of their box. The weights w, [N], are 1
+// where they are nil.
+func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
+	per := 1
+	if weight != nil {
+		per = len(action) / len(weight)
+	}
 	for i, a := range action {
-		h := half[i%len(half)]
+		w, h := float32(1), half[i%len(half)]
+		if weight != nil {
+			w = weight[i/per]
+		}
 		e := (a - target[i]) / h
-		dAction[i] = scale * e / h
-		loss += float64(e) * float64(e) / 2
+		dAction[i] = scale * w * e / h
+		loss += float64(w*e) * float64(e) / 2
 	}
 	return loss
+}
+
+// ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et al. 2022, arXiv:2110.06169, eq. 5): for τ near 1 it is
+// least where few q are above v.
+func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
+	for i, x := range v {
+		e, w := q[i]-x, tau
+		if e < 0 {
+			w = 1 - tau
+		}
+		dV[i] = -2 * scale * w * e
+		loss += float64(w*e) * float64(e)
+	}
+	return loss
+}
+
+// AdvantageWeights sets weight to exp(β (q - v)), at most 100 (arXiv:2110.06169, eq. 7), and returns the sum.
+func AdvantageWeights(weight, q, v []float32, beta float32) (sum float64) {
+	for i, x := range v {
+		weight[i] = float32(min(math.Exp(float64(beta*(q[i]-x))), 100))
+		sum += float64(weight[i])
+	}
+	return sum
 }

@@ -16,19 +16,25 @@ func TestImitationLossesByHand(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	near("likelihood", LikelihoodLoss(d, []float32{-1, -2, -3, 0.5}, nil, 0.5), 5.5)
+	near("likelihood", LikelihoodLoss(d, []float32{-1, -2, -3, 0.5}, 0.5), 5.5)
 	for i, x := range d {
 		near("its derivative", float64(x), []float64{-0.5, -0.5, -0.5, -0.5}[i])
 	}
-	near("weighted likelihood", LikelihoodLoss(d, []float32{-1, -2, -3, 0.5}, []float32{2, 3}, 0.5), 2+4+9-1.5)
-	for i, x := range d {
-		near("its derivative", float64(x), []float64{-1, -1, -1.5, -1.5}[i])
-	}
 	// errors of 1 and -2 half widths, then of 0.25 and 0
-	near("action", ActionLoss(d, []float32{3, 0, 1, 1}, []float32{1, 1, 0.5, 1}, []float32{2, 0.5}, 10), 0.5+2+0.03125)
+	near("action", ActionLoss(d, []float32{3, 0, 1, 1}, []float32{1, 1, 0.5, 1}, []float32{2, 0.5}, nil, 10), 0.5+2+0.03125)
 	for i, x := range d {
 		near("its derivative", float64(x), []float64{5, -40, 1.25, 0}[i])
 	}
+	near("weighted action", ActionLoss(d, []float32{3, 0, 1, 1}, []float32{1, 1, 0.5, 1}, []float32{2, 0.5}, []float32{2, 4}, 10), 5+0.125)
+	for i, x := range d {
+		near("its derivative", float64(x), []float64{10, -80, 5, 0}[i])
+	}
+	// values 1 below, 2 above and at the estimate
+	near("expectile", ExpectileLoss(d[:3], []float32{0, 3, 1}, []float32{1, 1, 1}, 0.7, 10), 0.7+0.3*4)
+	for i, x := range d[:3] {
+		near("its derivative", float64(x), []float64{-14, 12, 0}[i])
+	}
+	near("weights", AdvantageWeights(d[:3], []float32{1, 1, 9}, []float32{1, 2, 1}, 3), 1+math.Exp(-3)+100)
 }
 
 // trackDemos are n steps of going to ½ at once, from all over the track.

@@ -30,6 +30,10 @@ type OffPolicyConfig struct {
 	// TargetNoise is the deviation of what TD3's targets add to actions, which are in [-1, 1], at most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
 	TargetNoise     float32 `yaml:"target_noise"`
 	TargetNoiseClip float32 `yaml:"target_noise_clip"`
+	// Expectile is IQL's τ, in (0, 1): ½ values what was done on average, near 1 the best of it. Default 0.7.
+	Expectile float32 `yaml:"expectile"`
+	// Temperature is IQL's β ≥ 0, how much better actions count for more: 0 is behaviour cloning. Default 3.
+	Temperature float32 `yaml:"temperature"`
 	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
@@ -70,6 +74,7 @@ func defaultOffPolicy() OffPolicyConfig {
 		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
 		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2, TargetNoiseClip: 0.5,
+		Expectile: 0.7, Temperature: 3,
 		EntropyTuning: EntropyConfig{AlphaType: AlphaSoftplus, InitialAlpha: 0.01, Optim: DefaultOptimConfig()},
 	}
 }
@@ -98,6 +103,8 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want(c.CriticSubsampleSize == -1 || c.CriticSubsampleSize > 0, "critic_subsample_size", c.CriticSubsampleSize, "a number > 0 (-1: all)")
 	want(c.TargetNoise >= 0, "target_noise", c.TargetNoise, "a number >= 0")
 	want(c.TargetNoiseClip >= 0, "target_noise_clip", c.TargetNoiseClip, "a number >= 0")
+	want(c.Expectile > 0 && c.Expectile < 1, "expectile", c.Expectile, "a number in (0, 1)")
+	want(c.Temperature >= 0, "temperature", c.Temperature, "a number >= 0")
 	e := &c.EntropyTuning
 	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed, "entropy_tuning.alpha_type", e.AlphaType,
 		"softplus, exp or fixed_alpha")

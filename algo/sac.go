@@ -58,6 +58,8 @@ type SoftPolicy interface {
 	QHeadType() string
 	// NewCritic returns a critic whose first parameters depend on seed alone.
 	NewCritic(seed uint64, alloc tensor.Allocator) (*policy.Critic, error)
+	// NewValue returns a critic, of one head, of what is observed alone: its Q takes no action.
+	NewValue(seed uint64, alloc tensor.Allocator) (*policy.Critic, error)
 }
 
 var (

@@ -53,6 +53,7 @@ func Builtin() *Registry {
 	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
+	r.AddOffline("offline_iql", "offline_iql", fitsIQL, func(s Setup) (Algorithm, error) { return NewIQL(s) })
 	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
 	return r
 }

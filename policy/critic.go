@@ -13,18 +13,18 @@ import (
 type Critic struct {
 	obs    *observations
 	action env.Space
-	dims   int // C·A
+	dims   int // C·A; 0: it values observations alone
 	box    unitBox
 	net    *ensemble[float32]
 }
 
-func newCritic(cfg Config, spec env.Spec, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
+// newCritic makes a critic of actions with so many numbers; 0: of observations alone.
+func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec.Obs, cfg, params)
 	if err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
 	}
-	dims := cfg.NumActionChunks * spec.Action.Dim()
 	c := &Critic{obs: obs, action: spec.Action, dims: dims, box: box, net: newEnsemble(cfg, params, obs.width+dims)}
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
@@ -58,7 +58,7 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 	}
 }
 
-// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. They are valid until w's next call.
+// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; of a critic that takes none, action is not read. They are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -87,6 +87,10 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
 	if err != nil {
 		return 0, err
+	}
+	if c.dims == 0 {
+		copy(w.x[first*c.net.in:], rows[:n*c.net.in])
+		return n, nil
 	}
 	if action.DType() != tensor.F32 || action.Len() != n*c.dims {
 		return 0, fmt.Errorf("action %v: want F32 of %d rows of %d", action, n, c.dims)

@@ -64,7 +64,14 @@ func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
 
 // NewCritic returns a critic for the same observations and actions, with first parameters that depend on seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
-	return newCritic(p.cfg, p.spec, p.box, seed, alloc)
+	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
+}
+
+// NewValue returns a critic of one head for the same observations, whose Q takes no action.
+func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
+	cfg := p.cfg
+	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault
+	return newCritic(cfg, p.spec, 0, p.box, seed, alloc)
 }
 
 // softWork is one user's memory.

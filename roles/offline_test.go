@@ -196,3 +196,38 @@ func TestReadDemos(t *testing.T) {
 		t.Error("no file: no error")
 	}
 }
+
+// TestIQLBeatsTheMean: from a few episodes of the expert among many of it with noise so large that most fail, IQL is better than the data are on average,
+// and better than who clones them all alike.
+func TestIQLBeatsTheMean(t *testing.T) {
+	good, best := pendulumDemos(t, 10, 0)
+	poor, worst := pendulumDemos(t, 30, 6)
+	demos, mean := joinDemos(poor, good), (10*best+30*worst)/40
+	learn := func(kind string, temperature float32) float64 {
+		pol := newPolicy(t, envConfig("Pendulum-v1", 1), 1, func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.Activation = true, false, "relu" })
+		got, _ := learnOffline(t, pol, demos, 30, func(s *algo.Setup) {
+			s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.Config.Gamma = kind, kind, 100, 0.98
+			s.Config.OffPolicy.Temperature, s.Config.OffPolicy.Expectile = temperature, 0.9
+		})
+		return got
+	}
+	iql, bc := learn("offline_iql", 1), learn("embodied_bc", 1)
+	t.Logf("IQL %.1f, cloning %.1f, demonstrations %.1f (%.1f and %.1f)", iql, bc, mean, best, worst)
+	if iql < mean+100 || iql < bc {
+		t.Errorf("IQL %.1f: want it above cloning, %.1f, and well above the demonstrations, %.1f", iql, bc, mean)
+	}
+}
+
+// joinDemos returns the transitions of a, then those of b.
+func joinDemos(a, b tensor.Dict) (both tensor.Dict) {
+	for i := range a.Len() {
+		name, x := a.Entry(i)
+		y := b.Must(name)
+		shape := x.Shape()
+		shape[0] += y.Dim(0)
+		z := tensor.New(x.DType(), shape...)
+		copy(z.Bytes()[copy(z.Bytes(), x.Bytes()):], y.Bytes())
+		both.Set(name, z)
+	}
+	return both
+}
