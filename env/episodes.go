@@ -12,12 +12,14 @@ import (
 type Episodes struct {
 	first      int
 	success    int // column of the Info "success", -1: none
+	wrong      int // column of the Info "wrong_object", -1: none
 	taskReward int // column of the Info TaskReward, -1: Reward is the task's own
 	autoReset  bool
 
 	ret      tensor.Tensor // F64 [n]: sum of the rewards so far
 	length   tensor.Tensor // I64 [n]: steps so far
 	once     tensor.Tensor // U8 [n]: success so far
+	mistaken tensor.Tensor // U8 [n]: wrong_object so far
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	finished []Episode
 }
@@ -29,15 +31,16 @@ type Episode struct {
 	Return       float64 // sum of the task's own rewards
 	SuccessOnce  bool    // a step said success; a chunk says what its last step says
 	SuccessAtEnd bool    // the last step did
+	WrongObject  bool    // a step said wrong_object: the task was done with another object than the one meant
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec that start an episode now; first is the global index of environment 0.
 // autoReset says how they are stepped: with seeds, so that an episode follows the other, or without, so that they idle when done.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	return &Episodes{
-		first: first, success: spec.InfoIndex("success"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
+		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
-		once: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
+		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
 		finished: make([]Episode, 0, 4*n),
 	}
 }
@@ -76,6 +79,9 @@ func (e *Episodes) Observe(step *Step) {
 		if success {
 			e.once.U8()[n] = 1
 		}
+		if e.wrong >= 0 && columns > 0 && info[n*columns+e.wrong] != 0 {
+			e.mistaken.U8()[n] = 1
+		}
 		if ended {
 			e.finish(n, success)
 		}
@@ -85,7 +91,7 @@ func (e *Episodes) Observe(step *Step) {
 func (e *Episodes) finish(n int, success bool) {
 	e.finished = append(e.finished, Episode{
 		Env: e.first + n, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
-		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success,
+		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
 	})
 	e.begin(n)
 	if !e.autoReset {
@@ -93,7 +99,9 @@ func (e *Episodes) finish(n int, success bool) {
 	}
 }
 
-func (e *Episodes) begin(n int) { e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n] = 0, 0, 0 }
+func (e *Episodes) begin(n int) {
+	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n] = 0, 0, 0, 0
+}
 
 // Take returns the episodes that finished since the last Take, in the order of (step, environment). They are valid until the next Observe.
 func (e *Episodes) Take() []Episode {
@@ -130,17 +138,19 @@ type namedTensor struct {
 
 func (e *Episodes) fields() []namedTensor {
 	return []namedTensor{
-		{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once}, {"episodes.over", e.over},
+		{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once}, {"episodes.wrong_object", e.mistaken},
+		{"episodes.over", e.over},
 	}
 }
 
 // EpisodeWidth is the number of figures of an Episode in the rows that travel between ranks.
-const EpisodeWidth = 5
+const EpisodeWidth = 6
 
 // AppendRows appends the figures of episodes to rows, EpisodeWidth for each.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
-		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)), float64(bit(e.SuccessAtEnd)))
+		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)), float64(bit(e.SuccessAtEnd)),
+			float64(bit(e.WrongObject)))
 	}
 	return rows
 }
@@ -152,7 +162,9 @@ func FromRows(rows []float64) ([]Episode, error) {
 	}
 	var episodes []Episode
 	for r := range slices.Chunk(rows, EpisodeWidth) {
-		episodes = append(episodes, Episode{Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0})
+		episodes = append(episodes, Episode{
+			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0,
+		})
 	}
 	return episodes, nil
 }
@@ -165,6 +177,7 @@ type Summary struct {
 	Reward          float64 // mean Return/Len
 	SuccessOnce     float64 // share of episodes
 	SuccessAtEnd    float64 // share of episodes
+	WrongObject     float64 // share of episodes
 }
 
 // Summarize sorts episodes by environment, keeping the order of each one's, and sums in that order: the same figures wherever the
@@ -178,9 +191,11 @@ func Summarize(episodes []Episode) Summary {
 		s.Reward += e.Return / float64(e.Len)
 		s.SuccessOnce += float64(bit(e.SuccessOnce))
 		s.SuccessAtEnd += float64(bit(e.SuccessAtEnd))
+		s.WrongObject += float64(bit(e.WrongObject))
 	}
 	n := float64(max(len(episodes), 1))
-	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce, s.SuccessAtEnd = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n, s.SuccessAtEnd/n
+	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n
+	s.SuccessAtEnd, s.WrongObject = s.SuccessAtEnd/n, s.WrongObject/n
 	return s
 }
 

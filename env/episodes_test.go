@@ -29,6 +29,7 @@ func TestEpisodes(t *testing.T) {
 		t.Errorf("taken twice: %+v", again)
 	}
 
+	got[1].WrongObject = true
 	rows := env.AppendRows(nil, got)
 	back, err := env.FromRows(rows)
 	if err != nil || !slices.Equal(back, got) {
@@ -36,6 +37,28 @@ func TestEpisodes(t *testing.T) {
 	}
 	if _, err := env.FromRows(rows[1:]); err == nil {
 		t.Error("a part of a row gave no error")
+	}
+}
+
+// TestEpisodesWrongObject: it counts for the whole episode, and for that one alone.
+func TestEpisodesWrongObject(t *testing.T) {
+	spec := env.Spec{Info: []string{"wrong_object", "success"}}
+	out, e := spec.NewStep(2, 1), env.NewEpisodes(spec, 0, 2, true)
+	for k := range 4 {
+		copy(out.Info.F32(), []float32{0, 0, 0, 0})
+		if k == 0 {
+			out.Info.F32()[2] = 1
+		}
+		end := byte(k % 2)
+		copy(out.Terminated.U8(), []byte{end, end})
+		e.Observe(out)
+	}
+	var wrong []bool
+	for _, ep := range e.Take() {
+		wrong = append(wrong, ep.WrongObject)
+	}
+	if want := []bool{false, true, false, false}; !slices.Equal(wrong, want) {
+		t.Errorf("wrong object in %v, want %v", wrong, want)
 	}
 }
 
@@ -103,10 +126,10 @@ func TestEpisodesSave(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true}
+	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true, WrongObject: true}
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
-	want := env.Summary{NumTrajectories: 3, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3}
+	want := env.Summary{NumTrajectories: 3, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
 	for _, order := range [][]env.Episode{{a, b, c}, {b, a, c}, {b, c, a}} {
 		if got := env.Summarize(order); got != want {
 			t.Errorf("%+v, want %+v", got, want)

@@ -142,6 +142,9 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if spec.InfoIndex("success") >= 0 {
 		fmt.Fprintf(out, "  eval/success_once %.4g\n", sum.SuccessOnce)
 	}
+	if spec.InfoIndex("wrong_object") >= 0 {
+		fmt.Fprintf(out, "  eval/wrong_object %.4g\n", sum.WrongObject)
+	}
 	if test.VideoCfg.SaveVideo {
 		fmt.Fprintf(out, "  film              %s\n", film)
 	}

@@ -38,8 +38,8 @@ func runDemos(c *cli.Context, reg Registries) error {
 	if err := durable.Write(c.String("out"), d.write); err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %.4g of %d episodes\n",
-		filepath.Clean(c.String("out")), d.episodes, d.spec.Name, len(d.kept), d.successRate(), d.played)
+	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
+		filepath.Clean(c.String("out")), d.episodes, d.spec.Name, len(d.kept), d.succeeded, d.played)
 	return nil
 }
 
@@ -77,7 +77,7 @@ func (d *demonstration) play(reg *env.Registry, cfg env.Config) error {
 	before := d.spec.NewStep(n, 1).Obs
 	success := d.spec.InfoIndex("success")
 	kept, missing := make([][][]byte, n), make([]int, n)
-	running := make([][][]byte, n)
+	running, succeeded := make([][][]byte, n), make([]bool, n)
 	for i := range missing {
 		missing[i] = (d.episodes + n - 1 - i) / n
 	}
@@ -96,20 +96,20 @@ func (d *demonstration) play(reg *env.Registry, cfg env.Config) error {
 			}
 			_, ended := s.now.Took(i)
 			running[i] = append(running[i], d.transition(i, before, s, ended))
+			succeeded[i] = succeeded[i] || success >= 0 && s.now.Info.F32()[i*len(d.spec.Info)+success] != 0
 			if !ended {
 				continue
 			}
-			succeeded := success >= 0 && s.now.Info.F32()[i*len(d.spec.Info)+success] != 0
 			d.played++
-			if succeeded {
+			if succeeded[i] {
 				d.succeeded++
 			}
-			if succeeded || d.all {
+			if succeeded[i] || d.all {
 				kept[i] = append(kept[i], running[i]...)
 				missing[i]--
 				left--
 			}
-			running[i] = nil
+			running[i], succeeded[i] = nil, false
 		}
 		if d.played > 100 && d.succeeded*100 < d.played && !d.all {
 			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.spec.Name, d.succeeded, d.played)

@@ -126,6 +126,9 @@ func (l *logbook) episodes(prefix string, es []env.Episode, old float64) float64
 		l.set(prefix+"success_once", s.SuccessOnce)
 		l.set(prefix+"success_at_end", s.SuccessAtEnd)
 	}
+	if l.job.spec.InfoIndex("wrong_object") >= 0 {
+		l.set(prefix+"wrong_object", s.WrongObject)
+	}
 	return s.Return
 }
 
