@@ -25,7 +25,8 @@ func push() tabletopTask {
 			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
 			x, y := direction(cube, zone)
 			behind := []float64{cube[0] - 0.035*x, cube[1] - 0.035*y, cubeHalf}
-			return (near(distance(s.hand(), behind)) + 2*near(apart(cube, zone))) / 3
+			shut := 1 - s.opening()/wideOpening // open ones would go around the cube
+			return near(distance(s.hand(), behind))*(1+shut)/6 + near(apart(cube, zone))*2/3
 		},
 		expert: pushExpert,
 	}

@@ -139,7 +139,7 @@ func TestTabletopReward(t *testing.T) {
 		{TabletopPush, func(p place) float64 {
 			dx, dy := p.zone[0]-p.object[0], p.zone[1]-p.object[1]
 			d := norm(dx, dy)
-			return (falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02)) + 2*falls(d)) / 3
+			return falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02))*(2-p.open)/6 + falls(d)*2/3
 		}},
 		{TabletopPick, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 4 }},
 		{TabletopPut, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 6 }},
