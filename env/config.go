@@ -83,7 +83,7 @@ const (
 	RewardOnlySuccess = "only_success"
 )
 
-// Plain returns an error where something is given that only some environments take: a model, a choice of observations.
+// Plain returns an error where something is given that only some environments take: a model, or a choice of observations.
 func (c Config) Plain() error {
 	switch {
 	case c.ModelPath != "":

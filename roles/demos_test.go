@@ -3,12 +3,17 @@ package roles
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -143,5 +148,32 @@ func TestDemonstrationErrors(t *testing.T) {
 	d = demonstration{episodes: 1, noise: 1}
 	if err := d.play(walkers(), envConfig("walker", 2)); err == nil || !strings.Contains(err.Error(), "--noise") {
 		t.Errorf("an expert that fails: %v", err)
+	}
+}
+
+// TestDemos runs the command from end to end.
+func TestDemos(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "demos.safetensors")
+	args := strings.Fields("rlinf demos -c ../configs/cartpole_ppo.yaml --episodes 6 --out " + out)
+	reg := Registries{Envs: walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+	if code := Main(append(args, "env.train.env_type=walker"), reg); code != ExitOK {
+		t.Errorf("exit code %d", code)
+	}
+	file, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, _, err := tensor.ReadSafetensors(file); err != nil || d.Must("action").Dim(0) != 18 {
+		t.Errorf("read: %v, %v", d, err)
+	}
+	for args, want := range map[string]string{
+		"demos -c ../configs/cartpole_ppo.yaml":              "expert",
+		"demos -c ../configs/cartpole_ppo.yaml --episodes 0": "--episodes 0",
+		"demos -c ../configs/cartpole_ppo.yaml --noise -1":   "--noise -1",
+	} {
+		code, _, stderr := run(t, strings.Fields(args)...)
+		if code != ExitConfig || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, ExitConfig, want)
+		}
 	}
 }

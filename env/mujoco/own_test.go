@@ -449,6 +449,10 @@ func TestOwnErrors(t *testing.T) {
 	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "model_path") {
 		t.Errorf("without a model: %v", err)
 	}
+	cfg.ModelPath, cfg.Task, cfg.Observations = "arm.xml", &env.Task{}, []string{"image"}
+	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "task.observations") {
+		t.Errorf("with observations of others: %v", err)
+	}
 	if _, err := own(t, "nowhere.xml", armYAML, 1); err == nil || !strings.Contains(err.Error(), "nowhere.xml") {
 		t.Errorf("without a file: %v", err)
 	}
