@@ -35,7 +35,7 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().cons
 
 // TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle of the zone meant, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - behind|) (1 + shut) / 6 + (1 - tanh 5|cube - zone|) 2/3
+//	reward = (1 - tanh 5|hand - behind|) (1 + shut) / 10 + (1 - tanh 5|cube - zone|) 4/5
 //
 // where behind is 3.5 cm from the middle of the cube, on the side away from the zone, and shut is 0 to 1 as the fingers shut.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
@@ -44,7 +44,7 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constr
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
 //	held   = 0 to 1 as the fingers shut on a cube between them, else 0
-//	grip   = ½ + ½ held with the cube between the fingers, else ½ (1 - tanh 5|hand - cube|) opening / widest opening
+//	grip   = ½ + ½ held with the cube between the fingers, else ½ (1 - tanh 20|hand - cube|) opening / widest opening, in the plane
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
 // TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone meant, the fingers open and the hand more than

@@ -100,12 +100,13 @@ func (s *scene) held(object int) float64 {
 	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
 }
 
-// grip leads open fingers around a cube, and shuts them there: up to ½ on the way, from ½ to 1 as they shut.
+// grip leads open fingers to where they go around a cube, and shuts them there: up to ½ above it, from ½ to 1 as they shut. The way in the plane counts
+// fourfold: fingers that are beside it by a finger's width come to stand on the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
 	}
-	return 0.5 * near(distance(s.hand(), s.object(object))) * s.opening() / wideOpening
+	return 0.5 * near(4*apart(s.hand(), s.object(object))) * s.opening() / wideOpening
 }
 
 // grasped reports whether the fingers are being shut and hold a cube.

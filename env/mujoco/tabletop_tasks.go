@@ -26,7 +26,7 @@ func push() tabletopTask {
 			x, y := direction(cube, zone)
 			behind := []float64{cube[0] - 0.035*x, cube[1] - 0.035*y, cubeHalf}
 			shut := 1 - s.opening()/wideOpening // open ones would go around the cube
-			return near(distance(s.hand(), behind))*(1+shut)/6 + near(apart(cube, zone))*2/3
+			return near(distance(s.hand(), behind))*(1+shut)/10 + near(apart(cube, zone))*4/5
 		},
 		expert: pushExpert,
 	}

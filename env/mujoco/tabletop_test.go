@@ -131,6 +131,9 @@ func TestTabletopReward(t *testing.T) {
 	reach := func(p place) float64 {
 		return falls(norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1], p.hand[2]-p.object[2]))
 	}
+	grip := func(p place) float64 {
+		return 0.5 * falls(4*norm(p.hand[0]-p.object[0], p.hand[1]-p.object[1])) * p.open
+	}
 	for _, c := range []struct {
 		make env.Constructor
 		want func(p place) float64
@@ -139,10 +142,10 @@ func TestTabletopReward(t *testing.T) {
 		{TabletopPush, func(p place) float64 {
 			dx, dy := p.zone[0]-p.object[0], p.zone[1]-p.object[1]
 			d := norm(dx, dy)
-			return falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02))*(2-p.open)/6 + falls(d)*2/3
+			return falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02))*(2-p.open)/10 + falls(d)*4/5
 		}},
-		{TabletopPick, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 4 }},
-		{TabletopPut, func(p place) float64 { return reach(p) * (1 + 0.5*p.open) / 6 }},
+		{TabletopPick, func(p place) float64 { return (reach(p) + grip(p)) / 4 }},
+		{TabletopPut, func(p place) float64 { return (reach(p) + grip(p)) / 6 }},
 	} {
 		for seed := range uint64(4) {
 			tb := newTable(t, c.make, env.DefaultConfig(), seed)
