@@ -35,6 +35,11 @@ type Config struct {
 	// most so many are made for an update; what is left of such groups does not count (DAPO's dynamic sampling). For grpo, with rollout_epoch 1.
 	// The metric rollout/gen_batches says how many were made; env/steps counts one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
+	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part of it from one of more than SafeLength (DAPO's soft
+	// overlong punishment, see Overlong). For grpo and reinpp. Default 0.
+	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
+	SafeLength       int     `yaml:"safe_length"`
+	MaxLength        int     `yaml:"max_length"`
 	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
 	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see KLBeta. Default 0.
@@ -179,6 +184,12 @@ func (c *Config) Check(want Want) {
 	}
 	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches", c.MaxNumGenBatches,
 		"a number > 0, and 1 without adv_type grpo")
+	want(c.LenRewardPenalty == 0 || c.LenRewardPenalty > 0 && (c.AdvType == "grpo" || c.AdvType == "reinpp"), "len_reward_penalty", c.LenRewardPenalty,
+		"a number >= 0, with adv_type grpo or reinpp; else 0")
+	if c.LenRewardPenalty > 0 {
+		want(c.SafeLength >= 0, "safe_length", c.SafeLength, "a number of steps >= 0")
+		want(c.MaxLength > c.SafeLength, "max_length", c.MaxLength, fmt.Sprintf("more steps than safe_length, %d", c.SafeLength))
+	}
 	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
 	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta, "a number >= 0, with adv_type reinpp; else 0")
 	want(!c.RecomputeAdvantages || c.AdvType == "gae" && (c.LossType == "actor_critic" || c.LossType == decoupledActorCritic), "recompute_advantages", c.RecomputeAdvantages,

@@ -15,7 +15,8 @@ import (
 //  4. groups that tell no difference are replaced, and do not count                   PPO.Sift
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
-// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1 and loss_agg_func token-mean.
+// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1, loss_agg_func token-mean and
+// len_reward_penalty > 0 (Overlong).
 func NewGRPO(s Setup) (*PPO, error) {
 	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
 	if err != nil {
@@ -31,6 +32,7 @@ type groups struct {
 	telling      bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
+	overlong     Overlong
 }
 
 func newGroups(s Setup) groups {
@@ -38,10 +40,11 @@ func newGroups(s Setup) groups {
 	return groups{
 		size: max(s.GroupSize, 1), envs: s.Envs, telling: c.MaxNumGenBatches > 1,
 		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
+		overlong: Overlong{float64(c.LenRewardPenalty), c.SafeLength, c.MaxLength},
 	}
 }
 
-// settle checks that the episodes can be compared, and takes the weight from those that are filtered out.
+// settle checks that the episodes can be compared, takes the weight from those that are filtered out, and lowers the scores of long ones.
 func (g *groups) settle(x *experience) error {
 	if g.envs%g.size != 0 {
 		return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
@@ -58,6 +61,9 @@ func (g *groups) settle(x *experience) error {
 	}
 	if g.filter {
 		x.Episodes.keep(x.Weight, g.size, g.lower, g.upper)
+	}
+	for k, n := range x.Episodes.steps {
+		x.Episodes.score[k] += g.overlong.Penalty(n)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 			episodes(s)
 			s.Config.AdvType, s.Config.ClipRatioHigh, s.Config.MaxNumGenBatches = "grpo", 0.28, 3
 			s.Config.FilterRewards, s.Config.RewardsUpperBound = true, 199
+			s.Config.LenRewardPenalty, s.Config.SafeLength, s.Config.MaxLength = 1, 190, 200
 		}},
 		{"grpo by episodes, with k3", 20, func(s *algo.Setup) {
 			episodes(s)
