@@ -83,6 +83,52 @@ func TestRecollection(t *testing.T) {
 	}
 }
 
+// counter remembers how many observations it has seen in an episode, which it gives as log-prob and as value.
+type counter struct{ remembering }
+
+func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (policy.Eval, error) {
+	seen := obs.Must(policy.Memory).Clone()
+	for i := range seen.F32() {
+		seen.F32()[i]++
+	}
+	return policy.Eval{LogProb: seen, Value: seen, Memory: seen}, nil
+}
+
+// What a rollout is retold with: in each sequence what was remembered at its first step, then what is remembered now, from zero behind each end.
+func TestRetelling(t *testing.T) {
+	const steps, envs = 6, 2
+	r := randomRollout(1, steps, 0, envs)
+	memory := tensor.New(tensor.F32, steps, envs, 1)
+	for i := range memory.F32() {
+		memory.F32()[i] = float32(10 * (i + 1))
+	}
+	r.Set(policy.Memory, memory)
+	term, trunc := r.Must("terminated").U8(), r.Must("truncated").U8()
+	clear(term)
+	clear(trunc)
+	term[0], trunc[4*envs+1] = 1, 1
+	pol := counter{remembering{newLinear(3, 2), 1}}
+	for _, c := range []struct {
+		sequence int
+		want     []float32 // environments 0 and 1 in turn
+	}{
+		{0, []float32{11, 21, 1, 22, 2, 23, 3, 24, 4, 25, 5, 1}},
+		{3, []float32{11, 21, 1, 22, 2, 23, 71, 81, 72, 82, 73, 1}},
+	} {
+		dst := tensor.New(tensor.F32, steps, envs, 1)
+		if err := LogProbs(dst, pol, nil, r, c.sequence); err != nil || !slices.Equal(dst.F32(), c.want) {
+			t.Errorf("sequences of %d: log-probs %v (%v), want %v", c.sequence, dst.F32(), err, c.want)
+		}
+		p := mustPPO(t, setup(func(s *Setup) {
+			s.Policy, s.Steps, s.Envs, s.GlobalBatch = pol, steps, envs, steps*envs
+			s.Config.SequenceLength, s.Config.RecomputeAdvantages = c.sequence, true
+		}))
+		if err := p.revalue(r); err != nil || !slices.Equal(p.present, c.want) {
+			t.Errorf("sequences of %d: values %v (%v), want %v", c.sequence, p.present, err, c.want)
+		}
+	}
+}
+
 func TestSequenceErrors(t *testing.T) {
 	for _, c := range []struct {
 		memory, length, micro int
