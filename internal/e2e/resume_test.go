@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -194,6 +195,45 @@ func TestResumeOnOtherRanks(t *testing.T) {
 				c.ok(on, 6, components("actor: '0:0-1'")+"    env: 2-4\n    rollout: '1,5'\n", steps(12), "runner.resume_dir=auto")
 				if diff := c.metrics().diff(undisturbed(t, task, 2, 12)); diff != "" {
 					t.Errorf("%s: not the metrics of the undisturbed run:\n%s", tasks[task].name, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestResumeOfReplay: SAC on two actors, stopped while its replay buffer fills or after it came round, goes on with the same metrics, and ends with the same
+// bits in every file of its checkpoint: parameters, critics, optimisers, statistics, experience and environments. So does CrossQ.
+func TestResumeOfReplay(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	task := slices.IndexFunc(tasks, func(t task) bool { return strings.HasSuffix(t.name, "SAC") })
+	np, cluster := placements[3].place(2)
+	for name, args := range map[string][]string{
+		"filling":    {"algorithm.replay_buffer.sample_window_size=20"},
+		"come round": {"algorithm.replay_buffer.sample_window_size=3"},
+		"CrossQ":     {"algorithm.adv_type=embodied_crossq", "algorithm.loss_type=embodied_crossq", "actor.model.q_head_type=crossq"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole, c := newCourse(t, task), newCourse(t, task)
+			whole.ok(local, np, cluster, append(args, steps(n))...)
+			c.ok(local, np, cluster, append(args, steps(4))...)
+			c.ok(local, np, cluster, append(args, steps(n), "--resume", "auto")...)
+			if diff := c.metrics().diff(whole.metrics()); diff != "" {
+				t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
+			}
+			last := filepath.Join("checkpoints", fmt.Sprint("global_step_", n))
+			files, err := filepath.Glob(filepath.Join(whole.folder(), last, "*.safetensors"))
+			if err != nil || len(files) < 4 { // model, trainer, rollout, env
+				t.Fatalf("files of the last checkpoint: %v, %v", files, err)
+			}
+			for _, file := range files {
+				want, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := os.ReadFile(filepath.Join(c.folder(), last, filepath.Base(file)))
+				if err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%s: %d bytes, not the %d of the undisturbed run: %v", filepath.Base(file), len(got), len(want), err)
 				}
 			}
 		})
