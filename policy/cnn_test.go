@@ -214,7 +214,7 @@ func TestCNNErrors(t *testing.T) {
 		want   string
 	}{
 		{"no image", nil, []env.Field{state}, discrete, "no image: cnn_policy wants one of U8; mlp_policy takes vectors"},
-		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete, "encoder: vit: want nature_cnn or impala"},
+		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete, "encoder: vit: want nature_cnn, impala or keypoints"},
 		{"encoder of vectors", func(c *Config) { c.ModelType, c.Encoder = "mlp_policy", ImpalaCNN }, []env.Field{state}, discrete, "encoder: impala: want none"},
 		{"small", nil, []env.Field{image("image", 40, 35, 3)}, discrete, `"image": image of [40 35 3]: encoder nature_cnn wants at least 36×36 pixels`},
 		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete, `"image": image of [64 64]: want [H W C], or [frames H W C]`},

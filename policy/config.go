@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn"
 )
@@ -10,8 +11,9 @@ import (
 type Config struct {
 	// ModelType names the kind of network in a Registry: mlp_policy, the default, for vectors, or cnn_policy for images.
 	ModelType string `yaml:"model_type"`
-	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, or impala, a residual network (see package nn). Words (I32)
-	// have 32 features, and with vectors they join those of the images, for actor and critic alike. hidden_sizes follow. (+)
+	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a residual network, or keypoints, which tells where
+	// things are (see package nn). Words (I32) say what to look for and have 32 features; with vectors they join those of the images, for actor and
+	// critic alike. hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
 	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides; images and words apart.
 	ObsDim int `yaml:"obs_dim"`
@@ -112,7 +114,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
 	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
-	want(c.Encoder == "" || c.Encoder == NatureCNN || c.Encoder == ImpalaCNN, "encoder", c.Encoder, NatureCNN+" or "+ImpalaCNN)
+	want(slices.Contains([]string{"", NatureCNN, ImpalaCNN, Keypoints}, c.Encoder), "encoder", c.Encoder, "nature_cnn, impala or keypoints")
 	want(c.Encoder == "" || c.ModelType != "mlp_policy" && c.ModelType != rnnPolicy, "encoder", c.Encoder, "none (model_type: "+c.ModelType+"; cnn_policy has one)")
 	positive := true
 	for _, h := range c.HiddenSizes {

@@ -12,6 +12,7 @@ import (
 const (
 	NatureCNN = "nature_cnn"
 	ImpalaCNN = "impala"
+	Keypoints = "keypoints"
 )
 
 // wordFeatures is how many features words have.
@@ -45,8 +46,11 @@ func imageOf(f env.Field, encoder string) (imageShape, error) {
 	}
 	s := imageShape{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: dims[2]}}
 	least := 1
-	if encoder == NatureCNN {
+	switch encoder {
+	case NatureCNN:
 		least = nn.NatureSize
+	case Keypoints:
+		least = 8
 	}
 	if min(s.H, s.W) < least || min(s.C, s.frames) < 1 {
 		return imageShape{}, fmt.Errorf("observation %q: image of %v: encoder %s wants at least %d×%d pixels", f.Name, f.Shape, encoder, least, least)
@@ -96,8 +100,11 @@ func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *enc
 	}
 	e.out = e.said + e.vector
 	build := nn.NewNatureCNN[T]
-	if cfg.Encoder == ImpalaCNN {
+	switch cfg.Encoder {
+	case ImpalaCNN:
 		build = nn.NewImpalaCNN[T]
+	case Keypoints:
+		build = nn.NewKeypointCNN[T]
 	}
 	for _, s := range obs.images {
 		net := build(params, "encoder."+s.name, s.Image, s.frames, obs.words)

@@ -162,6 +162,7 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 	}{
 		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1, nn.Choices{}},
 		{"nature, two frames and words", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2, words},
+		{"keypoints and words", nn.NewKeypointCNN[T], nn.Image{H: 20, W: 15, C: 3}, 1, words},
 		{"impala and words", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1, words},
 		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3, nn.Choices{}},
 	} {
@@ -300,7 +301,7 @@ func BenchmarkConvNet(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		make func(*nn.Params[float32], string, nn.Image, int, nn.Choices) *nn.ConvNet[float32]
-	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]}} {
+	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]}, {"keypoints", nn.NewKeypointCNN[float32]}} {
 		p := new(nn.Params[float32])
 		p.Group("g")
 		frame := nn.Image{H: 64, W: 64, C: 3}

@@ -59,6 +59,17 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
+// NewKeypointCNN declares a small network in p that tells where things are, for images of at least 8×8 pixels: 32 filters of 8×8 every 4 pixels, ReLU,
+// 32 of 3×3, the place where each is large (Levine et al. 2016, arXiv:1504.00702), and 128 features.
+func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
+	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 2)
+	n.rectify()
+	n.convolve(p, name+".1", 32, 3, 1, 1)
+	n.layers = append(n.layers, keypoints[T]{n.shape()})
+	n.finish(p, name, 128)
+	return n
+}
+
 // newConvNet declares the first convolution, name.0, and what words make of it, name.words.
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride, pad int) *ConvNet[T] {
 	in := Image{frame.H, frame.W, frames * frame.C}
