@@ -269,3 +269,20 @@ type WeightsReader struct {
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	return r.unit.adopt(ctx, r, atLeast)
 }
+
+// Copy is Adopt for a reader that works with the same version for long: it copies the state, which no Publish then waits for, into memory of its size.
+// Where the newest version is the one that state holds already, has, nothing is copied.
+func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
+	newest, version, err := r.Adopt(ctx, atLeast)
+	if err != nil {
+		return has, err
+	}
+	if version != has {
+		copy(state, newest)
+	}
+	r.unit.leave(r)
+	return version, nil
+}
+
+// Newest returns the newest version that has arrived, -1 where there is none yet.
+func (r *WeightsReader) Newest() int64 { return r.unit.newest() }

@@ -129,7 +129,7 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	u.control = (*control)(unsafe.Pointer(unsafe.SliceData(mem)))
 	u.using = view[spmd.Signal](mem[unsafe.Sizeof(control{}):head])
 	if u.signals = shared; shared == nil {
-		u.signals = newProcess(ctx)
+		u.signals = newProcess()
 	}
 	return u, nil
 }
@@ -246,8 +246,7 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 			}
 		}
 		if r.using != 0 {
-			r.using = 0
-			u.signals.Post(mine, 0)
+			u.leave(r)
 		}
 		if err := u.signals.Await(ctx, &u.ready, seq, u.plan.leader); err != nil {
 			return nil, 0, fmt.Errorf("wait for version %d of the weights: %w", atLeast, err)
@@ -255,24 +254,38 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 	}
 }
 
-// process is signals within one process, for where ranks share no memory. Its waits end with the context it was made with.
+// newest is WeightsReader.Newest. A version that is overwritten while it looks gives way to a newer one.
+func (u *unit) newest() int64 {
+	seq := u.ready.Value.Load()
+	if seq == 0 {
+		return -1
+	}
+	return u.versions[int(seq)%max(1, u.slots)].Load()
+}
+
+// leave says that the reader uses none of the slots any more.
+func (u *unit) leave(r *WeightsReader) {
+	r.using = 0
+	u.signals.Post(&u.using[r.word], 0)
+}
+
+// process is signals within one process, for where ranks share no memory.
 type process struct {
 	mu     sync.Mutex
 	posted sync.Cond
 }
 
-func newProcess(ctx context.Context) *process {
+func newProcess() *process {
 	p := new(process)
 	p.posted.L = &p.mu
-	context.AfterFunc(ctx, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.posted.Broadcast()
-	})
 	return p
 }
 
 func (p *process) Await(ctx context.Context, s *spmd.Signal, old uint32, _ int) error {
+	if s.Value.Load() != old {
+		return nil
+	}
+	defer context.AfterFunc(ctx, p.wake)()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for s.Value.Load() == old {
@@ -282,6 +295,13 @@ func (p *process) Await(ctx context.Context, s *spmd.Signal, old uint32, _ int) 
 		p.posted.Wait()
 	}
 	return nil
+}
+
+// wake lets all who wait look again.
+func (p *process) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.posted.Broadcast()
 }
 
 func (p *process) Post(s *spmd.Signal, value uint32) {

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episode of environments [first, first+n) and keeps those that finish.
+// Episodes follows the running episode of environments [first, first+n) and keeps those that finish. Take alone may be called while another
+// goroutine is at work with it.
 type Episodes struct {
 	first      int
 	success    int // column of the Info "success", -1: none
@@ -21,7 +23,10 @@ type Episodes struct {
 	once     tensor.Tensor // U8 [n]: success so far
 	mistaken tensor.Tensor // U8 [n]: wrong_object so far
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
+
+	mu       sync.Mutex
 	finished []Episode
+	taken    []Episode // by the last Take
 }
 
 // An Episode is one that finished.
@@ -41,7 +46,7 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		finished: make([]Episode, 0, 4*n),
+		finished: make([]Episode, 0, 4*n), taken: make([]Episode, 0, 4*n),
 	}
 }
 
@@ -89,10 +94,12 @@ func (e *Episodes) Observe(step *Step) {
 }
 
 func (e *Episodes) finish(n int, success bool) {
+	e.mu.Lock()
 	e.finished = append(e.finished, Episode{
 		Env: e.first + n, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
 	})
+	e.mu.Unlock()
 	e.begin(n)
 	if !e.autoReset {
 		e.over.U8()[n] = 1
@@ -103,11 +110,12 @@ func (e *Episodes) begin(n int) {
 	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n] = 0, 0, 0, 0
 }
 
-// Take returns the episodes that finished since the last Take, in the order of (step, environment). They are valid until the next Observe.
+// Take returns the episodes that finished since the last Take, in the order of (step, environment). They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
-	finished := e.finished
-	e.finished = e.finished[:0]
-	return finished
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.finished, e.taken = e.taken[:0], e.finished
+	return e.taken
 }
 
 // Save returns a copy of the running sums, leading dimension n. Episodes that nobody took are not in it.

@@ -24,6 +24,7 @@ type ActorWorker struct {
 	inputs   []*input    // the segments that make up this actor's share, in the order of their environments
 	joined   tensor.Dict // the segments side by side, where there are several
 	batch    tensor.Dict // what is trained on
+	arrivals *arrivals   // in an asynchronous run
 	trace    *tracer
 }
 
@@ -31,7 +32,8 @@ type ActorWorker struct {
 type input struct {
 	segment
 	from *spmd.Receiver
-	item *spmd.Item
+	item *spmd.Item // what is trained on
+	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every segment
 }
 
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
@@ -52,6 +54,9 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Poli
 		}
 	}
 	slices.SortFunc(a.inputs, func(x, y *input) int { return x.lo - y.lo })
+	if j.async() {
+		a.arrivals = newArrivals(j)
+	}
 	return a, nil
 }
 
@@ -73,16 +78,15 @@ func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) e
 
 // RecvRolloutBatch receives this actor's trajectories of the iteration.
 func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
 	for _, in := range a.inputs {
 		var err error
-		if in.from == nil {
-			if in.from, err = out.Receiver(a.m, spmd.Key{To: a.m.Index(), Name: in.name()}); err != nil {
-				return err
-			}
-		}
 		if in.item, err = in.from.Get(ctx); err != nil {
 			return fmt.Errorf("trajectories of environments %d-%d: %w", in.lo, in.hi-1, err)
 		}
+		stamp(in.item)
 	}
 	for _, in := range a.inputs {
 		if first := a.inputs[0]; in.item.Version != first.item.Version {
@@ -92,6 +96,28 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 	}
 	a.assemble()
 	return nil
+}
+
+// listen makes the ends of the channels, once.
+func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
+	for _, in := range a.inputs {
+		if in.from != nil {
+			continue
+		}
+		if in.from, err = out.Receiver(a.m, spmd.Key{To: a.m.Index(), Name: in.name()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stamp writes the version of the weights that made a rollout into it, where the algorithm wants to know.
+func stamp(item *spmd.Item) {
+	if t, ok := item.Dict.Get("version"); ok {
+		for i := range t.I64() {
+			t.I64()[i] = item.Version
+		}
+	}
 }
 
 // assemble lays the segments side by side in the order of their environments. One segment alone is used where it lies.
@@ -154,6 +180,9 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 		case <-ctx.Done():
 		case <-time.After(5 * time.Second):
 		}
+	}
+	if err == nil && a.arrivals != nil {
+		err = a.arrivals.describe(&m, a.replicas)
 	}
 	if err == nil {
 		err = a.replicas.trained(ctx, &m)

@@ -21,6 +21,14 @@ type beginning struct {
 	state state // of a file of weights the model alone
 }
 
+// rollouts returns how many rollouts of each environment have been learnt from.
+func (b beginning) rollouts() int64 {
+	if t, ok := b.state.trainer.Get(takenRollouts); ok {
+		return t.I64()[0]
+	}
+	return b.step
+}
+
 // mayChange are the keys that a resumed run may have changed.
 var mayChange = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
@@ -156,7 +164,7 @@ func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b 
 	case b.from != "":
 		fmt.Fprintf(s.out, "starting from the weights in %s\n", b.from)
 	}
-	book, err := openLogbook(f, j, b.step, s.out, s.live)
+	book, err := openLogbook(f, j, b, s.out, s.live)
 	if err != nil {
 		return nil, b, err
 	}

@@ -181,6 +181,10 @@ type RunnerConfig struct {
 	OnlyEval bool `yaml:"only_eval"`
 	// WeightSyncInterval is the number of iterations between updates of the rollout workers' weights. Default 1.
 	WeightSyncInterval int `yaml:"weight_sync_interval"`
+	// Async lets env and rollout workers make one rollout after the other while actors train, as RLinf's train_async does: a rollout begins with the newest
+	// weights that have arrived. See algorithm.staleness_threshold and actor.recv_drain_max_trajectories. What an asynchronous run computes depends on
+	// time. Default false. (+)
+	Async bool `yaml:"async"`
 	// Deterministic computes with kernels whose results are the same bits in whatever batch a row stands. Default true; false
 	// computes products by OpenBLAS where the build has it (tag blas): faster on processors without AVX2, not on others. (+)
 	Deterministic bool `yaml:"deterministic"`
@@ -209,6 +213,9 @@ type AlgorithmConfig struct {
 	// GroupSize consecutive environments share their initial states. Default 1. It counts where env.train.group_size and
 	// env.eval.group_size are not given.
 	GroupSize int `yaml:"group_size"`
+	// StalenessThreshold is how many iterations a rollout of an asynchronous run may lie behind the actors. An older one is dropped; algorithms that learn from
+	// each rollout once need a bound, and begin none that would be. Negative, the default, is no bound.
+	StalenessThreshold int `yaml:"staleness_threshold"`
 }
 
 // EnvConfig is the section env.
@@ -239,6 +246,9 @@ type ActorConfig struct {
 	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple of MicroBatchSize times the
 	// number of actors. Must be > 0.
 	GlobalBatchSize int `yaml:"global_batch_size"`
+	// RecvDrainMaxTrajectories is how many rollouts of each environment a replay buffer takes before the updates of an iteration of an asynchronous run, out
+	// of those that have arrived; it waits for one. As many may wait for it, or as the buffer holds where that is less. Default 1024.
+	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// Seed is that of the first weights, of the noise of actions and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
 	// Model is the policy.
@@ -259,10 +269,10 @@ func DefaultConfig() *Config {
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
 			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 		},
-		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1},
+		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
-		Actor:     ActorConfig{GroupName: "ActorGroup", Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
+		Actor:     ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
 		Reward:    reward.DefaultConfig(),
 
 		WeightSyncer: defaultWeightSyncer(),

@@ -58,7 +58,7 @@ func knownKeys() []config.Known {
 	idle("runner.logger.swanlab_mode", "cloud")
 	tree("runner.early_stop", "enabled")
 
-	add("algorithm", "staleness_threshold", "on_policy_min_ratio",
+	add("algorithm", "on_policy_min_ratio",
 		"training_batch_size_per_gpu", "rollout_batch_size_per_gpu", "logprob_forward_micro_batch_size",
 		"val_rollout_batch_size_per_gpu", "ratio_clip_eps", "calculate_entropy", "early_stop_imp_ratio",
 		"use_valid_token_scale", "importance_sampling_fix", "importance_sampling_clip",
@@ -91,7 +91,7 @@ func knownKeys() []config.Known {
 	tree("rollout.model", "", "mlp_policy", "32", "fp32")
 	tree("rollout.sampling_params", "", "true", "1", "1.0", "-1") // sample in training, as is; the most likely action in evaluation
 
-	add("actor", "checkpoint_save_path", "tokenizer.**", "enable_offload", "sync_weight_no_wait", "recv_drain_max_trajectories", "enable_drq",
+	add("actor", "checkpoint_save_path", "tokenizer.**", "enable_offload", "sync_weight_no_wait", "enable_drq",
 		"compile_model", "enable_dp_load_balance", "sync_bucket_capacity", "offload_optimizer", "offload_weight",
 		"offload_grad", "megatron.**", "lr_sched.**", "enable_sft_co_train", "sft_loss_weight")
 	idle("actor.training_backend", "fsdp")

@@ -31,6 +31,8 @@ type EmbodiedRunner struct {
 	requests             *requests
 	saver                *saver
 	weights              weights
+	pause                context.CancelFunc // of producers; nil: they pause
+	producers            []*spmd.Future[none]
 
 	step     int64 // iterations done
 	synced   int64 // version of the weights that rollouts use; -1: none yet
@@ -54,16 +56,23 @@ const (
 
 // Run trains until the last step, or until the ranks agree to stop; see next for the reasons.
 func (r *EmbodiedRunner) Run(ctx context.Context) error {
+	iterate := r.iterate
+	if r.job.async() {
+		iterate = r.iterateAsync
+	}
 	for {
 		goOn, err := r.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !goOn {
+			if err := r.quiesce(ctx); err != nil {
+				return err
+			}
 			r.weights.close()
 			return nil
 		}
-		if err := r.timed(wholeStep, ctx, r.iterate); err != nil {
+		if err := r.timed(wholeStep, ctx, iterate); err != nil {
 			return err
 		}
 	}
@@ -231,9 +240,12 @@ func (r *EmbodiedRunner) timed(phase int, ctx context.Context, f func(context.Co
 
 // evaluate plays every evaluation environment's episode with the newest weights, and leaves the rollouts' as they were.
 func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
+	if err := r.quiesce(ctx); err != nil {
+		return err
+	}
 	switch {
 	case r.synced == r.step:
-	case r.job.syncInterval > 1:
+	case r.job.evaluatesApart():
 		if err := r.syncModel(ctx, true); err != nil {
 			return err
 		}
@@ -288,6 +300,9 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if saves || now.save {
+		if err := r.quiesce(ctx); err != nil {
+			return false, err
+		}
 		if err := r.saver.save(ctx, r); err != nil {
 			return false, err
 		}
@@ -306,6 +321,12 @@ func (r *EmbodiedRunner) writeReport() {
 		}
 		for _, s := range w.eval {
 			rep.evals = env.AppendRows(rep.evals, s.episodes.Take())
+		}
+	}
+	rep.rollouts = r.step
+	for _, a := range r.actor.Here() {
+		if a.arrivals != nil {
+			rep.rollouts = a.arrivals.rollouts
 		}
 	}
 	r.buf = rep.append(r.buf[:0])

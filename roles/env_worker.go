@@ -13,8 +13,9 @@ import (
 type EnvWorker struct {
 	m     *spmd.Member
 	job   *job
-	train []*shard // one per stage
-	eval  []*shard // one; none where nothing is evaluated
+	train []*shard       // one per stage
+	eval  []*shard       // one; none where nothing is evaluated
+	told  *spmd.Receiver // the actions of an asynchronous run
 	trace *tracer
 }
 

@@ -75,6 +75,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
 	j.offline = reg.Algorithms.Offline(cfg.Algorithm.Config) && cfg.Trains()
 	j.checkOffPolicy()
+	j.checkAsync()
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
@@ -233,14 +234,21 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	return append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
+	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
+	if j.cfg.Algorithm.LossType == "decoupled_actor_critic" {
+		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{j.epochs * j.steps, n}})
+	}
+	return fs
 }
 
 // envSteps returns how many steps all environments take together in one iteration.
 func (j *job) envSteps() int64 { return int64(j.train.envs) * int64(j.epochs*j.steps*j.chunks) }
 
-// syncsAt reports whether the iteration after step begins with the newest weights.
-func (j *job) syncsAt(step int64) bool { return step%j.syncInterval == 0 }
+// syncsAt reports whether the iteration after step begins with the newest weights. Where rollouts go on by themselves those after a checkpoint do.
+func (j *job) syncsAt(step int64) bool { return j.async() || step%j.syncInterval == 0 }
+
+// evaluatesApart reports whether evaluations use newer weights than the rollouts around them.
+func (j *job) evaluatesApart() bool { return j.cfg.Evaluates() && j.syncInterval > 1 && !j.async() }
 
 // evaluatesAt reports whether the policy is evaluated after step.
 func (j *job) evaluatesAt(step int64) bool {

@@ -98,36 +98,37 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 		step, action = max(step, j.stepLayout(l).Size()), max(action, j.actionLayout(l).Size())
 	}
 	var err error
-	channel := func(name string, from, to spmd.GroupSpec, bytes int, pairs map[[2]int]bool) *spmd.Channel {
+	channel := func(name string, from, to spmd.GroupSpec, items, bytes int, pairs map[[2]int]bool) *spmd.Channel {
 		if err != nil {
 			return nil
 		}
 		var c *spmd.Channel
 		c, err = spmd.NewChannel(w, spmd.ChannelSpec{
-			Name: name, From: from, To: to, MaxSize: 1, ItemBytes: bytes,
+			Name: name, From: from, To: to, MaxSize: items, ItemBytes: bytes,
 			Pairs: func(from, to int) bool { return pairs[[2]int{from, to}] },
 		})
 		return c
 	}
 	obs, act, out := j.train.pairs()
-	r.obs = channel("obs", env, rollout, step, obs)
-	r.act = channel("act", rollout, env, action, act)
+	shown, told := j.queuedSteps()
+	r.obs = channel("obs", env, rollout, shown, step, obs)
+	r.act = channel("act", rollout, env, told, action, act)
 	if j.inferences == 0 {
-		r.out = channel("out", rollout, actor, trajectory, out)
+		r.out = channel("out", rollout, actor, j.queuedRollouts(), trajectory, out)
 		r.batches = r.out
 	} else {
 		in, out := j.inferencePairs()
-		r.out = channel("out", rollout, r.inference.Spec(), trajectory, in)
-		r.batches = channel("batches", r.inference.Spec(), actor, trajectory, out)
+		r.out = channel("out", rollout, r.inference.Spec(), 1, trajectory, in)
+		r.batches = channel("batches", r.inference.Spec(), actor, 1, trajectory, out)
 	}
 	if j.rewards > 0 {
 		asks, answers := j.rewardPairs()
-		r.transitions = channel("transitions", rollout, r.reward.Spec(), transition, asks)
-		r.rewards = channel("rewards", r.reward.Spec(), rollout, reward, answers)
+		r.transitions = channel("transitions", rollout, r.reward.Spec(), 1, transition, asks)
+		r.rewards = channel("rewards", r.reward.Spec(), rollout, 1, reward, answers)
 	}
 	obs, act, _ = j.eval.pairs()
-	r.evalObs = channel("eval obs", env, rollout, step, obs)
-	r.evalAct = channel("eval act", rollout, env, action, act)
+	r.evalObs = channel("eval obs", env, rollout, 1, step, obs)
+	r.evalAct = channel("eval act", rollout, env, 1, action, act)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,8 @@ type logbook struct {
 	job      *job
 	state    metrics.State
 	report   report
+	rollouts int64 // of each environment, so far
+	written  int64 // environment steps at the last line
 
 	// What came since the last line.
 	names  []string
@@ -36,7 +38,7 @@ func (l *logbook) record(step int64, reports [][]byte) error {
 	if err := l.add(reports); err != nil {
 		return err
 	}
-	l.state.Step, l.state.EnvSteps = step, step*l.job.envSteps()
+	l.state.Step, l.state.EnvSteps = step, l.rollouts*l.job.envSteps()
 	// A checkpoint leaves nothing behind that a run which resumes from it would lack.
 	if step%int64(l.job.cfg.Runner.Logger.LogInterval) == 0 || l.job.evaluatesAt(step) || l.job.savesAt(step) {
 		if err := l.write(); err != nil {
@@ -50,6 +52,7 @@ func (l *logbook) record(step int64, reports [][]byte) error {
 // add adds up the reports of an iteration.
 func (l *logbook) add(reports [][]byte) error {
 	var longest, total [len(phases)]float64
+	l.rollouts = 0
 	for _, b := range reports {
 		r := &l.report
 		if err := r.parse(b); err != nil {
@@ -59,6 +62,7 @@ func (l *logbook) add(reports [][]byte) error {
 			longest[i] = max(longest[i], t)
 			total[i] += t
 		}
+		l.rollouts = max(l.rollouts, r.rollouts)
 		l.rows[0] = append(l.rows[0], r.episodes...)
 		l.rows[1] = append(l.rows[1], r.evals...)
 		for i, name := range r.names {
@@ -96,8 +100,9 @@ func (l *logbook) write() error {
 	for i, sum := range l.sums {
 		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
-	step := l.values[slices.Index(l.names, "time/"+phases[wholeStep])]
-	l.names, l.values = append(l.names, "time/env_steps_per_second"), append(l.values, float64(l.job.envSteps())/step)
+	took := l.sums[slices.Index(l.names, "time/"+phases[wholeStep])]
+	l.names, l.values = append(l.names, "time/env_steps_per_second"), append(l.values, float64(l.state.EnvSteps-l.written)/took)
+	l.written = l.state.EnvSteps
 	now := time.Now()
 	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
 		return err

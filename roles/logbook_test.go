@@ -29,13 +29,13 @@ func TestLogInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer folder.Close()
-	book, err := openLogbook(folder, j, 0, io.Discard, false)
+	book, err := openLogbook(folder, j, beginning{}, io.Discard, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for step := range int64(10) {
 		x := float64(step + 1)
-		r := report{times: make([]float64, len(phases)), names: []string{"actor/loss"}, values: []float64{x}}
+		r := report{times: make([]float64, len(phases)), names: []string{"actor/loss"}, values: []float64{x}, rollouts: step + 1}
 		r.times[wholeStep] = x / 2
 		if step >= 4 { // one that some iterations have not
 			r.names, r.values = append(r.names, "rollout/late"), append(r.values, -x)

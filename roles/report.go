@@ -13,6 +13,7 @@ type report struct {
 	evals    []float64 // the same of evaluation
 	names    []string  // of metrics, from actor 0 alone: they are the same on all actors
 	values   []float64 //
+	rollouts int64     // of each environment that training has taken, in the whole run
 }
 
 // append encodes the report behind b.
@@ -24,7 +25,8 @@ func (r *report) append(b []byte) []byte {
 	for _, n := range r.names {
 		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
 	}
-	return appendFloats(b, r.values)
+	b = appendFloats(b, r.values)
+	return binary.LittleEndian.AppendUint64(b, uint64(r.rollouts))
 }
 
 // parse decodes what append wrote, into r, whose slices it uses again.
@@ -57,6 +59,7 @@ func (r *report) parse(b []byte) (err error) {
 		b = b[n:]
 	}
 	r.values = floats(r.values)
+	r.rollouts = int64(next())
 	if len(b) > 0 {
 		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
 	}

@@ -16,6 +16,7 @@ func reports() []report {
 			evals:    []float64{0, 1, math.Inf(-1), 0, 0},
 			names:    []string{"actor/policy_loss", "", "critic/üñ"},
 			values:   []float64{math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)},
+			rollouts: 1 << 40,
 		},
 		{times: []float64{1}, episodes: []float64{}, evals: []float64{}, names: []string{"a"}, values: []float64{2}},
 	}

@@ -20,9 +20,12 @@ type RolloutWorker struct {
 	lanes  []*rolloutLane
 	evals  []*evalLane
 
+	running []*runningLane // the lanes of an asynchronous run
+	shown   *spmd.Receiver // what their environments show
+
 	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
 	state                []byte                     // the rollouts' weights, which the policy goes back to after an evaluation with newer ones
-	version              int64                      // theirs
+	version              int64                      // theirs; -1: none yet
 }
 
 // A rolloutLane is a lane as its rollout worker sees it.
@@ -43,10 +46,15 @@ type rolloutLane struct {
 
 // NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is given up with the first weights.
 func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker {
-	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), trace: j.newTracer(m)}
+	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: j.newTracer(m)}
 	for _, l := range j.train.lanes {
 		if l.rollout == m.Index() {
 			r.lanes = append(r.lanes, newRolloutLane(l, j, pol))
+		}
+	}
+	if j.async() {
+		for _, l := range r.lanes {
+			r.running = append(r.running, newRunningLane(l, pol))
 		}
 	}
 	for _, l := range j.eval.lanes {
@@ -82,7 +90,8 @@ func (r *RolloutWorker) adopt(e *EnvWorker) {
 		return nil
 	}
 	for _, l := range r.lanes {
-		if l.env == e.m.Index() {
+		// In an asynchronous run the worker that has other lanes must not keep them waiting for a simulator.
+		if l.env == e.m.Index() && (!r.job.async() || len(r.lanes) == 1) {
 			l.shard = mine(e.train, l.lane)
 		}
 	}
@@ -99,6 +108,13 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, e
 		state, _, err := r.evaluation.Adopt(ctx, version)
 		if err == nil {
 			r.policy.Params().View(state)
+		}
+		return err
+	}
+	if r.job.async() { // which evaluates while rollouts pause, and publishes while they go on
+		var err error
+		if r.version, err = r.training.Copy(ctx, version, r.state, r.version); err == nil {
+			r.policy.Params().View(r.state)
 		}
 		return err
 	}
@@ -141,11 +157,19 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 		if err := l.scorer.settle(ctx, l.rec); err != nil {
 			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
 		}
-		for i, s := range l.segments {
-			l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, r.version
-			if err := l.out[i].Put(ctx, l.items[i]); err != nil {
-				return fmt.Errorf("trajectories of environments %d-%d: %w", s.lo, s.hi-1, err)
-			}
+		if err := l.deliver(ctx, r.version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver hands the trajectories on, which were made with that version of the weights.
+func (l *rolloutLane) deliver(ctx context.Context, version int64) error {
+	for i, s := range l.segments {
+		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.lo, s.hi, version
+		if err := l.out[i].Put(ctx, l.items[i]); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", s.lo, s.hi-1, err)
 		}
 	}
 	return nil
@@ -157,16 +181,9 @@ func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *s
 		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
 			return err
 		}
-		if l.act, err = act.Sender(m, spmd.Key{To: l.env, Name: l.name()}); err != nil {
-			return err
-		}
-		for _, s := range l.segments {
-			o, err := out.Sender(m, spmd.Key{To: next(s), Name: s.name()})
-			if err != nil {
-				return err
-			}
-			l.out = append(l.out, o)
-		}
+	}
+	if err := l.connect(m, act, l.name(), out, next); err != nil {
+		return err
 	}
 	for i := range l.segments {
 		if l.items[i], err = l.out[i].Take(ctx, l.layouts[i]); err != nil {
@@ -175,6 +192,24 @@ func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *s
 		l.dicts[i] = l.items[i].Dict
 	}
 	l.rec.begin(l.dicts, step)
+	return nil
+}
+
+// connect makes the ends of the channels that the lane sends through, once: actions under key.
+func (l *rolloutLane) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel, next func(segment) int) (err error) {
+	if l.out != nil {
+		return nil
+	}
+	if l.act, err = act.Sender(m, spmd.Key{To: l.env, Name: key}); err != nil {
+		return err
+	}
+	for _, s := range l.segments {
+		o, err := out.Sender(m, spmd.Key{To: next(s), Name: s.name()})
+		if err != nil {
+			return err
+		}
+		l.out = append(l.out, o)
+	}
 	return nil
 }
 

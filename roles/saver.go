@@ -101,6 +101,9 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 					rest.Set(name, t)
 				}
 			}
+			if a.arrivals != nil {
+				a.arrivals.save(&rest)
+			}
 			all = append(all, share{kind: "trainer", dict: rest})
 		}
 	}
@@ -391,6 +394,16 @@ func (r *EmbodiedRunner) load(st state) error {
 			if t, ok := st.trainer.Get("reference"); ok && w.reference != nil {
 				copy(w.reference, t.U8())
 				w.known = true
+			}
+		}
+	}
+	if taken, ok := st.trainer.Get(takenRollouts); ok && r.job.async() {
+		for _, a := range r.actor.Here() {
+			a.arrivals.rollouts = taken.I64()[0]
+		}
+		for _, w := range r.rollout.Here() {
+			for _, l := range w.running {
+				l.first = uint64(taken.I64()[0])
 			}
 		}
 	}

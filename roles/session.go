@@ -240,13 +240,14 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 }
 
 // openLogbook opens the files that metrics go to.
-func openLogbook(f *runfolder.Folder, j *job, step int64, out io.Writer, live bool) (*logbook, error) {
+func openLogbook(f *runfolder.Folder, j *job, from beginning, out io.Writer, live bool) (*logbook, error) {
 	b := &logbook{job: j}
 	b.state = metrics.State{MaxStep: j.maxSteps, Return: math.NaN(), Eval: math.NaN()}
 	if j.maxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
-	b.state.Step, b.state.EnvSteps = step, step*j.envSteps()
+	b.state.Step, b.state.EnvSteps = from.step, from.rollouts()*j.envSteps()
+	b.written = b.state.EnvSteps
 	var err error
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ type shard struct {
 	autoReset bool
 	running   bool // episodes go on from earlier
 	lanes     []*envLane
+	at        int     // steps in the present rollout of an asynchronous run
 	camera    *camera // films evaluations; nil: there is none
 	local     bool    // the rollout worker of its only lane is on this rank and plays it without channels, in one goroutine
 }
@@ -129,8 +130,7 @@ func (s *shard) advance(ctx context.Context, trace *tracer) error {
 		if err != nil {
 			return fmt.Errorf("actions for environments %d-%d: %w", l.lo, l.hi-1, err)
 		}
-		a := item.Dict.Must("action").Bytes()
-		copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
+		s.accept(l, item.Dict)
 		l.act.Release(item)
 	}
 	start := trace.start()
@@ -139,6 +139,12 @@ func (s *shard) advance(ctx context.Context, trace *tracer) error {
 	}
 	trace.done("simulate", start)
 	return nil
+}
+
+// accept copies the actions of a lane's rows.
+func (s *shard) accept(l *envLane, d tensor.Dict) {
+	a := d.Must("action").Bytes()
+	copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
 }
 
 // send sends what the environments returned last, over every lane.

@@ -248,6 +248,7 @@ func (c *Config) checkTraining() {
 	c.Actor.Optim.Check(c.check.At("actor.optim").Want)
 	want = c.check.At("actor").Want
 	want(c.Actor.MicroBatchSize > 0, "micro_batch_size", c.Actor.MicroBatchSize, "a number > 0")
+	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories, "a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
 }
 

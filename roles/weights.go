@@ -13,6 +13,8 @@ import (
 
 // weights bring the actors' parameters to the rollout workers; see collectives.Weights. A version is the number of iterations that went into it.
 //
+// An asynchronous run has slots, and its rollouts copies of them; see runningLane.
+//
 // Where every iteration begins with the newest weights, rollout workers on an actor's node read them where that actor has them: an actor changes
 // its parameters only when all trajectories are with the actors, and by then nobody infers any more. Else they are copied: the rollouts' weights
 // stay while the actors' move on.
@@ -41,7 +43,7 @@ func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
 	if r.weights.training, err = collectives.NewWeights(ctx, w, spec); err != nil {
 		return err
 	}
-	if r.job.syncInterval > 1 && r.job.cfg.Evaluates() {
+	if r.job.evaluatesApart() {
 		spec.Label, spec.Slots = "weights of evaluations", 1
 		if r.weights.evaluation, err = collectives.NewWeights(ctx, w, spec); err != nil {
 			return err
@@ -92,7 +94,7 @@ func (j *job) weightsSpec(p *nn.Params[float32]) collectives.WeightsSpec {
 	s := collectives.WeightsSpec{
 		Layout: p.Layout(), Wire: cfg.Bucket.wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.collectives(), Slots: 2,
 	}
-	if j.syncInterval == 1 && s.Wire == tensor.F32 {
+	if j.syncInterval == 1 && s.Wire == tensor.F32 && !j.async() {
 		s.Slots = 0
 	}
 	s.Frozen = make([]bool, len(s.Layout.Fields()))

@@ -1,0 +1,140 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// arrivals are what an actor takes of the rollouts that come by themselves, and how many iterations they lie behind: their age.
+type arrivals struct {
+	rollouts int64 // of each environment, taken in the whole run
+
+	// Of this iteration, in rollouts of one environment:
+	taken, dropped float64
+	ages           float64   // sum
+	oldest         float64   // the largest age
+	by             []float64 // rollouts of each age; nil where nothing bounds it
+}
+
+func newArrivals(j *job) *arrivals {
+	r := new(arrivals)
+	if j.bounded() {
+		r.by = make([]float64, j.cfg.Algorithm.StalenessThreshold+1)
+	}
+	return r
+}
+
+// RecvRollouts waits for a rollout of every environment of this actor. An algorithm with a replay buffer is given it, and those that have arrived
+// beyond it, up to a number, on all actors alike; others get one, in the order in which they were made. What is too old is dropped. version
+// is that of the actor's weights.
+func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
+	a.arrivals.begin()
+	for n := range a.job.cfg.Actor.RecvDrainMaxTrajectories {
+		complete, err := a.take(ctx, version, n == 0)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			all := []float64{0}
+			if complete {
+				all[0] = 1
+			}
+			if err := a.replicas.Sum(all); err != nil {
+				return err
+			}
+			if all[0] < float64(a.job.actors) {
+				return nil
+			}
+		}
+		for _, in := range a.inputs {
+			in.item, in.next = in.next, nil
+			a.arrivals.add(version-in.item.Version, in.hi-in.lo)
+			stamp(in.item)
+		}
+		a.arrivals.rollouts++
+		a.assemble()
+		if !a.job.offPolicy {
+			return nil
+		}
+		if err := a.algo.Prepare(&a.batch); err != nil {
+			return err
+		}
+		a.release()
+	}
+	return nil
+}
+
+// take takes the oldest rollout of each segment that is not too old. With wait it waits until there are; else it reports whether there were.
+func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
+	complete = true
+	for _, in := range a.inputs {
+		for {
+			if in.next == nil && wait {
+				in.next, err = in.from.Get(ctx)
+			} else if in.next == nil {
+				in.next, err = in.from.TryGet(ctx)
+			}
+			if err == spmd.ErrEmpty {
+				complete, err = false, nil
+				break
+			}
+			if err != nil {
+				return false, fmt.Errorf("trajectories of environments %d-%d: %w", in.lo, in.hi-1, err)
+			}
+			if !a.job.tooOld(version - in.next.Version) {
+				break
+			}
+			a.arrivals.dropped += float64(in.hi - in.lo)
+			in.from.Release(in.next)
+			in.next = nil
+		}
+	}
+	return complete, nil
+}
+
+func (r *arrivals) begin() {
+	clear(r.by)
+	r.taken, r.dropped, r.ages, r.oldest = 0, 0, 0, 0
+}
+
+func (r *arrivals) add(age int64, envs int) {
+	n := float64(envs)
+	r.taken += n
+	r.ages += n * float64(age)
+	r.oldest = max(r.oldest, float64(age))
+	if r.by != nil {
+		r.by[age] += n
+	}
+}
+
+// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0), rollout/dropped, and where there is a bound the
+// share of each age as data_staleness_{age}/ratio.
+func (r *arrivals) describe(m *algo.Metrics, all algo.Reducer) error {
+	sums := append([]float64{r.taken, r.ages, r.dropped}, r.by...)
+	if err := all.Sum(sums); err != nil {
+		return err
+	}
+	put := func(name string, value float64) { m.Names, m.Values = append(m.Names, name), append(m.Values, value) }
+	put("rollout/staleness_mean", sums[1]/sums[0])
+	put("rollout/staleness_max", r.oldest)
+	put("rollout/dropped", sums[2])
+	for age, n := range sums[3:] {
+		put(fmt.Sprintf("data_staleness_%d/ratio", age), n/sums[0])
+	}
+	return nil
+}
+
+// takenRollouts is the name of arrivals.rollouts in the trainer's state.
+const takenRollouts = "rollouts"
+
+// save adds it to that.
+func (r *arrivals) save(d *tensor.Dict) {
+	d.Set(takenRollouts, tensor.FromI64([]int64{r.rollouts}, 1))
+}

@@ -1,0 +1,94 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers say to pause; the next call goes on there. It
+// steps whichever shard is told to first.
+func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
+	running := 0
+	for _, s := range w.train {
+		if s.local {
+			continue
+		}
+		running++
+		if err := w.listen(s, obs, act); err != nil {
+			return err
+		}
+		if s.at == 0 {
+			if err := s.begin(); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+	}
+	for running > 0 {
+		item, err := w.told.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions: %w", err)
+		}
+		s := w.shardFrom(item.Lo)
+		paused := item.Version == pauseShard
+		if paused {
+			running--
+		} else {
+			s.accept(s.lanes[0], item.Dict)
+		}
+		w.told.Release(item)
+		if !paused {
+			if err := w.simulate(ctx, s); err != nil {
+				return fmt.Errorf("environments %d-%d, step %d: %w", s.lanes[0].lo, s.lanes[0].hi-1, s.at, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listen makes the ends of the channels of s, once.
+func (w *EnvWorker) listen(s *shard, obs, act *spmd.Channel) (err error) {
+	l := s.lanes[0] // the only one: see checkAsync
+	if l.obs != nil {
+		return nil
+	}
+	if w.told, err = act.Receiver(w.m, spmd.Key{To: l.env, Name: anyLane}); err != nil {
+		return err
+	}
+	l.obs, err = obs.Sender(w.m, spmd.Key{To: l.rollout, Name: anyLane})
+	return err
+}
+
+// shardFrom returns the shard whose first environment is lo.
+func (w *EnvWorker) shardFrom(lo int) *shard {
+	for _, s := range w.train {
+		if s.lanes[0].lo == lo {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
+}
+
+// simulate takes the next step of s, and shows what it led to; after the last of a rollout, also how the next begins.
+func (w *EnvWorker) simulate(ctx context.Context, s *shard) error {
+	start := w.trace.start()
+	if err := s.step(); err != nil {
+		return err
+	}
+	w.trace.done("simulate", start)
+	if err := s.send(ctx, 0); err != nil {
+		return err
+	}
+	if s.at++; s.at < w.job.steps {
+		return nil
+	}
+	s.at = 0
+	if err := s.begin(); err != nil {
+		return err
+	}
+	return s.send(ctx, 0)
+}
