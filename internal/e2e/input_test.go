@@ -121,7 +121,7 @@ var mistakes = []struct {
 	{name: "unknown policy", edit: [2]string{"mlp_policy", "mpl_policy"},
 		want: "job.yaml:23: actor.model.model_type: mpl_policy: want one of mlp_policy%"},
 	{name: "unknown advantages", args: []string{"algorithm.adv_type=geometric"},
-		want: "command line: algorithm.adv_type: geometric: want one of gae, grpo, reinpp, embodied_sac, embodied_dqn%"},
+		want: "command line: algorithm.adv_type: geometric: want one of gae, grpo, reinpp, embodied_sac, embodied_crossq%"},
 	{name: "unknown loss", args: []string{"algorithm.loss_type=lost"},
 		want: "command line: algorithm.loss_type: lost: want one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"},
 	{name: "replay buffer of unknown size", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac", "actor.model.add_q_head=true",
