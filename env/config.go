@@ -54,6 +54,9 @@ type Config struct {
 	FrameStack int `yaml:"frame_stack"`
 	// StepDelay makes each step of the batch last at least that long, to stand for a slow simulator. Default 0.
 	StepDelay time.Duration `yaml:"step_delay"`
+	// StepDelayMax makes the durations of steps differ, from StepDelay up to this, as some simulators' do: most are short, few are long, half as many where
+	// they are twice as long. It counts where StepDelay does. Default 0: all last StepDelay.
+	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg is how evaluations are filmed; env.train has no films.
 	VideoCfg Video `yaml:"video_cfg"`
 }
@@ -115,6 +118,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ActionRepeat > 0, "action_repeat", c.ActionRepeat, "a positive number")
 	want(c.FrameStack > 0, "frame_stack", c.FrameStack, "a positive number")
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
+	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax, fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
 	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
 }
 

@@ -4,13 +4,16 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 // Delay makes steps last, to stand for a slow simulator that computes elsewhere: the caller waits, the core is free.
 type Delay struct {
 	wrapper
-	per time.Duration
+	per, most time.Duration
+	seed      uint64 // names the durations: that of the first environment at the first Reset
+	steps     uint64 // so far
 }
 
 var (
@@ -18,8 +21,19 @@ var (
 	_ Saver = (*Delay)(nil)
 )
 
-// NewDelay wraps v: a Step with chunks of K actions lasts at least K·per.
-func NewDelay(v Vec, per time.Duration) *Delay { return &Delay{wrapper{v}, per} }
+// NewDelay wraps v: a Step with chunks of K actions lasts at least K·per. With most > per each action takes a time of its own, the same whenever
+// environments begin with the same seeds: bounded Pareto of exponent 1, P(d > t) = (per/t - per/most) / (1 - per/most) between the two.
+func NewDelay(v Vec, per, most time.Duration) *Delay {
+	return &Delay{wrapper: wrapper{v}, per: per, most: max(per, most)}
+}
+
+// Reset starts episodes; see Vec.
+func (w *Delay) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if w.seed == 0 && len(seeds) > 0 {
+		w.seed = seeds[0]
+	}
+	return w.Vec.Reset(mask, seeds, out)
+}
 
 // Step takes the actions of one chunk; see Vec.
 func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
@@ -27,8 +41,21 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	if err := w.Vec.Step(action, seeds, out); err != nil {
 		return err
 	}
-	waitUntil(end.Add(w.per * time.Duration(out.Reward.Dim(1))))
+	for range out.Reward.Dim(1) {
+		end = end.Add(w.duration(w.steps))
+		w.steps++
+	}
+	waitUntil(end)
 	return nil
+}
+
+// duration returns how long a step takes.
+func (w *Delay) duration(step uint64) time.Duration {
+	if w.most == w.per {
+		return w.per
+	}
+	s := philox.New(w.seed, philox.Delay, 0, step)
+	return time.Duration(float64(w.per) / (1 - s.Uniform(0, 1)*(1-float64(w.per)/float64(w.most))))
 }
 
 // waitUntil sleeps, and spins for the last part: a sleep ends up to a millisecond late.

@@ -87,7 +87,7 @@ func Wrap(vec Vec, cfg Config) Vec {
 		vec = NewFrameStack(vec, cfg.FrameStack)
 	}
 	if cfg.StepDelay > 0 {
-		vec = NewDelay(vec, cfg.StepDelay)
+		vec = NewDelay(vec, cfg.StepDelay, cfg.StepDelayMax)
 	}
 	return vec
 }

@@ -157,7 +157,7 @@ func TestPartial(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	const per = time.Millisecond
-	v := env.NewDelay(newCounter(env.DefaultConfig(), 1), per)
+	v := env.NewDelay(newCounter(env.DefaultConfig(), 1), per, 0)
 	out := begin(t, v, 2, 0)
 	start := time.Now()
 	step(t, v, out, actions(2, 1, 1))

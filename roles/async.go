@@ -27,13 +27,17 @@ func (j *job) oldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(j.cfg.Algorithm.StalenessThreshold))
 }
 
-// queuedRollouts returns how many rollouts of a segment may wait for their actor.
+// queuedRollouts returns how many rollouts of a segment may wait for their actor. Where each iteration takes at least one of them, of which another may be
+// under way and a third in training, none that begins with the newest weights grows too old.
 func (j *job) queuedRollouts() int {
+	threshold := j.cfg.Algorithm.StalenessThreshold
 	switch {
 	case !j.async():
 		return 1
+	case !j.offPolicy:
+		return threshold + 1 // oldestWeights holds them back
 	case j.bounded():
-		return j.cfg.Algorithm.StalenessThreshold + 1
+		return max(1, threshold-int(j.syncInterval))
 	}
 	return min(j.cfg.Actor.RecvDrainMaxTrajectories, j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
 }

@@ -19,6 +19,7 @@ const (
 	EvalReset                      // initial states of evaluation episodes
 	Exploration                    // noise matrices of state-dependent exploration
 	Replay                         // transitions drawn from a replay buffer: key = actor, counter = update
+	Delay                          // emulated durations of a simulator: counter = step
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream counts with
