@@ -90,12 +90,12 @@ const (
 )
 
 func (p *Progress) show(now time.Time) {
-	since := p.shownAt
-	if since.IsZero() {
-		since = p.began
+	from, since := p.shown, p.shownAt
+	if now.Sub(since) < p.every || since.IsZero() { // the last line may follow at once: states of two iterations come together then
+		from, since = p.start, p.began
 	}
-	if d := now.Sub(since).Seconds(); d > 0 && p.state.EnvSteps != p.shown.EnvSteps {
-		p.rate = float64(p.state.EnvSteps-p.shown.EnvSteps) / d
+	if d := now.Sub(since).Seconds(); d > 0 && p.state.EnvSteps != from.EnvSteps {
+		p.rate = float64(p.state.EnvSteps-from.EnvSteps) / d
 	}
 	p.shown, p.shownAt, p.pending = p.state, now, false
 	if p.live {

@@ -47,6 +47,21 @@ step 225/1000 · 461k env steps · 8.19k/s · return 75 · eval 475 · 31s · ET
 	}
 }
 
+// The last line has the rate of the whole run where it follows the one before at once.
+func TestProgressEndsAtOnce(t *testing.T) {
+	var out strings.Builder
+	now := at
+	p := metrics.NewProgress(&out, false, state(100), func() time.Time { return now })
+	now = now.Add(time.Second)
+	p.Update(state(104))
+	now = now.Add(time.Microsecond)
+	p.Update(state(108))
+	p.Done()
+	if last := strings.Split(out.String(), "\n")[1]; !strings.Contains(last, " 16.4k/s ") {
+		t.Errorf("got %s, want 8 steps of 2048 in a second", last)
+	}
+}
+
 // A terminal shows one line, rewritten at most ten times a second, with what is printed above it.
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
