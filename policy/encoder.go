@@ -46,11 +46,8 @@ func imageOf(f env.Field, encoder string) (imageShape, error) {
 	}
 	s := imageShape{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: dims[2]}}
 	least := 1
-	switch encoder {
-	case NatureCNN:
+	if encoder == NatureCNN {
 		least = nn.NatureSize
-	case Keypoints:
-		least = 8
 	}
 	if min(s.H, s.W) < least || min(s.C, s.frames) < 1 {
 		return imageShape{}, fmt.Errorf("observation %q: image of %v: encoder %s wants at least %d×%d pixels", f.Name, f.Shape, encoder, least, least)

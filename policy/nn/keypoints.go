@@ -1,9 +1,14 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
 
 // A keypoints layer turns each channel into the place where it is large: the mean x and y of pixels, from -1 to 1 over the image, under the softmax of
-// the channel over all pixels (Levine et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y.
+// the channel over all pixels (Levine et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the channel with mean 0
+// and variance 1 over the pixels: a small thing that stands out then has nearly all of the weight, whatever the scale of the weights below.
 type keypoints[T Float] struct{ in Image }
 
 func (k keypoints[T]) shape() Image         { return Image{1, 1, 2 * k.in.C} }
@@ -11,7 +16,8 @@ func (k keypoints[T]) Init(uint64, float64) {}
 
 func (k keypoints[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	l := &keypointLayer[T]{
-		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), prob: Vector[T](maxRows * k.in.Len()), d: Vector[T](k.in.Len()),
+		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()), prob: Vector[T](maxRows * k.in.Len()),
+		inv: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
 	}
 	at := func(i, n int) T { return T(2*i+1)/T(n) - 1 }
 	for i := range k.in.H * k.in.W {
@@ -22,18 +28,42 @@ func (k keypoints[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 
 type keypointLayer[T Float] struct {
 	keypoints[T]
-	out  []T
-	prob []T // [n, C, H·W]
-	d    []T // [C, H·W], derivative by what the softmax of one image takes
-	x, y []T // [H·W], where pixels are
+	out        []T
+	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
+	inv        []T // [n, C], one over the deviations
+	d          []T // [C, H·W], derivative by one image
+	x, y       []T // [H·W], where pixels are
+}
+
+// channelVar is added to the variance of a channel, so that one without any stays 0.
+const channelVar = 1e-5
+
+// standardise replaces u by its deviation from the mean, in units of the standard deviation, and returns one over that.
+func standardise[T Float](u []T) T {
+	var sum, square float64
+	for _, v := range u {
+		sum += float64(v)
+	}
+	mean := sum / float64(len(u))
+	for _, v := range u {
+		square += (float64(v) - mean) * (float64(v) - mean)
+	}
+	inv := 1 / math.Sqrt(square/float64(len(u))+channelVar)
+	for i, v := range u {
+		u[i] = T((float64(v) - mean) * inv)
+	}
+	return T(inv)
 }
 
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
 	for i := range n {
-		prob, out := l.prob[i*size:(i+1)*size], l.out[2*i*c:2*(i+1)*c]
-		kernel.Transpose(prob, in[i*size:(i+1)*size], pixels, c)
-		kernel.LogSoftmax(prob, prob, c, pixels)
+		unit, prob, out := l.unit[i*size:(i+1)*size], l.prob[i*size:(i+1)*size], l.out[2*i*c:2*(i+1)*c]
+		kernel.Transpose(unit, in[i*size:(i+1)*size], pixels, c)
+		for k := range c {
+			l.inv[i*c+k] = standardise(unit[k*pixels : (k+1)*pixels])
+		}
+		kernel.LogSoftmax(prob, unit, c, pixels)
 		kernel.Exp(prob, prob)
 		for k := range c {
 			var x, y T
@@ -47,15 +77,23 @@ func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 	return l.out[:2*n*c]
 }
 
-// Backward: of a channel with the means X and Y, the derivative by pixel j is prob_j ((x_j - X) dX + (y_j - Y) dY).
+// Backward: of a channel with the means X and Y, the derivative by what the softmax takes for pixel j is g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All
+// g together are 0, so that the derivative by the channel, of which u is standardised, is (g_j - u_j Σ g·u / pixels) / deviation.
 func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
 	for i := range n {
-		prob, out, dOut := l.prob[i*size:(i+1)*size], l.out[2*i*c:2*(i+1)*c], dy[2*i*c:2*(i+1)*c]
+		out, dOut := l.out[2*i*c:2*(i+1)*c], dy[2*i*c:2*(i+1)*c]
 		for k := range c {
-			d := l.d[k*pixels : (k+1)*pixels]
-			for j, p := range prob[k*pixels : (k+1)*pixels] {
+			lo := i*size + k*pixels
+			d, unit := l.d[k*pixels:(k+1)*pixels], l.unit[lo:lo+pixels]
+			var along T
+			for j, p := range l.prob[lo : lo+pixels] {
 				d[j] = p * (T((l.x[j]-out[k])*dOut[k]) + T((l.y[j]-out[c+k])*dOut[c+k]))
+				along += T(d[j] * unit[j])
+			}
+			along /= T(pixels)
+			for j, u := range unit {
+				d[j] = (d[j] - T(u*along)) * l.inv[i*c+k]
 			}
 		}
 		kernel.Transpose(dx[i*size:(i+1)*size], l.d, c, pixels)
