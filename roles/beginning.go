@@ -161,6 +161,9 @@ func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b 
 	switch {
 	case b.step > 0:
 		fmt.Fprintf(s.out, "resuming from %s\n", b.from)
+		if j.async() {
+			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is not that which nobody stopped")
+		}
 	case b.from != "":
 		fmt.Fprintf(s.out, "starting from the weights in %s\n", b.from)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Collector gathers experience: SyncCollector for one.
+// A Collector gathers experience: SyncCollector, or AsyncCollector while the Trainer learns.
 type Collector interface {
 	Collect(n int, reset bool) (tensor.Dict, error)
 	Episodes() []env.Episode
