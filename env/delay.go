@@ -1,7 +1,6 @@
 package env
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/philox"
@@ -45,7 +44,7 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 		end = end.Add(w.duration(w.steps))
 		w.steps++
 	}
-	waitUntil(end)
+	time.Sleep(time.Until(end))
 	return nil
 }
 
@@ -56,15 +55,4 @@ func (w *Delay) duration(step uint64) time.Duration {
 	}
 	s := philox.New(w.seed, philox.Delay, 0, step)
 	return time.Duration(float64(w.per) / (1 - s.Uniform(0, 1)*(1-float64(w.per)/float64(w.most))))
-}
-
-// waitUntil sleeps, and spins for the last part: a sleep ends up to a millisecond late.
-func waitUntil(t time.Time) {
-	const late = 300 * time.Microsecond
-	if left := time.Until(t); left > late {
-		time.Sleep(left - late)
-	}
-	for time.Now().Before(t) {
-		runtime.Gosched()
-	}
 }
