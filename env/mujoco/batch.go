@@ -86,7 +86,6 @@ func describe(file string, m *C.mjModel) *model {
 	for i, name := range names(m, m.ngeom, m.name_geomadr) {
 		add("geom", name, 4*i, 4)
 	}
-	d.colour = slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 	for i, name := range names(m, m.nu, m.name_actuatoradr) {
 		add("actuator", name, i, 1)
 		bounds := [2]float64{math.Inf(-1), math.Inf(1)}
@@ -100,6 +99,11 @@ func describe(file string, m *C.mjModel) *model {
 		}
 	}
 	return d
+}
+
+// colours returns those of the geoms of m, [geoms,4]: red, green, blue and opacity, from 0 to 1.
+func colours(m *C.mjModel) []float32 {
+	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
 // names returns the n names of m that stand at the offsets at, "" for what has none.

@@ -8,7 +8,6 @@ type model struct {
 	timestep float64 // s
 	nq, nv   int
 	parts    map[string][]part // by the kinds of env.Quantity, and "geom" for their colours, in the model's order
-	colour   []float32         // [geoms,4]: red, green, blue and opacity, from 0 to 1
 	control  [][2]float64      // bounds of what each actuator takes, infinite where there are none
 	moves    []int             // [actuators]: where in qpos the joint is that it moves; -1 where that is not one number
 }

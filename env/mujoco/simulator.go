@@ -62,7 +62,7 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 		painters: map[env.View]*painter{},
 	}
 	if t.paint != nil {
-		s.colour = slices.Repeat(m.colour, n)
+		s.colour = slices.Repeat(colours(handle), n)
 	}
 	for _, v := range s.views {
 		if v.width > len(s.obs) {

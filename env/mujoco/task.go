@@ -83,7 +83,7 @@ type task struct {
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
-	// paint writes the colours in which geoms are seen, as model.colour; nil: in those of the model.
+	// paint writes the colours in which geoms are seen, [geoms,4] as MuJoCo's geom_rgba; nil: in those of the model.
 	paint func(p *physics, colour []float32)
 	// expert writes what is to be done in the present state; nil: nobody knows.
 	expert func(p *physics, action []float32)

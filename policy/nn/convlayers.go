@@ -8,11 +8,11 @@ import (
 
 // A layer is a part of a ConvNet that follows its first convolution.
 type layer[T Float] interface {
-	// shape is that of an image it gives.
-	shape() Image
+	// Shape is that of an image it gives.
+	Shape() Image
 	Init(seed uint64, gain float64)
-	// newWork returns the state of one user for at most maxRows images; conv is room that convolutions use in turn.
-	newWork(maxRows int, conv *ConvWork[T]) layerWork[T]
+	// NewWork returns the state of one user for at most maxRows images; conv is room that convolutions use in turn.
+	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
 }
 
 type layerWork[T Float] interface {
@@ -23,9 +23,11 @@ type layerWork[T Float] interface {
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
-func (c *Conv2D[T]) shape() Image { return c.Out }
+// Shape returns that of the images it gives.
+func (c *Conv2D[T]) Shape() Image { return c.Out }
 
-func (c *Conv2D[T]) newWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
+// NewWork returns the state of a layer of a ConvNet: room for maxRows images, and conv, which it shares.
+func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(c)
 	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}
 }
@@ -52,9 +54,9 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 // A rectifier replaces images by their positive parts.
 type rectifier[T Float] struct{ in Image }
 
-func (r rectifier[T]) shape() Image                           { return r.in }
+func (r rectifier[T]) Shape() Image                           { return r.in }
 func (r rectifier[T]) Init(uint64, float64)                   {}
-func (r rectifier[T]) newWork(int, *ConvWork[T]) layerWork[T] { return r }
+func (r rectifier[T]) NewWork(int, *ConvWork[T]) layerWork[T] { return r }
 func (r rectifier[T]) Forward(x []T, n int) []T               { kernel.Relu(x, x); return x }
 func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
 	kernel.ReluGrad(dy, dy, x)
@@ -66,10 +68,10 @@ type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
 
-func (m *maxPool[T]) shape() Image         { return m.out }
+func (m *maxPool[T]) Shape() Image         { return m.out }
 func (m *maxPool[T]) Init(uint64, float64) {}
 
-func (m *maxPool[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
+func (m *maxPool[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len())}
 }
 
@@ -144,7 +146,7 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 	return &residual[T]{NewConv2D(p, name+".0", in, in.C, 3, 1, 1), NewConv2D(p, name+".1", in, in.C, 3, 1, 1)}
 }
 
-func (r *residual[T]) shape() Image { return r.first.In }
+func (r *residual[T]) Shape() Image { return r.first.In }
 
 // residualGain makes the variance that a block adds a small part of what it was given, so that features do not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
@@ -154,9 +156,9 @@ func (r *residual[T]) Init(seed uint64, gain float64) {
 	r.second.Init(seed, gain*residualGain)
 }
 
-func (r *residual[T]) newWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
+func (r *residual[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(r.first)
-	room := func() []T { return Vector[T](maxRows * r.shape().Len()) }
+	room := func() []T { return Vector[T](maxRows * r.Shape().Len()) }
 	return &residualLayer[T]{r: r, w: conv, x: room(), h: room(), y: room(), d: room()}
 }
 
@@ -168,7 +170,7 @@ type residualLayer[T Float] struct {
 }
 
 func (l *residualLayer[T]) Forward(in []T, n int) []T {
-	size := n * l.r.shape().Len()
+	size := n * l.r.Shape().Len()
 	x, h, y := l.x[:size], l.h[:size], l.y[:size]
 	kernel.Relu(x, in)
 	l.r.first.Forward(l.w, h, x, n)
@@ -179,7 +181,7 @@ func (l *residualLayer[T]) Forward(in []T, n int) []T {
 }
 
 func (l *residualLayer[T]) Backward(dx, in, dy []T, n int, ready func(lo, hi int)) []T {
-	size := n * l.r.shape().Len()
+	size := n * l.r.Shape().Len()
 	d := l.d[:size]
 	dx = dx[:size]
 	l.r.second.Backward(l.w, d, l.h, dy, n)

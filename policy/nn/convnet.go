@@ -88,7 +88,7 @@ func (n *ConvNet[T]) shape() Image {
 	if len(n.layers) == 0 {
 		return n.stem.Out
 	}
-	return n.layers[len(n.layers)-1].shape()
+	return n.layers[len(n.layers)-1].Shape()
 }
 
 func (n *ConvNet[T]) convolve(p *Params[T], name string, filters, size, stride, pad int) {
@@ -141,8 +141,8 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 		w.film, w.dFilm, w.filmed = Vector[T](maxRows*n.words.Out), Vector[T](maxRows*n.words.Out), Vector[T](len(w.stem))
 	}
 	for _, l := range n.layers {
-		w.layers = append(w.layers, l.newWork(maxRows, w.conv))
-		w.size = max(w.size, maxRows*l.shape().Len())
+		w.layers = append(w.layers, l.NewWork(maxRows, w.conv))
+		w.size = max(w.size, maxRows*l.Shape().Len())
 	}
 	return w
 }

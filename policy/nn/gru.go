@@ -13,7 +13,7 @@ func NewGRU[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 3, out, gru[T]{})
 }
 
-func (gru[T]) forward(next, prev cellState[T], gates, in, rec []T) {
+func (gru[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
 	n := len(next.h)
 	rz, r, z, g := gates[:2*n], gates[:n], gates[n:2*n], gates[2*n:]
 	for i := range rz {
@@ -29,7 +29,7 @@ func (gru[T]) forward(next, prev cellState[T], gates, in, rec []T) {
 	}
 }
 
-func (gru[T]) backward(d, _, prev cellState[T], gates, in, rec []T) {
+func (gru[T]) Backward(d, _, prev cellState[T], gates, in, rec []T) {
 	n := len(d.h)
 	for i, dh := range d.h {
 		r, z, g := gates[i], gates[n+i], gates[2*n+i]

@@ -11,10 +11,10 @@ import (
 // and variance 1 over the pixels: a small thing that stands out then has nearly all of the weight, whatever the scale of the weights below.
 type keypoints[T Float] struct{ in Image }
 
-func (k keypoints[T]) shape() Image         { return Image{1, 1, 2 * k.in.C} }
+func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
 func (k keypoints[T]) Init(uint64, float64) {}
 
-func (k keypoints[T]) newWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
+func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	l := &keypointLayer[T]{
 		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()), prob: Vector[T](maxRows * k.in.Len()),
 		inv: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),

@@ -13,7 +13,7 @@ func NewLSTM[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 4, 2*out, lstm[T]{})
 }
 
-func (lstm[T]) forward(next, prev cellState[T], gates, in, rec []T) {
+func (lstm[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
 	n := len(next.h)
 	for k := range gates {
 		gates[k] = in[k] + rec[k]
@@ -29,7 +29,7 @@ func (lstm[T]) forward(next, prev cellState[T], gates, in, rec []T) {
 	}
 }
 
-func (lstm[T]) backward(d, next, prev cellState[T], gates, in, rec []T) {
+func (lstm[T]) Backward(d, next, prev cellState[T], gates, in, rec []T) {
 	n := len(d.h)
 	kernel.Tanh(in[:n], next.c)
 	for k, dh := range d.h {

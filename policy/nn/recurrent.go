@@ -18,11 +18,11 @@ type Recurrent[T Float] struct {
 
 // A cell is what one row's step does between the products.
 type cell[T Float] interface {
-	// forward sets next, and gates to what backward needs, from in = x·W + b, rec = h·U + d and the state before.
-	forward(next, prev cellState[T], gates, in, rec []T)
-	// backward replaces in and rec, as they were in forward, by the derivatives by them, and d, the derivative by next, by that by prev, without
+	// Forward sets next, and gates to what Backward needs, from in = x·W + b, rec = h·U + d and the state before.
+	Forward(next, prev cellState[T], gates, in, rec []T)
+	// Backward replaces in and rec, as they were in Forward, by the derivatives by them, and d, the derivative by next, by that by prev, without
 	// what passes through rec.
-	backward(d, next, prev cellState[T], gates, in, rec []T)
+	Backward(d, next, prev cellState[T], gates, in, rec []T)
 }
 
 // A cellState is one row's state, or the derivative by it.
@@ -91,7 +91,7 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 		}
 		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
 		for i := lo; i < lo+n; i++ {
-			l.cell.forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
 		}
 	}
 	for i := range n {
@@ -117,7 +117,7 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	for lo := w.rows - n; lo >= 0; lo -= n {
 		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
 		for i := lo; i < lo+n; i++ {
-			l.cell.backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
 		}
 		if lo == 0 {
 			break // what the first state was is given
