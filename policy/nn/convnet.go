@@ -59,12 +59,12 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that tells where things of a few pixels are: 32 filters of 3×3 every 2 pixels, ReLU, 16 of 3×3, the
-// place where each is large (Levine et al. 2016, arXiv:1504.00702), and 128 features.
+// NewKeypointCNN declares a small network in p that tells where things of a few pixels are: 32 filters of 3×3 every 2 pixels, ReLU, 32 more like them,
+// the place where each is large (Levine et al. 2016, arXiv:1504.00702), and 128 features.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
-	n.convolve(p, name+".1", 16, 3, 1, 1)
+	n.convolve(p, name+".1", 32, 3, 2, 1)
 	n.layers = append(n.layers, keypoints[T]{n.shape()})
 	n.finish(p, name, 128)
 	return n
