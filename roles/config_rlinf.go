@@ -74,7 +74,7 @@ func knownKeys() []config.Known {
 	for _, section := range []string{"env.train", "env.eval"} {
 		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "use_rel_reward", "wrap_obs_mode", "use_full_state", "enable_offload",
 			"enable_init_offload", "init_params.**", "delay_sampler.**", "insert_delay.**")
-		add(section, "video_cfg.info_on_video", "video_cfg.extra_info_on_video")
+		tree(section+".video_cfg", "save_video")
 		tree(section+".data_collection", "enabled")
 	}
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/policy"
@@ -41,10 +42,10 @@ func TestLogInterval(t *testing.T) {
 			r.names, r.values = append(r.names, "rollout/late"), append(r.values, -x)
 		}
 		for range step % 3 { // and as many episodes
-			r.episodes = append(r.episodes, x, 1, 10*x, 0, 0)
+			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
 		}
 		if j.evaluatesAt(step + 1) {
-			r.evals = []float64{0, 1, 100 * x, 0, 0}
+			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}})
 		}
 		if err := book.record(step+1, [][]byte{r.append(nil)}); err != nil {
 			t.Fatal(err)
