@@ -102,40 +102,54 @@ func TestBCLearns(t *testing.T) {
 	}
 }
 
-// TestBCResumes: what was saved and loaded goes on with the same numbers.
-func TestBCResumes(t *testing.T) {
-	s, again := bcSetup(t), bcSetup(t)
-	update := func(b *BC, n int) (m Metrics) {
-		for range n {
-			var err error
-			if m, err = b.Update(tensor.Dict{}); err != nil {
+// TestOfflineResumes: what was saved and loaded goes on with the same numbers.
+func TestOfflineResumes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		setup func(t testing.TB, change ...func(*Setup, *policy.Config)) Setup
+		make  func(Setup) (Algorithm, error)
+	}{
+		{"cloning", bcSetup, func(s Setup) (Algorithm, error) { return NewBC(s) }},
+		{"iql", iqlSetup, func(s Setup) (Algorithm, error) { return NewIQL(s) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, again := c.setup(t), c.setup(t)
+			update := func(a Algorithm, n int) (m Metrics) {
+				for range n {
+					var err error
+					if m, err = a.Update(tensor.Dict{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return m
+			}
+			a, err := c.make(s)
+			if err != nil {
 				t.Fatal(err)
 			}
-		}
-		return m
-	}
-	a, err := NewBC(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(a, 3)
-	saved, err := a.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(again.Policy.Params().Data, s.Policy.Params().Data)
-	b, err := NewBC(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if saved, err = tensor.Decode(tensor.Encode(nil, saved)); err == nil {
-		err = b.Load(saved)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want, got := update(a, 2).Values[0], update(b, 2).Values[0]; got != want {
-		t.Errorf("loss %v, undisturbed %v", got, want)
+			update(a, 3)
+			saved, err := a.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			copy(again.Policy.Params().Data, s.Policy.Params().Data)
+			b, err := c.make(again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if saved, err = tensor.Decode(tensor.Encode(nil, saved)); err == nil {
+				err = b.Load(saved)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, got := update(a, 2), update(b, 2)
+			for i, name := range want.Names {
+				if math.Float64bits(got.Values[i]) != math.Float64bits(want.Values[i]) {
+					t.Errorf("%s is %v, undisturbed %v", name, got.Values[i], want.Values[i])
+				}
+			}
+		})
 	}
 }
 

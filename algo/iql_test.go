@@ -48,46 +48,6 @@ func TestIQLLearns(t *testing.T) {
 	}
 }
 
-// TestIQLResumes: what was saved and loaded goes on with the same numbers.
-func TestIQLResumes(t *testing.T) {
-	s, again := iqlSetup(t), iqlSetup(t)
-	update := func(a *IQL, n int) (m Metrics) {
-		for range n {
-			var err error
-			if m, err = a.Update(tensor.Dict{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return m
-	}
-	a, err := NewIQL(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(a, 3)
-	saved, err := a.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
-	copy(again.Policy.Params().Data, s.Policy.Params().Data)
-	b, err := NewIQL(again)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if saved, err = tensor.Decode(tensor.Encode(nil, saved)); err == nil {
-		err = b.Load(saved)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, got := update(a, 2), update(b, 2)
-	for i, name := range want.Names {
-		if got.Values[i] != want.Values[i] {
-			t.Errorf("%s: %v, undisturbed %v", name, got.Values[i], want.Values[i])
-		}
-	}
-}
-
 func TestIQLRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Setup, *policy.Config){
 		"no demonstrations":       func(s *Setup, _ *policy.Config) { s.Demos = tensor.Dict{} },
