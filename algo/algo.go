@@ -38,6 +38,6 @@ type GradientSum interface {
 	// Ready says that grad[lo:hi] is final here; its sum may start.
 	Ready(lo, hi int)
 	// Wait returns when all of grad holds the sum. Ranges never made ready are summed too. final is told each range once it holds the sum, and as
-	// a rule while it is still in the cache.
+	// a rule while it is still in the cache; nil: nobody is.
 	Wait(final func(lo, hi int)) error
 }
