@@ -1,0 +1,71 @@
+package env
+
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// ExpertAction is the observation that Labels adds: an action, [1,A], as the environment takes it.
+const ExpertAction = "expert_action"
+
+// Labels adds to each observation what the expert would do about it, for who learns from such labels. It is the outermost wrapper. In FinalObs there is
+// room for the label and no label: nothing is done there.
+type Labels struct {
+	wrapper
+	spec  Spec
+	label tensor.Dict // ExpertAction alone
+}
+
+var (
+	_ Vec    = (*Labels)(nil)
+	_ Saver  = (*Labels)(nil)
+	_ Expert = (*Labels)(nil)
+)
+
+// NewLabels wraps v, which has to be an Expert: else Reset and Step give errors that are errors.ErrUnsupported.
+func NewLabels(v Vec) *Labels {
+	w := &Labels{wrapper: wrapper{v}, spec: v.Spec().Labelled()}
+	w.label.Set(ExpertAction, tensor.New(w.spec.Action.DType, v.Len(), 1, w.spec.Action.Dim()))
+	return w
+}
+
+// Labelled returns s with ExpertAction as the last observation.
+func (s Spec) Labelled() Spec {
+	label := s.Action
+	label.Shape = []int{1, s.Action.Dim()}
+	s.Obs = append(slices.Clip(s.Obs), Field{Name: ExpertAction, Space: label})
+	return s
+}
+
+// Spec is the Spec of the Vec inside, Labelled.
+func (w *Labels) Spec() Spec { return w.spec }
+
+// Reset starts episodes; see Vec.
+func (w *Labels) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+		return err
+	}
+	if err := w.Vec.Reset(mask, seeds, out); err != nil {
+		return err
+	}
+	if mask == nil {
+		return w.Act(out.Obs.Must(ExpertAction))
+	}
+	if err := w.Act(w.label.Must(ExpertAction)); err != nil {
+		return err
+	}
+	copyRows(out.Obs, w.label, mask)
+	return nil
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (w *Labels) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+		return err
+	}
+	if err := w.Vec.Step(action, seeds, out); err != nil {
+		return err
+	}
+	return w.Act(out.Obs.Must(ExpertAction))
+}
