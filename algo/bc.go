@@ -131,15 +131,10 @@ func halfWidths(low, high []float32) []float32 {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (b *BC) Update(tensor.Dict) (Metrics, error) {
-	clear(b.sums)
-	iteration, err := b.each(b.update)
+	iteration, loss, err := b.learn()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("bc: %w", err)
 	}
-	if err := b.reducer.Sum(b.sums); err != nil {
-		return Metrics{}, fmt.Errorf("bc: metrics: %w", err)
-	}
-	loss := b.sums[0] / b.sums[1]
 	aside, err := b.validate()
 	if err != nil {
 		return Metrics{}, fmt.Errorf("bc: validation: %w", err)
@@ -147,6 +142,18 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 	lr, _ := b.opt.adam.LR(iteration)
 	copy(b.values, []float64{loss, aside, lr, b.opt.meanNorm(), float64(b.Size())})
 	return Metrics{Names: bcMetrics, Values: b.values}, nil
+}
+
+// learn makes the updates of an iteration, and returns their mean loss: NaN where there were none.
+func (b *BC) learn() (iteration int, loss float64, err error) {
+	clear(b.sums)
+	if iteration, err = b.each(b.update); err != nil {
+		return iteration, 0, err
+	}
+	if err := b.reducer.Sum(b.sums); err != nil {
+		return iteration, 0, fmt.Errorf("metrics: %w", err)
+	}
+	return iteration, b.sums[0] / b.sums[1], nil
 }
 
 func (b *BC) update(iteration, _ int, _ uint64) error {

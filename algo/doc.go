@@ -22,7 +22,8 @@
 // Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for PPO and A2C, comparisons within
 // groups of episodes for GRPO, normalised scores for REINFORCE++. Each is a file that names its details in order.
 //
-// Algorithms that learn from transitions draw them from a Replay: of experience (SAC, TD3, DQN), or of demonstrations, which ReadDemos reads (BC, IQL).
+// Algorithms that learn from transitions draw them from a Replay: of experience (SAC, TD3, DQN), with an expert's actions for those taken (DAgger), or of
+// demonstrations, which ReadDemos reads (BC, IQL).
 //
 // What an algorithm needs from its replicas is a Reducer. The pieces (GAE, GRPO, PolicyLoss, KLLoss, Adam, Schedule) are pure functions or
 // small types of their own, so that a new algorithm is one file that names them in order, and one line in Builtin.

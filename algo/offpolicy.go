@@ -8,6 +8,8 @@ type OffPolicyConfig struct {
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
 	// Demos are demonstrations.
 	Demos DemoConfig `yaml:"demo_buffer"`
+	// Dagger says when experts act.
+	Dagger DaggerConfig `yaml:"dagger"`
 	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1. (+)
 	NStep int `yaml:"n_step"`
 	// Tau is how far the target networks go towards the critics in one update, in (0, 1]. Default 0.005.
@@ -72,6 +74,7 @@ const (
 func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
 		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
+		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
 		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2, TargetNoiseClip: 0.5,
 		Expectile: 0.7, Temperature: 3,
@@ -93,6 +96,7 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 		c.ReplayBuffer.check(want)
 	}
 	c.Demos.Check(want)
+	c.Dagger.check(want)
 	want(c.NStep > 0, "n_step", c.NStep, "a number > 0")
 	want(c.Tau > 0 && c.Tau <= 1, "tau", c.Tau, "a number in (0, 1]")
 	want(c.TargetUpdateFreq > 0, "target_update_freq", c.TargetUpdateFreq, "a number > 0")

@@ -38,6 +38,7 @@ type entry struct {
 	build             func(Setup) (Algorithm, error)
 	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
 	offline           bool                      // these are demonstrations alone
+	labelled          bool                      // their actions are an expert's
 }
 
 // Builtin returns the algorithms that come with rlinf: a new one is one file and one line here; your own main adds its own.
@@ -53,6 +54,7 @@ func Builtin() *Registry {
 	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
+	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, func(s Setup) (Algorithm, error) { return NewDAgger(s) })
 	r.AddOffline("offline_iql", "offline_iql", fitsIQL, func(s Setup) (Algorithm, error) { return NewIQL(s) })
 	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
 	return r
@@ -79,6 +81,19 @@ func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Polic
 func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
 	r.AddOffPolicy(advType, lossType, fits, build)
 	r.entries[len(r.entries)-1].offline = true
+}
+
+// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions are what the environments' experts would have done: who
+// acts is as OffPolicyConfig.Dagger says.
+func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+	r.AddOffPolicy(advType, lossType, fits, build)
+	r.entries[len(r.entries)-1].labelled = true
+}
+
+// Labelled tells whether c names an algorithm that learns what experts would have done.
+func (r *Registry) Labelled(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.labelled
 }
 
 // Offline tells whether c names an algorithm that learns from demonstrations alone.

@@ -3,6 +3,7 @@ package roles
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -11,6 +12,7 @@ import (
 // A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what happened as rollouts [T, N].
 type SyncCollector struct {
 	shard       *shard
+	spec        env.Spec // as the policy knows the environments
 	rec         *recorder
 	rollout     tensor.Dict
 	dicts       []tensor.Dict
@@ -34,12 +36,25 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{shard: shard, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1}, nil
+	return &SyncCollector{shard: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1}, nil
 }
 
 // CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from, next_observation.<name>, and neither log-probs nor values. Call
 // it before the first Collect, and let environments reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
+
+// CollectLabels lets rollouts hold transitions as CollectTransitions does, the environments' expert acting for the policy as d says, and its actions in
+// place of those taken: what DAgger learns from. Call it before the first Collect, which gives an error that is errors.ErrUnsupported where there is no expert.
+// The policy must choose one action at a time.
+func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
+	if c.chunks > 1 {
+		return fmt.Errorf("collect labels for chunks of %d actions: want 1", c.chunks)
+	}
+	c.CollectTransitions()
+	c.shard.label()
+	c.rec.mixture = &mixture{schedule: d}
+	return nil
+}
 
 // CollectActionRewards lets rollouts hold a reward for each action of a chunk, with its ends: what algorithms with reward_type action_level learn from.
 // Call it before the first Collect. A critic must give a value for each action (policy.Config.ActionValues).
@@ -55,7 +70,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 }
 
 // Spec describes one environment.
-func (c *SyncCollector) Spec() env.Spec { return c.shard.vec.Spec() }
+func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
 // Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at a time. With reset all start new
 // episodes first; else they go on where they were, unless cfg.AutoReset is off. The rollout is valid until the next call.

@@ -63,7 +63,8 @@ func knownKeys() []config.Known {
 		"val_rollout_batch_size_per_gpu", "ratio_clip_eps", "calculate_entropy", "early_stop_imp_ratio",
 		"use_valid_token_scale", "importance_sampling_fix", "importance_sampling_clip",
 		"max_resample", "length_params.**", "replay_buffer.enable_cache", "replay_buffer.cache_size", "replay_buffer.auto_save", "replay_buffer.auto_save_path",
-		"replay_buffer.enable_preload", "replay_buffer.prefetch_size", "demo_buffer.**", "dagger.**")
+		"replay_buffer.enable_preload", "replay_buffer.prefetch_size", "demo_buffer.**", "dagger.only_save_expert")
+	tree("algorithm.dagger.online_lerobot", "enabled")
 	idle("algorithm.kl_penalty", "kl")
 	idle("algorithm.rollout_store_size_per_rank", "1")
 	idle("algorithm.target_update_type", "all")

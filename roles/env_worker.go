@@ -40,6 +40,9 @@ func newShards(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*shar
 		if err != nil {
 			return nil, err
 		}
+		if j.labelled && use == env.Train {
+			sh.label()
+		}
 		for _, l := range p.lanes {
 			if l.env == worker && l.stage == s {
 				sh.lanes = append(sh.lanes, &envLane{lane: l, layout: j.stepLayout(l), row: l.lo - lo})

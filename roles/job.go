@@ -41,6 +41,7 @@ type job struct {
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
 	offline                      bool // training is from demonstrations alone: there are no rollouts
+	labelled                     bool // rollouts hold what experts would have done
 	demos                        tensor.Dict
 	syncInterval, maxSteps       int64
 	table                        *collectives.Table // comm.table
@@ -74,6 +75,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j.checkNames()
 	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
 	j.offline = reg.Algorithms.Offline(cfg.Algorithm.Config) && cfg.Trains()
+	j.labelled = reg.Algorithms.Labelled(cfg.Algorithm.Config) && cfg.Trains()
 	j.checkOffPolicy()
 	j.checkAsync()
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
@@ -92,6 +94,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
+	j.checkExpert()
 	j.checkReward()
 	if cfg.Evaluates() {
 		j.checkVideo()
@@ -207,10 +210,14 @@ func (j *job) actionLayout(l lane) *tensor.Layout {
 
 // stepLayout is what the environments of l send: an env.Step.
 func (j *job) stepLayout(l lane) *tensor.Layout {
-	n := l.hi - l.lo
+	n, training := l.hi-l.lo, len(l.segments) > 0
+	spec := j.spec
+	if j.labelled && training {
+		spec = spec.Labelled()
+	}
 	var fs []tensor.Field
 	for _, prefix := range []string{"observation.", "final_observation."} {
-		for _, f := range j.spec.Obs {
+		for _, f := range spec.Obs {
 			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
 		}
 	}
@@ -219,7 +226,7 @@ func (j *job) stepLayout(l lane) *tensor.Layout {
 		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, j.chunks}},
 		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, j.chunks}},
 	)
-	if infos := len(j.spec.Info); infos > 0 && j.rewards > 0 && len(l.segments) > 0 { // the reward component wants to know
+	if infos := len(j.spec.Info); infos > 0 && j.rewards > 0 && training { // the reward component wants to know
 		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
 	}
 	return tensor.NewLayout(fs...)

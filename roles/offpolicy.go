@@ -1,9 +1,11 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 )
 
 // checkOffPolicy checks what algorithms with a replay buffer need, and that others are not given what only those have; Validate returns what it finds.
@@ -28,8 +30,11 @@ func (j *job) checkOffPolicy() {
 	}
 	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
 		c.Problem("actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single steps, not from sequences)", loss))
-	} else if !c.Actor.Model.AddQHead {
+	} else if !c.Actor.Model.AddQHead && !j.labelled {
 		c.Problem("actor.model.add_q_head", false, fmt.Sprintf("true (loss_type %s)", loss))
+	}
+	if chunks := c.Actor.Model.NumActionChunks; j.labelled && chunks > 1 {
+		c.Problem("actor.model.num_action_chunks", chunks, fmt.Sprintf("1 (loss_type %s: experts say what to do in a state, not what after it)", loss))
 	}
 	if c.actionRewards() {
 		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, fmt.Sprintf("chunk_level (loss_type %s learns from whole chunks)", loss))
@@ -40,6 +45,21 @@ func (j *job) checkOffPolicy() {
 	c.Actor.CriticOptim.Check(func(ok bool, key string, value any, want string) {
 		c.check.Want(ok, "actor.critic_optim."+key, value, want)
 	})
+}
+
+// checkExpert checks that the environments have an expert, where it is to be learnt from.
+func (j *job) checkExpert() {
+	if !j.labelled {
+		return
+	}
+	s, err := newShard(j.reg.Envs, j.cfg.Env.Train, env.Train, 0, 1, 1)
+	if err == nil {
+		s.label()
+		err = errors.Join(s.begin(), s.vec.Close())
+	}
+	if err != nil {
+		j.cfg.Problem("env.train.env_type", j.cfg.Env.Train.ID(), fmt.Sprintf("environments that have an expert (loss_type %s): %v", j.cfg.Algorithm.LossType, err))
+	}
 }
 
 // readDemos reads the demonstrations, where there are any; Validate returns what is wrong with them.

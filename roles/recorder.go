@@ -15,6 +15,7 @@ type recorder struct {
 	work         policy.Work
 	memory       memory
 	noise        policy.Noise
+	mixture      *mixture      // nil: the policy alone acts, and is recorded
 	critic       bool          // the policy gives values, as it last did
 	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
 	parts        []part        // each actor's share of the rows
@@ -134,6 +135,9 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step
 	}
+	if r.mixture != nil {
+		r.mixture.begin(step / uint64(r.parts[0].action.Dim(0)))
+	}
 }
 
 // act chooses actions for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
@@ -142,6 +146,11 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.pol.Forward(r.work, r.memory.with(obs), policy.Sample, r.noise)
 	if err != nil {
 		return policy.Act{}, err
+	}
+	chosen := act.Action
+	if r.mixture != nil {
+		chosen = obs.Must(env.ExpertAction)
+		r.mixture.replace(act, chosen, r.noise)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i]++
@@ -152,7 +161,7 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 		for j, o := range p.obs {
 			record(o, t, obs.Must(r.names[j]), p.lo)
 		}
-		record(p.action, t, act.Action, p.lo)
+		record(p.action, t, chosen, p.lo)
 		if !p.logProb.IsZero() {
 			record(p.logProb, t, act.LogProb, p.lo)
 		}

@@ -57,6 +57,12 @@ func (s *shard) take(chunks int) {
 	s.action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
+// label has the environments show what their expert would do, too. Episodes are to begin after it.
+func (s *shard) label() {
+	s.vec = env.NewLabels(s.vec)
+	s.take(s.now.Reward.Dim(1))
+}
+
 // fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and how many log-probs come with them.
 func (s *shard) fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	act, err := newPerformer(pol, s.vec.Len()).act(s.now.Obs)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -191,6 +192,26 @@ func TestSameNumbersEverywhere(t *testing.T) {
 				t.Errorf("not the metrics of %v:\n%s", v.likeness(), diff)
 			}
 		})
+	}
+}
+
+// dagger are the overrides that make DAgger of a task for SAC.
+var dagger = []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.dagger.beta_decay=0.5"}
+
+// TestSameLabelsEverywhere: what experts would do, and when they act, is the same in one goroutine, over channels and in stages.
+func TestSameLabelsEverywhere(t *testing.T) {
+	t.Parallel()
+	task := slices.IndexFunc(tasks, func(t task) bool { return strings.HasSuffix(t.name, "SAC") })
+	plain := variant{on: local, task: task, actors: 2, stages: 1, epochs: 1, sync: 1}
+	want := plain.run(t, dagger...)
+	want.checkWhole(t, 4)
+	for _, v := range []variant{
+		{on: local, place: 2, task: task, actors: 2, stages: 2, epochs: 1, sync: 1},
+		{on: local, place: 5, task: task, actors: 2, stages: 1, epochs: 2, sync: 1},
+	} {
+		if diff := v.run(t, dagger...).diff(want); diff != "" {
+			t.Errorf("%v: not the metrics of %v:\n%s", v, plain, diff)
+		}
 	}
 }
 

@@ -202,7 +202,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 }
 
 // TestResumeOfReplay: SAC on two actors, stopped while its replay buffer fills or after it came round, goes on with the same metrics, and ends with the same
-// bits in every file of its checkpoint: parameters, critics, optimisers, statistics, experience and environments. So does CrossQ.
+// bits in every file of its checkpoint: parameters, critics, optimisers, statistics, experience and environments. So do CrossQ and DAgger.
 func TestResumeOfReplay(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -212,6 +212,7 @@ func TestResumeOfReplay(t *testing.T) {
 		"filling":    {"algorithm.replay_buffer.sample_window_size=20"},
 		"come round": {"algorithm.replay_buffer.sample_window_size=3"},
 		"CrossQ":     {"algorithm.adv_type=embodied_crossq", "algorithm.loss_type=embodied_crossq", "actor.model.q_head_type=crossq"},
+		"DAgger":     dagger,
 	} {
 		t.Run(name, func(t *testing.T) {
 			whole, c := newCourse(t, task), newCourse(t, task)

@@ -20,6 +20,7 @@ const (
 	Exploration                    // noise matrices of state-dependent exploration
 	Replay                         // transitions drawn from a replay buffer: key = actor, counter = update
 	Delay                          // emulated durations of a simulator: counter = step
+	Mixture                        // whose action is taken, the expert's or the policy's: key = global env index, counter = step of that env
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream counts with

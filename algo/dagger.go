@@ -1,0 +1,126 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// DaggerConfig is the section algorithm.dagger. A step of an environment is the expert's with probability β, else the policy's; either way the expert's
+// action is what is learnt.
+type DaggerConfig struct {
+	// InitBeta is β in the first iteration, in [0, 1]. Default 0.5.
+	InitBeta float64 `yaml:"init_beta"`
+	// BetaSchedule is exponential, the default and the only one: every iteration multiplies β by BetaDecay, down to BetaMin.
+	BetaSchedule string `yaml:"beta_schedule"`
+	// BetaDecay is in [0, 1]. Default 0.99.
+	BetaDecay float64 `yaml:"beta_decay"`
+	// BetaMin is in [0, 1]. Default 0.05.
+	BetaMin float64 `yaml:"beta_min"`
+}
+
+// BetaExponential is the value of DaggerConfig.BetaSchedule.
+const BetaExponential = "exponential"
+
+// check checks every field by itself.
+func (c *DaggerConfig) check(want Want) {
+	want(c.InitBeta >= 0 && c.InitBeta <= 1, "dagger.init_beta", c.InitBeta, "a number in [0, 1]")
+	want(c.BetaSchedule == BetaExponential, "dagger.beta_schedule", c.BetaSchedule, BetaExponential)
+	want(c.BetaDecay >= 0 && c.BetaDecay <= 1, "dagger.beta_decay", c.BetaDecay, "a number in [0, 1]")
+	want(c.BetaMin >= 0 && c.BetaMin <= 1, "dagger.beta_min", c.BetaMin, "a number in [0, 1]")
+}
+
+// Beta returns β in that iteration, counted from 0.
+func (c *DaggerConfig) Beta(iteration uint64) float64 {
+	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
+}
+
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686: what an expert would have done in the states that the policy
+// gets itself into is learnt as by BC, from all iterations so far that the replay buffer holds. Rollouts have the expert's actions (Registry.AddLabelled).
+//
+// Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss; dagger/beta, β of the rollout; actor/lr,
+// actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever added.
+type DAgger struct {
+	*BC
+	stats  ObservationStats // nil: the policy normalises nothing
+	seen   []float64        // observations since the last update, as stats adds them up
+	values []float64
+}
+
+var _ Algorithm = (*DAgger)(nil)
+
+var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/grad_norm", "replay_buffer/size", "replay_buffer/total_samples"}
+
+// NewDAgger makes DAgger, with an empty replay buffer.
+func NewDAgger(s Setup) (*DAgger, error) {
+	r, err := newReplayer(&s)
+	if err != nil {
+		return nil, fmt.Errorf("dagger: %w", err)
+	}
+	d := &DAgger{values: make([]float64, len(daggerMetrics))}
+	if d.BC, err = newCloner(&s, r); err != nil {
+		return nil, fmt.Errorf("dagger: %w", err)
+	}
+	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
+		d.stats, d.seen = o, make([]float64, o.StatsLen())
+	}
+	return d, nil
+}
+
+// Prepare adds a rollout to the replay buffer; see Algorithm.
+func (d *DAgger) Prepare(rollout *tensor.Dict) error {
+	if err := d.BC.Prepare(rollout); err != nil {
+		return err
+	}
+	if d.stats == nil {
+		return nil
+	}
+	var seen tensor.Dict // [T·N,...]
+	obs := rollout.Sub("observation")
+	for i := range obs.Len() {
+		name, t := obs.Entry(i)
+		seen.Set(name, t.Reshape(append([]int{t.Dim(0) * t.Dim(1)}, t.Shape()[2:]...)...))
+	}
+	if err := d.stats.AddStats(d.seen, seen); err != nil {
+		return fmt.Errorf("dagger: observation statistics: %w", err)
+	}
+	return nil
+}
+
+// Update makes the updates of an iteration; see Algorithm.
+func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
+	if d.stats != nil {
+		if err := d.reducer.Sum(d.seen); err != nil {
+			return Metrics{}, fmt.Errorf("dagger: observation statistics: %w", err)
+		}
+		d.stats.MergeStats(d.seen)
+		clear(d.seen)
+	}
+	iteration, loss, err := d.learn()
+	if err != nil {
+		return Metrics{}, fmt.Errorf("dagger: %w", err)
+	}
+	lr, _ := d.opt.adam.LR(iteration)
+	size, total := d.held()
+	copy(d.values, []float64{loss, d.off.Dagger.Beta(uint64(iteration)), lr, d.opt.meanNorm(), size, total})
+	return Metrics{Names: daggerMetrics, Values: d.values}, nil
+}
+
+// Save returns views of counters and optimiser, and the replay buffer; see Algorithm.
+func (d *DAgger) Save() (tensor.Dict, error) {
+	s, err := d.BC.Save()
+	d.save(&s)
+	return s, err
+}
+
+// Load puts back what Save returned, of the same model and configuration.
+func (d *DAgger) Load(from tensor.Dict) error {
+	if err := d.BC.Load(from); err != nil {
+		return fmt.Errorf("dagger: %w", err)
+	}
+	if err := d.load(from); err != nil {
+		return fmt.Errorf("dagger: load: %w", err)
+	}
+	return nil
+}

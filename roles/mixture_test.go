@@ -1,0 +1,163 @@
+package roles
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TestMixture: environments whose turn it is take the expert's action, in the share β, the same whichever of them are seen to together; β moves on with
+// the rollouts.
+func TestMixture(t *testing.T) {
+	const n, steps = 8, 500
+	m := mixture{schedule: algo.DaggerConfig{InitBeta: 1, BetaDecay: 0.25}}
+	expert, action := tensor.New(tensor.F32, n, 1, 2), tensor.New(tensor.F32, n, 1, 2)
+	for i := range expert.F32() {
+		expert.F32()[i] = float32(1 + i)
+	}
+	noise := func(first, n int, step uint64) policy.Noise {
+		x := policy.Noise{Seed: 3, Env: make([]uint64, n), Step: slices.Repeat([]uint64{step}, n)}
+		for i := range n {
+			x.Env[i] = uint64(first + i)
+		}
+		return x
+	}
+	for iteration, share := range []float64{1, 0.25, 0.0625} {
+		m.begin(uint64(iteration))
+		taken := 0
+		for step := range uint64(steps) {
+			action.Zero()
+			m.replace(policy.Act{Action: action}, expert, noise(0, n, step))
+			whole := slices.Clone(action.F32())
+			action.Zero()
+			for _, part := range [][2]int{{0, 3}, {3, n}} {
+				lo, hi := part[0], part[1]
+				m.replace(policy.Act{Action: tensor.New(tensor.F32, hi-lo, 1, 2), Bounded: action.Slice(lo, hi)}, expert.Slice(lo, hi), noise(lo, hi-lo, step))
+			}
+			if !slices.Equal(action.F32(), whole) {
+				t.Fatalf("step %d: %v in two parts, %v in one", step, action.F32(), whole)
+			}
+			for i := range n {
+				switch a := whole[2*i : 2*i+2]; {
+				case slices.Equal(a, expert.F32()[2*i:2*i+2]):
+					taken++
+				case a[0] != 0 || a[1] != 0:
+					t.Fatalf("step %d, environment %d: %v, which is neither's", step, i, a)
+				}
+			}
+		}
+		if got, sd := float64(taken)/(n*steps), math.Sqrt(share*(1-share)/(n*steps)); math.Abs(got-share) > 4*sd {
+			t.Errorf("iteration %d: the expert acts in %v of the steps, want %v ± %v", iteration, got, share, 4*sd)
+		}
+	}
+}
+
+// TestCollectLabels: what is recorded is the expert's action for what was observed, and states follow from actions of both.
+func TestCollectLabels(t *testing.T) {
+	cfg := envConfig("walker", 6)
+	vec, err := walkers().New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := policy.NewMLP(policy.DefaultConfig(), vec.Spec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, beta := range map[string]float64{"the expert": 1, "the policy": 0, "both": 0.5} {
+		c, err := NewSyncCollector(walkers(), cfg, pol, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CollectLabels(algo.DaggerConfig{InitBeta: beta, BetaDecay: 1}); err != nil {
+			t.Fatal(err)
+		}
+		rollout, err := c.Collect(100, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := rollout.Get("observation." + env.ExpertAction); ok || len(c.Spec().Obs) != 1 {
+			t.Error("the policy is shown what the expert would do")
+		}
+		obs, next, label := rollout.Must("observation.state").F32(), rollout.Must("next_observation.state").F32(), rollout.Must("action").F32()
+		followed := 0
+		for i, a := range label {
+			if a != 1 && a != 2 { // the expert's speeds
+				t.Fatalf("%s acts, sample %d: %v is recorded, want the expert's action", name, i, a)
+			}
+			if next[i] == obs[i]+a {
+				followed++
+			}
+		}
+		if share := float64(followed) / float64(len(label)); math.Abs(share-beta) > 0.1 || beta != 0.5 && share != beta {
+			t.Errorf("%s acts: %v of the steps are the expert's", name, share)
+		}
+	}
+
+	c := newCollector(t, envConfig("CartPole-v1", 1), newPolicy(t, envConfig("CartPole-v1", 1), 1, nil))
+	if err := c.CollectLabels(algo.DefaultConfig().OffPolicy.Dagger); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Collect(1, true); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("without an expert: %v", err)
+	}
+	chunks := newPolicy(t, envConfig("Pendulum-v1", 1), 1, func(c *policy.Config) { c.NumActionChunks = 2 })
+	if err := newCollector(t, envConfig("Pendulum-v1", 1), chunks).CollectLabels(algo.DaggerConfig{}); err == nil {
+		t.Error("chunks of two actions: no error")
+	}
+}
+
+// TestDAggerLearnsPendulum: from labels of states that policies get into, one of every kind swings the pendulum up within 6,000 steps, in which the expert
+// acts seldom and never to the end.
+func TestDAggerLearnsPendulum(t *testing.T) {
+	const T, N, epochs = 50, 8, 15
+	for name, change := range map[string]func(*policy.Config){
+		"normal":   func(c *policy.Config) { c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5 },
+		"squashed": func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := envConfig("Pendulum-v1", N)
+			pol := newPolicy(t, cfg, 1, change)
+			collector := newCollector(t, cfg, pol)
+			s := algo.Setup{
+				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Steps: T, Envs: N, Policy: pol,
+			}
+			s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch = "embodied_dagger", "embodied_dagger", 100
+			s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs}
+			s.Config.OffPolicy.Dagger = algo.DaggerConfig{InitBeta: 1, BetaSchedule: algo.BetaExponential, BetaDecay: 0.5}
+			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
+			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
+			if err := collector.CollectLabels(s.Config.OffPolicy.Dagger); err != nil {
+				t.Fatal(err)
+			}
+			s.Rollout = collector.Fields(T)
+			alg, err := algo.Builtin().New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			trainer := Trainer{Policy: pol, Algorithm: alg, Collector: collector, Evaluator: evaluator}
+			if err := trainer.Train(t.Context(), epochs, T, nil); err != nil {
+				t.Fatal(err)
+			}
+			sum, err := trainer.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("return %.1f", sum.Return)
+			if sum.Return < -250 { // an untrained policy has about -1300
+				t.Errorf("return %.1f: want it near the expert's, about -150", sum.Return)
+			}
+		})
+	}
+}
