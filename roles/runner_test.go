@@ -70,6 +70,7 @@ func TestAllocations(t *testing.T) {
 		hidden string
 	}{
 		{"one rank", 1, "../configs/cartpole_one_rank.yaml", "[64,64]"},
+		{"labels of an expert", 1, "../configs/pendulum_dagger.yaml", "[64,64]"},
 		{"disaggregated", 4, "../configs/cartpole_disaggregated.yaml", "[64,64]"},
 		{"disaggregated, wide", 4, "../configs/cartpole_disaggregated.yaml", "[256,256]"},
 	} {
