@@ -3,6 +3,7 @@ package roles
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -19,10 +20,13 @@ func (j *job) tooOld(age int64) bool {
 }
 
 // oldestWeights returns the oldest version of the weights with which the n-th rollout of an environment may begin. Where each iteration takes one of them,
-// the n-th iteration takes it, with weights that are of version n: the bound is kept, and nothing is made to be dropped.
+// the n-th iteration takes it, with weights that are of version n: the bound is kept, and nothing is made to be dropped, nor for iterations after the last.
 func (j *job) oldestWeights(n uint64) int64 {
 	if j.offPolicy || !j.bounded() {
 		return 0
+	}
+	if n >= uint64(j.maxSteps) {
+		return math.MaxInt64
 	}
 	return max(0, int64(n)-int64(j.cfg.Algorithm.StalenessThreshold))
 }
@@ -65,7 +69,7 @@ func (j *job) checkAsync() {
 		}
 		return
 	}
-	if least := c.Runner.WeightSyncInterval - 1; !j.offPolicy && threshold < least {
+	if least := c.Runner.WeightSyncInterval - 1; threshold < least && (!j.offPolicy || j.bounded()) { // else all would be dropped, for ever
 		c.Problem("algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d (runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))
 	}
 	if j.offline {
