@@ -113,7 +113,7 @@ func TestWeightsReachEveryReader(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := int64(len(s.readers) * (9*6*5 + 2)); compared.Load() != want { // 9 ways, 6 versions of 5 tensors; 2 in the background
+				if want := int64(len(s.readers) * (9*6*5 + 3)); compared.Load() != want { // 9 ways, 6 versions of 5 tensors; 3 in the background
 					t.Errorf("%d comparisons, want %d", compared.Load(), want)
 				}
 			})
@@ -151,6 +151,55 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 					err = fmt.Errorf("reader %d has another version %d", i, version)
 				}
 				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Who has copied a version keeps no Publish waiting, has what it copied until it copies again, and copies nothing that it has already.
+func TestPublishDoesNotWaitForCopies(t *testing.T) {
+	for _, s := range []sharing{sharings[1], sharings[3], sharings[5]} {
+		t.Run(s.name, func(t *testing.T) {
+			const versions = 6 // more than there are slots
+			l := weightsLayout()
+			copied, published := newGate(len(s.sources)+len(s.readers)), newGate(len(s.sources)+len(s.readers))
+			err := onSharing(t, s, collectives.WeightsSpec{Layout: l, Slots: 2, Wire: tensor.F32, Bucket: 1 << 20}, func(ctx context.Context, w *collectives.Weights, state []byte) error {
+				for v := int64(1); v <= versions; v++ {
+					l.Bind(state).Must("v").F32()[6] = float32(v)
+					if err := w.Publish(ctx, v); err != nil {
+						return err
+					}
+					if v == 1 {
+						if err := copied.pass(ctx); err != nil {
+							return err
+						}
+					}
+				}
+				return published.pass(ctx)
+			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
+				state := tensor.New(tensor.U8, l.Size()).Bytes()
+				last := &l.Bind(state).Must("v").F32()[6]
+				read := func(has, atLeast, want int64, wantLast float32) error {
+					version, err := r.Copy(ctx, atLeast, state, has)
+					if err == nil && (version != want || *last != wantLast) {
+						err = fmt.Errorf("reader %d has version %d, which ends with %v: want %d, %v", i, version, *last, want, wantLast)
+					}
+					return err
+				}
+				if err := errors.Join(read(-1, 1, 1, 1), copied.pass(ctx), published.pass(ctx)); err != nil {
+					return err
+				}
+				if *last != 1 {
+					return fmt.Errorf("reader %d: its copy has become %v", i, *last)
+				}
+				if err := read(1, versions, versions, versions); err != nil {
+					return err
+				}
+				*last = -1
+				return read(versions, 0, versions, -1)
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // Weights carries versions from sources to readers in every way that there is: in lockstep, where every reader must get the bits of every version,
-// and in the background, where a reader must find what it has adopted whole and unchanged until it moves on. It returns how many tensors were
+// and in the background, where a reader must find what it has adopted, or copied, whole and unchanged until it moves on. It returns how many tensors were
 // compared on this rank. Collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(everyone(w), "weights: steps")
@@ -53,11 +53,33 @@ func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compar
 		if err := s.open(ctx, spec, sources, readers); err != nil {
 			return compared, err
 		}
-		if err := s.background(ctx); err != nil {
+		if err := s.background(ctx, adopting); err != nil {
 			return compared, fmt.Errorf("%s: %w", spec.Label, err)
 		}
 	}
+	s := &scene{w: w, steps: steps, compared: &compared}
+	if err := s.open(ctx, collectives.WeightsSpec{Label: "copied in the background", Slots: 2, Bucket: 1024}, sources, readers); err != nil {
+		return compared, err
+	}
+	if err := s.background(ctx, copying); err != nil {
+		return compared, fmt.Errorf("copied in the background: %w", err)
+	}
 	return compared, steps.Close()
+}
+
+// reading is a way to read weights, as Adopt does.
+type reading = func(ctx context.Context, atLeast int64) (state []byte, version int64, err error)
+
+func adopting(r *collectives.WeightsReader, _ int) reading { return r.Adopt }
+
+// copying reads a state of so many bytes into memory of its own.
+func copying(r *collectives.WeightsReader, size int) reading {
+	state, has := tensor.New(tensor.U8, size).Bytes(), int64(-1)
+	return func(ctx context.Context, atLeast int64) ([]byte, int64, error) {
+		var err error
+		has, err = r.Copy(ctx, atLeast, state, has)
+		return state, has, err
+	}
 }
 
 // A scene is the weights of one spec on one rank.
@@ -142,7 +164,7 @@ func (s *scene) lockstep(ctx context.Context) error {
 }
 
 // background publishes versions as fast as it goes, while readers work on what they have.
-func (s *scene) background(ctx context.Context) error {
+func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsReader, size int) reading) error {
 	const versions = 40
 	var calls []func() error
 	if s.source {
@@ -158,10 +180,11 @@ func (s *scene) background(ctx context.Context) error {
 		})
 	}
 	for _, r := range s.readers {
+		read := by(r, s.spec.Layout.Size())
 		calls = append(calls, func() error {
 			last := int64(0)
 			for last < versions && ctx.Err() == nil {
-				state, version, err := r.Adopt(ctx, max(last, 1)) // waits for the first alone
+				state, version, err := read(ctx, max(last, 1)) // waits for the first alone
 				if err != nil {
 					return err
 				}
@@ -177,7 +200,7 @@ func (s *scene) background(ctx context.Context) error {
 				d := s.spec.Layout.Bind(before)
 				for i := range d.Len() {
 					if name, t := d.Entry(i); !ofVersion(t, name, version) {
-						return fmt.Errorf("%s is not of version %d, which was adopted: %v", name, version, t.Bytes())
+						return fmt.Errorf("%s is not of version %d, which was read: %v", name, version, t.Bytes())
 					}
 				}
 			}
