@@ -174,11 +174,15 @@ func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...
 	jobs.Lock()
 	jobs.n++
 	j := &job{t: t, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n), ended: make(chan struct{})}
+	own := filepath.Join(bin, fmt.Sprint("job-", jobs.n)) // two launchers of Open MPI that make a folder at the same time are one too many
 	jobs.Unlock()
+	if err := os.Mkdir(own, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Dir = dir
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
-		"TMPDIR="+bin, "OMPI_MCA_btl_vader_backing_directory="+bin) // what Open MPI leaves behind when it is killed goes with that folder
+		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own) // what Open MPI leaves behind when it is killed goes with bin
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second
 	if err := j.cmd.Start(); err != nil {
