@@ -33,6 +33,7 @@ actor:
 type failure struct {
 	fault  string // of faulty's CartPole-…
 	args   []string
+	async  bool   // while rollouts go on by themselves, and each component has ranks of its own
 	codes  []int  // any of these; none: any but 0, the launcher's
 	says   string // the line that names the culprit; "%" stands for any text, $PID for rank 1's process
 	status runfolder.Status
@@ -51,18 +52,22 @@ func TestFailures(t *testing.T) {
 	// Of a killed rank the launcher learns first, and only it can tell; MPICH's does not say which rank it was.
 	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=2s"}, codes: []int{76}, status: runfolder.Running,
 		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 2s): it is stopped, or its node hangs; rank % on % ends the job with exit code 76"}
+	asyncErrs := failure{fault: "error", async: true, codes: []int{1}, status: runfolder.Failed, logged: true,
+		says: "env[0] rank 1 host % step %: simulate: environments 0-5, step %: out of patience"}
+	asyncKill := failure{fault: "kill", async: true, codes: []int{137}, status: runfolder.Running,
+		says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."}
 	for _, c := range []struct {
 		p        *platform
 		failures []failure
 	}{
-		{local, []failure{panics, errs,
+		{local, []failure{panics, errs, asyncErrs,
 			{fault: "nan-reward", codes: []int{1}, status: runfolder.Failed,
 				says: "actor[0] rank 0 host % step 3: compute_advantages_and_returns: ppo: rollout: reward is NaN at step 3 of environment 0 of this replica"},
 			{fault: "nan-observation", codes: []int{1}, status: runfolder.Failed,
 				says: "rollout[0] rank 2 host % step 3: generate: environments 0-5, step 4: policy: forward: row 0: log-prob is NaN: its observation, " +
 					"or the parameters, are not finite"},
 		}},
-		{openmpi, []failure{panics, errs, stopped,
+		{openmpi, []failure{panics, errs, stopped, asyncErrs, asyncKill,
 			{fault: "exit", codes: []int{3}, status: runfolder.Running, says: "%Process name: [[%],1]"},
 			{fault: "kill", codes: []int{137}, status: runfolder.Running, says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
 		}},
@@ -72,7 +77,11 @@ func TestFailures(t *testing.T) {
 		}},
 	} {
 		for _, f := range c.failures {
-			t.Run(c.p.name+"/"+f.fault, func(t *testing.T) {
+			name := c.p.name + "/" + f.fault
+			if f.async {
+				name += ", async"
+			}
+			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				for range repeats() {
 					fails(t, c.p, f)
@@ -95,6 +104,9 @@ func fails(t *testing.T, p *platform, f failure) {
 	writeFile(t, dir, "job.yaml", frail)
 	program := p.program(t, "./internal/e2e/faulty")
 	args := append([]string{"-c", "job.yaml", "env.train.env_type=CartPole-" + f.fault}, f.args...)
+	if f.async {
+		args = append(args, "runner.async=true", "algorithm.staleness_threshold=1", "cluster.component_placement={actor: 0, env: 1, rollout: 2}")
+	}
 	r := p.startProgram(t, program, dir, 3, args...).result() // which sees that no process is left
 	if !slices.Contains(f.codes, r.code) && (f.codes != nil || r.code == 0) {
 		t.Errorf("exit code %d, want one of %d", r.code, f.codes)
