@@ -90,22 +90,22 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 
 // A footprint is the memory of a rank, in bytes.
 type footprint struct {
-	parameters int64 // with their gradients
+	parameters int64 // with their gradients, and the copies that rollouts of an asynchronous run use
 	optimiser  int64
-	rollouts   int64 // trajectories that are recorded and trained on
+	rollouts   int64 // trajectories that are recorded, wait, and are trained on
 	channels   int64 // observations and actions on their way
 	replay     int64 // what is drawn from
 }
 
 // memory returns what rank r takes.
 func (j *job) memory(r int) (f footprint) {
-	params := int64(j.paramBytes())
+	params, rollouts := int64(j.paramBytes()), int64(j.queuedRollouts()+1)
 	if j.cfg.Trains() {
 		for _, at := range j.place.Group("actor").Ranks {
 			if at == r {
 				f.parameters += 2 * params
 				f.optimiser += 2 * params // Adam's two moments
-				f.rollouts += 2 * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
+				f.rollouts += rollouts * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
 				f.replay += j.replayBytes()
 			}
 		}
@@ -120,7 +120,10 @@ func (j *job) memory(r int) (f footprint) {
 		}
 		if j.place.Group("rollout").Ranks[l.rollout] == r {
 			f.channels += items
-			f.rollouts += 2 * int64(j.trajectoryLayout(l.hi-l.lo).Size())
+			if j.async() {
+				f.parameters += params
+			}
+			f.rollouts += rollouts * int64(j.trajectoryLayout(l.hi-l.lo).Size())
 		}
 	}
 	return f

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -224,6 +226,23 @@ func TestCheck(t *testing.T) {
 	r = local.ok(t, dir, 0, "check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]", "actor.model.add_value_head=false", "algorithm.loss_type=actor")
 	if !regexp.MustCompile(`(?m)^1 .* cpu +12\.\d MiB +8\.\d MiB`).MatchString(r.stdout) {
 		t.Errorf("memory of a large network:\n%s", r.stdout)
+	}
+
+	// Rollouts that go on while actors train have a copy of it, and where two may lie behind there are twice as many.
+	long := []string{"check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]", "env.train.max_steps_per_rollout_epoch=16384"}
+	memory := func(more ...string) (parameters, rollouts float64) {
+		row := regexp.MustCompile(`(?m)^1 .* cpu +(\S+) MiB +\S+ MiB +(\S+) MiB`).FindStringSubmatch(local.ok(t, dir, 0, append(long, more...)...).stdout)
+		if row == nil {
+			t.Fatal("no rank 1")
+		}
+		parameters, _ = strconv.ParseFloat(row[1], 64)
+		rollouts, _ = strconv.ParseFloat(row[2], 64)
+		return parameters, rollouts
+	}
+	params, rollouts := memory()
+	asyncParams, asyncRollouts := memory("runner.async=true", "algorithm.staleness_threshold=2")
+	if rollouts < 10 || math.Abs(asyncRollouts-2*rollouts) > 0.2 || math.Abs(asyncParams-params*4/3) > 0.2 {
+		t.Errorf("parameters %v MiB, rollouts %v MiB; async: %v, %v", params, rollouts, asyncParams, asyncRollouts)
 	}
 }
 
