@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector makes arithmetic ten times as slow, and all goroutines of this test run in others.
+
 package roles
 
 import (
