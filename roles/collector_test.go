@@ -39,6 +39,28 @@ func newPolicy(t testing.TB, cfg env.Config, seed uint64, change func(*policy.Co
 	return pol
 }
 
+// trainPendulum trains on Pendulum-v1 as s says, with what collector gathers in so many epochs, and returns the mean return of 20 episodes.
+func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
+	t.Helper()
+	alg, err := algo.Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := Trainer{Policy: s.Policy, Algorithm: alg, Collector: collector, Evaluator: evaluator}
+	if err := trainer.Train(t.Context(), epochs, s.Steps, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.Return
+}
+
 func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollector {
 	t.Helper()
 	c, err := NewSyncCollector(all.Registry(), cfg, pol, 1)
@@ -383,24 +405,9 @@ func learnPendulum(t *testing.T, chunk int) {
 	s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 1
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0
 	s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-	alg, err := algo.Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	trainer := Trainer{Policy: pol, Algorithm: alg, Collector: collector, Evaluator: evaluator}
-	if err := trainer.Train(t.Context(), epochs, T, nil); err != nil {
-		t.Fatal(err)
-	}
-	sum, err := trainer.Evaluate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sum.Return < -250 { // -1200 at first, -145 at best
-		t.Errorf("return %v after %d actions, want at least -250", sum.Return, epochs*T*N*chunk)
+	got := trainPendulum(t, s, collector, epochs)
+	if got < -250 { // -1200 at first, -145 at best
+		t.Errorf("return %v after %d actions, want at least -250", got, epochs*T*N*chunk)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -138,25 +137,10 @@ func TestDAggerLearnsPendulum(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Rollout = collector.Fields(T)
-			alg, err := algo.Builtin().New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
-			if err != nil {
-				t.Fatal(err)
-			}
-			trainer := Trainer{Policy: pol, Algorithm: alg, Collector: collector, Evaluator: evaluator}
-			if err := trainer.Train(t.Context(), epochs, T, nil); err != nil {
-				t.Fatal(err)
-			}
-			sum, err := trainer.Evaluate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Logf("return %.1f", sum.Return)
-			if sum.Return < -250 { // an untrained policy has about -1300
-				t.Errorf("return %.1f: want it near the expert's, about -150", sum.Return)
+			got := trainPendulum(t, s, collector, epochs)
+			t.Logf("return %.1f", got)
+			if got < -250 { // an untrained policy has about -1300
+				t.Errorf("return %.1f: want it near the expert's, about -150", got)
 			}
 		})
 	}

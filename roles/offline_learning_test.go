@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -67,23 +66,7 @@ func TestDemonstrationsSpeedUpSAC(t *testing.T) {
 		s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 0.3
 		s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0
 		s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-		alg, err := algo.Builtin().New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		evaluator, err := NewEvaluator(all.Registry(), envConfig("Pendulum-v1", 20))
-		if err != nil {
-			t.Fatal(err)
-		}
-		trainer := Trainer{Policy: pol, Algorithm: alg, Collector: collector, Evaluator: evaluator}
-		if err := trainer.Train(t.Context(), epochs, T, nil); err != nil {
-			t.Fatal(err)
-		}
-		sum, err := trainer.Evaluate()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return sum.Return
+		return trainPendulum(t, s, collector, epochs)
 	}
 	with, without := learn(demos), learn(tensor.Dict{})
 	t.Logf("with demonstrations %.1f, without %.1f", with, without)

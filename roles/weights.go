@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -26,19 +27,14 @@ type weights struct {
 
 // makeWeights makes the weights between the workers of both groups. Collective over the world.
 func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
-	var params *nn.Params[float32]
+	var here []policy.Policy
 	for _, rw := range r.rollout.Here() {
-		params = rw.policy.Params()
+		here = append(here, rw.policy)
 	}
-	actors := r.actor.Here()
-	if len(actors) > 0 {
-		params = actors[0].policy.Params()
+	spec, ok := r.weightsTo("weights", r.rollout.Spec().Ranks, here)
+	if !ok {
+		return nil
 	}
-	if params == nil {
-		return nil // no worker of either is here
-	}
-	spec := r.job.weightsSpec(params)
-	spec.Label, spec.Sources, spec.Readers, spec.State = "weights", r.actor.Spec().Ranks, r.rollout.Spec().Ranks, params.State()
 	var err error
 	if r.weights.training, err = collectives.NewWeights(ctx, w, spec); err != nil {
 		return err
@@ -49,7 +45,7 @@ func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
 			return err
 		}
 	}
-	if len(actors) > 0 {
+	if actors := r.actor.Here(); len(actors) > 0 {
 		actors[0].weights = &r.weights
 	}
 	for _, rw := range r.rollout.Here() {
@@ -64,19 +60,14 @@ func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
 // makeInferenceWeights makes those of inference workers, which use the newest before every update: where an actor has them, or as exact copies.
 // Collective over the world.
 func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World) error {
-	var params *nn.Params[float32]
+	var here []policy.Policy
 	for _, iw := range r.inference.Here() {
-		params = iw.policy.Params()
+		here = append(here, iw.policy)
 	}
-	actors := r.actor.Here()
-	if len(actors) > 0 {
-		params = actors[0].policy.Params()
+	spec, ok := r.weightsTo("weights of inference", r.inference.Spec().Ranks, here)
+	if !ok {
+		return nil
 	}
-	if params == nil {
-		return nil // no worker of either is here
-	}
-	spec := r.job.weightsSpec(params)
-	spec.Label, spec.Sources, spec.Readers, spec.State = "weights of inference", r.actor.Spec().Ranks, r.inference.Spec().Ranks, params.State()
 	spec.Slots, spec.Wire, spec.Patch = 0, tensor.F32, nil
 	var err error
 	if r.weights.inference, err = collectives.NewWeights(ctx, w, spec); err != nil {
@@ -86,6 +77,21 @@ func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World
 		iw.weights = r.weights.inference.Reader(iw.m.Index())
 	}
 	return nil
+}
+
+// weightsTo says how parameters travel from the actors to readers on these ranks; here are the readers' policies on this one. It reports false where
+// no worker of either is here.
+func (r *EmbodiedRunner) weightsTo(label string, readers []int, here []policy.Policy) (collectives.WeightsSpec, bool) {
+	if actors := r.actor.Here(); len(actors) > 0 {
+		here = []policy.Policy{actors[0].policy}
+	}
+	if len(here) == 0 {
+		return collectives.WeightsSpec{}, false
+	}
+	params := here[len(here)-1].Params()
+	spec := r.job.weightsSpec(params)
+	spec.Label, spec.Sources, spec.Readers, spec.State = label, r.actor.Spec().Ranks, readers, params.State()
+	return spec, true
 }
 
 // weightsSpec says how parameters like p travel.
