@@ -156,7 +156,9 @@ func (m *machine) submit(t *testing.T, s submission) job {
 	}
 	args := append([]string{"--parsable", "--nodes=2", "--ntasks-per-node=2", "--cpus-per-task=1", "--time=5"}, s.options...)
 	args = append(append(args, s.script), s.args...)
-	id, _, _ := strings.Cut(strings.TrimSpace(m.command(t, s.env, "sbatch", args...)), ";")
+	// Open MPI's daemons of a node make and remove one folder there for all jobs: two jobs that do so at the same time can fail.
+	own := append(slices.Clone(s.env), "TMPDIR="+t.TempDir())
+	id, _, _ := strings.Cut(strings.TrimSpace(m.command(t, own, "sbatch", args...)), ";")
 	j := job{t, m, id}
 	t.Cleanup(func() {
 		if t.Failed() {
