@@ -24,6 +24,10 @@ struct rl_native {
 	int abandoned;
 };
 
+// What was given up may be about to end: the last messages of the others are here, and it takes the library a few calls to move them. So long the wait for it is
+// at most; who closes a communicator that others never joined waits in vain.
+enum { CLOSE_NS = 1000 * 1000 * 1000 };
+
 // Operations of our own, for two types. bfloat16 is the upper half of a float32: MPI knows no such type, so that it travels as a 16-bit integer; we compute in
 // float32 and round to nearest, ties to even, as tensor.ToBF16 does. For unsigned bytes the libraries differ: the sum of Open MPI stops at 255 where the machine
 // has AVX (open-mpi/ompi#8045), and the minimum and maximum of MPICH 4.0.2 take 255 for -1.
@@ -348,12 +352,17 @@ int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples,
 	return after(x, rc);
 }
 
+// over tests what was started.
+static int over(rl_native *x) {
+	int done = 1;
+	for (int i = 0; i < 2 && done; i++)
+		if (x->reqs[i] != MPI_REQUEST_NULL) MPI_Test(&x->reqs[i], &done, MPI_STATUS_IGNORE);
+	return done;
+}
+
 int rl_native_close(rl_native *x) {
-	for (int i = 0; i < 2; i++) {
-		int over = 1;
-		if (x->reqs[i] != MPI_REQUEST_NULL) MPI_Test(&x->reqs[i], &over, MPI_STATUS_IGNORE);
-		if (!over) return RL_PENDING;
-	}
+	for (int64_t start = rl_now(), waited = 0; !over(x); rl_pause(waited = rl_now() - start))
+		if (waited > CLOSE_NS) return RL_PENDING;
 	if (x->abandoned) atomic_fetch_sub(&x->w->sends, 1);
 	int rc = MPI_Comm_free(&x->comm);
 	for (int op = 0; op <= RL_MAX; op++) {
