@@ -33,6 +33,18 @@ type Departer interface {
 	Outlast(c Comm)
 }
 
+// An Outsider is a Transport in whose job programs of others may take part, as solvers do that the same mpirun started. Messages to and from them are bytes, outside
+// of all communicators; their processes have numbers of their own, MPI's ranks in the whole job.
+type Outsider interface {
+	// Strangers returns how many processes of other programs there are.
+	Strangers() int
+	// SendOut sends a message of these parts, one after the other, and returns when it was taken: before by, or with an error that is os.ErrDeadlineExceeded.
+	SendOut(by time.Time, to int, head, payload []byte) error
+	// ReceiveOut waits for a message of process from, -1 for any, and returns whose it is and what it says, in buf if that is large enough. It may be long in
+	// coming: by is as for SendOut.
+	ReceiveOut(by time.Time, from int, buf []byte) (who int, message []byte, err error)
+}
+
 // A Description says what a world runs on.
 type Description struct {
 	Transport string // "mpi", "local"

@@ -67,6 +67,17 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
+// Abort ends the whole job at once, the programs of others included, with an exit code. It does not return where ranks are processes.
+func (w *World) Abort(code int) { w.t.Abort(code) }
+
+// Outside returns the way to programs of others in the same job; nil where there are none.
+func (w *World) Outside() Outsider {
+	if o, ok := w.t.(Outsider); ok && o.Strangers() > 0 {
+		return o
+	}
+	return nil
+}
+
 // Nodes returns the node of each rank, real or virtual. The caller may keep and change it.
 func (w *World) Nodes() []int { return slices.Clone(w.nodes) }
 

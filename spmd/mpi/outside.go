@@ -1,0 +1,69 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+var _ spmd.Outsider = (*transport)(nil)
+
+// Strangers returns how many processes of other programs there are.
+func (t *transport) Strangers() int { return int(C.rl_outside_count(t.world)) }
+
+// SendOut sends a message to a process of another program; see spmd.Outsider.
+func (t *transport) SendOut(by time.Time, to int, head, payload []byte) error {
+	var fault C.rl_fault
+	rc := C.rl_outside_send(address(head), C.int64_t(len(head)), address(payload), C.int64_t(len(payload)),
+		C.int(to), left(by), &fault)
+	runtime.KeepAlive(head)
+	runtime.KeepAlive(payload)
+	return outsideError(rc, &fault)
+}
+
+// ReceiveOut waits for a message of another program; see spmd.Outsider.
+func (t *transport) ReceiveOut(by time.Time, from int, buf []byte) (who int, message []byte, err error) {
+	var fault C.rl_fault
+	var sender C.int
+	var n C.int64_t
+	var matched unsafe.Pointer
+	if err := outsideError(C.rl_outside_match(C.int(from), left(by), &sender, &n, &matched, &fault), &fault); err != nil {
+		return 0, nil, err
+	}
+	if int(n) > cap(buf) {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	rc := C.rl_outside_take(matched, address(buf), n, &fault)
+	return int(sender), buf, outsideError(rc, &fault)
+}
+
+// address returns where b is, as a number: cgo would look for pointers in all that b is a part of.
+func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// left returns the nanoseconds until by.
+func left(by time.Time) C.int64_t { return C.int64_t(max(time.Until(by), 0)) }
+
+func outsideError(rc C.int, fault *C.rl_fault) error {
+	switch rc {
+	case 0:
+		return nil
+	case C.RL_PENDING:
+		return os.ErrDeadlineExceeded
+	}
+	if fault.code == 0 {
+		fault.code = rc
+	}
+	return fmt.Errorf("message outside of the program: %w", callError(fault))
+}
