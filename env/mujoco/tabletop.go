@@ -35,9 +35,10 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().cons
 
 // TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle of the zone meant, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - behind|) (1 + shut) / 10 + (1 - tanh 5|cube - zone|) 4/5
+//	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// where behind is 3.5 cm from the middle of the cube, on the side away from the zone, and shut is 0 to 1 as the fingers shut.
+// with TabletopPick's grip: what is rewarded is to go around the cube with the fingers and to take it along over the table, as Meta-World's push does (Yu et
+// al. 2019, arXiv:1910.10897). From behind, with shut fingers, it succeeds as well.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
 
 // TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above the table, in 60 steps.

@@ -22,11 +22,8 @@ func push() tabletopTask {
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true, sentence: strings.Fields("push the OBJECT to the ZONE"),
 		done: func(s *scene, object int) bool { return s.onZone(object) },
 		reward: func(s *scene) float64 {
-			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
-			x, y := direction(cube, zone)
-			behind := []float64{cube[0] - 0.035*x, cube[1] - 0.035*y, cubeHalf}
-			shut := 1 - s.opening()/wideOpening // open ones would go around the cube
-			return near(distance(s.hand(), behind))*(1+shut)/10 + near(apart(cube, zone))*4/5
+			cube := s.object(s.meant())
+			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, s.zone(s.meantZone())))) / 4
 		},
 		expert: pushExpert,
 	}

@@ -140,9 +140,7 @@ func TestTabletopReward(t *testing.T) {
 	}{
 		{TabletopReach, reach},
 		{TabletopPush, func(p place) float64 {
-			dx, dy := p.zone[0]-p.object[0], p.zone[1]-p.object[1]
-			d := norm(dx, dy)
-			return falls(norm(p.hand[0]-p.object[0]+0.035*dx/d, p.hand[1]-p.object[1]+0.035*dy/d, p.hand[2]-0.02))*(2-p.open)/10 + falls(d)*4/5
+			return (reach(p) + grip(p) + 2*falls(norm(p.zone[0]-p.object[0], p.zone[1]-p.object[1]))) / 4
 		}},
 		{TabletopPick, func(p place) float64 { return (reach(p) + grip(p)) / 4 }},
 		{TabletopPut, func(p place) float64 { return (reach(p) + grip(p)) / 6 }},
