@@ -34,7 +34,7 @@ type DQN struct {
 // A ValuePolicy chooses discrete actions by what it thinks they are worth.
 type ValuePolicy interface {
 	policy.Policy
-	// Values returns that, F32 [N,A].
+	// Values returns that, F32 [N,A], -Inf for actions that are not allowed.
 	Values(w policy.Work, obs tensor.Dict) (tensor.Tensor, error)
 	// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call on w, returned; ready is as Backward's.
 	BackwardValues(w policy.Work, dValues tensor.Tensor, ready func(lo, hi int)) error

@@ -26,12 +26,13 @@ func dqnSetup(t testing.TB, change ...func(*Setup, *policy.Config)) Setup {
 	return s
 }
 
-// By hand: the largest choice is action 1 of the first sample and action 0 of the second; nothing follows the third.
+// By hand: the largest choice is action 1 of the first sample and action 0 of the second; nothing follows the third. In the last, where action 0 is not
+// allowed, action 1 is taken.
 func TestGreedyTargets(t *testing.T) {
-	y := make([]float32, 3)
+	y := make([]float32, 4)
 	inf := float32(math.Inf(1))
-	GreedyTargets(y, []float32{1, 2, 3}, []float32{0.5, 0.25, 0}, []float32{9, 4, 8, 7, inf, inf}, []float32{0, 1, 6, 5, 0, 0})
-	if want := []float32{1 + 0.5*4, 2 + 0.25*8, 3}; !slices.Equal(y, want) {
+	GreedyTargets(y, []float32{1, 2, 3, 4}, []float32{0.5, 0.25, 0, 0.5}, []float32{9, 4, 8, 7, inf, inf, -inf, -6}, []float32{0, 1, 6, 5, 0, 0, -inf, -8})
+	if want := []float32{1 + 0.5*4, 2 + 0.25*8, 3, 4 - 0.5*6}; !slices.Equal(y, want) {
 		t.Errorf("targets %v, want %v", y, want)
 	}
 }

@@ -103,17 +103,53 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 			}
 		}
 	}
+	r.lose(int(c[ringNext]), steps, int(min(c[ringSize], int64(r.capacity-steps))))
 	c[ringSize] = min(c[ringSize]+int64(steps), int64(r.capacity))
 	c[ringNext] = (c[ringNext] + int64(steps)) % int64(r.capacity)
 	c[ringTotal] += int64(steps)
 	return nil
 }
 
-// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from the oldest step of the first environment on.
+// lost is env.Lost: what is in truncated at the end of an episode of which nothing is to be learnt.
+const lost = 2
+
+// lose marks all steps of the episodes that were lost (env.Lost) in the newest steps, which begin at place first, as lost; before it are so many older ones.
+func (r *Replay) lose(first, steps, older int) {
+	terminated, truncated := r.terminated.U8(), r.truncated.U8()
+	for n := range r.envs {
+		place := func(t int) int { return n*r.capacity + (first+t+r.capacity)%r.capacity }
+		for t := range steps {
+			if truncated[place(t)]&lost == 0 {
+				continue
+			}
+			for s := t - 1; s >= -older && terminated[place(s)]|truncated[place(s)] == 0; s-- {
+				truncated[place(s)] = lost
+			}
+		}
+	}
+}
+
+// place returns where transition k is, as Draw names them.
+func (r *Replay) place(k int) int {
+	size := r.Size()
+	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
+}
+
+// redraws is how often Draw tries to find a transition that is not of a lost episode: more than enough where some are left.
+const redraws = 100
+
+// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from the oldest step of the first environment on. Those of lost
+// episodes are left out.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
-	n := r.envs * r.Size()
+	n, truncated := r.envs*r.Size(), r.truncated.U8()
 	for i := range rows {
 		rows[i] = int32(s.IntN(n))
+		for range redraws {
+			if truncated[r.place(int(rows[i]))]&lost == 0 {
+				break
+			}
+			rows[i] = int32(s.IntN(n))
+		}
 	}
 }
 
@@ -156,16 +192,14 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 
 // Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always, terminations are bootstrapped too.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
-	size, next := r.Size(), int(r.cursor.I64()[ringNext])
+	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
 		age := int(k) % size
-		base := int(k) / size * r.capacity
-		at := func(age int) int { return base + (next-size+age+r.capacity)%r.capacity }
-		first := at(age)
+		first := r.place(int(k))
 		last, sum, discount := first, float32(0), float32(1)
 		for j := age; j < min(age+nStep, size); j++ {
-			last = at(j)
+			last = r.place(int(k) + j - age)
 			sum += discount * reward[last]
 			discount *= gamma
 			if terminated[last]|truncated[last] != 0 {

@@ -3,6 +3,7 @@ package algo
 import (
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -131,6 +132,40 @@ func TestReplayDrawsUniformly(t *testing.T) {
 
 // TestReplaySave: what was saved and loaded into another buffer is drawn from in the same way, before and after the rings have come round, and the
 // rows of single environments can be loaded apart.
+// TestReplayLeavesLostEpisodesOut: nothing is drawn of an episode that was lost, whichever rollout brought its beginning.
+func TestReplayLeavesLostEpisodesOut(t *testing.T) {
+	if lost != env.Lost {
+		t.Fatalf("lost is %d, want env.Lost, %d", lost, env.Lost)
+	}
+	r := mustReplay(t, 2, 8)
+	ends := func(e, t int) (terminated, truncated byte) {
+		switch {
+		case e == 0 && t == 1:
+			return 1, 0
+		case e == 0 && t == 5: // the episode of steps 2 to 5
+			return 0, lost
+		}
+		return 0, 0
+	}
+	for first := 0; first < 8; first += 2 {
+		if err := r.Add(counted(first, 2, 2, ends)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := make([]int32, 4000)
+	s := philox.New(1, philox.Replay, 0, 0)
+	r.Draw(rows, &s)
+	var drawn [16]int
+	for _, k := range rows {
+		drawn[k]++
+	}
+	for k, n := range drawn {
+		if gone := k >= 2 && k <= 5; gone != (n == 0) {
+			t.Errorf("transition %d was drawn %d times", k, n)
+		}
+	}
+}
+
 func TestReplaySave(t *testing.T) {
 	const envs, capacity = 2, 5
 	for _, steps := range []int{0, 3, 5, 8} {

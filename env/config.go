@@ -17,6 +17,8 @@ type Config struct {
 	ModelPath string `yaml:"model_path,omitempty"`
 	// Task says what is to be done with that model.
 	Task *Task `yaml:"task,omitempty"`
+	// External says how the simulators of env_type external are reached. (+)
+	External External `yaml:"external,omitempty"`
 	// Observations names what is shown, for environments that can show several things: they say which. Default: their own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
 	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that is a success, else 0, for environments
@@ -41,6 +43,9 @@ type Config struct {
 	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
 	// Seed names the initial states. Default 0.
 	Seed uint64 `yaml:"seed"`
+	// UseRelReward pays by how much a step's reward is above that of the step before, 0 before the first of an episode: for rewards that say how
+	// near the goal is, progress towards it. Default false.
+	UseRelReward bool `yaml:"use_rel_reward"`
 	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be 0; default 1.
 	RewardCoef float32 `yaml:"reward_coef"`
 	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no clipping.
@@ -69,7 +74,7 @@ type InitParams struct {
 
 // DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's name have none.
 func DefaultConfig() Config {
-	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1, VideoCfg: DefaultVideo()}
+	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1, VideoCfg: DefaultVideo(), External: DefaultExternal()}
 }
 
 // ID returns the environment's name in the registry.
@@ -79,6 +84,9 @@ func (c Config) ID() string {
 	}
 	return c.EnvType
 }
+
+// ExternalID is the name of simulators that are programs of their own.
+const ExternalID = "external"
 
 // Values of Config.RewardMode.
 const (
@@ -119,6 +127,8 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.FrameStack > 0, "frame_stack", c.FrameStack, "a positive number")
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
 	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax, fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
+	c.External.check(func(ok bool, key string, value any, need string) { want(ok, "external."+key, value, need) })
+	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType, "external, with external.command or external.listen; or neither")
 	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
 }
 

@@ -26,14 +26,17 @@ type Step struct {
 	FinalObs   tensor.Dict   // the same; rows are valid only where the step ended an episode and the environment reset itself
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
-	Truncated  tensor.Tensor // U8 [N,K]: cut off from outside, by a time limit say; may be true together with Terminated
+	Truncated  tensor.Tensor // U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated. Or Lost
 	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
 }
+
+// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt from, or counted. Its last observations are zeros.
+const Lost = 2
 
 // A Spec describes one environment of a Vec.
 type Spec struct {
 	Name     string   // the registry's name, as CartPole-v1
-	Obs      []Field  // named observations
+	Obs      []Field  // named observations; ActionMask is one that is heeded, not looked at
 	Action   Space    // what Step takes
 	MaxSteps int      // steps after which an episode is truncated; 0: never
 	Info     []string // names of per-step figures
@@ -104,10 +107,4 @@ type View struct {
 	Camera        string // a name that the model gives; "": the environment's choice
 	Renderer      string // one of the environment's ways to draw, as caster or osmesa; "": its first choice
 	Shadows       bool
-}
-
-// A Masker is a Vec some of whose actions are not allowed at times.
-type Masker interface {
-	// ActionMask fills mask, U8 [N, ΣNvec]: 1 where the choice is allowed now.
-	ActionMask(mask tensor.Tensor) error
 }

@@ -13,40 +13,72 @@ import (
 // goroutine is at work with it.
 type Episodes struct {
 	first      int
-	success    int // column of the Info "success", -1: none
-	wrong      int // column of the Info "wrong_object", -1: none
-	taskReward int // column of the Info TaskReward, -1: Reward is the task's own
+	success    int   // column of the Info "success", -1: none
+	wrong      int   // column of the Info "wrong_object", -1: none
+	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
+	figures    []int // columns of the Info that are reported as they are
 	autoReset  bool
 
 	ret      tensor.Tensor // F64 [n]: sum of the rewards so far
 	length   tensor.Tensor // I64 [n]: steps so far
 	once     tensor.Tensor // U8 [n]: success so far
 	mistaken tensor.Tensor // U8 [n]: wrong_object so far
+	told     tensor.Tensor // F64 [n, figures]: sums of the figures so far
+	calls    tensor.Tensor // I64 [n]: how often they were told, once for each chunk
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 
 	mu       sync.Mutex
-	finished []Episode
-	taken    []Episode // by the last Take
+	finished batch
+	taken    batch // by the last Take
+}
+
+// A batch is episodes, and the memory of their Info.
+type batch struct {
+	episodes []Episode
+	info     []float64
 }
 
 // An Episode is one that finished.
 type Episode struct {
-	Env          int     // global index of its environment
-	Len          int     // steps
-	Return       float64 // sum of the task's own rewards
-	SuccessOnce  bool    // a step said success; a chunk says what its last step says
-	SuccessAtEnd bool    // the last step did
-	WrongObject  bool    // a step said wrong_object: the task was done with another object than the one meant
+	Env          int       // global index of its environment
+	Len          int       // steps
+	Return       float64   // sum of the task's own rewards
+	SuccessOnce  bool      // a step said success; a chunk says what its last step says
+	SuccessAtEnd bool      // the last step did
+	WrongObject  bool      // a step said wrong_object: the task was done with another object than the one meant
+	Info         []float64 // means over the steps of the Spec's Figures; a chunk says what its last step says
+}
+
+// Figures returns the names of the Info that episodes report as they are: those that have no meaning of their own to this package.
+func (s Spec) Figures() []string {
+	var names []string
+	for _, i := range s.figures() {
+		names = append(names, s.Info[i])
+	}
+	return names
+}
+
+// figures returns the columns of Figures.
+func (s Spec) figures() (columns []int) {
+	for i, name := range s.Info {
+		if name != "success" && name != "wrong_object" && name != TaskReward {
+			columns = append(columns, i)
+		}
+	}
+	return columns
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec that start an episode now; first is the global index of environment 0.
 // autoReset says how they are stepped: with seeds, so that an episode follows the other, or without, so that they idle when done.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
+	figures := spec.figures()
+	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
 	return &Episodes{
 		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		finished: make([]Episode, 0, 4*n), taken: make([]Episode, 0, 4*n),
+		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
+		finished: room(), taken: room(),
 	}
 }
 
@@ -72,6 +104,10 @@ func (e *Episodes) Observe(step *Step) {
 			continue
 		}
 		steps, ended := step.Took(n)
+		if ended && step.Truncated.U8()[n*chunk+steps-1]&Lost != 0 {
+			e.drop(n)
+			continue
+		}
 		e.length.I64()[n] += int64(steps)
 		if e.taskReward >= 0 && columns > 0 {
 			e.ret.F64()[n] += float64(info[n*columns+e.taskReward])
@@ -87,6 +123,13 @@ func (e *Episodes) Observe(step *Step) {
 		if e.wrong >= 0 && columns > 0 && info[n*columns+e.wrong] != 0 {
 			e.mistaken.U8()[n] = 1
 		}
+		if columns > 0 {
+			e.calls.I64()[n]++
+			sums := e.sums(n)
+			for i, column := range e.figures {
+				sums[i] += float64(info[n*columns+column])
+			}
+		}
 		if ended {
 			e.finish(n, success)
 		}
@@ -95,11 +138,22 @@ func (e *Episodes) Observe(step *Step) {
 
 func (e *Episodes) finish(n int, success bool) {
 	e.mu.Lock()
-	e.finished = append(e.finished, Episode{
+	f := &e.finished
+	first := len(f.info)
+	for _, sum := range e.sums(n) {
+		f.info = append(f.info, sum/float64(max(e.calls.I64()[n], 1)))
+	}
+	f.episodes = append(f.episodes, Episode{
 		Env: e.first + n, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
+		Info: slices.Clip(f.info[first:]),
 	})
 	e.mu.Unlock()
+	e.drop(n)
+}
+
+// drop forgets an episode that was lost.
+func (e *Episodes) drop(n int) {
 	e.begin(n)
 	if !e.autoReset {
 		e.over.U8()[n] = 1
@@ -107,15 +161,21 @@ func (e *Episodes) finish(n int, success bool) {
 }
 
 func (e *Episodes) begin(n int) {
-	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n] = 0, 0, 0, 0
+	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n], e.calls.I64()[n] = 0, 0, 0, 0, 0
+	clear(e.sums(n))
+}
+
+// sums returns those of the figures of environment n.
+func (e *Episodes) sums(n int) []float64 {
+	return e.told.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
 // Take returns the episodes that finished since the last Take, in the order of (step, environment). They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.finished, e.taken = e.taken[:0], e.finished
-	return e.taken
+	e.finished, e.taken = batch{e.taken.episodes[:0], e.taken.info[:0]}, e.finished
+	return e.taken.episodes
 }
 
 // Save returns a copy of the running sums, leading dimension n. Episodes that nobody took are not in it.
@@ -145,33 +205,39 @@ type namedTensor struct {
 }
 
 func (e *Episodes) fields() []namedTensor {
-	return []namedTensor{
-		{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once}, {"episodes.wrong_object", e.mistaken},
-		{"episodes.over", e.over},
+	fields := []namedTensor{{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once}, {"episodes.over", e.over}}
+	if e.wrong >= 0 {
+		fields = append(fields, namedTensor{"episodes.wrong_object", e.mistaken})
 	}
+	if len(e.figures) > 0 {
+		fields = append(fields, namedTensor{"episodes.info", e.told}, namedTensor{"episodes.told", e.calls})
+	}
+	return fields
 }
 
-// EpisodeWidth is the number of figures of an Episode in the rows that travel between ranks.
-const EpisodeWidth = 6
+// episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel between ranks.
+const episodeWidth = 6
 
-// AppendRows appends the figures of episodes to rows, EpisodeWidth for each.
+// AppendRows appends the figures of episodes to rows.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)), float64(bit(e.SuccessAtEnd)),
 			float64(bit(e.WrongObject)))
+		rows = append(rows, e.Info...)
 	}
 	return rows
 }
 
-// FromRows returns the episodes of AppendRows.
-func FromRows(rows []float64) ([]Episode, error) {
-	if len(rows)%EpisodeWidth != 0 {
-		return nil, fmt.Errorf("episodes of %d figures, want a multiple of %d", len(rows), EpisodeWidth)
+// FromRows returns the episodes of AppendRows, each with so many figures in its Info. They share the memory of rows.
+func FromRows(rows []float64, figures int) ([]Episode, error) {
+	width := episodeWidth + figures
+	if len(rows)%width != 0 {
+		return nil, fmt.Errorf("episodes of %d figures, want a multiple of %d", len(rows), width)
 	}
 	var episodes []Episode
-	for r := range slices.Chunk(rows, EpisodeWidth) {
+	for r := range slices.Chunk(rows, width) {
 		episodes = append(episodes, Episode{
-			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0,
+			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0, Info: r[episodeWidth:],
 		})
 	}
 	return episodes, nil
@@ -179,13 +245,14 @@ func FromRows(rows []float64) ([]Episode, error) {
 
 // A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's names.
 type Summary struct {
-	NumTrajectories int     // episodes; 0: the means are 0
-	Return          float64 // mean Return
-	EpisodeLen      float64 // mean Len
-	Reward          float64 // mean Return/Len
-	SuccessOnce     float64 // share of episodes
-	SuccessAtEnd    float64 // share of episodes
-	WrongObject     float64 // share of episodes
+	NumTrajectories int       // episodes; 0: the means are 0
+	Return          float64   // mean Return
+	EpisodeLen      float64   // mean Len
+	Reward          float64   // mean Return/Len
+	SuccessOnce     float64   // share of episodes
+	SuccessAtEnd    float64   // share of episodes
+	WrongObject     float64   // share of episodes
+	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 
 // Summarize sorts episodes by environment, keeping the order of each one's, and sums in that order: the same figures wherever the
@@ -200,10 +267,19 @@ func Summarize(episodes []Episode) Summary {
 		s.SuccessOnce += float64(bit(e.SuccessOnce))
 		s.SuccessAtEnd += float64(bit(e.SuccessAtEnd))
 		s.WrongObject += float64(bit(e.WrongObject))
+		if s.Info == nil && len(e.Info) > 0 {
+			s.Info = make([]float64, len(e.Info))
+		}
+		for i, x := range e.Info {
+			s.Info[i] += x
+		}
 	}
 	n := float64(max(len(episodes), 1))
 	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n
 	s.SuccessAtEnd, s.WrongObject = s.SuccessAtEnd/n, s.WrongObject/n
+	for i := range s.Info {
+		s.Info[i] /= n
+	}
 	return s
 }
 

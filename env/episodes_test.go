@@ -1,6 +1,7 @@
 package env_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -22,7 +23,7 @@ func TestEpisodes(t *testing.T) {
 		{Env: 11, Len: 5, Return: 77, SuccessOnce: true, SuccessAtEnd: false}, // truncated
 	}
 	got := slices.Clone(e.Take())
-	if !slices.Equal(got, want) {
+	if !same(got, want) {
 		t.Errorf("finished\n%+v, want\n%+v", got, want)
 	}
 	if again := e.Take(); len(again) != 0 {
@@ -31,14 +32,17 @@ func TestEpisodes(t *testing.T) {
 
 	got[1].WrongObject = true
 	rows := env.AppendRows(nil, got)
-	back, err := env.FromRows(rows)
-	if err != nil || !slices.Equal(back, got) {
+	back, err := env.FromRows(rows, 0)
+	if err != nil || !same(back, got) {
 		t.Errorf("there and back: %+v, %v", back, err)
 	}
-	if _, err := env.FromRows(rows[1:]); err == nil {
+	if _, err := env.FromRows(rows[1:], 0); err == nil {
 		t.Error("a part of a row gave no error")
 	}
 }
+
+// same reports whether two values say the same; nothing is the same as none.
+func same(a, b any) bool { return fmt.Sprintf("%+v", a) == fmt.Sprintf("%+v", b) }
 
 // TestEpisodesWrongObject: it counts for the whole episode, and for that one alone.
 func TestEpisodesWrongObject(t *testing.T) {
@@ -62,6 +66,43 @@ func TestEpisodesWrongObject(t *testing.T) {
 	}
 }
 
+// TestEpisodesInfo: figures without a meaning of their own are averaged over an episode, and then over episodes; a resumed one goes on.
+func TestEpisodesInfo(t *testing.T) {
+	spec := env.Spec{Info: []string{"drag", "success", "lift"}}
+	out := spec.NewStep(2, 1)
+	e := env.NewEpisodes(spec, 0, 2, true)
+	for k, info := range [][]float32{{1, 0, 10, 5, 0, 50}, {3, 1, 20, 7, 0, 70}, {8, 0, 40, 9, 1, 90}} {
+		copy(out.Info.F32(), info)
+		copy(out.Terminated.U8(), []byte{byte(k % 2), byte(k / 2)}) // episodes of 2 and of 3 steps
+		if k == 2 {
+			state, err := e.Save()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := env.NewEpisodes(spec, 0, 2, true)
+			if err := again.Load(state); err != nil {
+				t.Fatal(err)
+			}
+			again.Observe(out)
+			if got, want := again.Take()[0].Info, []float64{7, 70}; !slices.Equal(got, want) {
+				t.Errorf("resumed: %v, want %v", got, want)
+			}
+		}
+		e.Observe(out)
+	}
+	rows := env.AppendRows(nil, e.Take())
+	episodes, err := env.FromRows(rows, 2)
+	if err != nil || len(episodes) != 2 || !slices.Equal(episodes[0].Info, []float64{2, 15}) || !slices.Equal(episodes[1].Info, []float64{7, 70}) {
+		t.Fatalf("%+v, %v", episodes, err)
+	}
+	if got := env.Summarize(episodes).Info; !slices.Equal(got, []float64{4.5, 42.5}) {
+		t.Errorf("means %v", got)
+	}
+	if got := spec.Figures(); !slices.Equal(got, []string{"drag", "lift"}) {
+		t.Errorf("figures %v", got)
+	}
+}
+
 func TestEpisodesIdle(t *testing.T) {
 	v := newCounter(env.DefaultConfig(), 2)
 	out := begin(t, v, 1, 1, 2)
@@ -70,7 +111,7 @@ func TestEpisodesIdle(t *testing.T) {
 		step(t, v, out, actions(1, a...))
 		e.Observe(out)
 	}
-	if got, want := e.Take(), []env.Episode{{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}}; !slices.Equal(got, want) {
+	if got, want := e.Take(), []env.Episode{{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}}; !same(got, want) {
 		t.Errorf("finished %+v, want %+v", got, want)
 	}
 	if err := v.Reset(nil, []uint64{1, 2}, out); err != nil {
@@ -83,20 +124,20 @@ func TestEpisodesIdle(t *testing.T) {
 		{Env: 0, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true},
 		{Env: 1, Len: 1, Return: 100, SuccessOnce: true, SuccessAtEnd: true}, // its three steps before were dropped
 	}
-	if got := e.Take(); !slices.Equal(got, want) {
+	if got := e.Take(); !same(got, want) {
 		t.Errorf("after a reset: %+v, want %+v", got, want)
 	}
 }
 
 // TestEpisodesChunk: the length counts the steps taken, the return is the task's own even where rewards are scaled.
 func TestEpisodesChunk(t *testing.T) {
-	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0)
+	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0, false)
 	out := begin(t, v, 4, 1)
 	e := env.NewEpisodes(v.Spec(), 0, 1, true)
 	step(t, v, out, actions(4, 1, 60, 100, 9), 1)
 	e.Observe(out)
 	want := env.Episode{Env: 0, Len: 3, Return: 161, SuccessOnce: true, SuccessAtEnd: true}
-	if got := e.Take(); len(got) != 1 || got[0] != want {
+	if got := e.Take(); len(got) != 1 || !same(got[0], want) {
 		t.Errorf("finished %+v, want %+v", got, want)
 	}
 }
@@ -120,7 +161,7 @@ func TestEpisodesSave(t *testing.T) {
 		e.Observe(out)
 		again.Observe(out)
 	}
-	if got, want := again.Take(), e.Take(); len(want) != 2 || !slices.Equal(got, want) {
+	if got, want := again.Take(), e.Take(); len(want) != 2 || !same(got, want) {
 		t.Errorf("loaded %+v, saved %+v", got, want)
 	}
 }
@@ -131,11 +172,11 @@ func TestSummarize(t *testing.T) {
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
 	want := env.Summary{NumTrajectories: 3, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
 	for _, order := range [][]env.Episode{{a, b, c}, {b, a, c}, {b, c, a}} {
-		if got := env.Summarize(order); got != want {
+		if got := env.Summarize(order); !same(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	if got := env.Summarize(nil); got != (env.Summary{}) {
+	if got := env.Summarize(nil); !same(got, env.Summary{}) {
 		t.Errorf("no episodes: %+v", got)
 	}
 	// The order of the ranks does not show in the last bit.
@@ -145,7 +186,7 @@ func TestSummarize(t *testing.T) {
 	}
 	first := env.Summarize(slices.Clone(eps))
 	slices.Reverse(eps)
-	if again := env.Summarize(eps); again != first {
+	if again := env.Summarize(eps); !same(again, first) {
 		t.Errorf("in another order %+v, want %+v", again, first)
 	}
 }

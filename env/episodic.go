@@ -73,7 +73,7 @@ func (e *Episodic) Len() int { return e.n }
 
 // Reset starts new episodes; see Vec.
 func (e *Episodic) Reset(mask []bool, seeds []uint64, out *Step) error {
-	if err := checkReset(e.spec, e.n, mask, seeds, out); err != nil {
+	if err := e.spec.CheckReset(e.n, mask, seeds, out); err != nil {
 		return err
 	}
 	for n := range e.n {
@@ -97,7 +97,7 @@ func (e *Episodic) begin(n int, seed uint64) error {
 
 // Step takes the actions of one chunk; see Vec.
 func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	a, err := checkStep(e.spec, e.n, action, seeds, out)
+	a, err := e.spec.CheckStep(e.n, action, seeds, out)
 	if err != nil {
 		return err
 	}

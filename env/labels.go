@@ -43,7 +43,7 @@ func (w *Labels) Spec() Spec { return w.spec }
 
 // Reset starts episodes; see Vec.
 func (w *Labels) Reset(mask []bool, seeds []uint64, out *Step) error {
-	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+	if err := w.spec.CheckReset(w.Len(), mask, seeds, out); err != nil {
 		return err
 	}
 	if err := w.Vec.Reset(mask, seeds, out); err != nil {
@@ -61,7 +61,7 @@ func (w *Labels) Reset(mask []bool, seeds []uint64, out *Step) error {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *Labels) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
 	if err := w.Vec.Step(action, seeds, out); err != nil {

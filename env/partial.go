@@ -26,9 +26,9 @@ var (
 
 // checkPartial returns an error where s has no state, a vector, with such elements.
 func checkPartial(s Spec, elements []int) error {
-	i := slices.IndexFunc(s.Obs, func(f Field) bool { return f.Name == stateName && len(f.Shape) == 1 })
+	i := slices.IndexFunc(s.Obs, func(f Field) bool { return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1 })
 	if i < 0 {
-		return fmt.Errorf("%s: state_elements %v: it has no vector %q to show elements of", s.Name, elements, stateName)
+		return fmt.Errorf("%s: state_elements %v: it has no vector %q of F32 to show elements of", s.Name, elements, stateName)
 	}
 	for k, e := range elements {
 		if width := s.Obs[i].Dim(); e < 0 || e >= width || slices.Contains(elements[:k], e) {
@@ -61,7 +61,7 @@ func (w *Partial) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
 func (w *Partial) Reset(mask []bool, seeds []uint64, out *Step) error {
-	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+	if err := w.spec.CheckReset(w.Len(), mask, seeds, out); err != nil {
 		return err
 	}
 	w.share(out)
@@ -78,7 +78,7 @@ func (w *Partial) Reset(mask []bool, seeds []uint64, out *Step) error {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
 	w.share(out)

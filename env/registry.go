@@ -3,6 +3,7 @@ package env
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -32,6 +33,16 @@ func (r *Registry) Add(name string, c Constructor) {
 	r.make[name] = c
 }
 
+// With returns a Registry that has the environment c under name too, in place of what r may have there.
+func (r *Registry) With(name string, c Constructor) *Registry {
+	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make)}
+	if more.make[name] == nil {
+		more.names = append(more.names, name)
+	}
+	more.make[name] = c
+	return more
+}
+
 // Names returns the names in the order in which they were added.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
@@ -44,7 +55,7 @@ func (r *Registry) Find(name string) error {
 }
 
 // New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated, rewards scaled and clipped,
-// observations hidden, frames stacked, steps delayed.
+// observations hidden, frames stacked, steps delayed. An ActionMask is checked, and in every step.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err
@@ -64,6 +75,9 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 		err := fmt.Errorf("%s: reward_mode %s, but it knows of no success", cfg.ID(), cfg.RewardMode)
 		return nil, errors.Join(err, vec.Close())
 	}
+	if err := vec.Spec().CheckMask(); err != nil {
+		return nil, errors.Join(err, vec.Close())
+	}
 	if len(cfg.StateElements) > 0 {
 		if err := checkPartial(vec.Spec(), cfg.StateElements); err != nil {
 			return nil, errors.Join(err, vec.Close())
@@ -72,13 +86,16 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	return Wrap(vec, cfg), nil
 }
 
-// Wrap puts the wrappers that cfg asks for around vec.
+// Wrap puts the wrappers that cfg asks for around vec, and where it shows an ActionMask what checks it.
 func Wrap(vec Vec, cfg Config) Vec {
+	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
+		vec = masked{wrapper{vec}, vec.Spec()}
+	}
 	if cfg.ActionRepeat > 1 {
 		vec = NewActionRepeat(vec, cfg.ActionRepeat)
 	}
-	if cfg.RewardCoef != 1 || cfg.RewardClip != 0 {
-		vec = NewRewardScale(vec, cfg.RewardCoef, cfg.RewardClip)
+	if cfg.RewardCoef != 1 || cfg.RewardClip != 0 || cfg.UseRelReward {
+		vec = NewRewardScale(vec, cfg.RewardCoef, cfg.RewardClip, cfg.UseRelReward)
 	}
 	if len(cfg.StateElements) > 0 {
 		vec = NewPartial(vec, cfg.StateElements)

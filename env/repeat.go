@@ -32,7 +32,7 @@ func (w *ActionRepeat) Spec() Spec {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	a, err := checkStep(w.Vec.Spec(), w.Len(), action, seeds, out)
+	a, err := w.Vec.Spec().CheckStep(w.Len(), action, seeds, out)
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import "github.com/rlinf/rlinf/tensor"
 // TaskReward is the Info that a Vec gives when its Reward is not the task's own: the sum over the chunk of what it would have been.
 const TaskReward = "task_reward"
 
-// RewardScale multiplies rewards by a factor and clips them. It adds TaskReward to the Info, so that returns are still the task's.
+// RewardScale makes rewards relative, if that is asked for, multiplies them by a factor and clips them. It adds TaskReward to the Info, so that returns are
+// still the task's.
 type RewardScale struct {
 	wrapper
 	coef, clip float32
+	last       []float32 // [N], the task's last reward of each episode, 0 before its first step; nil: rewards are not relative
 	spec       Spec
 	info       tensor.Tensor // F32 [N,I] for the Vec inside
 }
@@ -18,9 +20,13 @@ var (
 	_ Saver = (*RewardScale)(nil)
 )
 
-// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0.
-func NewRewardScale(v Vec, coef, clip float32) *RewardScale {
+// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0. With relative, r is by how much a reward is above that of the step
+// before, which is 0 for the first of an episode.
+func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
+	if relative {
+		w.last = make([]float32, v.Len())
+	}
 	if inside := len(w.spec.Info); inside > 0 {
 		w.info = tensor.New(tensor.F32, v.Len(), inside)
 	}
@@ -31,9 +37,22 @@ func NewRewardScale(v Vec, coef, clip float32) *RewardScale {
 // Spec is the Spec of the Vec inside with TaskReward as the last Info.
 func (w *RewardScale) Spec() Spec { return w.spec }
 
+// Reset starts new episodes; see Vec.
+func (w *RewardScale) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := w.Vec.Reset(mask, seeds, out); err != nil {
+		return err
+	}
+	for n := range w.last {
+		if mask == nil || mask[n] {
+			w.last[n] = 0
+		}
+	}
+	return nil
+}
+
 // Step takes the actions of one chunk; see Vec.
 func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
 	info := out.Info
@@ -45,6 +64,9 @@ func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error 
 	}
 	if !info.IsZero() {
 		w.inform(info.F32(), out.Reward)
+	}
+	for n := range w.last {
+		w.relate(n, out)
 	}
 	for i, r := range out.Reward.F32() {
 		r *= w.coef
@@ -68,4 +90,38 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 		}
 		row[inside] = float32(sum)
 	}
+}
+
+// relate makes the rewards of environment n relative. A new episode begins from 0, and one that is over and idles stays there.
+func (w *RewardScale) relate(n int, out *Step) {
+	steps, ended := out.Took(n)
+	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]
+	for k, r := range row {
+		row[k], w.last[n] = r-w.last[n], r
+	}
+	if ended {
+		w.last[n] = 0
+	}
+}
+
+// Save returns the state of the Vec inside, and the last rewards.
+func (w *RewardScale) Save() (tensor.Dict, error) {
+	state, err := w.wrapper.Save()
+	if err == nil && w.last != nil {
+		state.Set("last_reward", tensor.FromF32(w.last, len(w.last)).Clone())
+	}
+	return state, err
+}
+
+// Load puts back what Save returned.
+func (w *RewardScale) Load(state tensor.Dict) error {
+	if w.last != nil {
+		last := tensor.FromF32(w.last, len(w.last))
+		was, err := saved(state, "last_reward", last)
+		if err != nil {
+			return err
+		}
+		last.CopyFrom(was)
+	}
+	return w.wrapper.Load(state)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// FrameStack shows the last observations together, oldest first, each observation [shape...] becoming [frames, shape...]. A new
-// episode begins with its first observation in every place. A chunk of actions gives one frame: what is observed at its end.
+// FrameStack shows the last observations together, oldest first, each observation [shape...] becoming [frames, shape...]; of an
+// ActionMask the last alone. A new episode begins with its first observation in every place. A chunk of actions gives one frame: what
+// is observed at its end.
 type FrameStack struct {
 	wrapper
 	frames int
@@ -28,9 +29,13 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
 	w.spec.Obs = slices.Clone(w.spec.Obs)
 	for i := range w.spec.Obs {
-		f := &w.spec.Obs[i]
-		f.Shape = append([]int{frames}, f.Shape...)
-		f.Low, f.High = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames)
+		if f := &w.spec.Obs[i]; !f.isMask() {
+			f.Shape = append([]int{frames}, f.Shape...)
+			f.Low, f.High, f.Nvec = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames), slices.Repeat(f.Nvec, frames)
+			if f.Kind == Discrete {
+				f.Kind = MultiDiscrete
+			}
+		}
 	}
 	w.stack = w.spec.newObs(v.Len())
 	return w
@@ -41,7 +46,7 @@ func (w *FrameStack) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
 func (w *FrameStack) Reset(mask []bool, seeds []uint64, out *Step) error {
-	if err := checkReset(w.spec, w.Len(), mask, seeds, out); err != nil {
+	if err := w.spec.CheckReset(w.Len(), mask, seeds, out); err != nil {
 		return err
 	}
 	if err := w.Vec.Reset(mask, seeds, &w.inner); err != nil {
@@ -63,7 +68,7 @@ func (w *FrameStack) Reset(mask []bool, seeds []uint64, out *Step) error {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	if _, err := checkStep(w.spec, w.Len(), action, seeds, out); err != nil {
+	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated, out.Info

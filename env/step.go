@@ -42,16 +42,16 @@ func (s Spec) InfoIndex(name string) int {
 	return -1
 }
 
-// checkReset checks the arguments of a Reset of n environments.
-func checkReset(s Spec, n int, mask []bool, seeds []uint64, out *Step) error {
+// CheckReset checks the arguments of a Reset of n environments.
+func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
 		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, want %d of each, or no mask", s.Name, len(seeds), len(mask), n)
 	}
 	return s.checkObs("Obs", out.Obs, n)
 }
 
-// checkStep checks the arguments of a Step of n environments, and returns the tensor of the actions, [n,K,Dim].
-func checkStep(s Spec, n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
+// CheckStep checks the arguments of a Step of n environments, and returns the tensor of the actions, [n,K,Dim].
+func (s Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
 	a, err := s.action(action, n)
 	if err != nil {
 		return a, err

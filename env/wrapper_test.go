@@ -18,6 +18,7 @@ func TestContract(t *testing.T) {
 	wrap := map[string]func(*env.Config){
 		"repeat": func(c *env.Config) { c.ActionRepeat = 3 },
 		"reward": func(c *env.Config) { c.RewardCoef, c.RewardClip = -0.5, 0.4 },
+		"rel":    func(c *env.Config) { c.UseRelReward = true },
 		"part":   func(c *env.Config) { c.StateElements = []int{1, 0} },
 		"stack":  func(c *env.Config) { c.FrameStack = 3 },
 		"delay":  func(c *env.Config) { c.StepDelay = time.Nanosecond },
@@ -63,15 +64,46 @@ func TestActionRepeat(t *testing.T) {
 func TestRewardScale(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.MaxEpisodeSteps = 1000
-	v := env.NewRewardScale(newCounter(cfg, 2), -0.5, 3)
+	v := env.NewRewardScale(newCounter(cfg, 2), -0.5, 3, false)
 	out := begin(t, v, 2, 10, 20)
 	step(t, v, out, actions(2, 1, 2, -60, 60))
 	wantF32(t, "reward", out.Reward, -0.5, -1, 3, -3)
 	wantF32(t, "info", out.Info, 0, 3, 1, 0) // success, task_reward
-	v = env.NewRewardScale(newCounter(cfg, 1), 2, 0)
+	v = env.NewRewardScale(newCounter(cfg, 1), 2, 0, false)
 	out = begin(t, v, 1, 10)
 	step(t, v, out, actions(1, 90))
 	wantF32(t, "reward without clipping", out.Reward, 180)
+}
+
+func TestRelativeReward(t *testing.T) {
+	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 2), 2, 0, true)
+	out := begin(t, v, 2, 10, 20)
+	step(t, v, out, actions(2, 1, 4, 100, 3), 30, 40) // the second ends in its first step, and begins again
+	wantF32(t, "first", out.Reward, 2, 6, 200, 0)
+	wantF32(t, "the task's", out.Info, 0, 5, 1, 100)
+	state, err := env.Save(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(t, v, out, actions(2, 3, 100, 5, 6))
+	wantF32(t, "second", out.Reward, -2, 194, 10, 2)
+	step(t, v, out, actions(2, 7, 7, 8, 8))
+	wantF32(t, "the first idles", out.Reward, 0, 0, 4, 0)
+	if err := v.Reset([]bool{false, true}, []uint64{50, 60}, out); err != nil {
+		t.Fatal(err)
+	}
+	step(t, v, out, actions(2, 7, 7, 8, 8))
+	wantF32(t, "reset of one", out.Reward, 0, 0, 16, 0)
+
+	again := env.NewRewardScale(newCounter(env.DefaultConfig(), 2), 2, 0, true)
+	if err := env.Load(again, state); err != nil {
+		t.Fatal(err)
+	}
+	step(t, again, out, actions(2, 3, 100, 5, 6))
+	wantF32(t, "after Load", out.Reward, -2, 194, 10, 2)
+	if err := env.Load(again, tensor.Dict{}); err == nil || !strings.Contains(err.Error(), "last_reward") {
+		t.Errorf("state without last_reward: error %v", err)
+	}
 }
 
 func TestFrameStack(t *testing.T) {

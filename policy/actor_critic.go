@@ -25,7 +25,7 @@ type ActorCritic struct {
 
 var _ Recurrent = (*ActorCritic)(nil)
 
-// NewMLP is the Builder of mlp_policy, for vectors of observations: an ActorCritic, or with Config.AddQHead a SoftActor or a Greedy.
+// NewMLP is the Builder of mlp_policy, for observations of numbers and choices: an ActorCritic, or with Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 // newActorCritic makes what cfg, which has been checked, asks for.
 func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
-	obs, err := newObservations(spec.Obs, cfg, params)
+	obs, err := newObservations(spec, cfg, params)
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -275,14 +275,14 @@ func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], in
 	w.evaluated = 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
 	if err != nil || p.core == nil {
-		return w, sight[float32]{x, w.obs.images, w.obs.words}, n, err
+		return w, w.obs.sight(x), n, err
 	}
 	memory, begins, err := remembered(obs, n, p.core.layer.State)
 	if err != nil {
 		return w, sight[float32]{}, n, err
 	}
 	w.sequences = memory.Dim(0)
-	return w, sight[float32]{vector: p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)}, n, nil
+	return w, w.obs.sight(p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)), n, nil
 }
 
 func (p *ActorCritic) own(wk Work) (*work, error) {
@@ -300,13 +300,7 @@ func (p *ActorCritic) checkAction(w *work, action tensor.Tensor, n int) error {
 	if action.DType() != tensor.I32 {
 		return nil
 	}
-	nvec := p.action.Nvec
-	for i, a := range action.I32() {
-		if k := nvec[i%len(nvec)]; a < 0 || int(a) >= k {
-			return fmt.Errorf("row %d: choice %d: want 0 to %d", i/p.net.dims, a, k-1)
-		}
-	}
-	return nil
+	return p.obs.allows(w.obs, action)
 }
 
 func (w *work) values(n int) tensor.Tensor {

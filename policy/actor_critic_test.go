@@ -20,6 +20,11 @@ var (
 	box      = env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-1, -2}, High: []float32{1, float32(math.Inf(1))}}
 )
 
+// mask is an action mask for n options.
+func mask(n int) env.Field {
+	return env.Field{Name: env.ActionMask, Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{n}}}
+}
+
 func vector(name string, n int) env.Field {
 	return env.Field{Name: name, Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}}}
 }
@@ -35,7 +40,13 @@ func variants(t *testing.T) map[string]*ActorCritic {
 		set(&cfg)
 		return newPolicy(t, cfg, spec(action))
 	}
+	normalized := DefaultConfig()
+	normalized.NormalizeObservations = true
+	masked := spec(multi)
+	masked.Obs = append(masked.Obs, mask(6))
 	return map[string]*ActorCritic{
+		"masked":         newPolicy(t, DefaultConfig(), masked),
+		"dict":           newPolicy(t, normalized, dictSpec()),
 		"discrete":       with(discrete, func(c *Config) {}),
 		"multi-discrete": with(multi, func(c *Config) { c.ShareTrunk, c.LogProbType = true, "token_level" }),
 		"gaussian":       with(box, func(c *Config) { c.NormalizeObservations, c.Activation = true, "relu" }),
@@ -72,11 +83,15 @@ func batch(p *ActorCritic, rows int) (tensor.Dict, Noise) {
 		randomize(x, uint64(50+i))
 		o := tensor.New(f.DType, append([]int{rows}, f.Shape...)...)
 		for j, v := range x {
-			switch f.DType {
-			case tensor.U8:
+			switch {
+			case f.Name == env.ActionMask:
+				if (j+j/f.Dim())%3 != 0 { // at most one of three options is forbidden
+					o.U8()[j] = 1
+				}
+			case f.DType == tensor.U8:
 				o.U8()[j] = uint8(40 * math.Abs(v))
-			case tensor.I32:
-				o.I32()[j] = int32(math.Abs(v)) % 3
+			case f.DType == tensor.I32:
+				o.I32()[j] = int32(math.Abs(v)) % 2
 			default:
 				o.F32()[j] = float32(v)
 			}
@@ -338,6 +353,22 @@ func TestErrors(t *testing.T) {
 				t.Errorf("got %v, want … %s …", err, c.want)
 			}
 		})
+	}
+}
+
+// TestMaskErrors: a row in which nothing is allowed, and an action of the past that was not.
+func TestMaskErrors(t *testing.T) {
+	p := variants(t)["masked"]
+	obs, noise := batch(p, 3)
+	w := p.NewWork(3)
+	copy(obs.Must(env.ActionMask).U8(), []uint8{1, 1, 1, 1, 1, 1 /**/, 1, 0, 1, 0, 1, 1})
+	action := tensor.FromI32([]int32{1, 3 /**/, 0, 1 /**/, 0, 0}, 3, 1, 2)
+	if _, err := p.Evaluate(w, obs, action); err == nil || !strings.Contains(err.Error(), "row 1: choice 1: action_mask does not allow it") {
+		t.Errorf("a forbidden action: %v", err)
+	}
+	clear(obs.Must(env.ActionMask).U8()[8:12])
+	if _, err := p.Forward(w, obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"action_mask": row 1: no option of choice 1 is allowed`) {
+		t.Errorf("nothing is allowed: %v", err)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 )
 
 // categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities of each
-// choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several.
+// choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several. Options that a mask does not allow have
+// probability 0 and get no gradient; the others share what is left (Huang and Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // of each dimension
 	width   int   // their sum
@@ -109,17 +110,19 @@ func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T]
 
 func (w *categoricalWork[T]) BackwardFeatures([]T, inputs[T]) {}
 
-// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z).
+// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z) over the options that are allowed, -Inf for others.
 func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	n := in.n * w.width
 	logp, prob := w.logp[:n], w.prob[:n]
+	copy(logp, in.out)
+	forbid(logp, in.mask, in.n)
 	o := 0
 	for range in.n {
 		for _, k := range w.options {
-			z := in.out[o : o+k]
+			z := logp[o : o+k]
 			top := z[argmax(z)]
-			for j, v := range z {
-				logp[o+j] = v - top
+			for j := range z {
+				z[j] -= top
 			}
 			o += k
 		}

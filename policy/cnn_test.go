@@ -220,7 +220,7 @@ func TestCNNErrors(t *testing.T) {
 		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete, `"image": image of [64 64]: want [H W C], or [frames H W C]`},
 		{"endless words", nil, []env.Field{pixels, unbounded}, discrete, `"text": element 1 is in [0, +Inf]: want bounds in [-32768, 32767]`},
 		{"cells of doubles", nil, []env.Field{pixels, {Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
-			"cnn_policy wants boxes of F32, images of U8 and words of I32"},
+			`observation "x": kind 1 of F64: want a box of F32 or U8, or choices of I32`},
 		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box, "cnn_policy values discrete actions alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

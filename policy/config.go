@@ -9,13 +9,14 @@ import (
 
 // A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and false are legal values of many.
 type Config struct {
-	// ModelType names the kind of network in a Registry: mlp_policy, the default, for vectors, or cnn_policy for images.
+	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and choices, or cnn_policy for images beside them.
 	ModelType string `yaml:"model_type"`
 	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a residual network, or keypoints, which tells where
-	// things are (see package nn). Words (I32) say what to look for and have 32 features; with vectors they join those of the images, for actor and
-	// critic alike. hidden_sizes follow. (+)
+	// things are (see package nn). Choices (I32), as words, say what to look for and have 32 features; with numbers they join those of the images, for
+	// actor and critic alike. hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides; images and words apart.
+	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides: numbers, and an element for each
+	// option of a choice. With cnn_policy numbers alone.
 	ObsDim int `yaml:"obs_dim"`
 	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a discrete action, number of choices
 	// made at a time in a multi-discrete one.
@@ -68,8 +69,8 @@ type Config struct {
 	SDESampleFreq int `yaml:"sde_sample_freq"`
 	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends on. Default false, as in the paper.
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
-	// NormalizeObservations shifts and scales each element of an observation to mean 0 and variance 1 over all that was observed
-	// before the current rollout. Default false.
+	// NormalizeObservations shifts and scales each number that is observed to mean 0 and variance 1 over all that was observed before the
+	// current rollout; choices and images stay as they are. Default false.
 	NormalizeObservations bool `yaml:"normalize_observations"`
 	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without normalisation nothing is clipped.
 	ObsClip float64 `yaml:"obs_clip"`

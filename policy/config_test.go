@@ -86,8 +86,14 @@ func TestNewErrors(t *testing.T) {
 	}{
 		{"model", func(c *Config) { c.ModelType = "openvla" }, spec(state, discrete), `model_type: "openvla": want one of mlp_policy`},
 		{"value", func(c *Config) { c.Activation = "swish" }, spec(state, discrete), "activation: swish: want tanh or relu"},
-		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): mlp_policy wants vectors of F32; cnn_policy takes images`},
-		{"discrete observation", nil, spec(env.Field{Name: "cell", Space: discrete}, discrete), `observation "cell"`},
+		{"image", nil, spec(image, discrete), `observation "image": images (U8[8 8 3]): mlp_policy wants numbers and choices; cnn_policy takes images`},
+		{"doubles", nil, spec(env.Field{Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}, discrete), `observation "x": kind 1 of F64: want a box of F32 or U8`},
+		{"bytes without bounds", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2}}}, discrete), `observation "keys": 0 and 0 bounds of bytes: want 2`},
+		{"endless choices", nil, spec(env.Field{Name: "cell", Space: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{1 << 20}}}, discrete),
+			"choices with 1048576 options together: want at most 65536"},
+		{"bytes without an end", nil, spec(env.Field{Name: "keys", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{1}, Low: []float32{0},
+			High: []float32{float32(math.Inf(1))}}}, discrete), `observation "keys": element 0 is in [0, +Inf]: want bounds of bytes in [0, 255]`},
+		{"choices at a time to value", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, spec(state, multi), "action: 2 choices at a time: want one (add_q_head)"},
 		{"obs_dim", func(c *Config) { c.ObsDim = 42 }, spec(state, discrete), "obs_dim: 42: want 4"},
 		{"action_dim", func(c *Config) { c.ActionDim = 8 }, spec(state, discrete), "action_dim: 8: want 3"},
 		{"sde", func(c *Config) { c.UseSDE = true }, spec(state, discrete), "use_sde: true: want false for discrete actions"},
@@ -96,6 +102,9 @@ func TestNewErrors(t *testing.T) {
 		{"tanh without bounds", func(c *Config) { c.ActionBound = "tanh" },
 			spec(state, env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{float32(math.Inf(1))}}),
 			"action_bound: tanh: dimension 0 is in [0, +Inf]: want bounds"},
+		{"mask of numbers", nil, spec(mask(4), box), "action_mask: its actions are in a box: want discrete or multi-discrete ones, or no mask"},
+		{"mask of another width", nil, spec(mask(4), discrete), "action_mask: U8[4]: want a box of U8[3]"},
+		{"mask alone", nil, spec(mask(3), discrete), "observations: none"},
 		{"no action", nil, spec(state, env.Space{}), "for Test-v0: action: kind 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -31,8 +31,9 @@ type distributionWork[T nn.Float] interface {
 // inputs is what a distribution depends on, for n rows.
 type inputs[T nn.Float] struct {
 	n        int
-	out      []T // the outputs of the actor's head
-	features []T // the inputs of the actor's head
+	out      []T     // the outputs of the actor's head
+	features []T     // the inputs of the actor's head
+	mask     []uint8 // [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil: everywhere. For choices
 }
 
 // actions are [n,D] numbers of a box or indices of choices; the other slice is nil.

@@ -40,6 +40,50 @@ func TestCategoricalByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{h3, h2, h3, h2})
 }
 
+// TestMaskByHand: options that are not allowed, however large their logits, leave the others as if they were not there. The mask holds for both actions
+// of a chunk.
+func TestMaskByHand(t *testing.T) {
+	ln, inf := math.Log, math.Inf(-1)
+	out := []float64{ln(1), 900, ln(3), ln(7), ln(9) /**/, 2, 2, 2, -900, 900}
+	mask := []uint8{1, 0, 1, 0, 1}
+	in := inputs[float64]{n: 1, out: out, mask: mask}
+	d := newCategorical[float64]([]int{3, 2, 3, 2})
+	a := actions[float64]{choice: []int32{2, 1, 0, 1}}
+	logProb, entropy := evaluated(d, 4, a, in)
+	expect(t, "log-probs", logProb, []float64{ln(3. / 4), 0, ln(1. / 2), 0})
+	expect(t, "entropies", entropy, []float64{-(1./4*ln(1./4) + 3./4*ln(3./4)), 0, ln(2), 0})
+
+	w, dOut := d.NewWork(1), make([]float64, 10)
+	w.Evaluate(logProb, entropy, a, in)
+	w.Backward(dOut, []float64{1, 1, 1, 1}, []float64{2, 2, 2, 2}, a, in)
+	// ∂ log p_a / ∂z_j = [j=a] - p_j, ∂H / ∂z_j = -p_j (log p_j + H)
+	h := entropy[0]
+	expect(t, "gradient", dOut, []float64{-1./4 - 2./4*(ln(1./4)+h), 0, 1./4 - 6./4*(ln(3./4)+h), 0, 0 /**/, 1. / 2, 0, -1. / 2, 0, 0})
+
+	best := actions[float64]{choice: make([]int32, 4)}
+	w.Choose(best, logProb, in, Deterministic, Noise{})
+	if want := []int32{2, 1, 0, 1}; !slices.Equal(best.choice, want) {
+		t.Errorf("mode %v, want %v", best.choice, want)
+	}
+	x := []float64{1, 2}
+	if forbid(x, []uint8{0, 1}, 1); x[0] != inf || x[1] != 2 {
+		t.Errorf("forbidden: %v, want [-Inf 2]", x)
+	}
+}
+
+// TestMaskedFrequencies: what is not allowed is never drawn, the rest in proportion.
+func TestMaskedFrequencies(t *testing.T) {
+	in, noise := manyRows([]float64{math.Log(1), 5, math.Log(3), 5}, nil)
+	in.mask = slices.Repeat([]uint8{1, 0, 1, 0}, draws)
+	var count [4]float64
+	for _, c := range chosen(newCategorical[float64]([]int{4}), 1, false, in, noise).choice {
+		count[c]++
+	}
+	if count[1] != 0 || count[3] != 0 || !near(count[0]/draws, 1./4, 5*math.Sqrt(3./16/draws)) {
+		t.Errorf("%v of %d draws, want 1/4, none, 3/4, none", count, draws)
+	}
+}
+
 // TestCategoricalExtremes: an option whose probability rounds to 0 is never drawn and has a finite log-prob and gradient.
 func TestCategoricalExtremes(t *testing.T) {
 	d := newCategorical[float32]([]int{3})

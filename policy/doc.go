@@ -21,7 +21,8 @@
 // independent dimensions (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored actions
 // (Act.Feed), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
 //
-// Images and words become features by an encoder (cnn_policy) that actor and critic share; what follows sees rows of numbers, as ever.
+// Images and words become features by an encoder (cnn_policy) that actor and critic share; what follows sees rows of numbers, as ever. Choices that an
+// environment does not allow (env.ActionMask) are never made.
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

@@ -63,7 +63,7 @@ func addWords(c *nn.Choices, f env.Field) error {
 		case f.Kind != env.Box:
 			high = f.Nvec[k%len(f.Nvec)] - 1
 		case !(f.Low[k] >= math.MinInt16 && f.High[k] <= math.MaxInt16):
-			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d]", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
+			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d], or numbers of F32", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
 		default:
 			low, high = int(f.Low[k]), int(f.High[k])
 		}
@@ -77,6 +77,7 @@ type sight[T nn.Float] struct {
 	vector []T       // [n, vector]
 	images [][]uint8 // of each image [n, frames, H, W, C]
 	words  []int32   // [n, places]
+	mask   []uint8   // [n, ΣNvec], for the distribution of actions; nil: everything is allowed
 }
 
 // encoder turns observations into rows of features: those of words, those of each image, by a network of its own that heeds the words, and the vectors,

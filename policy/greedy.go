@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Greedy chooses one of A discrete actions: the one that its network values most, and while it explores (mode Sample) now and then any, with a
+// A Greedy chooses one of A discrete actions, of those that are allowed: the one that its network values most, and while it explores (mode Sample) now and then any, with a
 // probability ε that falls linearly over the steps that an environment takes (Mnih et al. 2015, doi:10.1038/nature14236). It is what DQN trains.
 type Greedy struct {
 	cfg    Config
@@ -35,7 +35,7 @@ func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
 	}
 	p := &Greedy{cfg: cfg, action: spec.Action, params: newParams(cfg)}
-	if p.obs, err = newObservations(spec.Obs, cfg, p.params); err != nil {
+	if p.obs, err = newObservations(spec, cfg, p.params); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	f, _ := cfg.activation()
@@ -77,6 +77,7 @@ type greedyWork struct {
 	q       tensor.Tensor  // [maxRows,A]
 	action  tensor.Tensor  // [maxRows,1,1]
 	logProb tensor.Tensor  // [maxRows,1]
+	allowed []int32        // actions of one row
 	scratch []float32
 }
 
@@ -85,7 +86,7 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	w := &greedyWork{
 		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), trunk: p.trunk.NewWork(maxRows),
 		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1), logProb: tensor.New(tensor.F32, maxRows, 1),
-		scratch: nn.Vector[float32](p.head.In * p.head.Out),
+		allowed: make([]int32, 0, p.head.Out), scratch: nn.Vector[float32](p.head.In * p.head.Out),
 	}
 	if p.encoder != nil {
 		w.encoder = p.encoder.newWork(maxRows)
@@ -93,25 +94,35 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns what each action is worth, F32 [N,A]. It is valid until w's next call.
+// Values returns what each action is worth, F32 [N,A], -Inf where it is not allowed. It is valid until w's next call.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
+	w, q, err := p.estimate(wk, obs)
+	if err != nil {
+		return tensor.Tensor{}, fmt.Errorf("policy: values: %w", err)
+	}
+	forbid(q.F32(), w.obs.mask, w.n)
+	return q, nil
+}
+
+// estimate returns the values of all actions, allowed or not, and wk.
+func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor, error) {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p {
-		return tensor.Tensor{}, fmt.Errorf("policy: values: work %T of another policy", wk)
+		return nil, tensor.Tensor{}, fmt.Errorf("work %T of another policy", wk)
 	}
 	rows, n, err := p.obs.read(w.obs, obs, w.maxRows)
 	if err != nil {
 		w.n = 0
-		return tensor.Tensor{}, fmt.Errorf("policy: values: %w", err)
+		return nil, tensor.Tensor{}, err
 	}
-	w.x, w.n, w.e = sight[float32]{rows, w.obs.images, w.obs.words}, n, rows
+	w.x, w.n, w.e = w.obs.sight(rows), n, rows
 	if p.encoder != nil {
 		w.e = p.encoder.forward(w.encoder, w.x, n)
 	}
 	w.h = p.trunk.Forward(w.trunk, w.e, n)
 	q := w.q.Slice(0, w.n)
 	p.head.Forward(q.F32(), w.h, w.n)
-	return q, nil
+	return w, q, nil
 }
 
 // BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call on wk, returned. ready is as Backward's.
@@ -138,11 +149,10 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 
 // Forward implements Policy. LogProb is that of the choice, given ε.
 func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
-	q, err := p.Values(wk, obs)
+	w, q, err := p.estimate(wk, obs)
 	if err != nil {
-		return Act{}, err
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	w := wk.(*greedyWork)
 	n, options := w.n, p.head.Out
 	if err := finite(q, "value of an action", n); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
@@ -150,20 +160,28 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
 	}
+	forbid(q.F32(), w.obs.mask, n)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
 	choice, logProb := act.Action.I32(), act.LogProb.F32()
 	for row := range n {
-		best := argmax(q.F32()[row*options : (row+1)*options])
+		values := q.F32()[row*options : (row+1)*options]
+		best := argmax(values)
 		choice[row], logProb[row] = int32(best), 0
 		if mode == Deterministic {
 			continue
 		}
 		epsilon := p.epsilon(noise.Step[row])
 		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
-		if s.Float64() < epsilon {
-			choice[row] = int32(s.IntN(options))
+		allowed := w.allowed[:0]
+		for i, v := range values {
+			if !math.IsInf(float64(v), -1) {
+				allowed = append(allowed, int32(i))
+			}
 		}
-		prob := epsilon / float64(options)
+		if s.Float64() < epsilon {
+			choice[row] = allowed[s.IntN(len(allowed))]
+		}
+		prob := epsilon / float64(len(allowed))
 		if int(choice[row]) == best {
 			prob += 1 - epsilon
 		}

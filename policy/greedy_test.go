@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -98,5 +99,52 @@ func TestGreedy(t *testing.T) {
 	}
 	if err := p.BackwardValues(w, dq.Slice(0, 1), nil); err == nil {
 		t.Error("derivatives of another shape: no error")
+	}
+}
+
+// TestGreedyMasked: what is not allowed is worth -Inf and never chosen; exploration chooses among the rest alike.
+func TestGreedyMasked(t *testing.T) {
+	const rows = 300
+	cfg := DefaultConfig()
+	cfg.AddQHead, cfg.AddValueHead, cfg.EpsilonStart, cfg.EpsilonEnd = true, false, 0.5, 0.5
+	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 3), mask(3)}, Action: discrete}
+	p := must[Policy](t)(NewMLP(cfg, spec, 1, tensor.Heap)).(*Greedy)
+	var obs tensor.Dict
+	obs.Set("state", tensor.New(tensor.F32, rows, 3))
+	obs.Set(env.ActionMask, tensor.New(tensor.U8, rows, 3))
+	for i := range rows * 3 {
+		obs.Must("state").F32()[i] = float32(math.Sin(float64(i)))
+		if i%3 != i/3%3 { // one of three is forbidden
+			obs.Must(env.ActionMask).U8()[i] = 1
+		}
+	}
+	w := p.NewWork(rows)
+	q := must[tensor.Tensor](t)(p.Values(w, obs)).Clone()
+	act := must[Act](t)(p.Forward(w, obs, Deterministic, Noise{}))
+	for row, a := range act.Action.I32() {
+		forbidden := row % 3
+		other := 3 - forbidden - int(a)
+		if values := q.F32()[3*row:]; !math.IsInf(float64(values[forbidden]), -1) || int(a) == forbidden || values[a] < values[other] {
+			t.Fatalf("row %d: action %d of values %v, where %d is forbidden", row, a, values[:3], forbidden)
+		}
+	}
+	greedy, best := act.Action.Clone(), 0
+	act = must[Act](t)(p.Forward(w, obs, Sample, testNoise(rows)))
+	for row, a := range act.Action.I32() {
+		prob := 0.25
+		if a == greedy.I32()[row] {
+			best++
+			prob = 0.75
+		}
+		if int(a) == row%3 || !near(float64(act.LogProb.F32()[row]), math.Log(prob), 1e-6) {
+			t.Fatalf("row %d: action %d, log-prob %v; %d is forbidden", row, a, act.LogProb.F32()[row], row%3)
+		}
+	}
+	if !near(float64(best), 0.75*rows, 5*math.Sqrt(0.75*0.25*rows)) {
+		t.Errorf("%d of %d actions are the best, want about three quarters", best, rows)
+	}
+	clear(obs.Must(env.ActionMask).U8()[3:6])
+	if _, err := p.Values(w, obs); err == nil || !strings.Contains(err.Error(), `observation "action_mask": row 1: no option of choice 0 is allowed`) {
+		t.Errorf("nothing is allowed: %v", err)
 	}
 }

@@ -170,7 +170,7 @@ func (n *network[T]) run(w *networkWork[T], x sight[T], rows int) {
 	n.look(w, x, rows)
 	features := n.actorTrunk.Forward(w.actorTrunk, w.h, rows)
 	n.actorHead.Forward(w.out, features, rows)
-	w.in = inputs[T]{n: rows, out: w.out, features: features}
+	w.in = inputs[T]{n: rows, out: w.out, features: features, mask: x.mask}
 	if n.criticHead != nil {
 		n.critic(w, rows)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
@@ -17,6 +18,10 @@ func TestGradients(t *testing.T) {
 	const rows, width = 6, 3
 	box := actionShape{dims: 3, summed: 3}
 	choices := actionShape{dims: 3, options: []int{2, 4, 3}, summed: 3}
+	masks := map[string][]uint8{ // the same for every row
+		"multi-categorical, masked": {0, 1 /**/, 1, 0, 1, 1 /**/, 1, 1, 0},
+		"chunk of two, masked":      {1, 1 /**/, 0, 1, 1},
+	}
 	for _, c := range []struct {
 		name string
 		act  actionShape
@@ -28,6 +33,8 @@ func TestGradients(t *testing.T) {
 		{"chunk of two, by action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}, nil},
 		{"chunk of two, with a value for each action", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2},
 			func(c *Config) { c.NumActionChunks, c.ActionValues = 2, true }},
+		{"multi-categorical, masked", choices, nil},
+		{"chunk of two, masked", actionShape{dims: 4, options: []int{2, 3, 2, 3}, summed: 2}, nil},
 		{"categorical, shared trunk", choices, func(c *Config) { c.ShareTrunk = true }},
 		{"categorical, no critic", choices, func(c *Config) { c.AddValueHead = false }},
 		{"gaussian", box, nil},
@@ -54,6 +61,10 @@ func TestGradients(t *testing.T) {
 			n := testNetwork(t, cfg, c.act, obsShape{vector: width})
 			w := n.newWork(rows + 1)
 			x, a := testBatch(c.act, rows, width)
+			if mask := masks[c.name]; mask != nil {
+				x.mask = slices.Repeat(mask, rows)
+				env.Space{Nvec: c.act.options}.Allow(a.choice, slices.Repeat(mask, rows*n.dist.Outputs()/len(mask)))
+			}
 			levels := rows * c.act.dims / c.act.summed
 			values := 0
 			if n.criticHead != nil {

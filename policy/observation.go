@@ -10,54 +10,82 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations turns named observations into rows of numbers: vectors concatenated in the order of the environment's spec, and normalised
-// by running statistics, which are part of the parameters and stay as they are while a policy acts and learns. Images and words, for policies with
-// an encoder, stay as they are.
+// observations turns named observations into rows of numbers: those of boxes, in the order of the environment's spec, then a 1 among 0s for each
+// choice, in that order too. Bytes count by where they lie between their bounds, from 0 to 1. Numbers are normalised by running statistics, which are part
+// of the parameters and stay as they are while a policy acts and learns; choices are not. Images and choices, for policies with an encoder, stay as they
+// are. An action mask is for the choice of actions alone.
 type observations struct {
 	fields  []env.Field // all
-	vectors []env.Field // boxes of F32
+	action  env.Space
+	masked  bool      // an action mask is among them
+	vectors []numeric // boxes of numbers
+	numbers int       // of the vectors together
 	images  []imageShape
-	words   []env.Field // of I32
+	words   []env.Field // choices, of I32
 	choices nn.Choices  // of the words together
-	width   int         // of the vectors together
+	oneHot  []int       // columns of their 0s; nil: an encoder takes them
+	width   int         // of a row
 	clip    float32
 
 	params *nn.Params[float32] // holds the statistics; nil: no normalisation
 }
 
-const (
-	obsMean  = "obs.mean"  // [width]
-	obsVar   = "obs.var"   // [width]
-	obsCount = "obs.count" // [1]
+// A numeric is an observation of numbers.
+type numeric struct {
+	env.Field
+	low, share []float32 // of U8: what is subtracted, and what the rest is multiplied by; else nil
+}
 
-	obsVariance = 1e-8 // added to the variance before the square root
-)
+// maxOptions is how many options the choices that are observed may have together.
+const maxOptions = 1 << 16
 
-func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32]) (*observations, error) {
-	o := &observations{fields: fields, clip: float32(cfg.ObsClip)}
-	for _, f := range fields {
+func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*observations, error) {
+	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip)}
+	for _, f := range spec.Obs {
 		switch {
-		case f.Kind == env.Box && f.DType == tensor.F32:
-			o.vectors = append(o.vectors, f)
-			o.width += f.Dim()
-		case cfg.Encoder == "" && f.DType == tensor.U8:
-			return nil, fmt.Errorf("observation %q: images (%v%v): %s wants vectors of F32; cnn_policy takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
-		case cfg.Encoder == "":
-			return nil, fmt.Errorf("observation %q: kind %d of %v: %s wants boxes of F32", f.Name, f.Kind, f.DType, cfg.ModelType)
-		case f.Kind == env.Box && f.DType == tensor.U8:
+		case f.Name == env.ActionMask:
+			if err := spec.CheckMask(); err != nil {
+				return nil, err
+			}
+			o.masked = true
+		case f.Kind == env.Box && f.DType == tensor.U8 && isImage(f, cfg):
+			if cfg.Encoder == "" {
+				return nil, fmt.Errorf("observation %q: images (%v%v): %s wants numbers and choices; cnn_policy takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
+			}
 			image, err := imageOf(f, cfg.Encoder)
 			if err != nil {
 				return nil, err
 			}
 			o.images = append(o.images, image)
+		case f.Kind == env.Box && (f.DType == tensor.F32 || f.DType == tensor.U8):
+			v, err := numericOf(f)
+			if err != nil {
+				return nil, err
+			}
+			o.vectors = append(o.vectors, v)
+			o.numbers += f.Dim()
 		case f.DType == tensor.I32:
 			if err := addWords(&o.choices, f); err != nil {
 				return nil, err
 			}
 			o.words = append(o.words, f)
 		default:
-			return nil, fmt.Errorf("observation %q: kind %d of %v: cnn_policy wants boxes of F32, images of U8 and words of I32", f.Name, f.Kind, f.DType)
+			return nil, fmt.Errorf("observation %q: kind %d of %v: want a box of F32 or U8, or choices of I32", f.Name, f.Kind, f.DType)
 		}
+	}
+	o.width = o.numbers
+	options := 0
+	for k, low := range o.choices.Low {
+		if cfg.Encoder == "" {
+			o.oneHot = append(o.oneHot, o.numbers+options-low)
+		}
+		options += o.choices.High[k] - low + 1
+	}
+	if options > maxOptions {
+		return nil, fmt.Errorf("observations: choices with %d options together: want at most %d; numbers are boxes of F32", options, maxOptions)
+	}
+	if cfg.Encoder == "" {
+		o.width += options
 	}
 	if cfg.Encoder == "" && o.width == 0 {
 		return nil, fmt.Errorf("observations: none: want at least one element")
@@ -68,53 +96,83 @@ func newObservations(fields []env.Field, cfg Config, params *nn.Params[float32])
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
 		return nil, fmt.Errorf("obs_dim: %d: want %d", cfg.ObsDim, o.width)
 	}
-	if cfg.NormalizeObservations && o.width > 0 {
+	if cfg.NormalizeObservations && o.numbers > 0 {
 		o.params = params
-		params.AddBuffer(obsMean, o.width)
-		params.AddBuffer(obsVar, o.width)
+		params.AddBuffer(obsMean, o.numbers)
+		params.AddBuffer(obsVar, o.numbers)
 		params.AddBuffer(obsCount, 1)
 	}
 	return o, nil
 }
 
-// shape is what a network must know of them.
-func (o *observations) shape() obsShape { return obsShape{o.width, o.images, o.choices} }
-
-// init sets the statistics to those of nothing observed: mean 0, variance 1.
-func (o *observations) init() {
-	if o.params != nil {
-		_, variance, _ := o.stats()
-		for i := range variance {
-			variance[i] = 1
-		}
-	}
+// isImage tells bytes that are a picture from those that are numbers: by their dimensions, of which numbers have one, or where there is no encoder two,
+// since frames may be stacked.
+func isImage(f env.Field, cfg Config) bool {
+	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
 
-func (o *observations) stats() (mean, variance, count []float64) {
-	b := o.params.Buffers
-	return b.Must(obsMean).F64(), b.Must(obsVar).F64(), b.Must(obsCount).F64()
+func numericOf(f env.Field) (numeric, error) {
+	v := numeric{Field: f}
+	if f.DType != tensor.U8 {
+		return v, nil
+	}
+	if n := f.Dim(); len(f.Low) != n || len(f.High) != n {
+		return v, fmt.Errorf("observation %q: %d and %d bounds of bytes: want %d", f.Name, len(f.Low), len(f.High), n)
+	}
+	v.low, v.share = f.Low, make([]float32, len(f.Low))
+	for k, low := range f.Low {
+		high := f.High[k]
+		if !(low >= 0 && high <= math.MaxUint8) {
+			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds of bytes in [0, 255]", f.Name, k, low, high)
+		}
+		if high > low {
+			v.share[k] = 1 / (high - low)
+		}
+	}
+	return v, nil
+}
+
+// number is what byte b means as element k.
+func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
+
+// shape is what a network must know of them.
+func (o *observations) shape() obsShape {
+	if o.oneHot != nil {
+		return obsShape{vector: o.width}
+	}
+	return obsShape{o.width, o.images, o.choices}
 }
 
 // An obsWork holds one user's rows.
 type obsWork struct {
-	rows, mean, inv []float32
+	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
+	wide            []float32 // [n,width], where choices join them
 
 	images [][]uint8 // of the last read: views of what was observed
 	words  []int32
+	mask   []uint8 // such a view too, [n,ΣNvec]; nil: everything is allowed
+}
+
+// sight is the last read, with x for its vectors.
+func (w *obsWork) sight(x []float32) sight[float32] {
+	return sight[float32]{x, w.images, w.words, w.mask}
 }
 
 func (o *observations) newWork(maxRows int) *obsWork {
 	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([]int32, maxRows*len(o.choices.Low))}
-	if len(o.vectors) > 1 || o.params != nil {
-		w.rows = nn.Vector[float32](maxRows * o.width)
+	if !o.alone() || o.params != nil {
+		w.rows = nn.Vector[float32](maxRows * o.numbers)
+	}
+	if o.oneHot != nil {
+		w.wide = nn.Vector[float32](maxRows * o.width)
 	}
 	if o.params != nil {
-		w.mean, w.inv = make([]float32, o.width), make([]float32, o.width)
+		w.mean, w.inv = make([]float32, o.numbers), make([]float32, o.numbers)
 	}
 	return w
 }
 
-// read returns the rows of obs' vectors, [n,width], and n: obs' own memory when there is nothing to do. It leaves images and words in w.
+// read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do. It leaves images, words and mask in w.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := o.check(obs, maxRows)
 	if err != nil {
@@ -126,31 +184,64 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	if err := o.readWords(w, obs); err != nil {
 		return nil, 0, err
 	}
-	if o.width == 0 {
-		return nil, n, nil
+	if err := o.readMask(w, obs, n); err != nil {
+		return nil, 0, err
 	}
-	x := obs.Must(o.vectors[0].Name).F32()
-	if len(o.vectors) > 1 {
+	x := o.readNumbers(w, obs, n)
+	if o.oneHot == nil {
+		return x, n, nil
+	}
+	places := len(o.oneHot)
+	for i := range n {
+		row := w.wide[i*o.width : (i+1)*o.width]
+		copy(row, x[i*o.numbers:(i+1)*o.numbers])
+		clear(row[o.numbers:])
+		for k, choice := range w.words[i*places : (i+1)*places] {
+			row[o.oneHot[k]+int(choice)] = 1
+		}
+	}
+	return w.wide[:n*o.width], n, nil
+}
+
+// alone reports whether the numbers of a row are one observation of F32.
+func (o *observations) alone() bool { return len(o.vectors) == 1 && o.vectors[0].low == nil }
+
+// readNumbers returns the numbers of n rows of obs, [n,numbers].
+func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32 {
+	var x []float32
+	if o.alone() {
+		x = obs.Must(o.vectors[0].Name).F32()
+	} else {
+		x = w.rows[:n*o.numbers]
 		off := 0
-		for _, f := range o.vectors {
-			width, part := f.Dim(), obs.Must(f.Name).F32()
-			for row := range n {
-				copy(w.rows[row*o.width+off:][:width], part[row*width:])
-			}
-			off += width
+		for i := range o.vectors {
+			v := &o.vectors[i]
+			v.read(x[off:], o.numbers, obs.Must(v.Name), n)
+			off += v.Dim()
 		}
-		x = w.rows[:n*o.width]
 	}
-	if o.params != nil {
-		mean, variance, _ := o.stats()
-		for i := range mean {
-			w.mean[i], w.inv[i] = float32(mean[i]), float32(1/math.Sqrt(variance[i]+obsVariance))
-		}
-		dst := w.rows[:n*o.width]
-		kernel.Normalize(dst, x, w.mean, w.inv, n, o.width, o.clip)
-		x = dst
+	if o.params == nil {
+		return x
 	}
-	return x, n, nil
+	mean, variance, _ := o.stats()
+	for i := range mean {
+		w.mean[i], w.inv[i] = float32(mean[i]), float32(1/math.Sqrt(variance[i]+obsVariance))
+	}
+	rows := w.rows[:n*o.numbers]
+	kernel.Normalize(rows, x, w.mean, w.inv, n, o.numbers, o.clip)
+	return rows
+}
+
+// read sets the first columns of n rows of dst, which are so many elements apart, to the numbers of t.
+func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
+	width := v.Dim()
+	if v.low == nil {
+		copyColumns(dst, step, t.F32(), width, width, n)
+		return
+	}
+	for i, b := range t.U8() {
+		dst[i/width*step+i%width] = v.number(b, i%width)
+	}
 }
 
 // readWords lays the words of obs side by side.
@@ -189,54 +280,4 @@ func (o *observations) check(obs tensor.Dict, maxRows int) (int, error) {
 		return 0, fmt.Errorf("%d rows: the work holds %d", n, maxRows)
 	}
 	return n, nil
-}
-
-func (o *observations) statsLen() int {
-	if o.params == nil {
-		return 0
-	}
-	return 1 + 2*o.width
-}
-
-// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean: what is far from 0 and varies
-// little then loses no digits.
-func (o *observations) add(sums []float64, obs tensor.Dict) error {
-	n, err := o.check(obs, math.MaxInt)
-	if err != nil || o.params == nil {
-		return err
-	}
-	mean, _, _ := o.stats()
-	s1, s2 := sums[1:1+o.width], sums[1+o.width:1+2*o.width]
-	sums[0] += float64(n)
-	off := 0
-	for _, f := range o.vectors {
-		width, part := f.Dim(), obs.Must(f.Name).F32()
-		for i, v := range part {
-			k := off + i%width
-			d := float64(v) - mean[k]
-			s1[k] += d
-			s2[k] += d * d
-		}
-		off += width
-	}
-	return nil
-}
-
-// merge joins the running mean and variance of count values with those of the n values in sums (Chan, Golub and LeVeque 1983):
-//
-//	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count
-func (o *observations) merge(sums []float64) {
-	n := sums[0]
-	if o.params == nil || n == 0 {
-		return
-	}
-	mean, variance, count := o.stats()
-	c := count[0]
-	for k := range mean {
-		delta := sums[1+k] / n
-		m2 := c*variance[k] + max(0, sums[1+o.width+k]-n*delta*delta) + delta*delta*n*c/(c+n)
-		mean[k] += delta * n / (c + n)
-		variance[k] = m2 / (c + n)
-	}
-	count[0] = c + n
 }

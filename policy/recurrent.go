@@ -40,7 +40,7 @@ func MemoryLen(p Policy) int {
 
 const rnnPolicy = "rnn_policy" // Config.ModelType
 
-// NewRNN is the Builder of rnn_policy, for vectors of observations: an ActorCritic that remembers.
+// NewRNN is the Builder of rnn_policy, for observations of numbers and choices: an ActorCritic that remembers.
 func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	cfg.ModelType = rnnPolicy
 	if err := cfg.check(); err != nil {

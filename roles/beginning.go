@@ -33,6 +33,9 @@ func (b beginning) rollouts() int64 {
 var mayChange = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm", "env.eval",
+	// How simulators are reached and for how long they are waited for, but not what they say of themselves.
+	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file", "env.train.external.shared_memory",
+	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 }
 
 // begin opens the run's folder, on rank 0, and returns what the run starts from and its log. Whatever is the user's to mend is found
@@ -70,9 +73,18 @@ func namedState(j *job, sv *saver, dir string) (beginning, error) {
 	return stateIn(j, sv, c)
 }
 
+// resolve returns what a checkpoint's configuration means to this program.
+func resolve(stored []byte) ([]byte, error) {
+	c, err := ParseConfig(stored)
+	if err != nil {
+		return nil, err
+	}
+	return c.Resolved(), nil
+}
+
 // stateIn reads c, and sees that it is of this job.
 func stateIn(j *job, sv *saver, c *checkpoint.Checkpoint) (b beginning, err error) {
-	if err := c.CheckConfig(sv.yaml, mayChange[:]...); err != nil {
+	if err := c.CheckConfig(sv.yaml, resolve, mayChange[:]...); err != nil {
 		return b, err
 	}
 	b = beginning{from: c.Dir, step: c.Step}

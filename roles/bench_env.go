@@ -100,7 +100,11 @@ func newPlayer(reg Registries, cfg env.Config, rank, n int) (*player, error) {
 }
 
 func (p *player) step(_ context.Context, i int) error {
-	if err := p.vec.Step(p.actions[i%len(p.actions)], p.seeds.Next(), p.out); err != nil {
+	action := p.actions[i%len(p.actions)]
+	if mask, ok := p.out.Obs.Get(env.ActionMask); ok {
+		p.vec.Spec().Action.Allow(action.Must("action").I32(), mask.U8())
+	}
+	if err := p.vec.Step(action, p.seeds.Next(), p.out); err != nil {
 		return err
 	}
 	p.seeds.Observe(p.out)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
 )
 
@@ -86,7 +87,7 @@ func TestChunksLearnCartPole(t *testing.T) {
 			s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) {
 				net.NumActionChunks, net.LogProbType, net.ActionValues = s.Chunk, c.logProb, c.reward == algo.ActionLevel
 			})
-			before, after := learn(t, cfg, s, 30)
+			before, after := learn(t, all.Registry(), cfg, s, 30)
 			if before > 60 || after < 180 {
 				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before, after)
 			}

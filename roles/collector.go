@@ -20,6 +20,7 @@ type SyncCollector struct {
 	logProbs    int
 	rewards     int // of a sample: 1, or one for each action
 	transitions bool
+	fallible    bool // simulators may fail, so that episodes are lost
 	length      int
 	steps       uint64
 }
@@ -32,11 +33,12 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		return nil, err
 	}
 	spec, rec := shard.vec.Spec(), newRecorder(pol, seed, 0, n, []int{0, n}, false)
+	rec.idles = !shard.autoReset
 	chunks, logProbs, err := shard.fit(pol)
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{shard: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1}, nil
+	return &SyncCollector{shard: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1, fallible: cfg.ID() == env.ExternalID}, nil
 }
 
 // CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from, next_observation.<name>, and neither log-probs nor values. Call
@@ -66,7 +68,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return transitionFields(spec, c.chunks, n, envs)
 	}
-	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset)
+	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset || c.fallible)
 }
 
 // Spec describes one environment.

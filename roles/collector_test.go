@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
@@ -442,7 +443,7 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 		}
 		sums = append(sums, s)
 	}
-	if sums[0] != sums[1] || sums[0] != sums[3] || sums[0].Return == sums[2].Return {
+	if !reflect.DeepEqual(sums[0], sums[1]) || !reflect.DeepEqual(sums[0], sums[3]) || sums[0].Return == sums[2].Return {
 		t.Errorf("evaluations of policies 1, 1, 2, 1: %+v", sums)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/spmd"
@@ -40,6 +41,7 @@ func runTrain(c *cli.Context, reg Registries) (int, error) {
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, configErr
 	}
+	s.reg = reg.with(external.NewHub(&s.log, s.lead))
 	debug.SetGCPercent(400)                    // little is allocated, and every rank has a collector
 	spmd.Run(c.Context, ranks, options, s.run) // its error has been written, and is in the code
 	err = s.close()
@@ -121,7 +123,7 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err := loadModel(pol.Params(), weights); err != nil {
 		return UsageError{fmt.Errorf("%s: %w", from, err)}
 	}
-	test, err := evaluationEnv(cfg, reg)
+	test, _, err := evaluationEnv(cfg, reg)
 	if err != nil {
 		return UsageError{err}
 	}
@@ -144,6 +146,9 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	}
 	if spec.InfoIndex("wrong_object") >= 0 {
 		fmt.Fprintf(out, "  eval/wrong_object %.4g\n", sum.WrongObject)
+	}
+	for i, name := range spec.Figures() {
+		fmt.Fprintf(out, "  eval/info/%s %.4g\n", name, sum.Info[i])
 	}
 	if test.VideoCfg.SaveVideo {
 		fmt.Fprintf(out, "  film              %s\n", film)

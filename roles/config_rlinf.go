@@ -73,7 +73,7 @@ func knownKeys() []config.Known {
 	idle("algorithm.n_minibatches", "1")
 
 	for _, section := range []string{"env.train", "env.eval"} {
-		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "use_rel_reward", "wrap_obs_mode", "use_full_state", "enable_offload",
+		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "wrap_obs_mode", "use_full_state", "enable_offload",
 			"enable_init_offload", "init_params.**", "delay_sampler.**", "insert_delay.**")
 		tree(section+".video_cfg", "save_video")
 		tree(section+".data_collection", "enabled")

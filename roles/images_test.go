@@ -141,41 +141,10 @@ func TestLearnsFromImages(t *testing.T) {
 			c.change(&s, &net)
 			cfg := envConfig("Spots-v0", s.Envs)
 			cfg.FrameStack = c.frames
-			vec, err := reg.New(cfg, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.Policy, err = policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
-			collector, err := NewSyncCollector(reg, cfg, s.Policy, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if algo.Builtin().OffPolicy(s.Config) {
-				collector.CollectTransitions()
-			}
-			s.Rollout = collector.Fields(s.Steps)
 			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-			algorithm, err := algo.Builtin().New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			cfg.TotalNumEnvs = 50
-			eval, err := NewEvaluator(reg, cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: collector, Evaluator: eval}
-			if err := trainer.Train(t.Context(), c.rounds, s.Steps, nil); err != nil {
-				t.Fatal(err)
-			}
-			last, err := trainer.Evaluate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if t.Logf("%.2f of 8 right", last.Return); last.Return < c.want {
-				t.Errorf("%.2f of 8 choices right, want %v", last.Return, c.want)
+			s.Policy = policyFor(t, reg, cfg, net)
+			if _, after := learn(t, reg, cfg, s, c.rounds); after < c.want {
+				t.Errorf("%.2f of 8 choices right, want %v", after, c.want)
 			}
 		})
 	}

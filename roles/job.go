@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
@@ -21,6 +22,14 @@ type Registries struct {
 	Policies   *policy.Registry
 	Algorithms *algo.Registry
 	Rewards    *reward.Registry
+
+	outside *external.Hub // simulators that are programs of their own
+}
+
+// with returns reg with the environments that hub brings.
+func (reg Registries) with(hub *external.Hub) Registries {
+	reg.Envs, reg.outside = reg.Envs.With(env.ExternalID, hub.New), hub
+	return reg
 }
 
 // A job is what follows from the configuration and the world, the same on every rank. It does not change.
@@ -30,6 +39,7 @@ type job struct {
 	place                        *spmd.Placement
 	spec                         env.Spec   // of one environment, wrappers and all
 	evalEnv                      env.Config // of evaluations
+	evalSpec                     env.Spec   // of their environments
 	actors, rollouts, simulators int        // workers of each component
 	rewards, inferences          int        // those of the components that need not be; 0: they are not
 	train, eval                  plan
@@ -94,6 +104,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
+	j.checkOutside()
 	j.checkExpert()
 	j.checkReward()
 	if cfg.Evaluates() {
@@ -124,7 +135,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
 	}
 	if cfg.Evaluates() {
-		if j.evalEnv, err = evaluationEnv(cfg, reg); err != nil {
+		if j.evalEnv, j.evalSpec, err = evaluationEnv(cfg, reg); err != nil {
 			return nil, err
 		}
 		j.eval = newPlan(eval.TotalNumEnvs, 1, j.simulators, j.rollouts, 0)
@@ -175,14 +186,14 @@ func probe(reg Registries, cfg env.Config) (env.Spec, error) {
 	return vec.Spec(), vec.Close()
 }
 
-// evaluationEnv returns the environments of evaluations, whose episodes end after env.eval.max_steps_per_rollout_epoch steps if not before.
-func evaluationEnv(cfg *Config, reg Registries) (env.Config, error) {
+// evaluationEnv returns the environments of evaluations, whose episodes end after env.eval.max_steps_per_rollout_epoch steps if not before, and what one is.
+func evaluationEnv(cfg *Config, reg Registries) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
 	spec, err := probe(reg, e)
 	if most := e.MaxStepsPerRolloutEpoch; spec.MaxSteps == 0 || spec.MaxSteps > most {
 		e.MaxEpisodeSteps = most
 	}
-	return e, err
+	return e, spec, err
 }
 
 // newPolicy makes the policy with its initial parameters, the same wherever it is called.
@@ -241,12 +252,15 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset), j.inferredFields(n)...)
+	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset || j.fallible()), j.inferredFields(n)...)
 	if j.cfg.Algorithm.LossType == "decoupled_actor_critic" {
 		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{j.epochs * j.steps, n}})
 	}
 	return fs
 }
+
+// fallible reports whether simulators may fail while the job goes on, so that episodes are lost.
+func (j *job) fallible() bool { return j.cfg.Env.Train.ID() == env.ExternalID }
 
 // envSteps returns how many steps all environments take together in one iteration.
 func (j *job) envSteps() int64 { return int64(j.train.envs) * int64(j.epochs*j.steps*j.chunks) }

@@ -83,18 +83,18 @@ func (l *logbook) add(reports [][]byte) error {
 
 // write writes the means over what came since the last line, and begins anew.
 func (l *logbook) write() error {
-	episodes, err := env.FromRows(l.rows[0])
+	episodes, err := env.FromRows(l.rows[0], len(l.job.spec.Figures()))
 	if err != nil {
 		return err
 	}
-	evals, err := env.FromRows(l.rows[1])
+	evals, err := env.FromRows(l.rows[1], len(l.job.evalSpec.Figures()))
 	if err != nil {
 		return err
 	}
 	l.set("env/steps", float64(l.state.EnvSteps))
-	l.state.Return = l.episodes("env/", episodes, l.state.Return)
+	l.state.Return = l.episodes("env/", l.job.spec, episodes, l.state.Return)
 	if len(evals) > 0 {
-		l.state.Eval = l.episodes("eval/", evals, l.state.Eval)
+		l.state.Eval = l.episodes("eval/", l.job.evalSpec, evals, l.state.Eval)
 	}
 	l.values = l.values[:0]
 	for i, sum := range l.sums {
@@ -117,8 +117,8 @@ func (l *logbook) write() error {
 	return nil
 }
 
-// episodes sets the means over episodes under prefix and returns the mean return, or old where no episode ended.
-func (l *logbook) episodes(prefix string, es []env.Episode, old float64) float64 {
+// episodes sets the means over episodes of environments of spec under prefix and returns the mean return, or old where no episode ended.
+func (l *logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
 	s := env.Summarize(es)
 	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))
 	if s.NumTrajectories == 0 {
@@ -127,12 +127,15 @@ func (l *logbook) episodes(prefix string, es []env.Episode, old float64) float64
 	l.set(prefix+"return", s.Return)
 	l.set(prefix+"episode_len", s.EpisodeLen)
 	l.set(prefix+"reward", s.Reward)
-	if l.job.spec.InfoIndex("success") >= 0 {
+	if spec.InfoIndex("success") >= 0 {
 		l.set(prefix+"success_once", s.SuccessOnce)
 		l.set(prefix+"success_at_end", s.SuccessAtEnd)
 	}
-	if l.job.spec.InfoIndex("wrong_object") >= 0 {
+	if spec.InfoIndex("wrong_object") >= 0 {
 		l.set(prefix+"wrong_object", s.WrongObject)
+	}
+	for i, name := range spec.Figures() {
+		l.set(prefix+"info/"+name, s.Info[i])
 	}
 	return s.Return
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
@@ -18,6 +19,9 @@ import (
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
 func Main(args []string, reg Registries) int {
 	code := ExitOK
+	hub := external.NewHub(os.Stderr, 0)
+	defer hub.Close()
+	reg = reg.with(hub)
 	app := newApp(reg, &code)
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if err != nil {
@@ -112,6 +116,7 @@ func newApp(reg Registries, code *int) *cli.App {
 				return err
 			})},
 		benchCommand(reg, code),
+		bridgeCommand(reg, []cli.Flag{config, strict}, code),
 		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
 		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},
 	}

@@ -208,7 +208,7 @@ func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
 					s.Config.SequenceLength = 32
 				}
 			})
-			if _, after := learn(t, cfg, s, 70); after < want[0] || after > want[1] {
+			if _, after := learn(t, all.Registry(), cfg, s, 70); after < want[0] || after > want[1] {
 				t.Errorf("evaluation %.1f after: want it in %v", after, want)
 			}
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // Every way to advantages and losses teaches CartPole something, in a few updates of a fixed seed.
@@ -59,7 +60,7 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 			cfg := envConfig("CartPole-v1", s.Envs)
 			cfg.AutoReset, cfg.GroupSize = s.GroupSize == 0, max(s.GroupSize, 1)
 			s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) { net.AddValueHead = s.Config.LossType != "actor" })
-			before, after := learn(t, cfg, s, c.rounds)
+			before, after := learn(t, all.Registry(), cfg, s, c.rounds)
 			if before > 60 || after < 180 {
 				t.Errorf("evaluation %.1f before, %.1f after: want at most 60, at least 180", before, after)
 			}
@@ -74,28 +75,35 @@ func TestSquashedDeviationByStateLearnsPendulum(t *testing.T) {
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
 	cfg := envConfig("Pendulum-v1", s.Envs)
 	s.Policy = newPolicy(t, cfg, 1, func(net *policy.Config) { net.IndependentStd, net.ActionBound = false, policy.BoundTanh })
-	before, after := learn(t, cfg, s, 50)
+	before, after := learn(t, all.Registry(), cfg, s, 50)
 	if before > -900 || after < -500 {
 		t.Errorf("evaluation %.0f before, %.0f after: want at most -900, at least -500", before, after)
 	}
 }
 
 // learn trains s.Policy in the environments of cfg, and returns its evaluations before and after.
-func learn(t *testing.T, cfg env.Config, s algo.Setup, rounds int) (before, after float64) {
+func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds int) (before, after float64) {
 	t.Helper()
+	collector, err := NewSyncCollector(reg, cfg, s.Policy, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if algo.Builtin().OffPolicy(s.Config) {
+		collector.CollectTransitions()
+	}
+	if s.Config.RewardType == algo.ActionLevel {
+		collector.CollectActionRewards()
+	}
+	s.Rollout = collector.Fields(s.Steps)
 	algorithm, err := algo.Builtin().New(s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	episodes := envConfig(cfg.EnvType, 20)
-	episodes.StateElements = cfg.StateElements
-	eval, err := NewEvaluator(all.Registry(), episodes)
+	episodes.StateElements, episodes.FrameStack = cfg.StateElements, cfg.FrameStack
+	eval, err := NewEvaluator(reg, episodes)
 	if err != nil {
 		t.Fatal(err)
-	}
-	collector := newCollector(t, cfg, s.Policy)
-	if s.Config.RewardType == algo.ActionLevel {
-		collector.CollectActionRewards()
 	}
 	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: collector, Evaluator: eval}
 	first, err := trainer.Evaluate()
@@ -111,6 +119,20 @@ func learn(t *testing.T, cfg env.Config, s algo.Setup, rounds int) (before, afte
 	}
 	t.Logf("evaluation %.1f before, %.1f after", first.Return, last.Return)
 	return first.Return, last.Return
+}
+
+// policyFor makes what net says for the environments of cfg.
+func policyFor(t *testing.T, reg *env.Registry, cfg env.Config, net policy.Config) policy.Policy {
+	t.Helper()
+	vec, err := reg.New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pol
 }
 
 // Ranks that do not train hear whether another rollout is wanted, and make it: the metrics are those of one rank.

@@ -18,6 +18,7 @@ type recorder struct {
 	mixture      *mixture      // nil: the policy alone acts, and is recorded
 	critic       bool          // the policy gives values, as it last did
 	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
+	idles        bool          // an environment whose episode has ended idles until all begin anew: none resets itself
 	parts        []part        // each actor's share of the rows
 	space        env.Space     // of actions
 	names        []string      // of the observations, in the policy's order
@@ -36,7 +37,7 @@ type part struct {
 	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
-	over                  []bool        // with mask: the episode has ended before this step, and the environment idles
+	over                  []bool        // where environments idle: the episode has ended before this step, and the environment idles
 	ended                 []bool        // the last step was an episode's last
 }
 
@@ -174,7 +175,7 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 			p.value.At(t).Zero()
 		}
 		if !p.mask.IsZero() {
-			p.markLive(t, fresh)
+			p.markLive(t, fresh, r.idles)
 		}
 		if !p.memory.IsZero() {
 			record(p.memory, t, r.memory.rows, p.lo)
@@ -212,6 +213,9 @@ func (r *recorder) observe(t int, step *env.Step) error {
 				cut |= trunc[from]
 			}
 			p.ended[j] = ends|cut != 0
+			if cut&env.Lost != 0 {
+				p.lose(t, j)
+			}
 			if (cut != 0 || r.bootstrapAll && ends != 0) && !p.over[j] {
 				r.rows = append(r.rows, n)
 			}
@@ -219,7 +223,7 @@ func (r *recorder) observe(t int, step *env.Step) error {
 		p.recordNext(t, r.names, step)
 	}
 	final := step.FinalObs
-	if !r.parts[0].mask.IsZero() { // nothing resets itself, so the last observation still shows
+	if r.idles { // the last observation still shows
 		final = step.Obs
 	}
 	if err := r.valueFinals(t, r.memory.with(final)); err != nil {
@@ -234,6 +238,28 @@ func (r *recorder) observe(t int, step *env.Step) error {
 		}
 	}
 	return nil
+}
+
+// lose marks the steps of the episode that row j lost at time t as not to be trained on. Transitions stay as they are: a replay buffer knows what
+// env.Lost means.
+func (p *part) lose(t, j int) {
+	if p.mask.IsZero() {
+		return
+	}
+	for s := t; s >= 0; s-- {
+		term, trunc := p.terminated.At(s).U8(), p.truncated.At(s).U8()
+		each := len(trunc) / len(p.ended)
+		var ends byte
+		for i := j * each; i < (j+1)*each; i++ {
+			if ends |= term[i] | trunc[i]; s == t {
+				trunc[i] = min(trunc[i], 1)
+			}
+		}
+		if s < t && ends != 0 {
+			return
+		}
+		p.mask.At(s).U8()[j] = 0
+	}
 }
 
 // recordNext records what was observed after step t: where an episode ended its last observation.
@@ -326,12 +352,12 @@ func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 }
 
 // markLive marks the steps of time t that belong to an episode: all up to and with its last.
-func (p *part) markLive(t int, fresh bool) {
+func (p *part) markLive(t int, fresh, idles bool) {
 	mask := p.mask.At(t).U8()
 	for j := range mask {
 		if fresh {
 			p.over[j] = false
-		} else if p.ended[j] {
+		} else if p.ended[j] && idles {
 			p.over[j] = true
 		}
 		mask[j] = 1

@@ -163,6 +163,7 @@ func (s *script) play(rec *recorder, dicts []tensor.Dict, step uint64) error {
 }
 
 func (s *script) playOn(rec *recorder) error {
+	rec.idles = !s.auto
 	for t := range s.epochs * s.steps {
 		if _, err := rec.act(t, s.shown[t], t%s.steps == 0); err != nil {
 			return fmt.Errorf("act at %d: %w", t, err)
@@ -337,6 +338,29 @@ func TestRecorderWithoutCritic(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRecorderLostEpisode: the steps of an episode that its simulator lost are masked, from its first in the rollout on, and no others.
+func TestRecorderLostEpisode(t *testing.T) {
+	s := newScript(3, 2, 1, 6, true)
+	for _, step := range s.returned {
+		step.Terminated.Zero()
+		step.Truncated.Zero()
+		step.FinalObs.CopyFrom(step.Obs)
+	}
+	s.returned[1].Terminated.U8()[0] = 1       // environment 0: an episode of 2 steps,
+	s.returned[4].Truncated.U8()[0] = env.Lost // one of 3 that is lost, and the next
+	layout := tensor.NewLayout(trajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 6, 2, true)...)
+	d := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	if err := s.play(newRecorder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := d.Must("mask").U8(), []byte{1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1}; !bytes.Equal(got, want) {
+		t.Errorf("mask %v, want %v", got, want)
+	}
+	if got := d.Must("truncated").U8()[2*4]; got != 1 {
+		t.Errorf("truncated %d at the end of the lost episode, want 1", got)
+	}
 }
 
 func TestRecorderDoesNotAllocate(t *testing.T) {

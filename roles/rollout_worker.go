@@ -74,6 +74,7 @@ func newRolloutLane(l lane, j *job, pol policy.Policy) *rolloutLane {
 	}
 	rl.items, rl.dicts = make([]*spmd.Item, len(l.segments)), make([]tensor.Dict, len(l.segments))
 	rl.rec = newRecorder(pol, j.cfg.Actor.Seed, l.lo, l.hi-l.lo, cuts, j.bootstrapAll)
+	rl.rec.idles = !j.autoReset
 	if j.labelled {
 		rl.rec.mixture = &mixture{schedule: j.cfg.Algorithm.OffPolicy.Dagger}
 	}

@@ -24,6 +24,12 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 	t.Helper()
 	reg := registries()
 	withSlowPolicy(reg.Policies)
+	onRanksOf(t, reg, np, path, overrides, f)
+}
+
+// onRanksOf does so with the environments, policies and algorithms of reg.
+func onRanksOf(t testing.TB, reg Registries, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {
+	t.Helper()
 	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		cfg, _, err := LoadConfig(path, overrides, false) // each rank has its own
 		if err != nil {

@@ -283,10 +283,13 @@ func decodeShares(b []byte) ([]share, error) {
 	return all, nil
 }
 
-// join puts the shares of all ranks together: those of environments side by side, in the order of their indices, n in all.
+// join puts the shares of all ranks together: those of environments side by side, in the order of their indices, n in all. What only some of them said is
+// left out: a run that goes on would take the rest for said, too.
 func join(ranks [][]byte, n int) (state, error) {
 	var st state
 	var envs []share
+	var found tensor.Dict // by name, of all environments
+	rows := map[string]int{}
 	for _, b := range ranks {
 		shares, err := decodeShares(b)
 		if err != nil {
@@ -309,14 +312,20 @@ func join(ranks [][]byte, n int) (state, error) {
 	for _, s := range envs {
 		for i := range s.dict.Len() {
 			name, t := s.dict.Entry(i)
-			whole, ok := st.envs.Get(name)
+			whole, ok := found.Get(name)
 			if !ok {
 				shape := t.Shape()
 				shape[0] = n
 				whole = tensor.New(t.DType(), shape...)
-				st.envs.Set(name, whole)
+				found.Set(name, whole)
 			}
 			whole.Slice(s.lo, s.hi).CopyFrom(t)
+			rows[name] += s.hi - s.lo
+		}
+	}
+	for i := range found.Len() {
+		if name, t := found.Entry(i); rows[name] == n {
+			st.envs.Set(name, t)
 		}
 	}
 	return st, nil
@@ -329,7 +338,7 @@ func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) 
 		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.step))
 		blob = append(blob, encodeShares([]share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.rollout}, {dict: from.state.envs}})...)
 	}
-	blob, err := broadcastBytes(ctx, s.group, blob)
+	blob, err := broadcastBytes(ctx, s.group, blob, 0)
 	if err != nil || len(blob) == 0 {
 		return err
 	}
@@ -359,17 +368,17 @@ func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }
 
-// broadcastBytes returns rank 0's b on every rank.
-func broadcastBytes(ctx context.Context, g *collectives.Group, b []byte) ([]byte, error) {
+// broadcastBytes returns root's b on every rank.
+func broadcastBytes(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
 	size := make([]byte, 8)
 	binary.LittleEndian.PutUint64(size, uint64(len(b)))
-	if err := g.Broadcast(ctx, size, 0); err != nil {
+	if err := g.Broadcast(ctx, size, root); err != nil {
 		return nil, err
 	}
 	if n := binary.LittleEndian.Uint64(size); uint64(len(b)) != n {
 		b = make([]byte, n)
 	}
-	return b, g.Broadcast(ctx, b, 0)
+	return b, g.Broadcast(ctx, b, root)
 }
 
 // load takes this rank's parts of st, which may be weights alone.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -187,7 +188,7 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	for _, s := range resumed {
 		b = append(b, s.episodes.Take()...)
 	}
-	if x, y := env.Summarize(a), env.Summarize(b); x != y || x.NumTrajectories == 0 || fmt.Sprint(a) != fmt.Sprint(b) {
+	if x, y := env.Summarize(a), env.Summarize(b); !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("episodes %+v, of the shards that went on %+v", y, x)
 	}
 	wrong := st.envs.Slice(0, 3)
@@ -271,5 +272,20 @@ func TestForeignModelIsRefused(t *testing.T) {
 	}
 	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(), b.Bytes()) {
 		t.Error("a model that was refused changed parameters")
+	}
+}
+
+// TestJoin: what only some environments say of themselves is in no checkpoint.
+func TestJoin(t *testing.T) {
+	say := func(lo, hi int, names ...string) []byte {
+		var d tensor.Dict
+		for _, name := range names {
+			d.Set(name, tensor.New(tensor.I64, hi-lo, 1))
+		}
+		return encodeShares([]share{{"envs", lo, hi, d}})
+	}
+	st, err := join([][]byte{say(2, 4, "both"), say(0, 2, "both", "one")}, 4)
+	if got, _ := st.envs.Get("both"); err != nil || st.envs.Len() != 1 || got.IsZero() || got.Dim(0) != 4 {
+		t.Errorf("%v, %v", st.envs, err)
 	}
 }

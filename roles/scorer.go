@@ -52,7 +52,7 @@ func (s *scorer) ask(ctx context.Context, rec *recorder, t int, step *env.Step) 
 		return fmt.Errorf("ask for rewards: %w", err)
 	}
 	for i := range rec.parts {
-		s.fill(item.Dict, &rec.parts[i], rec.names, t, step)
+		s.fill(item.Dict, rec, &rec.parts[i], t, step)
 	}
 	if info, ok := item.Dict.Get("info"); ok {
 		info.CopyFrom(step.Info)
@@ -63,12 +63,12 @@ func (s *scorer) ask(ctx context.Context, rec *recorder, t int, step *env.Step) 
 }
 
 // fill copies the rows of p.
-func (s *scorer) fill(to tensor.Dict, p *part, names []string, t int, step *env.Step) {
+func (s *scorer) fill(to tensor.Dict, rec *recorder, p *part, t int, step *env.Step) {
 	rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
-	for i, name := range names {
+	for i, name := range rec.names {
 		rows(s.obs[i]).CopyFrom(p.obs[i].At(t))
 		final := step.FinalObs
-		if !p.mask.IsZero() { // nothing resets itself
+		if rec.idles {
 			final = step.Obs
 		}
 		p.copyNext(rows(s.next[i]), step.Obs.Must(name), final.Must(name))

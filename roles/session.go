@@ -57,6 +57,9 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if !cfg.Trains() {
 		return s.evaluate(ctx, w, world, cfg)
 	}
+	if agreed, err := s.meet(ctx, w, world, cfg); !agreed {
+		return err
+	}
 	j, err := newJob(cfg, s.reg, w.Nodes())
 	if err != nil {
 		s.refuse(w, err)
@@ -115,6 +118,9 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err := r.saveTrace(ctx, world, s.traceFile(cfg)); err != nil {
 		return err
 	}
+	if err := s.part(w); err != nil {
+		return err
+	}
 	return s.finish(w, r, book)
 }
 
@@ -127,7 +133,7 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	if w.Rank() == 0 {
 		text = s.cfg.Resolved()
 	}
-	text, err := broadcastBytes(ctx, world, text)
+	text, err := broadcastBytes(ctx, world, text, 0)
 	if err != nil || w.Rank() == 0 {
 		return s.cfg, err
 	}
@@ -169,6 +175,9 @@ func (s *session) refuse(w *spmd.World, err error) {
 	s.code.Store(ExitConfig)
 	if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, err)
+		if w.Outside() != nil { // others' programs wait for this one, and MPI for them
+			w.Abort(ExitConfig)
+		}
 	}
 }
 
@@ -186,6 +195,9 @@ func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
 // evaluate is the life of one rank of a job that only evaluates: rank 0 does it alone.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) error {
+	if agreed, err := s.deal(ctx, w, world, usesOf(cfg, []int{0}), []int{0}); !agreed {
+		return err
+	}
 	var err error
 	if w.Rank() == 0 {
 		err = evaluateCheckpoint(s.out, cfg, s.reg, "")
@@ -196,8 +208,10 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	if usage := (UsageError{}); err != nil && !errors.As(err, &usage) {
 		return err
 	}
-	_, err = s.agreeTo(ctx, w, world, err)
-	return err
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return err
+	}
+	return s.part(w)
 }
 
 // record begins this process's log, and writes down, on rank 0, what runs, where and how.
@@ -278,8 +292,11 @@ func (s *session) finish(w *spmd.World, r *EmbodiedRunner, book *logbook) error 
 	if r.stopped != 0 {
 		s.code.Store(int64(r.stopped - 1))
 		status = runfolder.Interrupted
-		if r.stopped-1 == ExitRequeue {
+		switch r.stopped - 1 {
+		case ExitRequeue:
 			status = runfolder.Checkpointed
+		case ExitFailed:
+			status = runfolder.Failed
 		}
 	}
 	if w.Rank() != 0 {
@@ -295,6 +312,7 @@ func (s *session) finish(w *spmd.World, r *EmbodiedRunner, book *logbook) error 
 // close completes what the process still has open, and gives the run's folder free.
 func (s *session) close() error {
 	err := s.profile.stop()
+	err = errors.Join(err, s.reg.outside.Close())
 	if f := s.folder.Swap(nil); f != nil {
 		err = errors.Join(err, f.Close())
 	}

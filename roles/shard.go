@@ -65,6 +65,11 @@ func (s *shard) label() {
 
 // fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and how many log-probs come with them.
 func (s *shard) fit(pol policy.Policy) (chunks, logProbs int, err error) {
+	if mask, ok := s.now.Obs.Get(env.ActionMask); ok { // nothing has been observed yet, and to allow nothing would be an error
+		for i := range mask.U8() {
+			mask.U8()[i] = 1
+		}
+	}
 	act, err := newPerformer(pol, s.vec.Len()).act(s.now.Obs)
 	if err != nil {
 		return 0, 0, err

@@ -67,6 +67,9 @@ func (r *requests) again(code int) {
 	}
 }
 
+// fail asks to stop, with a checkpoint, because of something that the run can't go on without.
+func (r *requests) fail() { r.stop.CompareAndSwap(0, ExitFailed+1) }
+
 // close stops listening.
 func (r *requests) close() {
 	signal.Stop(r.arrived)

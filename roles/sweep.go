@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/spmd"
@@ -124,7 +125,8 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	one := &session{reg: s.reg, cfg: run.cfg, asked: s.asked.forRun(), out: io.Discard, log: rankLog{to: &said}}
+	one := &session{cfg: run.cfg, asked: s.asked.forRun(), out: io.Discard, log: rankLog{to: &said}}
+	one.reg = s.reg.with(external.NewHub(&one.log, 0))
 	if _, err := os.Stat(filepath.Join(run.cfg.folder(), "checkpoints", "latest")); err == nil {
 		one.resume = "auto"
 	}

@@ -33,14 +33,18 @@ func (e *ConfigError) Error() string {
 }
 
 // CheckConfig compares the resolved YAML of this job with that of the checkpoint, key by key; a key in mayChange, or below one, may
-// differ. It returns a *ConfigError when others do.
-func (c *Checkpoint) CheckConfig(current []byte, mayChange ...string) error {
+// differ. It returns a *ConfigError when others do. What resolve makes of the checkpoint's YAML stands for it: there an older program's
+// configuration gets the keys it did not know, with their defaults. Where resolve fails, the YAML counts as it was written.
+func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, error), mayChange ...string) error {
 	if hash(current) == c.manifest.Config {
 		return nil
 	}
 	stored, err := c.Read(configFile)
 	if err != nil {
 		return err
+	}
+	if resolved, err := resolve(stored); err == nil {
+		stored = resolved
 	}
 	then, err := flatten(stored)
 	if err != nil {

@@ -8,6 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 )
 
+// written leaves a checkpoint's configuration as it was written.
+func written(stored []byte) ([]byte, error) { return stored, nil }
+
 func TestCheckConfig(t *testing.T) {
 	const stored = `
 runner: {max_steps: 100, logger: {log_path: ../results, logger_backends: [tensorboard]}, seed: null}
@@ -47,7 +50,7 @@ env: {train: {wrappers: [frame_stack, scale]}}
 			if tc.from != "" && current == stored {
 				t.Fatalf("the case changes nothing")
 			}
-			err := c.CheckConfig([]byte(current), "runner.max_steps", "runner.logger")
+			err := c.CheckConfig([]byte(current), written, "runner.max_steps", "runner.logger")
 			if tc.want == "" {
 				if err != nil {
 					t.Errorf("got %v, want no difference", err)
@@ -63,7 +66,32 @@ env: {train: {wrappers: [frame_stack, scale]}}
 			}
 		})
 	}
-	if err := c.CheckConfig([]byte("a: [")); err == nil || !strings.Contains(err.Error(), "configuration of this job") {
+	if err := c.CheckConfig([]byte("a: ["), written); err == nil || !strings.Contains(err.Error(), "configuration of this job") {
 		t.Errorf("YAML that does not parse: %v", err)
+	}
+}
+
+// TestCheckConfigResolved: a checkpoint's configuration stands for what this program makes of it, where it can.
+func TestCheckConfigResolved(t *testing.T) {
+	s := open(t, t.TempDir(), 0)
+	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	withDefault := func(stored []byte) ([]byte, error) { return append(stored, "tau: 0.005\n"...), nil }
+	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault); err != nil {
+		t.Errorf("a key added since, with its default: %v", err)
+	}
+	var differs *checkpoint.ConfigError
+	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 1\n"), withDefault); !errors.As(err, &differs) || len(differs.Differences) != 1 {
+		t.Errorf("a key added since, with another value: %v", err)
+	}
+	unknown := func([]byte) ([]byte, error) { return nil, errors.New("no such key") }
+	if err := c.CheckConfig([]byte("gamma: 1\n"), unknown); !errors.As(err, &differs) || differs.Differences[0].Key != "gamma" {
+		t.Errorf("what cannot be resolved counts as written: %v", err)
 	}
 }

@@ -5,7 +5,7 @@
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
 //	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason, the one before is used
-//	err = last.CheckConfig(config, "runner.max_steps", "runner.logger") // the keys that may differ
+//	err = last.CheckConfig(config, resolve, "runner.max_steps", "runner.logger") // the keys that may differ
 //	state, err := last.Read("actor")
 //	err = store.Rewind(last.Step)                                       // this run's future starts here
 //	...

@@ -39,8 +39,9 @@ var layers = []layer{
 	{".", []string{"roles", "algo/...", "policy/...", "reward", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
 	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "collectives", "spmd/...", "tensor"}, nil,
 		"examples use what users of the library can"},
-	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "reward", "env", "collectives/...", "spmd/...", "tensor", "internal/...", "scripts/slurm", cli, yaml, sys}, []string{"..."},
-		"roles brings the parts together, and gets the environments from main"},
+	{"roles/...", []string{"roles/...", "algo/...", "policy/...", "reward", "env", "env/external", "collectives/...", "spmd/...", "tensor", "internal/...", "scripts/slurm", cli, yaml, sys}, []string{"..."},
+		"roles brings the parts together, and gets the environments from main, but for those of other programs"},
+	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 
 	{"algo/...", []string{"algo", "policy/...", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
 	{"reward", []string{"policy", "env", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
@@ -50,6 +51,7 @@ var layers = []layer{
 	{"policy/...", []string{"policy/...", "env", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
 	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
+	{"env/external", []string{"env", "tensor", sys}, []string{"env/..."}, "the bridge sees frames, whatever carries them"},
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
 	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},

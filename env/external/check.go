@@ -1,0 +1,524 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Check holds a simulator against docs/bridge.md: it starts children of a command, one for each thing that it wants to know, and drives them
+// through the whole protocol and through what the protocol forbids.
+type Check struct {
+	Command []string
+	Envs    int           // environments of a child, where its greeting leaves that open; > 0
+	Steps   int           // of each environment, where episodes are compared; > 0
+	Timeout time.Duration // for every answer, and for an end; > 0
+	Only    string        // text that the rules to be checked have in their name, besides the greeting; "": all are
+}
+
+// A Verdict says what became of a rule.
+type Verdict struct {
+	Rule    string
+	Err     error  // what was found, and what would be right; nil: the rule held
+	Skipped string // why the rule says nothing about this simulator; "": it does
+}
+
+// A rule is what is checked, by children of its own.
+type rule struct {
+	says  string
+	check func(*checker) error
+}
+
+// rules returns those of docs/bridge.md, in its order. Those of frames that no parent sends follow.
+func rules() []rule {
+	return []rule{
+		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
+		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
+		{"CONFIG: it plays its num_envs, and no other number", (*checker).playsItsNumber},
+		{"RESET, STEP: every number is finite, every choice one of those there are", (*checker).playsOn},
+		{"RESET: equal seeds give equal episodes, in every child", (*checker).repeats},
+		{"RESET: equal seeds give equal episodes, in every environment", (*checker).repeatsInEveryRow},
+		{"RESET: a seed is any number of 64 bits", (*checker).takesEverySeed},
+		{"RESET: environments outside the mask keep their rows, and go on", (*checker).resetsByMask},
+		{"STEP: environments outside the mask keep their rows, and wait", (*checker).stepsByMask},
+		{"STEP, AUTORESET: as a STEP, and a RESET of what has ended", (*checker).resetsItself},
+		{"STEP: payloads say the same as shared memory", (*checker).sameInline},
+		{"STEP: an episode has max_steps steps at most, and is truncated then", (*checker).countsSteps},
+		{"STEP: where terminations are ignored there are none", (*checker).ignoresTerminations},
+		{"SAVE, LOAD: environments go on as those that were saved", (*checker).goesOn},
+		{"RENDER: pictures of the size wanted, which change nothing", (*checker).draws},
+		{"CLOSE: ends the child", (*checker).closes},
+		{"CLOSE: ends it in place of CONFIG, too", (*checker).closesUnused},
+		{"end of the stream: ends the child", (*checker).endsWithStream},
+	}
+}
+
+// Run tells say what became of each rule, one after the other, and returns how many did not hold. Without a greeting there is only that to say.
+func (c Check) Run(say func(Verdict)) (failed int) {
+	k := &checker{Check: c}
+	defer k.starter.close()
+	for _, r := range append([]rule{{"HELLO: a greeting that says what the simulator is", (*checker).meet}}, append(rules(), attacks()...)...) {
+		if k.greeting != nil && !strings.Contains(r.says, c.Only) {
+			continue
+		}
+		v := Verdict{Rule: r.says}
+		var skipped notSpoken
+		if err := r.check(k); errors.As(err, &skipped) {
+			v.Skipped = string(skipped)
+		} else if v.Err = err; err != nil {
+			failed++
+		}
+		say(v)
+		if k.greeting == nil {
+			break
+		}
+	}
+	return failed
+}
+
+// notSpoken is the error of a rule that says nothing about the simulator, and why.
+type notSpoken string
+
+func (n notSpoken) Error() string { return string(n) }
+
+// A checker is a Check under way.
+type checker struct {
+	Check
+	starter  starter
+	greeting *greeting // nil: not heard yet
+	n        int       // environments of a child
+}
+
+func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
+
+// open starts a child and hears its greeting.
+func (k *checker) open() (*trial, error) {
+	proc, link, err := k.starter.start(k.Command, nil, "child", io.Discard)
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, fmt.Errorf("%w: want a program that can be found and run", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := greet(link, proc, "child", "", io.Discard, k.by())
+	if err != nil {
+		t := &trial{conversation: &conversation{link: link, proc: proc}, check: k}
+		defer t.close(true)
+		return nil, t.explain(err)
+	}
+	return &trial{conversation: c, check: k, stream: link}, nil
+}
+
+// begin starts a child that plays as s says, and with the numbers of environments and the time of the checker.
+func (k *checker) begin(s setup) (*trial, error) {
+	t, err := k.open()
+	if err != nil {
+		return nil, err
+	}
+	if s.n == 0 {
+		s.n = k.n
+	}
+	s.before = k.by()
+	if err := t.configure(s); err != nil {
+		defer t.close(true)
+		return nil, t.explain(err)
+	}
+	t.episode, t.steps = make([]uint64, s.n), make([]uint64, s.n)
+	return t, nil
+}
+
+// with has a child that plays as s says do something.
+func (k *checker) with(s setup, do func(*trial) error) error {
+	t, err := k.begin(s)
+	if err != nil {
+		return err
+	}
+	defer t.close(true)
+	return t.explain(do(t))
+}
+
+// meet hears the first greeting.
+func (k *checker) meet() error {
+	t, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer t.close(true)
+	k.greeting, k.n = t.greeting, k.Envs
+	if own := k.greeting.NumEnvs; own > 0 {
+		k.n = own
+	}
+	return nil
+}
+
+func (k *checker) maps() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		if !t.shared {
+			return notSpoken("READY without SHARED: arrays travel in payloads")
+		}
+		return t.resetAll()
+	})
+}
+
+func (k *checker) doesWithout() error {
+	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5: it is there, and has no byte yet
+		private := privateMemory(newBlocks(k.greeting.spec, k.n).size())
+		private.path = path
+		err := k.with(setup{memory: private}, func(t *trial) error {
+			if t.shared {
+				return fmt.Errorf("READY with SHARED for %s, which is not what CONFIG says: want no SHARED", path)
+			}
+			return t.resetAll()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *checker) playsItsNumber() error {
+	own := k.greeting.NumEnvs
+	if own == 0 {
+		return k.with(setup{n: 1}, (*trial).resetAll)
+	}
+	t, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer t.close(true)
+	t.greeting.NumEnvs = 0 // or configure would refuse
+	if t.configure(setup{n: own + 1, before: k.by()}) == nil {
+		return fmt.Errorf("READY for %d environments, want an error: the greeting has num_envs %d", own+1, own)
+	}
+	return nil
+}
+
+func (k *checker) playsOn() error {
+	_, err := k.played(setup{shareMemory: true, maxSteps: k.greeting.MaxSteps}, k.Steps, false)
+	return err
+}
+
+// short is the max_steps of episodes of which several are to be seen.
+const short = 7
+
+// played returns what a child that plays as s says comes to in so many steps.
+func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
+	err = k.with(s, func(t *trial) (err error) {
+		outcomes, err = t.playAnew(steps, resets)
+		return err
+	})
+	return outcomes, err
+}
+
+// equal plays two children, and compares what they came to.
+func (k *checker) equal(one, other setup, oneResets, otherResets bool) error {
+	want, err := k.played(one, k.Steps, oneResets)
+	if err != nil {
+		return err
+	}
+	return k.with(other, func(t *trial) error {
+		got, err := t.playAnew(k.Steps, otherResets)
+		return errors.Join(err, t.compare(got, want))
+	})
+}
+
+func (k *checker) repeats() error {
+	s := setup{shareMemory: true, maxSteps: short}
+	return k.equal(s, s, true, true)
+}
+
+func (k *checker) resetsItself() error {
+	s := setup{shareMemory: true, maxSteps: short}
+	return k.equal(s, s, false, true)
+}
+
+func (k *checker) sameInline() error {
+	return k.equal(setup{shareMemory: true, maxSteps: short}, setup{maxSteps: short}, true, true)
+}
+
+func (k *checker) several() error {
+	if k.n == 1 {
+		return notSpoken("a child plays one environment")
+	}
+	return nil
+}
+
+func (k *checker) repeatsInEveryRow() error {
+	if err := k.several(); err != nil {
+		return err
+	}
+	return k.with(setup{shareMemory: true, maxSteps: short}, func(t *trial) error {
+		t.alike = true
+		got, err := t.playAnew(k.Steps, true)
+		if err != nil {
+			return err
+		}
+		want := make([][]outcome, t.n)
+		for n := range want {
+			want[n] = got[0]
+		}
+		return t.compare(got, want)
+	})
+}
+
+func (k *checker) takesEverySeed() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		for _, seed := range []uint64{0, 1<<31 - 1, 1 << 31, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
+			for n := range t.seed {
+				t.seed[n] = int64(seed)
+			}
+			if err := t.exchange(reset, 0, t.all()); err != nil {
+				return fmt.Errorf("seed %d: %w", seed, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (k *checker) resetsByMask() error {
+	if err := k.several(); err != nil {
+		return err
+	}
+	s := setup{shareMemory: true}
+	want, err := k.played(s, 6, true)
+	if err != nil {
+		return err
+	}
+	return k.with(s, func(t *trial) error {
+		first, err := t.playAnew(3, true)
+		if err != nil {
+			return err
+		}
+		mask := make([]byte, t.n)
+		mask[0] = 1
+		if err := t.keeping(reset, 0, mask); err != nil {
+			return err
+		}
+		t.episode[0]++
+		rest, err := t.play(3, true)
+		if err != nil {
+			return err
+		}
+		for n := range first {
+			if first[n] = append(first[n], rest[n]...); n == 0 {
+				first[n] = want[n]
+			}
+		}
+		return t.compare(first, want)
+	})
+}
+
+func (k *checker) stepsByMask() error {
+	if err := k.several(); err != nil {
+		return err
+	}
+	s := setup{shareMemory: true, maxSteps: short}
+	want, err := k.played(s, k.Steps, false)
+	if err != nil {
+		return err
+	}
+	return k.with(s, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		first, others := make([]byte, t.n), t.all()
+		first[0], others[0] = 1, 0
+		got := make([][]outcome, t.n)
+		for range 2 * k.Steps { // in turn, the others three steps ahead
+			mask := others
+			if len(got[1]) == k.Steps || len(got[0])+3 <= len(got[1]) {
+				mask = first
+			}
+			if err := t.turn(mask, false, got); err != nil {
+				return err
+			}
+		}
+		return t.compare(got, want)
+	})
+}
+
+func (k *checker) countsSteps() error {
+	return k.with(setup{shareMemory: true, maxSteps: short}, func(t *trial) error {
+		played, err := t.playAnew(max(k.Steps, 3*short), true)
+		for n, steps := range played {
+			length := 0
+			for i, o := range steps {
+				length++
+				if length == short && o.truncated == 0 {
+					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: want 1 with max_steps %d", n, i, length, short)
+				}
+				if o.over() {
+					length = 0
+				}
+			}
+		}
+		return err
+	})
+}
+
+func (k *checker) ignoresTerminations() error {
+	if k.greeting.OwnsLoop {
+		return notSpoken("the solver owns its loop")
+	}
+	return k.with(setup{shareMemory: true, ignoreTerminations: true, maxSteps: k.greeting.MaxSteps}, func(t *trial) error {
+		played, err := t.playAnew(k.Steps, true)
+		for n, steps := range played {
+			for i, o := range steps {
+				if o.terminated != 0 {
+					return fmt.Errorf("environment %d, step %d: terminated is 1, want 0 with flag 1 of CONFIG", n, i)
+				}
+			}
+		}
+		return err
+	})
+}
+
+func (k *checker) goesOn() error {
+	if k.greeting.State == 0 {
+		return notSpoken("state_size is 0")
+	}
+	s := setup{shareMemory: true, maxSteps: short}
+	var states []byte
+	var seen []tensor.Tensor
+	var episode, steps []uint64
+	var want [][]outcome
+	again := func(t *trial) error {
+		copy(t.episode, episode)
+		copy(t.steps, steps)
+		if err := t.load(states, k.by()); err != nil {
+			return fmt.Errorf("LOAD: %w", err)
+		}
+		for i, f := range k.greeting.spec.Obs {
+			if err := sameNumbers("what LOAD says is seen of "+f.Name, t.obs[i], seen[i]); err != nil {
+				return err
+			}
+		}
+		got, err := t.play(k.Steps, true)
+		return errors.Join(err, t.compare(got, want))
+	}
+	err := k.with(s, func(t *trial) error {
+		if _, err := t.playAnew(3, true); err != nil {
+			return err
+		}
+		answer, err := t.save(k.by())
+		if err != nil {
+			return fmt.Errorf("SAVE: %w", err)
+		}
+		states = append(states, answer...)
+		for _, o := range t.obs {
+			seen = append(seen, o.Clone())
+		}
+		episode, steps = append(episode, t.episode...), append(steps, t.steps...)
+		if want, err = t.play(k.Steps, true); err != nil {
+			return err
+		}
+		return again(t)
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.with(s, again); err != nil {
+		return fmt.Errorf("in another child: %w", err)
+	}
+	return nil
+}
+
+func (k *checker) draws() error {
+	if !k.greeting.Render {
+		return notSpoken("render is false")
+	}
+	s := setup{shareMemory: true, maxSteps: short}
+	var want [][]outcome
+	err := k.with(s, func(t *trial) (err error) {
+		want, err = t.playAnew(3, true)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return k.with(s, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		got := make([][]outcome, t.n)
+		mask := make([]bool, t.n)
+		for n := range 3 {
+			if err := t.turn(t.all(), true, got); err != nil {
+				return err
+			}
+			mask[n%t.n] = n < 2 // none at last, where there are several
+			if _, err := t.render(33, 17, mask, k.by()); err != nil {
+				return fmt.Errorf("RENDER: %w", err)
+			}
+		}
+		return t.compare(got, want)
+	})
+}
+
+func (k *checker) closes() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		t.count = 0
+		if err := t.send(header{kind: closing}, nil, k.by()); err != nil {
+			return err
+		}
+		return t.leaves()
+	})
+}
+
+func (k *checker) closesUnused() error {
+	t, err := k.open()
+	if err != nil {
+		return err
+	}
+	defer t.close(true)
+	if err := t.send(header{kind: closing}, nil, k.by()); err != nil {
+		return err
+	}
+	return t.explain(t.ends(k.by()))
+}
+
+func (k *checker) endsWithStream() error {
+	return k.with(setup{shareMemory: true}, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		if err := t.stream.finish(); err != nil {
+			return err
+		}
+		return t.leaves()
+	})
+}
+
+// leaves waits for a child to end as it should.
+func (t *trial) leaves() error {
+	if err := t.ends(t.check.by()); err != nil {
+		return err
+	}
+	if t.proc.died != nil {
+		return fmt.Errorf("%v, want exit status 0", t.proc.died)
+	}
+	return nil
+}
+
+// ends waits for a child to end, but by no signal.
+func (t *trial) ends(by time.Time) error {
+	select {
+	case <-t.proc.done:
+	case <-time.After(time.Until(by)):
+		return fmt.Errorf("it still runs after %v, want its end", t.check.Timeout)
+	}
+	if exit := (*exec.ExitError)(nil); errors.As(t.proc.died, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+		return fmt.Errorf("it crashed: %v", exit)
+	}
+	return nil
+}

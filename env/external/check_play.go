@@ -1,0 +1,277 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A trial is a child that is checked: a conversation, and how far its environments have come. Seeds and actions follow from that, so what other
+// children do in the same steps of the same episodes can be compared.
+type trial struct {
+	*conversation
+	check   *checker
+	stream  *stream
+	episode []uint64 // number of each environment's episode
+	steps   []uint64 // that each environment has taken, over all episodes
+	alike   bool     // all environments have the seeds and actions of environment 0
+}
+
+// An outcome is what a step of one environment came to.
+type outcome struct {
+	reward                float32
+	terminated, truncated byte
+	info                  []float32
+	last, next            []tensor.Tensor // what was seen after it, and what is seen once the next episode has begun if it ended one
+}
+
+func (o outcome) over() bool { return o.terminated|o.truncated != 0 }
+
+// resetAll begins an episode everywhere.
+func (t *trial) resetAll() error { return t.exchange(reset, 0, t.all()) }
+
+// playAnew is play from a RESET on.
+func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
+	if err := t.resetAll(); err != nil {
+		return nil, err
+	}
+	return t.play(steps, autoReset)
+}
+
+// play has every environment take so many steps, and returns what each came to.
+func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
+	played := make([][]outcome, t.n)
+	for range steps {
+		if err := t.turn(t.all(), autoReset, played); err != nil {
+			return nil, err
+		}
+	}
+	return played, nil
+}
+
+// turn has the environments of mask take a step, begins an episode where one has ended, and adds to played what came of it.
+func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
+	flags := uint16(0)
+	if autoReset {
+		flags = flagAutoReset
+	}
+	for n := range t.episode {
+		if mask[n] != 0 {
+			t.act(n)
+			t.steps[n]++
+			t.episode[n]++ // that which AUTORESET begins
+		}
+	}
+	if err := t.keeping(step, flags, mask); err != nil {
+		return err
+	}
+	ended, some := make([]byte, t.n), false
+	for n := range t.episode {
+		if mask[n] == 0 {
+			continue
+		}
+		o := outcome{reward: t.reward[n], terminated: t.terminated[n], truncated: t.truncated[n], next: rowsOf(t.obs, n)}
+		if !t.info.IsZero() {
+			o.info = t.info.Slice(n, n+1).Clone().F32()
+		}
+		o.last = o.next
+		if !o.over() {
+			t.episode[n]--
+		} else if autoReset {
+			o.last = rowsOf(t.final, n)
+		} else {
+			ended[n], some = 1, true
+		}
+		played[n] = append(played[n], o)
+	}
+	if !some {
+		return nil
+	}
+	if err := t.keeping(reset, 0, ended); err != nil {
+		return err
+	}
+	for n, e := range ended {
+		if e != 0 {
+			played[n][len(played[n])-1].next = rowsOf(t.obs, n)
+		}
+	}
+	return nil
+}
+
+// keeping is exchange, and sees that environments outside the mask keep their rows.
+func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
+	kept := make([][]tensor.Tensor, t.n)
+	for n := range kept {
+		if mask[n] == 0 {
+			kept[n] = t.rows(n)
+		}
+	}
+	if err := t.exchange(k, flags, mask); err != nil {
+		return err
+	}
+	for n, before := range kept {
+		for i, now := range t.rows(n) {
+			if before != nil && string(before[i].Bytes()) != string(now.Bytes()) {
+				return fmt.Errorf("%v changed %s of environment %d, whose mask is 0: from %s to %s", k, t.blocks.reply.Fields()[i].Name, n, text(before[i]), text(now))
+			}
+		}
+	}
+	return nil
+}
+
+// rows returns copies of what the reply block says of environment n, but for final observations.
+func (t *trial) rows(n int) []tensor.Tensor {
+	var rows []tensor.Tensor
+	reply := t.blocks.reply.Bind(t.memory.bytes[t.blocks.replyAt:])
+	for i := range reply.Len() - len(t.final) {
+		_, x := reply.Entry(i)
+		rows = append(rows, x.Slice(n, n+1).Clone())
+	}
+	return rows
+}
+
+func rowsOf(all []tensor.Tensor, n int) []tensor.Tensor {
+	var rows []tensor.Tensor
+	for _, x := range all {
+		rows = append(rows, x.Slice(n, n+1).Clone())
+	}
+	return rows
+}
+
+// exchange has the environments of mask take part in a RESET or a STEP, with the seeds of their episodes.
+func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
+	copy(t.mask, mask)
+	for n := range t.episode {
+		t.seed[n] = int64(t.draw(n, t.episode[n], 1).Uint64())
+	}
+	if err := t.ask(k, flags, t.check.by()); err != nil {
+		return fmt.Errorf("%v: %w", k, err)
+	}
+	if err := t.hear(t.check.by()); err != nil {
+		return fmt.Errorf("%v: %w", k, err)
+	}
+	for n, m := range mask {
+		if k == reset && m != 0 && t.reward[n] != 0 {
+			return fmt.Errorf("RESET: reward of environment %d is %v, want 0", n, t.reward[n])
+		}
+	}
+	return nil
+}
+
+// draw returns random numbers of environment n, number i of a purpose.
+func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
+	if t.alike {
+		n = 0
+	}
+	return rand.New(rand.NewPCG(uint64(n)<<8|purpose, i))
+}
+
+// act chooses environment n's action of its next step: any that its bounds and its mask allow.
+func (t *trial) act(n int) {
+	r, space := t.draw(n, t.steps[n], 2), t.greeting.spec.Action
+	dim := space.Dim()
+	if space.Kind == env.Box {
+		for i, x := range tensor.Of(t.action, tensor.F32, t.n, dim).F32()[n*dim:][:dim] {
+			low, high := space.Low[i], space.High[i]
+			if math.IsInf(float64(low), 0) || math.IsInf(float64(high), 0) {
+				low, high = max(low, min(high, 1)-2), min(high, max(low, -1)+2)
+			}
+			x = low + r.Float32()*(high-low)
+			tensor.Of(t.action, tensor.F32, t.n, dim).F32()[n*dim+i] = min(max(x, low), high)
+		}
+		return
+	}
+	var allowed []byte
+	for i, f := range t.greeting.spec.Obs {
+		if f.Name == env.ActionMask {
+			allowed = t.obs[i].Slice(n, n+1).U8()
+		}
+	}
+	for i, choices := range space.Nvec {
+		k := r.IntN(choices)
+		if allowed != nil {
+			for tries := 0; allowed[k] == 0 && tries < choices; tries++ {
+				k = (k + 1) % choices
+			}
+			allowed = allowed[choices:]
+		}
+		tensor.Of(t.action, tensor.I32, t.n, dim).I32()[n*dim+i] = int32(k)
+	}
+}
+
+// all is the mask of all environments.
+func (t *trial) all() []byte {
+	mask := make([]byte, t.n)
+	for n := range mask {
+		mask[n] = 1
+	}
+	return mask
+}
+
+// compare says where the environments came to something else than others did.
+func (t *trial) compare(got, want [][]outcome) error {
+	for n := range got {
+		for i := range got[n] {
+			g, w := got[n][i], want[n][i]
+			err := errors.Join(
+				sameNumbers("reward", tensor.FromF32([]float32{g.reward}, 1), tensor.FromF32([]float32{w.reward}, 1)),
+				sameNumbers("terminated", tensor.FromU8([]byte{g.terminated}, 1), tensor.FromU8([]byte{w.terminated}, 1)),
+				sameNumbers("truncated", tensor.FromU8([]byte{g.truncated}, 1), tensor.FromU8([]byte{w.truncated}, 1)),
+			)
+			for j, name := range t.greeting.Info {
+				err = errors.Join(err, sameNumbers("info "+name, tensor.FromF32(g.info[j:j+1], 1), tensor.FromF32(w.info[j:j+1], 1)))
+			}
+			for j, f := range t.greeting.spec.Obs {
+				err = errors.Join(err, sameNumbers(f.Name, g.last[j], w.last[j]), sameNumbers(f.Name+" of the next episode", g.next[j], w.next[j]))
+			}
+			if err != nil {
+				return fmt.Errorf("environment %d, step %d: %w", n, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+func sameNumbers(what string, got, want tensor.Tensor) error {
+	if string(got.Bytes()) == string(want.Bytes()) {
+		return nil
+	}
+	return fmt.Errorf("%s is %s, want %s", what, text(got), text(want))
+}
+
+// text returns the first numbers of t.
+func text(t tensor.Tensor) string {
+	const most = 8
+	dots := ""
+	if t.Len() > most {
+		dots = " …"
+	}
+	n := min(t.Len(), most)
+	var numbers any
+	switch t.DType() {
+	case tensor.F32:
+		numbers = t.F32()[:n]
+	case tensor.I32:
+		numbers = t.I32()[:n]
+	default:
+		numbers = t.U8()[:n]
+	}
+	return fmt.Sprint(numbers) + dots
+}
+
+// explain adds to err, if there is one, what is known of the child.
+func (t *trial) explain(err error) error {
+	var skipped notSpoken
+	if err == nil || errors.As(err, &skipped) {
+		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("%w (after %v)", err, t.check.Timeout)
+	}
+	return fmt.Errorf("%w%s", err, t.obituary())
+}

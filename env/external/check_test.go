@@ -1,0 +1,71 @@
+package external_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env/external"
+)
+
+// TestCheck: a child that does as it should passes, and one that does not is told which rule it breaks, and how.
+func TestCheck(t *testing.T) {
+	const first = "every number is finite"
+	for _, c := range []struct {
+		fault, only string
+		fails       map[string]string // rules, and what is said of them
+	}{
+		{"", "", nil},
+		{"seedless", "SE", map[string]string{ // RESET, STEP
+			"equal seeds give equal episodes, in every child":       "step 0: state is [",
+			"equal seeds give equal episodes, in every environment": "environment 1, step 0: state is [",
+			"environments outside the mask keep their rows, and go": "environment 1, step 0: state is [",
+			"AUTORESET": "step 0: state is [",
+		}},
+		{"endless", "max_steps", map[string]string{"max_steps steps at most": "step 7 of its episode, and truncated is 0"}},
+		{"terminating", "ignored", map[string]string{"terminations are ignored": "terminated is 1, want 0"}},
+		{"forgetful", "LOAD: e", map[string]string{"LOAD": "want ["}},
+		{"final", "AUTORESET", map[string]string{"AUTORESET": "state is ["}},
+		{"undead", "end", map[string]string{"CLOSE: ends the child": "still runs after", "in place of CONFIG, too": "still runs after", "end of the stream": "still runs"}},
+		{"nan@20", first, map[string]string{first: "STEP: environment 0: reward NaN"}},
+		{"error@3", first, map[string]string{first: "it says: the pole broke in step 3"}},
+		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"}},
+		{"kill@3", first, map[string]string{first: "(signal: killed); the last that it wrote:\n    farewell"}},
+		{"hang@3", first, map[string]string{first: "STEP: "}},
+		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
+		{"silent", "", map[string]string{"HELLO": "greeting: "}},
+		{"deaf", "hostile: a CONFIG", map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, want ERROR"}},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			timeout := 20 * time.Second
+			if c.fault == "undead" || c.fault == "silent" || strings.HasPrefix(c.fault, "hang") {
+				timeout = 300 * time.Millisecond
+			}
+			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
+			missing := map[string]bool{}
+			for rule := range c.fails {
+				missing[rule] = true
+			}
+			failed := check.Run(func(v external.Verdict) {
+				for rule, says := range c.fails {
+					if v.Err != nil && strings.Contains(v.Rule, rule) && strings.Contains(v.Err.Error(), says) {
+						delete(missing, rule)
+						return
+					}
+				}
+				if v.Err != nil {
+					t.Logf("%s: %v", v.Rule, v.Err)
+				}
+			})
+			if len(missing) > 0 || (failed > 0) != (c.fails != nil) {
+				t.Errorf("%d rules failed, not found: %v", failed, missing)
+			}
+		})
+	}
+	var err error
+	check := external.Check{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}
+	if failed := check.Run(func(v external.Verdict) { err = v.Err }); failed != 1 || !strings.Contains(err.Error(), "want a program that can be found and run") {
+		t.Errorf("%d rules failed: %v", failed, err)
+	}
+}

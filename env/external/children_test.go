@@ -1,0 +1,222 @@
+package external_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// beChild is what the test program does as a child: it plays CartPole, with the fault that its argument names.
+func beChild(address, token string) error {
+	fault, at := "", 0
+	if len(os.Args) > 1 {
+		name, number, _ := strings.Cut(os.Args[1], "@")
+		fault = name
+		at, _ = strconv.Atoi(number)
+	}
+	once := ""
+	if len(os.Args) > 2 {
+		once = os.Args[2]
+	}
+	switch fault {
+	case "silent":
+		time.Sleep(time.Hour)
+	case "deaf": // to whatever is wrong with a frame
+		return repeat(3, 4)
+	case "undead":
+		defer time.Sleep(time.Hour)
+	case "parent":
+		return beParent()
+	}
+	answers, memory := -1, -1
+	switch fault { // before Serve takes them
+	case "garbage", "chatter":
+		answers, _ = syscall.Dup(4)
+	case "shrink":
+		memory, _ = syscall.Dup(5)
+	}
+	return external.Serve(address, token, func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
+		v, err := newCartPole(maxSteps, ignoreTerminations)
+		if err != nil || fault == "" {
+			return v, err
+		}
+		switch fault {
+		case "endless":
+			v, err = newCartPole(0, ignoreTerminations)
+		case "terminating":
+			v, err = newCartPole(maxSteps, false)
+		case "changeling": // leaves, and comes back as another
+			if _, err := os.Stat(once); err == nil {
+				v = renamed{v}
+			}
+		case "family":
+			c := exec.Command("sleep", "1000")
+			err = c.Start()
+			fmt.Printf("grandchild %d\n", c.Process.Pid)
+			fault = ""
+		}
+		return &faulty{Vec: v, fault: fault, at: at, once: once, answers: answers, memory: memory}, err
+	})
+}
+
+// A faulty Vec of one environment does what its fault says, from its step number at on.
+type faulty struct {
+	env.Vec
+	fault    string
+	at, step int
+	once     string // a file that the first to be at fault makes, and that keeps others from it; "": all are
+	answers  int    // where they are written
+	memory   int    // what is shared
+	resets   int
+}
+
+func (f *faulty) Reset(mask []bool, seeds []uint64, out *env.Step) error {
+	switch f.fault {
+	case "seedless":
+		seeds = []uint64{uint64(time.Now().UnixNano())}
+	case "reset":
+		if f.resets++; f.resets == f.at && f.first() {
+			os.Exit(7)
+		}
+	}
+	return f.Vec.Reset(mask, seeds, out)
+}
+
+// first says whether no other has been at fault.
+func (f *faulty) first() bool {
+	if f.once == "" {
+		return true
+	}
+	made, err := os.OpenFile(f.once, os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		made.Close()
+	}
+	return err == nil
+}
+
+func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	if err := f.Vec.Step(action, seeds, out); err != nil {
+		return err
+	}
+	if f.step++; f.step < f.at {
+		return nil
+	}
+	if f.fault == "" || !f.first() {
+		return nil
+	}
+	switch f.fault {
+	case "exit", "changeling":
+		fmt.Println("about to leave")
+		fmt.Fprintln(os.Stderr, "out of fuel")
+		os.Exit(7)
+	case "kill":
+		fmt.Fprintln(os.Stderr, "farewell")
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "hang":
+		time.Sleep(time.Hour)
+	case "garbage":
+		syscall.Write(f.answers, []byte(strings.Repeat("Segmentation fault? ", 4)))
+	case "chatter": // LOG for ever
+		const text = "still thinking"
+		frame := append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
+		frame[24] = byte(len(text))
+		for {
+			if _, err := syscall.Write(f.answers, append(frame, text...)); err == syscall.EAGAIN {
+				time.Sleep(time.Millisecond)
+			} else if err != nil {
+				os.Exit(7)
+			}
+		}
+	case "shrink": // what the parent reads
+		fmt.Println("shrink:", syscall.Ftruncate(f.memory, 0))
+		os.Exit(7)
+	case "nan":
+		out.Reward.F32()[0] = float32(math.NaN())
+	case "observed":
+		out.Obs.Must("state").F32()[1] = float32(math.Inf(1))
+	case "flags":
+		out.Truncated.U8()[0] = 2
+	case "error":
+		return fmt.Errorf("the pole broke in step %d", f.step)
+	case "final":
+		out.FinalObs.Must("state").F32()[0]++
+	}
+	return nil
+}
+
+// Save and Load are those of the Vec, but for what a fault forgets.
+func (f *faulty) Save() (tensor.Dict, error) { return env.Save(f.Vec) }
+
+func (f *faulty) Load(state tensor.Dict) error {
+	if f.fault == "forgetful" {
+		return nil
+	}
+	return env.Load(f.Vec, state)
+}
+
+// A renamed Vec has another name.
+type renamed struct{ env.Vec }
+
+func (r renamed) Spec() env.Spec {
+	s := r.Vec.Spec()
+	s.Name = "Another"
+	return s
+}
+
+// repeat is a child that answers any frame as if it were all right.
+func repeat(in, out int) error {
+	r, w := os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers")
+	hello := `{"v":1,"name":"deaf","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[1]}],"action":{"kind":"discrete","n":2}}`
+	head := make([]byte, 32)
+	copy(head, "RLB1\x01")
+	binary.LittleEndian.PutUint64(head[24:], uint64(len(hello)))
+	w.Write(append(head, hello...))
+	for first := true; ; first = false {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return nil
+		}
+		payload := make([]byte, min(binary.LittleEndian.Uint64(head[24:]), 1<<16))
+		io.ReadFull(r, payload)
+		if copy(head, "RLB1\x06\x00\x00\x00"); first {
+			head[4] = 3
+		}
+		reply := make([]byte, 64*4) // one environment's reward, flags and state
+		if first {
+			reply = nil
+		}
+		binary.LittleEndian.PutUint64(head[24:], uint64(len(reply)))
+		w.Write(append(head, reply...))
+	}
+}
+
+// beParent makes environments, says who their children are, and waits to be killed.
+func beParent() error {
+	os.Unsetenv("RLB_ADDR")
+	cfg := env.DefaultConfig()
+	cfg.EnvType = env.ExternalID
+	cfg.External.Command = env.Command{os.Args[0], "undead"} // by the end of the stream, that is
+	cfg.External.N = 2
+	hub := external.NewHub(os.Stderr, 0)
+	vec, err := hub.New(cfg, 4)
+	if err == nil {
+		err = vec.Reset(nil, make([]uint64, 4), vec.Spec().NewStep(4, 1))
+	}
+	if err != nil {
+		return err
+	}
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
+	fmt.Println(strings.Join(strings.Fields(string(out)), " "))
+	time.Sleep(time.Hour)
+	return err
+}

@@ -1,0 +1,413 @@
+package external
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A conversation is what this process says to one child, and hears from it. After an error it is of no more use than to be closed.
+type conversation struct {
+	link     Link
+	proc     *process // the child, where this process started it; else nil
+	who      string   // for messages
+	greeting *greeting
+	text     string // of the greeting, without its token
+	log      io.Writer
+
+	n      int
+	blocks blocks
+	memory *memory
+	shared bool
+	// The arrays of the blocks.
+	action                []byte
+	seed                  []int64
+	mask                  []byte
+	reward                []float32
+	terminated, truncated []byte
+	info                  tensor.Tensor // the zero Tensor where there are no figures
+	obs, final            []tensor.Tensor
+
+	// The last frame that was sent, and what is wanted now.
+	head      [headerSize]byte
+	seq       uint64
+	asked     kind
+	autoReset bool
+	count     uint32
+	pixels    int // bytes of the pictures that were asked for
+	wanted    kind
+
+	received header
+	accept   func(head []byte) (uint64, error) // expect
+}
+
+// greet waits for the child's greeting, which must have the token.
+func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
+	c := &conversation{link: link, proc: proc, who: who, log: log}
+	c.accept, c.wanted = c.expect, hello
+	payload, err := c.receive(by)
+	if errors.Is(err, ErrGone) {
+		return nil, errors.New("it ended before it greeted: does it speak RLB1?")
+	} else if err != nil {
+		return nil, fmt.Errorf("greeting: %w", err)
+	}
+	if c.greeting, err = readGreeting(payload); err != nil {
+		return nil, err
+	}
+	if !sameSecret(c.greeting.Token, token) {
+		return nil, errors.New("greeting: not the token it was to have")
+	}
+	c.text, err = withoutToken(payload)
+	return c, err
+}
+
+// A setup is what a child is told of its task.
+type setup struct {
+	n, child, maxSteps int
+	ignoreTerminations bool
+	shareMemory        bool
+	memory             *memory // to be offered; nil: as shareMemory says
+	before             time.Time
+}
+
+// configure tells the child its task, and agrees with it on the memory.
+func (c *conversation) configure(s setup) error {
+	if own := c.greeting.NumEnvs; own != 0 && own != s.n {
+		return fmt.Errorf("it plays %d environments, want %d", own, s.n)
+	}
+	if s.n > maxEnvs {
+		return fmt.Errorf("%d environments for one child, want at most %d", s.n, maxEnvs)
+	}
+	if c.greeting.OwnsLoop && s.ignoreTerminations {
+		return errors.New("ignore_terminations: a solver that owns its loop can't go on where its episode has ended")
+	}
+	c.n, c.blocks = s.n, newBlocks(c.greeting.spec, s.n)
+	var err error
+	switch size := c.blocks.size(); {
+	case s.memory != nil:
+		c.memory = s.memory
+	case !s.shareMemory:
+		c.memory = privateMemory(size)
+	case c.proc != nil:
+		c.memory, err = mapAnonymous(c.proc.memory, size)
+	default:
+		c.memory, err = newNamed(size)
+	}
+	if err != nil {
+		return fmt.Errorf("shared memory: %w", err)
+	}
+	shared := uint64(0)
+	if c.memory.path != "" {
+		shared = uint64(c.blocks.size())
+	}
+	if err := c.send(header{kind: config}, configPayload(s, c.memory.path, shared), s.before); err != nil {
+		return err
+	}
+	_, err = c.receive(s.before)
+	c.memory.hide()
+	if err != nil {
+		return fmt.Errorf("after CONFIG: %w", err)
+	}
+	c.shared = c.received.flags&flagShared != 0
+	if longest := max(c.blocks.request.Size(), c.blocks.reply.Size()); !c.shared && longest > maxPayload {
+		return fmt.Errorf("%d environments need frames of %d bytes, want at most %d where memory is not shared", s.n, longest, maxPayload)
+	}
+	c.bind()
+	return nil
+}
+
+// configPayload returns what CONFIG says of s, and of so many bytes of shared memory at path.
+func configPayload(s setup, path string, shared uint64) []byte {
+	payload := make([]byte, configSize, configSize+len(path))
+	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
+		binary.LittleEndian.PutUint32(payload[4*i:], uint32(x))
+	}
+	if s.ignoreTerminations {
+		payload[16] = 1
+	}
+	binary.LittleEndian.PutUint64(payload[24:], shared)
+	return append(payload, path...)
+}
+
+// bind lays the blocks over the memory.
+func (c *conversation) bind() {
+	request, reply := c.blocks.request.Bind(c.memory.bytes), c.blocks.reply.Bind(c.memory.bytes[c.blocks.replyAt:])
+	c.action, c.seed, c.mask = request.Must("action").Bytes(), request.Must("seed").I64(), request.Must("mask").U8()
+	c.reward, c.terminated, c.truncated = reply.Must("reward").F32(), reply.Must("terminated").U8(), reply.Must("truncated").U8()
+	c.info, _ = reply.Get("info")
+	for _, f := range c.greeting.spec.Obs {
+		c.obs = append(c.obs, reply.Must("observation."+f.Name))
+		c.final = append(c.final, reply.Must("final_observation."+f.Name))
+	}
+}
+
+// ask sends a RESET or STEP of what is in the request block; hear brings the answer.
+func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
+	var payload []byte
+	if !c.shared {
+		payload = c.memory.bytes[:c.blocks.request.Size()]
+	}
+	return c.send(header{kind: k, flags: flags, count: uint32(c.n)}, payload, by)
+}
+
+// hear waits for the answer to ask, which is in the reply block then, and checks it.
+func (c *conversation) hear(by time.Time) error {
+	payload, err := c.receive(by)
+	if err != nil {
+		return err
+	}
+	final := c.received.flags&flagFinal != 0
+	if !c.shared {
+		if n := len(payload); n != c.blocks.reply.Size() && (n != c.blocks.finalAt || final) {
+			return fmt.Errorf("RESULT of %d bytes, want %d, or %d without final observations", n, c.blocks.reply.Size(), c.blocks.finalAt)
+		}
+		copy(c.memory.bytes[c.blocks.replyAt:], payload)
+	}
+	return c.check(final)
+}
+
+// check sees that what the reply block says is possible.
+func (c *conversation) check(final bool) error {
+	ended := byte(0)
+	for n, steps := range c.mask {
+		term, trunc := c.terminated[n], c.truncated[n]
+		switch {
+		case steps == 0:
+			continue
+		case term > 1 || trunc > 1:
+			return fmt.Errorf("environment %d: terminated %d, truncated %d, want 0 or 1", n, term, trunc)
+		case c.asked == reset && term|trunc != 0:
+			return fmt.Errorf("environment %d: its episode is over after RESET", n)
+		case c.autoReset && term|trunc != 0 && !final:
+			return fmt.Errorf("environment %d: its episode is over, and RESULT has no flag FINAL", n)
+		case !finite(c.reward[n]):
+			return fmt.Errorf("environment %d: reward %v", n, c.reward[n])
+		}
+		ended |= term | trunc
+	}
+	if !c.info.IsZero() && !allFinite(c.info.F32()) {
+		for n, steps := range c.mask {
+			if i := badNumber(c.info, n); i >= 0 && steps != 0 {
+				return fmt.Errorf("environment %d: info %s is %v", n, c.greeting.Info[i], c.info.F32()[n*len(c.greeting.Info)+i])
+			}
+		}
+	}
+	if err := c.checkObs(c.obs, "", false); err != nil || ended == 0 || !c.autoReset {
+		return err
+	}
+	return c.checkObs(c.final, "final ", true)
+}
+
+// checkObs checks the observations of the environments that took part; where over, of those whose episode ended.
+func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
+	for k, f := range c.greeting.spec.Obs {
+		t := obs[k]
+		if f.DType == tensor.U8 || f.DType == tensor.F32 && allFinite(t.F32()) {
+			continue
+		}
+		for n, steps := range c.mask {
+			if steps == 0 || over && c.terminated[n]|c.truncated[n] == 0 {
+				continue
+			}
+			if f.DType == tensor.F32 {
+				if i := badNumber(t, n); i >= 0 {
+					return fmt.Errorf("environment %d: %sobservation %s[%d] is %v", n, what, f.Name, i, t.F32()[n*f.Dim()+i])
+				}
+				continue
+			}
+			for i, x := range t.I32()[n*len(f.Nvec) : (n+1)*len(f.Nvec)] {
+				if x < 0 || int(x) >= f.Nvec[i] {
+					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 to %d", n, what, f.Name, i, x, f.Nvec[i]-1)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// badNumber returns the index of the first number in row n of t that is NaN or infinite; -1 where there is none.
+func badNumber(t tensor.Tensor, n int) int {
+	rows := t.F32()
+	width := len(rows) / t.Dim(0)
+	for i, x := range rows[n*width : (n+1)*width] {
+		if !finite(x) {
+			return i
+		}
+	}
+	return -1
+}
+
+// allFinite says whether no number is NaN or infinite. A sum that each of them spoils takes less time than to ask each.
+func allFinite(x []float32) bool {
+	var a, b, c, d float32
+	for ; len(x) >= 4; x = x[4:] {
+		a += x[0] - x[0]
+		b += x[1] - x[1]
+		c += x[2] - x[2]
+		d += x[3] - x[3]
+	}
+	for _, v := range x {
+		a += v - v
+	}
+	return a+b+c+d == 0
+}
+
+func finite(x float32) bool { return x-x == 0 }
+
+// call sends a frame with this payload and returns that of the answer, which must have want bytes.
+func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
+	if err := c.send(header{kind: k}, payload, by); err != nil {
+		return nil, err
+	}
+	answer, err := c.receive(by)
+	if err == nil && len(answer) != want {
+		err = fmt.Errorf("RESULT of %d bytes to %v, want %d", len(answer), k, want)
+	}
+	return answer, err
+}
+
+// send sends a frame; requests get the next number.
+func (c *conversation) send(h header, payload []byte, by time.Time) error {
+	if h.kind != config && h.kind != closing {
+		c.seq++
+	}
+	h.seq, h.length = c.seq, uint64(len(payload))
+	h.put(c.head[:])
+	c.asked, c.autoReset, c.count = h.kind, h.flags&flagAutoReset != 0, h.count
+	c.wanted = result
+	if h.kind == config {
+		c.wanted = ready
+	}
+	return c.link.Send(by, c.head[:], payload)
+}
+
+// receive returns the payload of the frame that answers the last one, valid until the next call. What the child says for the log goes there.
+func (c *conversation) receive(by time.Time) ([]byte, error) {
+	for {
+		_, payload, err := c.link.Receive(by, c.accept)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.received.kind == c.wanted:
+			return payload, nil
+		case c.received.kind == failure:
+			return nil, fmt.Errorf("it says: %s", strings.TrimSpace(string(payload)))
+		default:
+			fmt.Fprintf(c.log, "%s: %s\n", c.who, strings.TrimSpace(string(payload)))
+			if time.Now().After(by) { // it may go on like this for ever
+				return nil, os.ErrDeadlineExceeded
+			}
+		}
+	}
+}
+
+// expect is asked about every header before more is read.
+func (c *conversation) expect(head []byte) (uint64, error) {
+	h, err := parse(head)
+	if err != nil {
+		return 0, err
+	}
+	c.received = h
+	if h.kind == failure || h.kind == logLine {
+		if h.length > maxText {
+			return 0, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, maxText)
+		}
+		return h.length, nil
+	}
+	if h.kind != c.wanted {
+		return 0, fmt.Errorf("%v, want %v", h.kind, c.wanted)
+	}
+	most, flags := uint64(0), uint16(0)
+	switch h.kind {
+	case hello:
+		most = maxText
+	case ready:
+		if c.memory.path != "" {
+			flags = flagShared
+		}
+	case result:
+		switch {
+		case c.asked == save:
+			most = uint64(c.n * c.greeting.State)
+		case c.asked == render:
+			most = uint64(c.pixels)
+		case !c.shared:
+			most = uint64(c.blocks.reply.Size())
+		}
+		if c.autoReset {
+			flags = flagFinal
+		}
+	}
+	switch {
+	case h.seq != c.seq:
+		return 0, fmt.Errorf("%v with seq %d, want %d", h.kind, h.seq, c.seq)
+	case h.count != c.count:
+		return 0, fmt.Errorf("%v of %d environments, want %d", h.kind, h.count, c.count)
+	case h.flags&^flags != 0:
+		return 0, fmt.Errorf("%v with flags %#x, want none but %#x", h.kind, h.flags, flags)
+	case h.length > most:
+		return 0, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, most)
+	}
+	return h.length, nil
+}
+
+// save returns the states of the environments.
+func (c *conversation) save(by time.Time) ([]byte, error) {
+	return c.call(save, nil, c.n*c.greeting.State, by)
+}
+
+// load puts them back. What is observed then is in the reply block.
+func (c *conversation) load(states []byte, by time.Time) error {
+	for n := range c.mask {
+		c.mask[n] = 1
+	}
+	if err := c.send(header{kind: load}, states, by); err != nil {
+		return err
+	}
+	return c.hear(by)
+}
+
+// render returns pictures, of height rows of width pixels of 3 bytes, of the environments where mask is true.
+func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]byte, error) {
+	payload := make([]byte, 8+len(mask))
+	binary.LittleEndian.PutUint32(payload, uint32(width))
+	binary.LittleEndian.PutUint32(payload[4:], uint32(height))
+	c.pixels = 0
+	for n, wanted := range mask {
+		if wanted {
+			payload[8+n] = 1
+			c.pixels += width * height * 3
+		}
+	}
+	return c.call(render, payload, c.pixels, by)
+}
+
+// close ends the conversation, and the child if it is of this process: it has a moment to end by itself, unless it is known to be useless.
+func (c *conversation) close(useless bool) error {
+	if !useless {
+		c.count = 0
+		c.send(header{kind: closing}, nil, time.Now().Add(time.Second))
+	}
+	err := c.link.Close()
+	if c.proc != nil {
+		err = errors.Join(err, c.proc.end(useless))
+	}
+	if c.memory != nil {
+		err = errors.Join(err, c.memory.free())
+	}
+	return err
+}
+
+// obituary says what is known of a child's end: nothing, if this process did not start it.
+func (c *conversation) obituary() string {
+	if c.proc == nil {
+		return ""
+	}
+	return c.proc.obituary()
+}

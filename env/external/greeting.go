@@ -1,0 +1,248 @@
+package external
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// version is that of the protocol.
+const version = 1
+
+// A greeting is what a child says of itself.
+type greeting struct {
+	V        int         `json:"v"`
+	Name     string      `json:"name"`
+	Obs      []spaceJSON `json:"obs"`
+	Action   spaceJSON   `json:"action"`
+	NumEnvs  int         `json:"num_envs"`
+	MaxSteps int         `json:"max_steps"`
+	Info     []string    `json:"info"`
+	State    int         `json:"state_size"`
+	Render   bool        `json:"render"`
+	OwnsLoop bool        `json:"owns_loop"`
+	Token    string      `json:"token"`
+	Lang     string      `json:"lang"`
+
+	spec env.Spec
+}
+
+// A spaceJSON is a space as greetings have it.
+type spaceJSON struct {
+	Name  string `json:"name"`
+	Kind  string `json:"kind"`
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+	Low   bounds `json:"low"`
+	High  bounds `json:"high"`
+	N     int    `json:"n"`
+	Nvec  []int  `json:"nvec"`
+}
+
+// bounds are one for all elements, or one for each; a null is NaN here.
+type bounds struct {
+	all  float64
+	each []float64
+}
+
+func (b *bounds) UnmarshalJSON(text []byte) error {
+	number := func(x *float64) float64 {
+		if x == nil {
+			return math.NaN()
+		}
+		return *x
+	}
+	var one *float64
+	if err := json.Unmarshal(text, &one); err == nil {
+		b.all = number(one)
+		return nil
+	}
+	var many []*float64
+	if err := json.Unmarshal(text, &many); err != nil {
+		return errors.New("want a number, null, or an array of them")
+	}
+	b.each = make([]float64, len(many))
+	for i, x := range many {
+		b.each[i] = number(x)
+	}
+	return nil
+}
+
+// of returns the bounds of n elements, none for those that have none.
+func (b bounds) of(n int, none float32) ([]float32, error) {
+	if b.each != nil && len(b.each) != n {
+		return nil, fmt.Errorf("%d bounds, want 1 or %d", len(b.each), n)
+	}
+	out := make([]float32, n)
+	for i := range out {
+		x := b.all
+		if b.each != nil {
+			x = b.each[i]
+		}
+		if out[i] = float32(x); x != x {
+			out[i] = none
+		}
+	}
+	return out, nil
+}
+
+// maxElements is what one value of a space may have at most, and all those of an environment together.
+const maxElements = 1 << 28
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
+
+// withoutToken returns the text of a greeting without its secret, its members in order of their names.
+func withoutToken(text []byte) (string, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return "", fmt.Errorf("greeting: %w", err)
+	}
+	delete(members, "token")
+	clean, err := json.Marshal(members)
+	return string(clean), err
+}
+
+// readGreeting reads and checks the payload of a HELLO.
+func readGreeting(text []byte) (*greeting, error) {
+	unbounded := bounds{all: math.NaN()}
+	g := &greeting{}
+	var raw struct {
+		Obs    []json.RawMessage `json:"obs"`
+		Action json.RawMessage   `json:"action"`
+	}
+	if err := json.Unmarshal(text, g); err != nil {
+		return nil, fmt.Errorf("greeting: %w", err)
+	}
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("greeting: %w", err)
+	}
+	if g.V != version {
+		return nil, fmt.Errorf("greeting: version %d of the protocol, want %d", g.V, version)
+	}
+	// Once more, over the defaults of bounds.
+	read := func(text json.RawMessage) (s spaceJSON, err error) {
+		s.Low, s.High = unbounded, unbounded
+		if text == nil {
+			return s, nil
+		}
+		return s, json.Unmarshal(text, &s)
+	}
+	var spec env.Spec
+	problem := func(what string, err error) error { return fmt.Errorf("greeting of %.64q: %s: %w", g.Name, what, err) }
+	elements := 0
+	for i, text := range raw.Obs {
+		s, err := read(text)
+		if err != nil {
+			return nil, problem(fmt.Sprintf("obs[%d]", i), err)
+		}
+		if !validName.MatchString(s.Name) {
+			return nil, problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name), errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+		}
+		for _, f := range spec.Obs {
+			if f.Name == s.Name {
+				return nil, problem("obs", fmt.Errorf("two observations %q", s.Name))
+			}
+		}
+		space, err := s.space(true)
+		if err != nil {
+			return nil, problem("obs "+s.Name, err)
+		}
+		if elements += space.Dim(); elements > maxElements {
+			return nil, problem("obs "+s.Name, fmt.Errorf("more than %d numbers", maxElements))
+		}
+		spec.Obs = append(spec.Obs, env.Field{Name: s.Name, Space: space})
+	}
+	s, err := read(raw.Action)
+	if err != nil {
+		return nil, problem("action", err)
+	}
+	if spec.Action, err = s.space(false); err != nil {
+		return nil, problem("action", err)
+	}
+	for i, name := range g.Info {
+		if !validName.MatchString(name) {
+			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name), errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+		}
+	}
+	switch {
+	case g.Name == "" || len(g.Name) > 256:
+		return nil, problem("name", errors.New("want 1 to 256 bytes"))
+	case len(spec.Obs) == 0:
+		return nil, problem("obs", errors.New("want at least one observation"))
+	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
+		return nil, problem("num_envs", fmt.Errorf("%d, want 0 or the number of environments, at most %d", g.NumEnvs, maxEnvs))
+	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
+		return nil, problem("max_steps", fmt.Errorf("%d, want a number of steps, or 0 for no limit", g.MaxSteps))
+	case g.State < 0 || g.State > maxElements:
+		return nil, problem("state_size", fmt.Errorf("%d, want a number of bytes, at most %d", g.State, maxElements))
+	case len(g.Info) > 1<<16:
+		return nil, problem("info", fmt.Errorf("%d figures, want at most %d", len(g.Info), 1<<16))
+	}
+	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
+	if err := spec.CheckMask(); err != nil {
+		return nil, problem("obs "+env.ActionMask, err)
+	}
+	g.spec = spec
+	return g, nil
+}
+
+// space returns s as package env has it.
+func (s spaceJSON) space(observed bool) (env.Space, error) {
+	switch s.Kind {
+	case "box":
+		dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "u8": tensor.U8}[s.DType]
+		if !ok || dtype == tensor.U8 && !observed {
+			return env.Space{}, fmt.Errorf("dtype %.20q, want %s", s.DType, map[bool]string{true: "f32 or u8", false: "f32"}[observed])
+		}
+		shape, n := s.Shape, 1
+		if len(shape) == 0 {
+			shape = []int{1}
+		}
+		for _, d := range shape {
+			if d <= 0 || d > maxElements/n || len(shape) > 6 {
+				return env.Space{}, fmt.Errorf("shape %v, want at most 6 positive numbers and %d elements", s.Shape, maxElements)
+			}
+			n *= d
+		}
+		low, high := float32(math.Inf(-1)), float32(math.Inf(1))
+		if dtype == tensor.U8 {
+			low, high = 0, 255
+		}
+		out := env.Space{Kind: env.Box, DType: dtype, Shape: shape}
+		var err error
+		if out.Low, err = s.Low.of(n, low); err != nil {
+			return out, fmt.Errorf("low: %w", err)
+		}
+		if out.High, err = s.High.of(n, high); err != nil {
+			return out, fmt.Errorf("high: %w", err)
+		}
+		for i := range out.Low {
+			if !(out.Low[i] <= out.High[i]) {
+				return out, fmt.Errorf("bounds of element %d: %v to %v", i, out.Low[i], out.High[i])
+			}
+		}
+		return out, nil
+	case "discrete":
+		return choiceSpace(env.Discrete, []int{s.N})
+	case "multi_discrete":
+		return choiceSpace(env.MultiDiscrete, s.Nvec)
+	}
+	return env.Space{}, fmt.Errorf("kind %.40q, want box, discrete or multi_discrete", s.Kind)
+}
+
+func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
+	if len(nvec) == 0 || len(nvec) > 1<<16 {
+		return env.Space{}, fmt.Errorf("%d choices in one value, want at least 1", len(nvec))
+	}
+	for _, n := range nvec {
+		if n <= 0 || n > 1<<24 {
+			return env.Space{}, fmt.Errorf("a choice of %d, want 1 to %d", n, 1<<24)
+		}
+	}
+	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil
+}

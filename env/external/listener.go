@@ -1,0 +1,183 @@
+package external
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A listener is where children that were started elsewhere connect. Those that greet as they should wait in its queue.
+type listener struct {
+	net   net.Listener
+	queue chan *conversation
+	done  chan struct{}
+}
+
+// maxWaiting is how many children may have greeted and not be needed yet; further ones wait for the end of that.
+const maxWaiting = 1024
+
+// greetingTime is how long a connection may take to greet.
+const greetingTime = 10 * time.Second
+
+// listen listens at address, as configurations have it, for rank.
+func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
+	network, at, err := splitAddress(address, rank)
+	if err != nil {
+		return nil, err
+	}
+	token := ""
+	if tokenFile != "" {
+		if token, err = secret(tokenFile); err != nil {
+			return nil, fmt.Errorf("token_file: %w", err)
+		}
+	} else if network == "tcp" {
+		return nil, errors.New("a token_file is needed: everybody on this machine can connect to a TCP port")
+	}
+	if network == "unix" {
+		if old, err := os.Lstat(at); err == nil && old.Mode().Type() == os.ModeSocket {
+			if conn, err := net.Dial(network, at); err == nil {
+				conn.Close()
+				return nil, fmt.Errorf("%s: another job listens there", at)
+			}
+			os.Remove(at) // of a job that was killed
+		}
+	}
+	l := &listener{queue: make(chan *conversation, maxWaiting), done: make(chan struct{})}
+	if l.net, err = net.Listen(network, at); err != nil {
+		return nil, err
+	}
+	if network == "unix" {
+		if err := os.Chmod(at, 0o600); err != nil {
+			return nil, errors.Join(err, l.net.Close())
+		}
+	}
+	go l.accept(h, token)
+	return l, nil
+}
+
+// splitAddress returns the network and the address of "unix:/path" or "tcp:host:port"; those of rank 0, and for other ranks the next port, or path, for each.
+func splitAddress(address string, rank int) (network, at string, err error) {
+	network, at, _ = strings.Cut(address, ":")
+	switch network {
+	case "unix":
+		if rank > 0 {
+			at += "." + strconv.Itoa(rank)
+		}
+		return network, at, nil
+	case "tcp":
+		host, port, err := net.SplitHostPort(at)
+		if err != nil {
+			return "", "", fmt.Errorf("%q: %w", address, err)
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 || int(n)+rank > 65535 {
+			return "", "", fmt.Errorf("%q: port %q, want a number from 1 to %d", address, port, 65535-rank)
+		}
+		if host == "" {
+			host = "127.0.0.1"
+		}
+		return network, net.JoinHostPort(host, strconv.Itoa(int(n)+rank)), nil
+	}
+	return "", "", fmt.Errorf("%q, want unix:/path, tcp:host:port or mpi", address)
+}
+
+func (l *listener) accept(h *Hub, token string) {
+	defer close(l.done)
+	for {
+		conn, err := l.net.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			fmt.Fprintf(h.log, "listen at %v: %v\n", l.net.Addr(), err)
+			time.Sleep(time.Second) // out of descriptors, say
+			continue
+		}
+		go l.welcome(h, conn, token)
+	}
+}
+
+// welcome hears a greeting, and lets its child wait.
+func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
+	who := fmt.Sprintf("child at %v", conn.RemoteAddr())
+	if conn.RemoteAddr().Network() == "unix" {
+		who = fmt.Sprintf("child at %v", l.net.Addr())
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		tcp.SetNoDelay(true)
+	}
+	link, err := newSocket(conn)
+	if err == nil {
+		var c *conversation
+		if c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime)); err == nil {
+			select {
+			case l.queue <- c:
+			case <-l.done:
+				c.close(true)
+			}
+			return
+		}
+		link.Close()
+	}
+	fmt.Fprintf(h.log, "%s: refused: %v\n", who, err)
+}
+
+func (l *listener) close() error {
+	err := l.net.Close()
+	<-l.done
+	for {
+		select {
+		case c := <-l.queue:
+			err = errors.Join(err, c.close(false))
+		default:
+			return err
+		}
+	}
+}
+
+// secret returns the first line of file, which is made, for its owner alone and with a new secret, if there is none.
+func secret(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		made, err := newSecret(file)
+		if errors.Is(err, os.ErrExist) { // by another rank
+			return secret(file)
+		}
+		return made, err
+	}
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	if line = strings.TrimSpace(line); line == "" {
+		return "", fmt.Errorf("%s: its first line is empty, want a secret", file)
+	}
+	return line, nil
+}
+
+// newSecret makes file, whole or not at all, with a new secret.
+func newSecret(file string) (string, error) {
+	var random [32]byte
+	rand.Read(random[:])
+	made := hex.EncodeToString(random[:])
+	f, err := os.CreateTemp(filepath.Dir(file), ".token-*") // for its owner alone
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(made + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	return made, os.Link(f.Name(), file)
+}
+
+func sameSecret(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

@@ -1,0 +1,188 @@
+package external
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a child that this process started.
+type process struct {
+	cmd    *exec.Cmd
+	memory *os.File // what it inherits to share
+	done   chan struct{}
+	died   error // how it ended, once done is closed
+
+	mu    sync.Mutex
+	lines []string // what it wrote last
+}
+
+// lastLines is how many lines of a child's output its failure shows, and lineLimit how long they are at most.
+const (
+	lastLines = 10
+	lineLimit = 4096
+)
+
+// grace is how long a child may take to end by itself.
+const grace = 2 * time.Second
+
+// A starter starts processes, all from one thread: the signal that a child gets when its parent dies follows the thread that started it.
+type starter struct {
+	mu   sync.Mutex
+	jobs chan func() // nil while there is no such thread
+}
+
+func (s *starter) do(start func() error) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs == nil {
+		jobs := make(chan func())
+		s.jobs = jobs
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			for job := range jobs {
+				job()
+			}
+		}()
+	}
+	done := make(chan struct{})
+	s.jobs <- func() { err = start(); close(done) }
+	<-done
+	return err
+}
+
+// close ends the thread, and with it the children that it started.
+func (s *starter) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.jobs != nil {
+		close(s.jobs)
+		s.jobs = nil
+	}
+}
+
+// start runs command as a child, with the words of env added to its environment, and returns the stream to it. What it writes goes to log, each line after who.
+func (s *starter) start(command, env []string, who string, log io.Writer) (p *process, link *stream, err error) {
+	p = &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
+	var files []*os.File // to be closed here when the child has them
+	defer func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			if r, w, err = os.Pipe(); err == nil {
+				files = append(files, r, w)
+			}
+		}
+		return r, w
+	}
+	requestsOut, requestsIn := pipe()
+	answersOut, answersIn := pipe()
+	linesOut, linesIn := pipe()
+	if err == nil {
+		p.memory, err = newAnonymous()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	p.cmd.Env = append(withoutMPI(os.Environ()), append(env, "RLB_ADDR=fd:3,4")...)
+	p.cmd.ExtraFiles = []*os.File{requestsOut, answersIn, p.memory} // 3, 4, inherited
+	p.cmd.Stdout, p.cmd.Stderr = linesIn, linesIn
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if err := s.do(p.cmd.Start); err != nil {
+		return nil, nil, errors.Join(err, p.memory.Close())
+	}
+	files = []*os.File{requestsOut, answersIn, linesIn}
+	go p.watch(linesOut, who, log)
+	if link, err = newPipes(answersOut, requestsIn); err != nil {
+		return nil, nil, errors.Join(err, p.end(true))
+	}
+	return p, link, nil
+}
+
+// withoutMPI returns the environment without what a launcher says to this rank alone, which would make an MPI program of a child.
+func withoutMPI(environ []string) []string {
+	var kept []string
+	for _, e := range environ {
+		mpi := false
+		for _, prefix := range []string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_", "RLB_"} {
+			mpi = mpi || strings.HasPrefix(e, prefix)
+		}
+		if !mpi {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+// watch passes on what the child writes, and waits for its end.
+func (p *process) watch(out *os.File, who string, log io.Writer) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		defer out.Close()
+		lines := bufio.NewReaderSize(out, lineLimit)
+		for {
+			line, _, err := lines.ReadLine() // a longer one is taken to pieces
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], string(line))
+			p.mu.Unlock()
+			fmt.Fprintf(log, "%s: %s\n", who, line)
+		}
+	}()
+	p.died = p.cmd.Wait()
+	select { // its own children may hold the pipe open
+	case <-written:
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(p.done)
+}
+
+// end ends the child and those that it has started: at once if it is useless, else when it has had a moment to do so itself.
+func (p *process) end(useless bool) error {
+	if !useless {
+		select {
+		case <-p.done:
+		case <-time.After(grace):
+		}
+	}
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.done
+	return p.memory.Close()
+}
+
+// obituary says how the child ended, if it has, and what it wrote last. It waits a moment for both.
+func (p *process) obituary() string {
+	var b strings.Builder
+	select {
+	case <-p.done:
+		how := "exit status 0"
+		if p.died != nil {
+			how = p.died.Error()
+		}
+		fmt.Fprintf(&b, " (%s)", how)
+	case <-time.After(200 * time.Millisecond):
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.lines) > 0 {
+		b.WriteString("; the last that it wrote:")
+		for _, line := range p.lines {
+			b.WriteString("\n    " + line)
+		}
+	}
+	return b.String()
+}

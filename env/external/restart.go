@@ -1,0 +1,118 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// errNobody is what an exchange comes to with a child that failed too often.
+var errNobody = errors.New("nobody plays them")
+
+// start brings the children, once.
+func (v *Vec) start() error {
+	if v.started {
+		return nil
+	}
+	v.started = true
+	count, err := v.greeting.children(v.cfg.External.N, v.n)
+	if err != nil {
+		return err
+	}
+	for i := range count {
+		v.children = append(v.children, &child{number: i, lo: i * v.n / count, hi: (i + 1) * v.n / count})
+	}
+	for _, c := range v.children {
+		if err := v.bring(c); err != nil {
+			return fmt.Errorf("%s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, err)
+		}
+	}
+	return nil
+}
+
+// bring has c played by a program that is new to it.
+func (v *Vec) bring(c *child) error {
+	ext := v.cfg.External
+	talk, err := v.hub.open(ext)
+	if err != nil {
+		return err
+	}
+	if talk.text != v.text {
+		err = fmt.Errorf("its greeting is not that of the first: %s", talk.text)
+	} else {
+		err = talk.configure(setup{
+			n: c.hi - c.lo, child: c.number, maxSteps: v.spec.MaxSteps, ignoreTerminations: v.cfg.IgnoreTerminations,
+			shareMemory: ext.SharedMemory, before: time.Now().Add(ext.StartTimeout),
+		})
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.obituary())
+		talk.close(true)
+		return err
+	}
+	c.conversation = talk
+	return nil
+}
+
+// firstWait and longestWait are how long to wait before a child is replaced for the first time in a row, and at most.
+const (
+	firstWait   = 100 * time.Millisecond
+	longestWait = 10 * time.Second
+)
+
+// mend replaces child c if it failed in the last exchange. With seeds all of its environments whose episodes are not over begin new ones. When it
+// was replaced too often nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
+func (v *Vec) mend(c *child, seeds []uint64) error {
+	for c.err != nil && !c.gone {
+		why := c.err.Error()
+		if c.conversation != nil {
+			why = c.explain(c.err, v.cfg.External.StepTimeout)
+			c.close(true)
+			c.conversation = nil
+		}
+		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
+		if c.restarts == v.cfg.External.MaxRestarts {
+			c.gone = true
+			return v.hub.give(fmt.Errorf("%s: %s\nthat was %s in a row without the end of an episode (external.max_restarts)", where, why, times(c.restarts+1)))
+		}
+		wait := min(firstWait<<min(c.restarts, 10), longestWait)
+		c.restarts++
+		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d)\n",
+			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
+		time.Sleep(wait)
+		if c.err = v.bring(c); c.err == nil && seeds != nil {
+			c.err = v.begin(c, seeds)
+		}
+	}
+	return nil
+}
+
+// explain says what befell a child.
+func (c *child) explain(err error, timeout time.Duration) string {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("no answer in %v (external.step_timeout)", timeout)
+	}
+	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary())
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// begin starts new episodes in all of c's environments but those that are over.
+func (v *Vec) begin(c *child, seeds []uint64) error {
+	turn := make([]byte, c.hi-c.lo)
+	for i := range turn {
+		if v.over[c.lo+i] == 0 {
+			turn[i] = 1
+		}
+	}
+	if err := c.ask(reset, 0, turn, seeds, v.by()); err != nil {
+		return err
+	}
+	return c.answer(v.by())
+}

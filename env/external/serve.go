@@ -1,0 +1,434 @@
+package external
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Serve is a child: it plays environments of this program for the parent at address, RLB_ADDR as a rule, until that says CLOSE or is gone. New makes
+// one environment, which maxSteps and ignoreTerminations bind.
+func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
+	link, err := dial(address)
+	if err != nil {
+		return fmt.Errorf("bridge: %q: %w", address, err)
+	}
+	defer link.Close()
+	s := &server{link: link, new: new}
+	s.accept = s.expect
+	err = s.converse(token)
+	if err == nil || errors.Is(err, ErrGone) {
+		return nil
+	}
+	text := []byte(err.Error())
+	text = text[:min(len(text), maxText)]
+	link.Send(time.Now().Add(time.Second), s.header(failure, 0, len(text)), text)
+	return err
+}
+
+// Token returns the secret that this process, a child, was told: RLB_TOKEN, or the first line of the file RLB_TOKEN_FILE; "" for neither.
+func Token() (string, error) {
+	if token := os.Getenv("RLB_TOKEN"); token != "" {
+		return token, nil
+	}
+	file := os.Getenv("RLB_TOKEN_FILE")
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("RLB_TOKEN_FILE: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line), nil
+}
+
+// patience is how long a child that was started before its parent listens tries to connect.
+const patience = 10 * time.Second
+
+// dial connects a child with its parent.
+func dial(address string) (*stream, error) {
+	network, at, _ := strings.Cut(address, ":")
+	switch network {
+	case "fd":
+		var in, out int
+		if _, err := fmt.Sscanf(at, "%d,%d", &in, &out); err != nil {
+			return nil, errors.New("want fd:IN,OUT")
+		}
+		return newPipes(os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers"))
+	case "unix", "tcp":
+		for by := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+			conn, err := net.Dial(network, at)
+			if err == nil {
+				return newSocket(conn)
+			}
+			if time.Now().After(by) {
+				return nil, err
+			}
+		}
+	}
+	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
+}
+
+// A server is the child's side of a conversation. Each environment is a Vec of its own: those whose mask is 0 must not move.
+type server struct {
+	link    *stream
+	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
+	spec    env.Spec
+	state   int // bytes of one environment's state; 0: it has none to save
+	drawing bool
+	n       int
+	vecs    []env.Vec
+	steps   []*env.Step
+	action  []tensor.Dict
+	seed    [1]uint64
+
+	blocks         blocks
+	memory         *memory
+	request, reply tensor.Dict
+	head           [headerSize]byte
+	asked          header
+	accept         func(head []byte) (uint64, error) // expect
+}
+
+// forever is the deadline of a child: it waits as long as its parent lives.
+func forever() time.Time { return time.Now().Add(math.MaxInt64) }
+
+// converse is the conversation.
+func (s *server) converse(token string) error {
+	if err := s.greet(token); err != nil {
+		return err
+	}
+	for {
+		h, payload, err := s.receive()
+		switch {
+		case err != nil || h.kind == closing:
+			return err
+		case h.kind == config:
+			err = s.configure(payload)
+		default:
+			err = s.answer(h, payload)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *server) header(k kind, flags uint16, length int) []byte {
+	header{k, flags, s.asked.count, s.asked.seq, uint64(length)}.put(s.head[:])
+	return s.head[:]
+}
+
+// greet says hello.
+func (s *server) greet(token string) error {
+	vec, err := s.new(0, false)
+	if err != nil {
+		return err
+	}
+	s.spec = vec.Spec()
+	first := s.spec.NewStep(1, 1)
+	if err := vec.Reset(nil, []uint64{0}, first); err != nil {
+		return err
+	}
+	if state, err := saveWith(vec, first); err == nil {
+		s.state = len(tensor.Encode(nil, state))
+	}
+	s.drawing = env.Render(vec, env.View{Width: 16, Height: 16}, []bool{false}, tensor.New(tensor.U8, 1, 16, 16, 3)) == nil
+	if err := vec.Close(); err != nil {
+		return err
+	}
+	hi, err := json.Marshal(greetingOf(s.spec, s.state, s.drawing, token))
+	if err != nil {
+		return err
+	}
+	return s.link.Send(forever(), s.header(hello, 0, len(hi)), hi)
+}
+
+// configure makes the environments that a CONFIG tells of.
+func (s *server) configure(told []byte) error {
+	word := func(i int) int { return int(binary.LittleEndian.Uint32(told[4*i:])) }
+	n, maxSteps, flags := word(1), word(3), word(4)
+	shared, path := binary.LittleEndian.Uint64(told[24:]), string(told[configSize:])
+	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
+		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, want version %d, 1 to %d, 0 or 1, and 0",
+			word(0), n, flags, word(5), version, maxEnvs)
+	}
+	s.n, s.blocks = n, newBlocks(s.spec, n)
+	size := s.blocks.size()
+	if shared != 0 && shared < uint64(size) {
+		return fmt.Errorf("bridge: CONFIG shares %d bytes, want at least %d", shared, size)
+	}
+	var err error
+	readyFlags := uint16(0)
+	if shared != 0 && shared <= math.MaxInt {
+		if s.memory, err = openMemory(path, int(shared)); err == nil {
+			readyFlags = flagShared
+		}
+	}
+	if readyFlags == 0 {
+		if longest := max(s.blocks.request.Size(), s.blocks.reply.Size()); longest > maxPayload {
+			return fmt.Errorf("bridge: %d environments need frames of %d bytes, want at most %d where memory is not shared", n, longest, maxPayload)
+		}
+		s.memory = privateMemory(size)
+	}
+	for range s.n {
+		vec, err := s.new(maxSteps, flags == 1)
+		if err != nil {
+			return err
+		}
+		s.vecs = append(s.vecs, vec)
+		s.steps = append(s.steps, s.spec.NewStep(1, 1))
+		var d tensor.Dict
+		d.Set("action", tensor.New(s.spec.Action.DType, 1, 1, s.spec.Action.Dim()))
+		s.action = append(s.action, d)
+	}
+	s.request, s.reply = s.blocks.request.Bind(s.memory.bytes), s.blocks.reply.Bind(s.memory.bytes[s.blocks.replyAt:])
+	return s.link.Send(forever(), s.header(ready, readyFlags, 0), nil)
+}
+
+// openMemory maps what a parent shares.
+func openMemory(path string, size int) (*memory, error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return mapFile(f, size, path)
+}
+
+// shown is before the names of observations in saved states.
+const shown = "shown."
+
+// saveWith returns the state of vec, and what it shows.
+func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
+	state, err := env.Save(vec)
+	for i := range now.Obs.Len() {
+		name, t := now.Obs.Entry(i)
+		state.Set(shown+name, t.Clone())
+	}
+	return state, err
+}
+
+func (s *server) receive() (header, []byte, error) {
+	_, payload, err := s.link.Receive(forever(), s.accept)
+	return s.asked, payload, err
+}
+
+// expect is asked about every header before more is read.
+func (s *server) expect(head []byte) (uint64, error) {
+	h, err := parse(head)
+	if err != nil {
+		return 0, fmt.Errorf("bridge: %w", err)
+	}
+	count, seq, least, most, flags := uint32(0), s.asked.seq+1, 0, 0, uint16(0)
+	switch configured := s.memory != nil; {
+	case h.kind == closing:
+		seq = h.seq
+	case h.kind == config && !configured:
+		seq, least, most = 0, configSize, configSize+maxPath
+	case (h.kind == reset || h.kind == step) && configured:
+		if count = uint32(s.n); !s.memory.mapped {
+			least = s.blocks.request.Size()
+		}
+		if h.kind == step {
+			flags = flagAutoReset
+		}
+	case h.kind == save && configured && s.state > 0:
+	case h.kind == load && configured && s.state > 0:
+		least = s.n * s.state
+	case h.kind == render && configured && s.drawing:
+		least = 8 + s.n
+	default:
+		return 0, fmt.Errorf("bridge: %v, want %s", h.kind, map[bool]string{false: "CONFIG", true: "a request that the greeting offers"}[configured])
+	}
+	most = max(least, most)
+	if h.count != count || h.seq != seq || h.flags&^flags != 0 || h.length < uint64(least) || h.length > uint64(most) {
+		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, want count %d, seq %d, flags %#x at most and %d bytes",
+			h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
+	}
+	s.asked = h
+	return h.length, nil
+}
+
+// answer answers one request.
+func (s *server) answer(h header, payload []byte) error {
+	switch h.kind {
+	case save:
+		states := make([]byte, 0, s.n*s.state)
+		for n, vec := range s.vecs {
+			state, err := saveWith(vec, s.steps[n])
+			if err != nil {
+				return err
+			}
+			states = tensor.Encode(states, state)
+		}
+		return s.link.Send(forever(), s.header(result, 0, len(states)), states)
+	case load:
+		return s.load(payload)
+	case render:
+		return s.draw(payload)
+	}
+	copy(s.memory.bytes, payload) // nothing, where memory is shared
+	flags := uint16(0)
+	for n, turn := range s.request.Must("mask").U8() {
+		switch turn {
+		case 0:
+			continue
+		case 1:
+		default:
+			return fmt.Errorf("bridge: %v whose mask of environment %d is %d, want 0 or 1", h.kind, n, turn)
+		}
+		over, err := s.play(h, n)
+		if err != nil {
+			return err
+		}
+		if over && h.flags&flagAutoReset != 0 {
+			flags = flagFinal
+		}
+	}
+	return s.sendReply(flags)
+}
+
+// load puts back what SAVE answered.
+func (s *server) load(states []byte) error {
+	for n, vec := range s.vecs {
+		state, err := tensor.Decode(states[n*s.state : (n+1)*s.state])
+		if err == nil {
+			err = env.Load(vec, state)
+		}
+		for _, f := range s.spec.Obs {
+			dst := s.reply.Must("observation."+f.Name).Slice(n, n+1).Bytes()
+			seen, ok := state.Get(shown + f.Name)
+			if err == nil && (!ok || len(seen.Bytes()) != len(dst)) {
+				err = fmt.Errorf("no %s%s of %d bytes", shown, f.Name, len(dst))
+			}
+			if err == nil {
+				copy(dst, seen.Bytes())
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("bridge: LOAD of environment %d: %w", n, err)
+		}
+	}
+	for _, name := range []string{"reward", "terminated", "truncated"} {
+		s.reply.Must(name).Zero()
+	}
+	return s.sendReply(0)
+}
+
+// play has environment n take its turn.
+func (s *server) play(h header, n int) (over bool, err error) {
+	out := s.steps[n]
+	s.seed[0] = uint64(s.request.Must("seed").I64()[n])
+	if h.kind == reset {
+		err = s.vecs[n].Reset(nil, s.seed[:], out)
+		out.Reward.Zero()
+		out.Terminated.Zero()
+		out.Truncated.Zero()
+	} else {
+		seeds := s.seed[:]
+		if h.flags&flagAutoReset == 0 {
+			seeds = nil
+		}
+		copy(s.action[n].Must("action").Bytes(), s.request.Must("action").Slice(n, n+1).Bytes())
+		err = s.vecs[n].Step(s.action[n], seeds, out)
+	}
+	if err != nil {
+		return false, err
+	}
+	put := func(name string, src tensor.Tensor) { copy(s.reply.Must(name).Slice(n, n+1).Bytes(), src.Bytes()) }
+	put("reward", out.Reward)
+	put("terminated", out.Terminated)
+	put("truncated", out.Truncated)
+	if len(s.spec.Info) > 0 {
+		put("info", out.Info)
+	}
+	over = out.Terminated.U8()[0]|out.Truncated.U8()[0] != 0
+	for _, f := range s.spec.Obs {
+		put("observation."+f.Name, out.Obs.Must(f.Name))
+		if over {
+			put("final_observation."+f.Name, out.FinalObs.Must(f.Name))
+		}
+	}
+	return over, nil
+}
+
+func (s *server) sendReply(flags uint16) error {
+	var payload []byte
+	if !s.memory.mapped {
+		if payload = s.memory.bytes[s.blocks.replyAt:]; flags == 0 {
+			payload = payload[:s.blocks.finalAt]
+		}
+	}
+	return s.link.Send(forever(), s.header(result, flags, len(payload)), payload)
+}
+
+// draw answers RENDER.
+func (s *server) draw(payload []byte) error {
+	width, height := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
+	if wanted := uint64(bytes.Count(payload[8:], []byte{1})); width-1 >= maxSide || height-1 >= maxSide || wanted*uint64(width)*uint64(height)*3 > maxPayload {
+		return fmt.Errorf("bridge: RENDER of %d pictures of %d by %d, want sides of 1 to %d, and %d bytes at most", wanted, width, height, maxSide, maxPayload)
+	}
+	view := env.View{Width: int(width), Height: int(height)}
+	var pixels []byte
+	for n, vec := range s.vecs {
+		if payload[8+n] == 1 {
+			rgb := tensor.New(tensor.U8, 1, view.Height, view.Width, 3)
+			if err := env.Render(vec, view, nil, rgb); err != nil {
+				return err
+			}
+			pixels = append(pixels, rgb.U8()...)
+		}
+	}
+	return s.link.Send(forever(), s.header(result, 0, len(pixels)), pixels)
+}
+
+// greetingOf returns the members of the greeting of environments of spec.
+func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
+	space := func(s env.Space) map[string]any {
+		switch s.Kind {
+		case env.Discrete:
+			return map[string]any{"kind": "discrete", "n": s.Nvec[0]}
+		case env.MultiDiscrete:
+			return map[string]any{"kind": "multi_discrete", "nvec": s.Nvec}
+		}
+		dtype := map[tensor.DType]string{tensor.F32: "f32", tensor.U8: "u8"}[s.DType]
+		return map[string]any{"kind": "box", "dtype": dtype, "shape": s.Shape, "low": numbers(s.Low), "high": numbers(s.High)}
+	}
+	var obs []map[string]any
+	for _, f := range spec.Obs {
+		o := space(f.Space)
+		o["name"] = f.Name
+		obs = append(obs, o)
+	}
+	info := spec.Info
+	if info == nil {
+		info = []string{}
+	}
+	return map[string]any{
+		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action), "max_steps": spec.MaxSteps, "info": info,
+		"state_size": state, "render": drawing, "token": token,
+	}
+}
+
+// numbers returns bounds as JSON has them: null is none.
+func numbers(x []float32) []*float64 {
+	out := make([]*float64, len(x))
+	for i, v := range x {
+		if v64 := float64(v); !math.IsInf(v64, 0) {
+			out[i] = &v64
+		}
+	}
+	return out
+}

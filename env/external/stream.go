@@ -1,0 +1,200 @@
+package external
+
+import (
+	"errors"
+	"io"
+	"math"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel, for which a thread of this process
+// blocks: that takes less time than Go's poller does.
+type stream struct {
+	in, out int
+	lookout lookout
+	head    [headerSize]byte
+	payload []byte
+}
+
+// newPipes returns a stream that reads in and writes out, which belong to it from now on.
+func newPipes(in, out *os.File) (*stream, error) {
+	s := &stream{in: -1, out: -1}
+	var err error
+	if s.in, err = own(in); err == nil {
+		s.out, err = own(out)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newSocket returns a stream over conn, which belongs to it from now on.
+func newSocket(conn net.Conn) (*stream, error) {
+	defer conn.Close()
+	f, err := conn.(interface{ File() (*os.File, error) }).File()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := own(f)
+	return &stream{in: fd, out: fd}, err
+}
+
+// own takes the descriptor out of f, so that reads and writes of it never wait.
+func own(f *os.File) (int, error) {
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("dup", err)
+	}
+	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
+}
+
+func (s *stream) Send(by time.Time, head, payload []byte) error {
+	parts := [2][]byte{head, payload}
+	for len(parts[0])+len(parts[1]) > 0 {
+		n, err := s.write(parts)
+		switch {
+		case err == nil:
+			first := min(n, len(parts[0]))
+			parts[0], parts[1] = parts[0][first:], parts[1][n-first:]
+		case err == unix.EAGAIN:
+			if err := s.wait(s.out, unix.POLLOUT, by); err != nil {
+				return err
+			}
+		case err == unix.EPIPE || err == unix.ECONNRESET:
+			return ErrGone
+		case err != unix.EINTR:
+			return os.NewSyscallError("write", err)
+		}
+	}
+	return nil
+}
+
+// write writes some of the parts. A header alone, as with shared memory, takes less than a list.
+func (s *stream) write(parts [2][]byte) (int, error) {
+	if len(parts[1]) == 0 {
+		return unix.Write(s.out, parts[0])
+	}
+	return unix.Writev(s.out, parts[:])
+}
+
+func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+	if err := s.fill(s.head[:], by); err != nil {
+		return nil, nil, err
+	}
+	n, err := accept(s.head[:])
+	if err != nil {
+		return nil, nil, err
+	}
+	if uint64(cap(s.payload)) < n {
+		s.payload = make([]byte, n)
+	}
+	s.payload = s.payload[:n]
+	return s.head[:], s.payload, s.fill(s.payload, by)
+}
+
+// fill reads as many bytes as b has.
+func (s *stream) fill(b []byte, by time.Time) error {
+	for len(b) > 0 {
+		n, err := unix.Read(s.in, b)
+		switch {
+		case err == unix.EINTR || err == unix.EAGAIN && s.lookout.again():
+		case err == unix.EAGAIN:
+			if err := s.wait(s.in, unix.POLLIN, by); err != nil {
+				return err
+			}
+		case err == unix.ECONNRESET || err == nil && n == 0:
+			return ErrGone
+		case err != nil:
+			return os.NewSyscallError("read", err)
+		default:
+			s.lookout.found()
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// A lookout says whether who waits for an answer should look for it again, or sleep until it is there: to be woken takes longer than a quick simulator's
+// step. It lets others have the core between looks. Where looking is in vain, for the simulator is slow or the cores are taken, it is left off for as many
+// answers as 1, 3, 7, … to maxSleeps.
+type lookout struct {
+	until        time.Time // of the looking that goes on; else zero
+	vain, sleeps int       // answers to sleep for after a failure, and those that are left
+}
+
+const (
+	lookFor   = 20 * time.Microsecond
+	maxSleeps = 1023
+)
+
+// again is asked when there is no answer yet.
+func (l *lookout) again() bool {
+	if l.sleeps > 0 {
+		l.sleeps--
+		return false
+	}
+	now := time.Now()
+	if l.until.IsZero() {
+		l.until = now.Add(lookFor)
+	}
+	if now.Before(l.until) {
+		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		return true
+	}
+	l.vain = min(2*l.vain+1, maxSleeps)
+	l.until, l.sleeps = time.Time{}, l.vain
+	return false
+}
+
+// found ends the looking.
+func (l *lookout) found() {
+	if !l.until.IsZero() {
+		l.until, l.vain = time.Time{}, 0
+	}
+}
+
+// wait waits until fd can be read or written, as events says, or the other side is gone.
+func (s *stream) wait(fd int, events int16, by time.Time) error {
+	for {
+		left := min(max(time.Until(by).Milliseconds()+1, 0), math.MaxInt32)
+		fds := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
+		n, err := unix.Poll(fds[:], int(left))
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return os.NewSyscallError("poll", err)
+		case n > 0:
+			return nil // the call that follows says whether there is anything
+		case !time.Now().Before(by):
+			return os.ErrDeadlineExceeded
+		}
+	}
+}
+
+// finish ends what is sent over pipes; what comes is heard on.
+func (s *stream) finish() error {
+	err := unix.Close(s.out)
+	s.out = -1
+	return err
+}
+
+// Close closes the descriptors.
+func (s *stream) Close() error {
+	var err error
+	if s.in >= 0 {
+		err = unix.Close(s.in)
+	}
+	if s.out >= 0 && s.out != s.in {
+		err = errors.Join(err, unix.Close(s.out))
+	}
+	s.in, s.out = -1, -1
+	return err
+}
+
+var _ io.Closer = (*stream)(nil)

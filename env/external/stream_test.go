@@ -1,0 +1,33 @@
+package external
+
+import "testing"
+
+// TestLookout: who looks in vain sleeps for 1, 3, 7, … answers before the next look; who finds something forgets that.
+func TestLookout(t *testing.T) {
+	var l lookout
+	inVain := func() {
+		t.Helper()
+		if !l.again() {
+			t.Fatal("it sleeps, want a look")
+		}
+		for l.again() {
+		}
+	}
+	for sleeps := 1; sleeps < 3*maxSleeps; sleeps = 2*sleeps + 1 {
+		inVain()
+		for i := range min(sleeps, maxSleeps) {
+			if l.again() {
+				t.Fatalf("it looks again after sleeping %d times, want %d", i, sleeps)
+			}
+			l.found() // woken
+		}
+	}
+	if !l.again() {
+		t.Fatal("it sleeps, want a look")
+	}
+	l.found()
+	inVain()
+	if l.sleeps != 1 {
+		t.Errorf("it sleeps %d times after the first failure since it found something, want 1", l.sleeps)
+	}
+}

@@ -1,0 +1,407 @@
+package external_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A crew is four environments of two children, and what was written of them.
+type crew struct {
+	t      *testing.T
+	hub    *external.Hub
+	vec    env.Vec
+	out    *env.Step
+	seeds  []uint64
+	action tensor.Dict
+	log    *record
+}
+
+// A record is a log that may be read while it is written.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.String()
+}
+
+// newCrew starts children with these arguments.
+func newCrew(t *testing.T, change func(*env.External), args ...string) *crew {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.External.Command, cfg.External.N = env.ExternalID, append(env.Command{os.Args[0]}, args...), 2
+	if change != nil {
+		change(&cfg.External)
+	}
+	c := &crew{t: t, log: &record{}, seeds: []uint64{11, 12, 13, 14}}
+	c.hub = external.NewHub(c.log, 0)
+	t.Cleanup(func() { c.close() })
+	var err error
+	if c.vec, err = c.hub.New(cfg, 4); err != nil {
+		t.Fatal(err)
+	}
+	c.out = c.vec.Spec().NewStep(4, 1)
+	c.action.Set("action", tensor.New(tensor.I32, 4, 1, 1))
+	return c
+}
+
+func (c *crew) reset() {
+	c.t.Helper()
+	if err := c.vec.Reset(nil, c.seeds, c.out); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// step takes step k and returns Step's error.
+func (c *crew) step(k int) error {
+	for n := range c.seeds {
+		c.action.Must("action").I32()[n] = int32((k + n) % 2)
+		c.seeds[n] = uint64(100*k + n)
+	}
+	return c.vec.Step(c.action, c.seeds, c.out)
+}
+
+func (c *crew) close() {
+	if c.vec != nil {
+		if err := errors.Join(c.vec.Close(), c.hub.Close()); err != nil {
+			c.t.Error(err)
+		}
+	}
+	c.vec = nil
+}
+
+// alone returns what a CartPole of this process shows after a reset, and after each of some steps, as environment n of a crew; [k]: after step k.
+func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
+	v, err := newCartPole(0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := v.Spec().NewStep(1, 1)
+	if err := v.Reset(nil, []uint64{seed}, out); err != nil {
+		t.Fatal(err)
+	}
+	shown := [][]byte{bytes.Clone(out.Obs.Must("state").Bytes())}
+	var action tensor.Dict
+	action.Set("action", tensor.New(tensor.I32, 1, 1, 1))
+	for k := from; k < from+steps; k++ {
+		action.Must("action").I32()[0] = int32((k + n) % 2)
+		if err := v.Step(action, []uint64{uint64(100*k + n)}, out); err != nil {
+			t.Fatal(err)
+		}
+		shown = append(shown, bytes.Clone(out.Obs.Must("state").Bytes()))
+	}
+	return shown
+}
+
+// TestChildFails: a child that fails is named with its last words, its episodes are lost, another takes over, and the others see nothing of it.
+func TestChildFails(t *testing.T) {
+	for fault, says := range map[string]string{
+		"exit":     "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel",
+		"kill":     "the other side is gone (signal: killed); the last that it wrote:\n    farewell",
+		"hang":     "no answer in 3s (external.step_timeout)",
+		"chatter":  "no answer in 3s (external.step_timeout)",
+		"shrink":   "the other side is gone (exit status 7); the last that it wrote:\n    shrink: operation not permitted",
+		"garbage":  `"Segm" where a frame should begin, want "RLB1"`,
+		"nan":      "environment 0: reward NaN",
+		"observed": "environment 0: observation state[1] is +Inf",
+		"flags":    "environment 0: terminated 0, truncated 2, want 0 or 1",
+		"error":    "it says: the pole broke in step 4",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			timeout := time.Minute
+			if fault == "hang" || fault == "chatter" {
+				timeout = 3 * time.Second
+			}
+			c := newCrew(t, func(e *env.External) { e.StepTimeout = timeout }, fault+"@4", filepath.Join(t.TempDir(), "once"))
+			first := append([]uint64(nil), c.seeds...)
+			c.reset()
+			const steps = 8
+			want := make([][][]byte, 4)
+			at := make([]int, 4) // of want, the row that is to be seen
+			for n := range want {
+				want[n] = alone(t, n, steps, first[n], 0)
+			}
+			lost := -1
+			for k := range steps {
+				if err := c.step(k); err != nil {
+					t.Fatal(err)
+				}
+				for n := range want {
+					at[n]++
+					if c.out.Truncated.U8()[n] == env.Lost {
+						if k != 3 || lost >= 0 && lost != n/2 {
+							t.Fatalf("step %d: environment %d is lost", k, n)
+						}
+						lost = n / 2
+						want[n], at[n] = alone(t, n, steps, uint64(100*k+n), k+1), 0
+						if c.out.Reward.F32()[n] != 0 || bytes.Trim(c.out.FinalObs.Must("state").Slice(n, n+1).Bytes(), "\x00") != nil {
+							t.Errorf("environment %d is lost, with reward %v and %v at last", n, c.out.Reward.F32()[n], c.out.FinalObs.Must("state"))
+						}
+					}
+					if got := c.out.Obs.Must("state").Slice(n, n+1).Bytes(); !bytes.Equal(got, want[n][at[n]]) {
+						t.Errorf("step %d: environment %d shows other numbers than one alone", k, n)
+					}
+				}
+			}
+			where := fmt.Sprintf("environments %d-%d of CartPole-v1: child %d: ", max(lost, 0)*2, max(lost, 0)*2+1, max(lost, 0))
+			if log := c.log.String(); lost < 0 || !strings.Contains(log, where+says) ||
+				!strings.Contains(log, "their episodes are left out; another child takes over (restart 1 of 3)") {
+				t.Errorf("lost %d, want %q in the log:\n%s", lost, where+says, log)
+			}
+		})
+	}
+}
+
+// TestFailsInReset: where a child fails in a reset of some of its environments the others' episodes are lost, and the reset is as it would have been.
+func TestFailsInReset(t *testing.T) {
+	c := newCrew(t, func(*env.External) {}, "reset@2", filepath.Join(t.TempDir(), "once"))
+	c.reset()
+	if err := c.step(0); err != nil {
+		t.Fatal(err)
+	}
+	want := bytes.Clone(c.out.Obs.Must("state").Bytes())
+	copy(want[16*1:], alone(t, 1, 0, 7, 0)[0])
+	if err := c.vec.Reset([]bool{false, true, false, false}, []uint64{0, 7, 0, 0}, c.out); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.out.Obs.Must("state").Bytes(); !bytes.Equal(got, want) {
+		t.Errorf("observations %v, want %v", got, want)
+	}
+	if err := c.step(1); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Lost, 0, 0, 0}) {
+		t.Errorf("truncated %v, want environment 0 to be lost and no other", got)
+	}
+}
+
+// TestTooManyRestarts: a child that fails again and again is given up: by an error, or where somebody watches by telling them.
+func TestTooManyRestarts(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"exit@1", "(exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"},
+		{"changeling@1 FILE", `its greeting is not that of the first: {"action":`},
+	} {
+		for _, watched := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, watched %v", c.args, watched), func(t *testing.T) {
+				t.Parallel()
+				args := strings.Fields(strings.ReplaceAll(c.args, "FILE", filepath.Join(t.TempDir(), "once")))
+				crew := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 2, 1 }, args...)
+				var told []error
+				if watched {
+					crew.hub.Watch(func(err error) { told = append(told, err) })
+				}
+				crew.reset()
+				var err error
+				for k := range 4 {
+					if e := crew.step(k); err == nil {
+						err = e
+					}
+					if lost := bytes.Count(crew.out.Truncated.U8(), []byte{env.Lost}); lost != 4 {
+						t.Errorf("step %d: %d environments are lost, want 4", k, lost)
+					}
+				}
+				if watched != (len(told) == 1) || watched != (err == nil) {
+					t.Fatalf("watchers were told %v, and Step gave %v", told, err)
+				}
+				if watched {
+					err = told[0]
+				}
+				// The first child is replaced twice; the changeling's first replacement does not even play.
+				if says := err.Error(); !strings.HasPrefix(says, "environments 0-3 of CartPole-v1: ") || !strings.Contains(says, c.says) ||
+					!strings.Contains(says, "that was 3 times in a row without the end of an episode (external.max_restarts)") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+	}
+}
+
+// TestNoChild: what keeps children from coming is said.
+func TestNoChild(t *testing.T) {
+	dir := t.TempDir()
+	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, c := range map[string]struct {
+		change func(*env.External)
+		says   string
+	}{
+		"no program": {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "want a program that can be found and run"},
+		"no greeting": {func(e *env.External) {
+			e.Command = env.Command{os.Args[0], "silent"}
+			e.StartTimeout = 300 * time.Millisecond
+		}, "no greeting in 300ms (external.start_timeout)"},
+		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
+		"nobody": {func(e *env.External) {
+			e.Listen = "unix:" + filepath.Join(dir, "s")
+			e.StartTimeout = 100 * time.Millisecond
+		}, "no simulator has come in 100ms (start_timeout)"},
+		"TCP":            {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) }, "a token_file is needed"},
+		"another job":    {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") }, "another job listens there"},
+		"an empty token": {func(e *env.External) { e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), os.DevNull }, "its first line is empty"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := env.DefaultConfig()
+			cfg.EnvType = env.ExternalID
+			c.change(&cfg.External)
+			hub := external.NewHub(&record{}, 0)
+			defer hub.Close()
+			if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+// TestWrongToken: who does not know the secret is refused, and who does comes in.
+func TestWrongToken(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = env.ExternalID
+	cfg.External.Listen, cfg.External.TokenFile = fmt.Sprintf("tcp:127.0.0.1:%d", freePort(t)), filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(cfg.External.TokenFile, []byte("open sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := &record{}
+	hub := external.NewHub(log, 0)
+	defer hub.Close()
+	come := func(token string) *exec.Cmd {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), "RLB_ADDR="+cfg.External.Listen, "RLB_TOKEN="+token)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+		return c
+	}
+	done := make(chan error)
+	go func() { _, err := hub.Ask(cfg); done <- err }()
+	come("open barley").Wait()
+	if !strings.Contains(log.String(), "refused: greeting: not the token it was to have") {
+		t.Errorf("the log of one with a wrong token: %s", log)
+	}
+	come("open sesame")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// held counts what this process holds of children: descriptors, processes, shared memory that is mapped, and that has a name.
+func held(t *testing.T) map[string]int {
+	count := map[string]int{}
+	list := func(dir, prefix string) int {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), prefix) {
+				n++
+			}
+		}
+		return n
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, _ := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
+	count["descriptors"] = list("/proc/self/fd", "")
+	count["names"] = list("/dev/shm", "rlinf-")
+	count["mappings"] = strings.Count(string(maps), "rlinf-")
+	count["processes"] = len(strings.Fields(string(children)))
+	return count
+}
+
+// TestNothingIsLeft: of children that were closed, or failed and were replaced, nothing is left, over any way to them.
+func TestNothingIsLeft(t *testing.T) {
+	before := held(t)
+	for _, args := range [][]string{nil, {"kill@2", filepath.Join(t.TempDir(), "once")}, {"family"}} {
+		c := newCrew(t, nil, args...)
+		c.reset()
+		for k := range 4 {
+			if err := c.step(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now := held(t); now["processes"] != before["processes"]+2 || now["mappings"] != before["mappings"]+2 {
+			t.Errorf("%v: %v while children play, before them %v", args, now, before)
+		}
+		c.close()
+		if args == nil || args[0] != "family" {
+			continue
+		}
+		for _, line := range strings.Split(c.log.String(), "\n") {
+			if _, pid, ok := strings.Cut(line, "grandchild "); ok {
+				awaitEnd(t, pid)
+			}
+		}
+	}
+	if after := held(t); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("%v, before %v", after, before)
+	}
+}
+
+// awaitEnd waits until there is no process of this number, but for one that is merely not reaped.
+func awaitEnd(t *testing.T, pid string) {
+	t.Helper()
+	for by := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile("/proc/" + pid + "/stat")
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if err != nil || strings.HasPrefix(state, "Z") {
+			return
+		}
+		if time.Now().After(by) {
+			t.Fatalf("process %s lives", pid)
+		}
+	}
+}
+
+// TestParentIsKilled: children do not outlive a parent that had no time to close them.
+func TestParentIsKilled(t *testing.T) {
+	parent := exec.Command(os.Args[0], "parent")
+	parent.Env = append(os.Environ(), "RLB_ADDR=none")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 256)
+	n, _ := out.Read(line)
+	children := strings.Fields(string(line[:n]))
+	parent.Process.Kill()
+	parent.Wait()
+	if len(children) != 2 {
+		t.Fatalf("children %q, want 2", children)
+	}
+	for _, pid := range children {
+		awaitEnd(t, pid)
+	}
+}

@@ -1,0 +1,458 @@
+package external
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Vec is environments that children play, each a run of them. They are brought at the first Reset or Load. Where a child fails its episodes
+// are lost (env.Lost), and another takes its place.
+type Vec struct {
+	hub      *Hub
+	cfg      env.Config
+	text     string // of the greeting
+	greeting *greeting
+	started  bool
+	spec     env.Spec
+	n        int
+	sparse   int // column of the Info that is the reward; -1: the simulator's own reward counts
+	children []*child
+	over     []byte // flags of the episodes that have ended and whose environment idles
+
+	// Scratch of one step.
+	turn []byte // 1: the environment takes part in the exchange
+}
+
+var (
+	_ env.Vec      = (*Vec)(nil)
+	_ env.Saver    = (*Vec)(nil)
+	_ env.Renderer = (*Vec)(nil)
+)
+
+// The flags of over.
+const (
+	terminated = 1 << iota
+	truncated
+	lost
+	unborn // never reset
+)
+
+// A child plays environments [lo, hi) of a Vec.
+type child struct {
+	*conversation // nil: nobody plays them
+	number        int
+	lo, hi        int
+	restarts      int  // since it last ended an episode
+	gone          bool // it failed too often
+	idle          bool // it had no turn in the last exchange
+	by            time.Time
+	err           error // of the last exchange
+}
+
+// New makes n environments of cfg.External; it is an env.Constructor.
+func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
+	if err := cfg.Plain(); err != nil {
+		return nil, err
+	}
+	if cfg.External.IsZero() {
+		return nil, errors.New("simulators in programs of their own: external.command or external.listen says which")
+	}
+	text := cfg.External.Greeting
+	if text == "" {
+		var err error
+		if text, err = h.Ask(cfg); err != nil {
+			return nil, err
+		}
+	}
+	g, err := readGreeting([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n), turn: make([]byte, n)}
+	if cfg.MaxEpisodeSteps > 0 {
+		v.spec.MaxSteps = cfg.MaxEpisodeSteps
+	}
+	if cfg.RewardMode == env.RewardOnlySuccess {
+		v.sparse = v.spec.InfoIndex("success")
+	}
+	for i := range v.over {
+		v.over[i] = unborn
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.vecs[v] = struct{}{}
+	return v, nil
+}
+
+// Children returns how many children play n environments of cfg, whose Greeting is known. The error says why n can't be dealt out to them.
+func Children(cfg env.External, n int) (int, error) {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	if err != nil {
+		return 0, err
+	}
+	return g.children(cfg.N, n)
+}
+
+// children is Children where external.n is asked.
+func (g *greeting) children(asked, n int) (int, error) {
+	switch own := g.NumEnvs; {
+	case own == 0:
+		return min(max(asked, 1), n), nil
+	case n%own != 0:
+		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: want a multiple", n, g.Name, own)
+	default:
+		return n / own, nil
+	}
+}
+
+// Spec describes one environment.
+func (v *Vec) Spec() env.Spec { return v.spec }
+
+// Len returns the number of environments.
+func (v *Vec) Len() int { return v.n }
+
+// Reset starts new episodes; see env.Vec.
+func (v *Vec) Reset(mask []bool, seeds []uint64, out *env.Step) error {
+	if err := v.spec.CheckReset(v.n, mask, seeds, out); err != nil {
+		return err
+	}
+	if err := v.start(); err != nil {
+		return err
+	}
+	for n := range v.turn {
+		if v.turn[n] = 0; mask == nil || mask[n] {
+			v.turn[n], v.over[n] = 1, 0
+		}
+	}
+	v.exchange(reset, 0, seeds)
+	for _, c := range v.children {
+		for n := c.lo; c.err != nil && n < c.hi; n++ {
+			if v.turn[n] == 0 && v.over[n] == 0 { // it was in an episode that nobody can go on with
+				v.over[n] = lost
+			}
+		}
+		if err := v.mend(c, seeds); err != nil {
+			return err
+		}
+		for i := range v.spec.Obs {
+			_, dst := out.Obs.Entry(i)
+			for n := c.lo; n < c.hi; n++ {
+				if v.turn[n] != 0 {
+					c.show(dst, i, n)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Step takes the actions of one chunk; see env.Vec.
+func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	a, err := v.spec.CheckStep(v.n, action, seeds, out)
+	if err != nil {
+		return err
+	}
+	chunk := a.Dim(1)
+	out.Reward.Zero()
+	out.Terminated.Zero()
+	out.Truncated.Zero()
+	for n, f := range v.over {
+		if f&unborn != 0 {
+			return fmt.Errorf("%s: step of environment %d before its first reset", v.spec.Name, n)
+		}
+		v.turn[n] = 1
+		if f != 0 { // still done
+			v.turn[n] = 0
+			out.Terminated.U8()[n*chunk] = f & terminated
+			out.Truncated.U8()[n*chunk] = f & truncated / truncated
+			if f&lost != 0 {
+				out.Truncated.U8()[n*chunk] = env.Lost
+			}
+		}
+	}
+	flags := uint16(0)
+	if seeds != nil {
+		flags = flagAutoReset
+	}
+	for k := 0; k < chunk && bytes.IndexByte(v.turn, 1) >= 0; k++ {
+		v.act(a, k)
+		v.exchange(step, flags, seeds)
+		for _, c := range v.children {
+			if c.err != nil {
+				v.lose(c, k, seeds != nil, out)
+			} else {
+				v.judge(c, k, seeds != nil, out)
+			}
+			if err := v.mend(c, seeds); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range v.children {
+		for i := range v.spec.Obs {
+			_, dst := out.Obs.Entry(i)
+			c.showAll(dst, i)
+		}
+		if !out.Info.IsZero() {
+			c.showInfo(out.Info)
+		}
+	}
+	return nil
+}
+
+// act puts column k of the actions of all environments into their children's hands.
+func (v *Vec) act(a tensor.Tensor, k int) {
+	chunk, src := a.Dim(1), a.Bytes()
+	row := len(src) / (v.n * chunk)
+	for _, c := range v.children {
+		if c.conversation == nil {
+			continue
+		}
+		if chunk == 1 {
+			copy(c.action, src[c.lo*row:c.hi*row])
+			continue
+		}
+		for n := c.lo; n < c.hi; n++ {
+			from := (n*chunk + k) * row
+			copy(c.action[(n-c.lo)*row:(n-c.lo+1)*row], src[from:from+row])
+		}
+	}
+}
+
+// exchange asks all children for the same at once, in the environments whose turn it is, and hears their answers. What fails is in their err.
+func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
+	for _, c := range v.children {
+		c.by = v.by()
+		if c.err = errNobody; c.conversation != nil {
+			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
+		}
+	}
+	for _, c := range v.children {
+		if c.err == nil {
+			if late := time.Now().Add(leeway); c.by.Before(late) { // another child took the time, and this one's answer may not fit into a pipe
+				c.by = late
+			}
+			c.err = c.answer(c.by)
+		}
+	}
+}
+
+// leeway is how long each child has for its answer once it is listened to.
+const leeway = time.Second
+
+// ask has the child take its turns; answer waits for it.
+func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
+	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
+		return nil
+	}
+	copy(c.mask, turn)
+	if seeds != nil {
+		for i, s := range seeds[c.lo:c.hi] {
+			c.seed[i] = int64(s)
+		}
+	}
+	return c.conversation.ask(k, flags, by)
+}
+
+func (c *child) answer(by time.Time) error {
+	if c.idle {
+		return nil
+	}
+	return c.hear(by)
+}
+
+// judge writes column k of what child c's environments came to, and decides which episodes are over.
+func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
+	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
+	chunk := out.Reward.Dim(1)
+	for n := c.lo; n < c.hi; n++ {
+		if v.turn[n] == 0 {
+			continue
+		}
+		i, at := n-c.lo, n*chunk+k
+		if reward[at] = c.reward[i]; v.sparse >= 0 {
+			reward[at] = c.info.F32()[i*len(v.spec.Info)+v.sparse]
+		}
+		term[at], trunc[at] = c.terminated[i], c.truncated[i]
+		if term[at]|trunc[at] == 0 {
+			continue
+		}
+		c.restarts = 0
+		v.turn[n] = 0
+		if !autoReset {
+			v.over[n] = term[at]*terminated | trunc[at]*truncated
+			continue
+		}
+		for f := range v.spec.Obs {
+			_, dst := out.FinalObs.Entry(f)
+			copyRow(dst, n, c.final[f], i)
+		}
+	}
+}
+
+// lose writes column k of environments whose child failed.
+func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
+	trunc, chunk := out.Truncated.U8(), out.Reward.Dim(1)
+	for n := c.lo; n < c.hi; n++ {
+		if v.turn[n] == 0 {
+			continue
+		}
+		v.turn[n] = 0
+		trunc[n*chunk+k] = env.Lost
+		if !autoReset {
+			v.over[n] = lost
+			continue
+		}
+		for f := range v.spec.Obs {
+			_, dst := out.FinalObs.Entry(f)
+			zeroRow(dst, n)
+		}
+	}
+}
+
+// show copies what environment n of child c shows as observation i to its row of dst; zeros where nobody plays it.
+func (c *child) show(dst tensor.Tensor, i, n int) {
+	if c.conversation == nil {
+		zeroRow(dst, n)
+		return
+	}
+	copyRow(dst, n, c.obs[i], n-c.lo)
+}
+
+// showAll is show for all environments of c.
+func (c *child) showAll(dst tensor.Tensor, i int) {
+	if c.conversation == nil {
+		dst.Slice(c.lo, c.hi).Zero()
+		return
+	}
+	size := len(dst.Bytes()) / dst.Dim(0)
+	copy(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
+}
+
+// showInfo copies the figures of all environments of c.
+func (c *child) showInfo(dst tensor.Tensor) {
+	if c.conversation == nil {
+		dst.Slice(c.lo, c.hi).Zero()
+		return
+	}
+	copy(dst.F32()[c.lo*dst.Dim(1):], c.info.F32())
+}
+
+func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {
+	size := len(dst.Bytes()) / dst.Dim(0)
+	copy(dst.Bytes()[n*size:(n+1)*size], src.Bytes()[i*size:(i+1)*size])
+}
+
+func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }
+
+// Save returns the state of every simulator, and which episodes are over.
+func (v *Vec) Save() (tensor.Dict, error) {
+	size := v.greeting.State
+	if size == 0 {
+		return tensor.Dict{}, fmt.Errorf("save %s, whose simulators do not say their state: %w", v.spec.Name, errors.ErrUnsupported)
+	}
+	states := tensor.New(tensor.U8, v.n, size)
+	for _, c := range v.children {
+		if c.conversation == nil {
+			return tensor.Dict{}, fmt.Errorf("save %s, environments %d-%d, which nobody plays: %w", v.spec.Name, c.lo, c.hi-1, errors.ErrUnsupported)
+		}
+		got, err := c.save(v.by())
+		if err != nil { // the next step finds nobody there, and has it replaced
+			why := c.explain(err, v.cfg.External.StepTimeout)
+			c.close(true)
+			c.conversation = nil
+			return tensor.Dict{}, fmt.Errorf("save %s: %s: %w", v.spec.Name, why, errors.ErrUnsupported)
+		}
+		copy(states.U8()[c.lo*size:], got)
+	}
+	var d tensor.Dict
+	d.Set("external.state", states)
+	d.Set("external.over", tensor.FromU8(bytes.Clone(v.over), v.n))
+	return d, nil
+}
+
+// Load puts back what Save returned.
+func (v *Vec) Load(state tensor.Dict) error {
+	states, _ := state.Get("external.state")
+	over, _ := state.Get("external.over")
+	size := v.greeting.State
+	if size == 0 {
+		return fmt.Errorf("load %s, whose simulators do not say their state: %w", v.spec.Name, errors.ErrUnsupported)
+	}
+	if !states.SameShape(tensor.New(tensor.U8, v.n, size)) || !over.SameShape(tensor.New(tensor.U8, v.n)) {
+		return fmt.Errorf("saved state of %s: %v and %v, want U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n, size, v.n)
+	}
+	if err := v.start(); err != nil {
+		return err
+	}
+	for _, c := range v.children {
+		if c.conversation == nil {
+			return fmt.Errorf("load %s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, errNobody)
+		}
+		if err := c.load(states.U8()[c.lo*size:c.hi*size], v.by()); err != nil {
+			return fmt.Errorf("load %s: %s: %w", v.spec.Name, c.who, err)
+		}
+	}
+	copy(v.over, over.U8())
+	return nil
+}
+
+// Render draws the environments; see env.Renderer. Cameras and shadows are the simulator's own affair.
+func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
+	if !v.greeting.Render {
+		return fmt.Errorf("render %s, whose simulators draw nothing: %w", v.spec.Name, errors.ErrUnsupported)
+	}
+	if err := v.start(); err != nil {
+		return err
+	}
+	size := view.Width * view.Height * 3
+	for _, c := range v.children {
+		wanted := make([]bool, c.hi-c.lo)
+		some := false
+		for i := range wanted {
+			wanted[i] = mask == nil || mask[c.lo+i]
+			some = some || wanted[i]
+		}
+		if !some || c.conversation == nil {
+			continue
+		}
+		pixels, err := c.render(view.Width, view.Height, wanted, v.by())
+		if err != nil {
+			return fmt.Errorf("render %s: %s: %w", v.spec.Name, c.who, err)
+		}
+		for i, w := range wanted {
+			if w {
+				copy(rgb.U8()[(c.lo+i)*size:(c.lo+i+1)*size], pixels)
+				pixels = pixels[size:]
+			}
+		}
+	}
+	return nil
+}
+
+func (v *Vec) by() time.Time { return time.Now().Add(v.cfg.External.StepTimeout) }
+
+// Close ends the children.
+func (v *Vec) Close() error {
+	v.hub.mu.Lock()
+	delete(v.hub.vecs, v)
+	v.hub.mu.Unlock()
+	errs := make([]error, len(v.children))
+	var ends sync.WaitGroup
+	for i, c := range v.children {
+		if c.conversation != nil {
+			ends.Go(func() { errs[i] = c.close(false) })
+		}
+	}
+	ends.Wait()
+	for _, c := range v.children {
+		c.conversation = nil
+	}
+	return errors.Join(errs...)
+}

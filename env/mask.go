@@ -1,0 +1,123 @@
+package env
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// ActionMask is the name of the observation by which an environment with choices for actions says which are allowed now: a box of U8 with ΣNvec
+// elements, side by side for each choice of the action as Nvec has them, 1 where the option is allowed, else 0. One option of each choice must be, while
+// the episode runs. Policies never take an option that is not allowed. Frames of masks are not stacked. It holds for all actions of a chunk, though
+// it was shown before the first.
+const ActionMask = "action_mask"
+
+// Blocked returns the first choice of an action in s of which mask, one row of an ActionMask, allows no option; -1 where there is none.
+func (s Space) Blocked(mask []uint8) int {
+	for k, n := range s.Nvec {
+		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
+			return k
+		}
+		mask = mask[n:]
+	}
+	return -1
+}
+
+// Allow changes choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not allow to the next that it does. Something must be allowed.
+func (s Space) Allow(action []int32, mask []uint8) {
+	for i, choice := range action {
+		n := s.Nvec[i%len(s.Nvec)]
+		for mask[choice] == 0 {
+			choice = (choice + 1) % int32(n)
+		}
+		action[i], mask = choice, mask[n:]
+	}
+}
+
+// A masked Vec makes sure that something is allowed wherever an action is chosen. At the end of an episode, where environments may have nothing to
+// offer and nothing depends on the action, that is everything then.
+type masked struct {
+	wrapper
+	spec Spec
+}
+
+func (f Field) isMask() bool { return f.Name == ActionMask }
+
+// CheckMask returns an error where s shows an ActionMask that does not fit its actions.
+func (s Spec) CheckMask() error {
+	i := slices.IndexFunc(s.Obs, Field.isMask)
+	if i < 0 {
+		return nil
+	}
+	options := 0
+	for _, n := range s.Action.Nvec {
+		options += n
+	}
+	if options == 0 {
+		return fmt.Errorf("%s: observation %s: its actions are in a box: want discrete or multi-discrete ones, or no mask", s.Name, ActionMask)
+	}
+	if f := s.Obs[i]; f.Kind != Box || f.DType != tensor.U8 || f.Dim() != options {
+		return fmt.Errorf("%s: observation %s: %v%v: want a box of U8[%d], the options %v of its actions", s.Name, f.Name, f.DType, f.Shape, options, s.Action.Nvec)
+	}
+	return nil
+}
+
+// Reset starts new episodes; see Vec.
+func (w masked) Reset(mask []bool, seeds []uint64, out *Step) error {
+	if err := w.Vec.Reset(mask, seeds, out); err != nil {
+		return err
+	}
+	for n := range w.Len() {
+		if mask == nil || mask[n] {
+			if err := w.check(n, out.Obs); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Step takes the actions of one chunk; see Vec.
+func (w masked) Step(action tensor.Dict, seeds []uint64, out *Step) error {
+	if err := w.Vec.Step(action, seeds, out); err != nil {
+		return err
+	}
+	for n := range w.Len() {
+		_, ended := out.Took(n)
+		switch {
+		case ended && seeds == nil:
+			w.release(n, out.Obs)
+			continue
+		case ended:
+			w.release(n, out.FinalObs)
+		}
+		if err := w.check(n, out.Obs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w masked) check(n int, obs tensor.Dict) error {
+	if k := w.spec.Action.Blocked(w.row(n, obs)); k >= 0 {
+		return fmt.Errorf("%s: %s of environment %d allows no option of choice %d, want at least one", w.spec.Name, ActionMask, n, k)
+	}
+	return nil
+}
+
+// release allows everything to environment n, whose episode is over, where nothing is.
+func (w masked) release(n int, obs tensor.Dict) {
+	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
+		for i := range row {
+			row[i] = 1
+		}
+	}
+}
+
+// row returns the mask of environment n.
+func (w masked) row(n int, obs tensor.Dict) []uint8 {
+	all := obs.Must(ActionMask).U8()
+	width := len(all) / w.Len()
+	return all[n*width : (n+1)*width]
+}

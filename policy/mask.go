@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// readMask finds the mask of n rows: each allows an option of every choice.
+func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
+	if !o.masked {
+		return nil
+	}
+	w.mask = obs.Must(env.ActionMask).U8()
+	for row := range n {
+		width := len(w.mask) / n
+		if k := o.action.Blocked(w.mask[row*width : (row+1)*width]); k >= 0 {
+			return fmt.Errorf("observation %q: row %d: no option of choice %d is allowed: want at least one", env.ActionMask, row, k)
+		}
+	}
+	return nil
+}
+
+// allows returns an error where a choice of a, [n,C,A], is none, or is not allowed by the last read into w.
+func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
+	nvec := o.action.Nvec
+	perRow := a.Dim(1) * len(nvec)
+	at, options := 0, 0 // of the choice's options in a row of the mask, and how many the row has
+	for _, k := range nvec {
+		options += k
+	}
+	for i, choice := range a.I32() {
+		k := nvec[i%len(nvec)]
+		if choice < 0 || int(choice) >= k {
+			return fmt.Errorf("row %d: choice %d: want 0 to %d", i/perRow, choice, k-1)
+		}
+		if w.mask != nil && w.mask[i/perRow*options+at+int(choice)] == 0 {
+			return fmt.Errorf("row %d: choice %d: %s does not allow it", i/perRow, choice, env.ActionMask)
+		}
+		at = (at + k) % options
+	}
+	return nil
+}
+
+// forbid sets what mask, [n,m], does not allow of x, [n,C,m], to -Inf; nil allows everything.
+func forbid[T nn.Float](x []T, mask []uint8, n int) {
+	if len(mask) == 0 {
+		return
+	}
+	m, width := len(mask)/n, len(x)/n
+	for i := range x {
+		if mask[i/width*m+i%width%m] == 0 {
+			x[i] = T(math.Inf(-1))
+		}
+	}
+}

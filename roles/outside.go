@@ -1,0 +1,216 @@
+package roles
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A use is what simulators outside of this program are for.
+type use struct {
+	key  string
+	env  *env.Config
+	vecs int // Vecs of their environments on all ranks
+}
+
+// usesOf returns the uses of cfg on ranks.
+func usesOf(cfg *Config, ranks []int) (uses []use) {
+	if cfg.Trains() && cfg.Env.Train.ID() == env.ExternalID {
+		uses = append(uses, use{"env.train.external", &cfg.Env.Train, len(ranks) * max(cfg.Rollout.PipelineStageNum, 1)})
+	}
+	if cfg.Evaluates() && cfg.Env.Eval.ID() == env.ExternalID {
+		uses = append(uses, use{"env.eval.external", &cfg.Env.Eval, len(ranks)})
+	}
+	return uses
+}
+
+// checkOutside checks that environments can be dealt out to the programs that play them.
+func (j *job) checkOutside() {
+	for _, u := range usesOf(j.cfg, j.place.Group("env").Ranks) {
+		if u.env.External.Greeting == "" {
+			continue // whoever makes them will ask
+		}
+		if _, err := external.Children(u.env.External, u.env.TotalNumEnvs/u.vecs); err != nil {
+			j.cfg.Problem(strings.TrimSuffix(u.key, "external")+"total_num_envs", u.env.TotalNumEnvs, "as many on each rank (and stage) as its children can play: "+err.Error())
+		}
+	}
+}
+
+// meet asks the simulators that are programs of their own what they are, on the first rank that has environments, and tells all ranks. false: they
+// could not be asked, which rank 0 has said.
+func (s *session) meet(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) (bool, error) {
+	place, err := cfg.place(w.Nodes())
+	if err != nil || !place.Has("env") {
+		return true, nil // newJob says so
+	}
+	ranks := place.Group("env").Ranks
+	uses := usesOf(cfg, ranks)
+	if len(uses) == 0 {
+		return true, nil
+	}
+	s.reg.outside.Watch(func(err error) {
+		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
+		s.asked.fail()
+	})
+	if agreed, err := s.deal(ctx, w, world, uses, ranks); !agreed {
+		return false, err
+	}
+	greetings := make([]string, len(uses))
+	if w.Rank() == ranks[0] {
+		err = s.ask(uses, greetings)
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return false, err
+	}
+	for i, u := range uses {
+		text, err := broadcastBytes(ctx, world, []byte(greetings[i]), ranks[0])
+		if err != nil {
+			return false, err
+		}
+		u.env.External.Greeting = string(text)
+	}
+	return true, nil
+}
+
+// ask fills greetings with those of the simulators of each use.
+func (s *session) ask(uses []use, greetings []string) (err error) {
+	for i, u := range uses {
+		if i > 0 && u.env.External.Same(uses[0].env.External) {
+			greetings[i] = greetings[0]
+		} else if greetings[i], err = s.reg.outside.Ask(*u.env); err != nil {
+			return fmt.Errorf("%s: %w", u.key, err)
+		}
+	}
+	return nil
+}
+
+// A dealt is a solver of the same MPI job, and the rank that has its environments.
+type dealt struct {
+	Process, Rank int
+	Hello         []byte
+}
+
+// deal gives the ranks with environments the solvers of the same MPI job, where external.listen is mpi: they all greet rank 0.
+func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Group, uses []use, ranks []int) (bool, error) {
+	uses = slices.DeleteFunc(slices.Clone(uses), func(u use) bool { return u.env.External.Listen != env.ListenMPI })
+	if len(uses) == 0 {
+		return true, nil
+	}
+	var all []dealt
+	var err error
+	out := w.Outside()
+	if out == nil {
+		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c cfg.yaml : -np M solver", uses[0].key)
+	} else if w.Rank() == 0 {
+		all, err = gather(out, uses, ranks)
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return false, err
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		text, err = broadcastBytes(ctx, world, text, 0)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, d := range all {
+		if d.Rank == w.Rank() && err == nil {
+			err = s.reg.outside.Offer(&solver{out: out, process: d.Process, message: d.Hello}, fmt.Sprintf("solver on process %d", d.Process))
+		}
+	}
+	return s.agreeTo(ctx, w, world, err)
+}
+
+// gather waits for as many solvers as the uses need, and deals them to ranks in the order of their processes.
+func gather(out spmd.Outsider, uses []use, ranks []int) ([]dealt, error) {
+	timeout := uses[0].env.External.StartTimeout
+	by := time.Now().Add(timeout)
+	var all []dealt
+	for wanted := 1; len(all) < wanted; {
+		process, hello, err := out.ReceiveOut(by, -1, nil)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d", len(all), timeout, wanted)
+		}
+		if err == nil && len(all) == 0 {
+			wanted, err = needed(hello, uses)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", uses[0].key, err)
+		}
+		all = append(all, dealt{Process: process, Hello: hello})
+	}
+	slices.SortFunc(all, func(a, b dealt) int { return a.Process - b.Process })
+	for i := range all { // every use is spread evenly over the ranks
+		all[i].Rank = ranks[i*len(ranks)/len(all)]
+	}
+	return all, nil
+}
+
+// needed returns how many solvers the uses need, if all are as the one that said hello.
+func needed(hello []byte, uses []use) (solvers int, err error) {
+	for _, u := range uses {
+		perVec, err := external.ChildrenOf(hello, u.env.External, u.env.TotalNumEnvs/u.vecs)
+		if err != nil {
+			return 0, err
+		}
+		solvers += u.vecs * perVec
+	}
+	return solvers, nil
+}
+
+// part ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0 those that have greeted and were not needed.
+func (s *session) part(w *spmd.World) error {
+	out := w.Outside()
+	if out == nil {
+		return nil
+	}
+	err := s.reg.outside.Close()
+	for w.Rank() == 0 {
+		process, _, late := out.ReceiveOut(time.Now(), -1, nil)
+		if late != nil {
+			break
+		}
+		err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}))
+	}
+	return err
+}
+
+// A solver is the way to a program in the same MPI job.
+type solver struct {
+	out     spmd.Outsider
+	process int
+	message []byte // the last that came
+	read    bool   // it was taken
+}
+
+var _ external.Link = (*solver)(nil)
+
+func (s *solver) Send(by time.Time, head, payload []byte) error {
+	return s.out.SendOut(by, s.process, head, payload)
+}
+
+func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+	if s.read {
+		if _, s.message, err = s.out.ReceiveOut(by, s.process, s.message); err != nil {
+			return nil, nil, err
+		}
+	}
+	s.read = true
+	return external.Split(s.message, accept)
+}
+
+func (s *solver) Close() error { return nil }
