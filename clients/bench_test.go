@@ -1,0 +1,70 @@
+package clients_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// BenchmarkRoundTrip measures a step of 16 environments of a C child that has nothing to do, without images and with, in rounds that take turns: the
+// median and the least of each in µs, and how long two copies of the images take.
+func BenchmarkRoundTrip(b *testing.B) {
+	const n, perRound = 16, 200
+	program := filepath.Join(programs, "idle")
+	if out, err := exec.Command("gcc", "-std=c99", "-O2", "-o", program, "testdata/idle.c", "c/rlb.c").CombinedOutput(); err != nil {
+		b.Fatalf("%v\n%s", err, out)
+	}
+	hub := external.NewHub(b.Output(), 0)
+	defer hub.Close()
+	child := func(arguments ...string) func() {
+		cfg := env.DefaultConfig()
+		cfg.EnvType = env.ExternalID
+		cfg.External.Command = append(env.Command{program}, arguments...)
+		vec, err := hub.New(cfg, n)
+		if err != nil {
+			b.Fatal(err)
+		}
+		out, seeds := vec.Spec().NewStep(n, 1), make([]uint64, n)
+		if err := vec.Reset(nil, seeds, out); err != nil {
+			b.Fatal(err)
+		}
+		var action tensor.Dict
+		action.Set("action", tensor.New(tensor.F32, n, 1, 4))
+		return func() {
+			if err := vec.Step(action, seeds, out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	from, to := make([]byte, n*64*64*3), make([]byte, n*64*64*3)
+	rounds := []struct {
+		name  string
+		do    func()
+		times []float64
+	}{
+		{name: "plain", do: child()},
+		{name: "images", do: child("images")},
+		{name: "two-copies", do: func() { copy(to, from); copy(from, to) }},
+	}
+	for b.Loop() {
+		for i := range rounds {
+			start := time.Now()
+			for range perRound {
+				rounds[i].do()
+			}
+			rounds[i].times = append(rounds[i].times, float64(time.Since(start).Nanoseconds())/perRound/1000)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, r := range rounds {
+		slices.Sort(r.times)
+		b.ReportMetric(r.times[len(r.times)/2], r.name+"-µs")
+		b.ReportMetric(r.times[0], r.name+"-least-µs")
+	}
+}

@@ -1,0 +1,338 @@
+! rlb lets rlinf train on a simulator that is written in Fortran. It is the C client, clients/c/rlb.h, said in Fortran. There are two styles.
+!
+! The solver owns its loop, and plays one environment:
+!
+!   type(rlb_spec) :: spec
+!   type(c_ptr) :: r
+!   spec = rlb_new("tank")
+!   call rlb_observe(spec, "level", level)                            ! real(8) or real(4): as the array is, so are its kind and shape
+!   call rlb_act(spec, inflow, low=-1d0, high=1d0)
+!   r = rlb_open(spec)
+!   going = merge(0, -1, c_associated(r))
+!   do while (going >= 0)
+!       call begin(rlb_seed(r), level)
+!       call rlb_send_init(r, level)
+!       going = rlb_recv_action(r, inflow)
+!       do while (going == 1)
+!           call advance(inflow, level)
+!           call rlb_send_state(r, level, reward(level))
+!           going = rlb_recv_action(r, inflow)
+!       end do
+!   end do
+!   call rlb_close(r)
+!
+! Or the simulator is served: rlb_serve calls procedures of yours, for as many environments as rlinf asks for:
+!
+!   failed = rlb_serve(spec, rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step)))
+!
+!   subroutine step(user, env, action, out) bind(C)                     ! an episode that ends is reset by its own call
+!       type(c_ptr), value :: user                                    ! what rlb_serve was given, or null
+!       integer(c_int), value :: env                                  ! counted from 0
+!       real(c_double), intent(in) :: action(2)                       ! as the spec says
+!       type(rlb_out), intent(in) :: out
+!       real(c_double), pointer :: seen(:)
+!       real(c_float), pointer :: reward
+!       call c_f_pointer(out%obs(1), seen, [8])                       ! of the kind and shape in the spec
+!       call c_f_pointer(out%reward, reward)
+!       ...
+!
+! Compile: cc -c rlb.c && gfortran rlb.f90 tank.f90 rlb.o
+module rlb
+    use iso_c_binding
+    implicit none
+    private
+    public :: rlb_spec, rlb_new, rlb_observe, rlb_act, rlb_figure, rlb_open, rlb_error
+    public :: rlb_seed, rlb_send_init, rlb_recv_action, rlb_send_state, rlb_send_last, rlb_obs, rlb_info, rlb_close
+    public :: rlb_callbacks, rlb_out, rlb_serve
+    public :: c_ptr, c_associated, c_int, c_int64_t
+
+    ! How an episode ended; ior of both may be true.
+    integer(c_int), parameter, public :: RLB_TERMINATED = 1 ! by the task's own end, after which no reward can come
+    integer(c_int), parameter, public :: RLB_TRUNCATED = 2  ! cut off from outside
+
+    integer, parameter :: max_obs = 16, max_dims = 8, max_info = 64
+    enum, bind(C)
+        enumerator :: f32, f64, u8, discrete, multi_discrete
+    end enum
+
+    ! These two are rlb_space and rlb_spec of rlb.h, field by field.
+    type, bind(C) :: rlb_space
+        type(c_ptr) :: name = c_null_ptr
+        integer(c_int) :: kind = 0, shape(max_dims) = 0
+        real(c_double) :: low = 0, high = 0
+        type(c_ptr) :: lows = c_null_ptr, highs = c_null_ptr
+        integer(c_int) :: n = 0
+        type(c_ptr) :: nvec = c_null_ptr
+    end type
+
+    ! An rlb_spec says what the solver is: rlb_new makes one, rlb_observe, rlb_act and rlb_figure add to it.
+    type, bind(C) :: rlb_spec
+        type(c_ptr) :: name = c_null_ptr
+        type(rlb_space) :: obs(max_obs)
+        type(rlb_space) :: action
+        integer(c_int) :: num_envs = 0, max_steps = 0
+        type(c_ptr) :: info(max_info) = c_null_ptr
+        integer(c_size_t) :: state_size = 0
+    end type
+
+    ! An rlb_out is where a procedure of yours writes its answer: of one environment, or row by row of all. All but obs is 0 before the call.
+    type, bind(C) :: rlb_out
+        type(c_ptr) :: obs(max_obs)            ! each in the kind and shape of its space; write all of it
+        type(c_ptr) :: reward                  ! real(c_float)
+        type(c_ptr) :: terminated, truncated   ! integer(c_int8_t), 1 where the episode has ended so
+        type(c_ptr) :: info                    ! real(c_float), the figures of rlb_figure
+    end type
+
+    ! The procedures that rlb_serve calls, bind(C), described in rlb.h at rlb_callbacks. reset is required, and either step or step_all.
+    type, bind(C) :: rlb_callbacks
+        type(c_funptr) :: start = c_null_funptr    ! integer(c_int) function (user, num_envs, child): 0, or -1 to refuse
+        type(c_funptr) :: reset = c_null_funptr    ! subroutine (user, env, seed, out), seed an integer(c_int64_t)
+        type(c_funptr) :: step = c_null_funptr     ! subroutine (user, env, action, out)
+        type(c_funptr) :: step_all = c_null_funptr ! subroutine (user, mask, action, out), mask an integer(c_int8_t) for each
+        type(c_funptr) :: save = c_null_funptr     ! subroutine (user, env, state), state of state_size bytes
+        type(c_funptr) :: load = c_null_funptr     ! subroutine (user, env, state, out)
+        type(c_funptr) :: render = c_null_funptr   ! subroutine (user, env, width, height, rgb), rgb integer(c_int8_t) (3, width, height)
+    end type
+
+    ! rlb_observe adds the observation that arrays like this one are: numbers, with bounds or without; integers, each from 0 to its entry in
+    ! choices, less 1; or an image of integer(1), 0 to 255 without a sign, (channels, width, height).
+    interface rlb_observe
+        procedure observe_f64, observe_f32, observe_choices, observe_u8
+    end interface
+
+    ! rlb_act says that arrays like this one are the action: numbers, or integers with choices.
+    interface rlb_act
+        procedure act_f64, act_f32, act_choices
+    end interface
+
+    ! The calls of rlb.h, where they are described. An array is of the kind and shape that the spec was given, and contiguous.
+    interface
+        integer(c_int64_t) function rlb_seed(r) bind(C)
+            import
+            type(c_ptr), value :: r
+        end function
+        subroutine rlb_send_init(r, obs) bind(C)
+            import
+            type(c_ptr), value :: r
+            type(*), intent(in) :: obs(*)
+        end subroutine
+        integer(c_int) function rlb_recv_action(r, action) bind(C)
+            import
+            type(c_ptr), value :: r
+            type(*) :: action(*)
+        end function
+        subroutine rlb_send_state(r, obs, reward) bind(C)
+            import
+            type(c_ptr), value :: r
+            type(*), intent(in) :: obs(*)
+            real(c_double), value :: reward
+        end subroutine
+        subroutine rlb_send_last(r, obs, reward, how) bind(C)
+            import
+            type(c_ptr), value :: r
+            type(*), intent(in) :: obs(*)
+            real(c_double), value :: reward
+            integer(c_int), value :: how
+        end subroutine
+        subroutine say_obs(r, i, values) bind(C, name="rlb_obs")
+            import
+            type(c_ptr), value :: r
+            integer(c_int), value :: i
+            type(*), intent(in) :: values(*)
+        end subroutine
+        subroutine say_info(r, i, figure) bind(C, name="rlb_info")
+            import
+            type(c_ptr), value :: r
+            integer(c_int), value :: i
+            real(c_double), value :: figure
+        end subroutine
+        subroutine rlb_close(r) bind(C)
+            import
+            type(c_ptr), value :: r
+        end subroutine
+        type(c_ptr) function rlb_open(spec) bind(C)
+            import
+            type(rlb_spec), intent(in) :: spec
+        end function
+        type(c_ptr) function error_c() bind(C, name="rlb_error")
+            import
+        end function
+        integer(c_int) function serve(spec, callbacks, user) bind(C, name="rlb_serve")
+            import
+            type(rlb_spec), intent(in) :: spec
+            type(rlb_callbacks), intent(in) :: callbacks
+            type(c_ptr), value :: user
+        end function
+    end interface
+
+contains
+
+    ! rlb_new is a simulator of that name, whose episodes are cut off after max_steps steps; 0: never. Where it is served it may say how many environments
+    ! it is (0: as many as rlinf asks for), and how many bytes save writes.
+    type(rlb_spec) function rlb_new(name, max_steps, num_envs, state_size) result(spec)
+        character(*), intent(in) :: name
+        integer, intent(in), optional :: max_steps, num_envs, state_size
+        spec%name = c_string(name)
+        if (present(max_steps)) spec%max_steps = max_steps
+        if (present(num_envs)) spec%num_envs = num_envs
+        if (present(state_size)) spec%state_size = int(state_size, c_size_t)
+    end function
+
+    ! rlb_serve plays environments until rlinf ends the conversation: 0, or -1 if it failed, as rlb_error says.
+    integer(c_int) function rlb_serve(spec, callbacks, user) result(failed)
+        type(rlb_spec), intent(in) :: spec
+        type(rlb_callbacks), intent(in) :: callbacks
+        type(c_ptr), intent(in), optional :: user
+        if (present(user)) then
+            failed = serve(spec, callbacks, user)
+        else
+            failed = serve(spec, callbacks, c_null_ptr)
+        end if
+    end function
+
+    subroutine observe_f64(spec, name, array, low, high)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        real(c_double), intent(in) :: array(..)
+        real(c_double), intent(in), optional :: low, high
+        call add_obs(spec, name, space(f64, shape(array), low, high))
+    end subroutine
+
+    subroutine observe_f32(spec, name, array, low, high)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        real(c_float), intent(in) :: array(..)
+        real(c_double), intent(in), optional :: low, high
+        call add_obs(spec, name, space(f32, shape(array), low, high))
+    end subroutine
+
+    subroutine observe_u8(spec, name, array)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        integer(c_int8_t), intent(in) :: array(..)
+        call add_obs(spec, name, space(u8, shape(array)))
+    end subroutine
+
+    subroutine observe_choices(spec, name, array, choices)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        integer(c_int), intent(in) :: array(:), choices(:)
+        call add_obs(spec, name, choice(size(array), choices))
+    end subroutine
+
+    subroutine add_obs(spec, name, what)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        type(rlb_space), intent(in) :: what
+        integer :: i
+        i = 1
+        do while (c_associated(spec%obs(i)%name))
+            if (i == max_obs) error stop "rlb_observe: more observations than there is room for"
+            i = i + 1
+        end do
+        spec%obs(i) = what
+        spec%obs(i)%name = c_string(name)
+    end subroutine
+
+    subroutine act_f64(spec, array, low, high)
+        type(rlb_spec), intent(inout) :: spec
+        real(c_double), intent(in) :: array(..)
+        real(c_double), intent(in), optional :: low, high
+        spec%action = space(f64, shape(array), low, high)
+    end subroutine
+
+    subroutine act_f32(spec, array, low, high)
+        type(rlb_spec), intent(inout) :: spec
+        real(c_float), intent(in) :: array(..)
+        real(c_double), intent(in), optional :: low, high
+        spec%action = space(f32, shape(array), low, high)
+    end subroutine
+
+    subroutine act_choices(spec, array, choices)
+        type(rlb_spec), intent(inout) :: spec
+        integer(c_int), intent(in) :: array(:), choices(:)
+        spec%action = choice(size(array), choices)
+    end subroutine
+
+    ! rlb_figure adds a figure that each step reports.
+    subroutine rlb_figure(spec, name)
+        type(rlb_spec), intent(inout) :: spec
+        character(*), intent(in) :: name
+        integer :: i
+        i = 1
+        do while (c_associated(spec%info(i)))
+            if (i == max_info) error stop "rlb_figure: more figures than there is room for"
+            i = i + 1
+        end do
+        spec%info(i) = c_string(name)
+    end subroutine
+
+    ! space has the sizes in C's order: the last dimension of a Fortran array is the first of a C array.
+    type(rlb_space) function space(kind, sizes, low, high)
+        integer(c_int), intent(in) :: kind
+        integer, intent(in) :: sizes(:)
+        real(c_double), intent(in), optional :: low, high
+        if (size(sizes) > max_dims) error stop "rlb: an array of more than 8 dimensions"
+        space%kind = kind
+        space%shape(:size(sizes)) = sizes(size(sizes):1:-1)
+        if (present(low) .neqv. present(high)) error stop "rlb: want low and high, or none"
+        if (present(low)) space%low = low
+        if (present(high)) space%high = high
+    end function
+
+    type(rlb_space) function choice(n, choices)
+        integer, intent(in) :: n
+        integer(c_int), intent(in) :: choices(:)
+        integer(c_int), pointer :: kept(:)
+        if (n /= size(choices)) error stop "rlb: want as many choices as the array has numbers"
+        allocate (kept(n)) ! as long as the program
+        kept = choices
+        choice = space(multi_discrete, [n])
+        choice%nvec = c_loc(kept)
+    end function
+
+    ! rlb_obs says observation i, counted from 1, of the state that is sent next; rlb_send_... then repeats the first.
+    subroutine rlb_obs(r, i, values)
+        type(c_ptr), intent(in) :: r
+        integer, intent(in) :: i
+        type(*), intent(in) :: values(*)
+        call say_obs(r, i - 1, values)
+    end subroutine
+
+    ! rlb_info says figure i, counted from 1, of the state that is sent next.
+    subroutine rlb_info(r, i, figure)
+        type(c_ptr), intent(in) :: r
+        integer, intent(in) :: i
+        real(c_double), intent(in) :: figure
+        call say_info(r, i - 1, figure)
+    end subroutine
+
+    ! rlb_error says why the last call failed; it is empty if none did.
+    function rlb_error() result(text)
+        character(:), allocatable :: text
+        character(c_char), pointer :: c(:)
+        type(c_ptr) :: p
+        integer :: n
+        p = error_c()
+        text = ""
+        if (.not. c_associated(p)) return
+        call c_f_pointer(p, c, [512])
+        do n = 1, 512
+            if (c(n) == c_null_char) exit
+            text = text//c(n)
+        end do
+    end function
+
+    ! c_string is a copy of text for C, which stays as long as the program.
+    type(c_ptr) function c_string(text)
+        character(*), intent(in) :: text
+        character(c_char), pointer :: copy(:)
+        integer :: i
+        allocate (copy(len_trim(text) + 1))
+        do i = 1, len_trim(text)
+            copy(i) = text(i:i)
+        end do
+        copy(len_trim(text) + 1) = c_null_char
+        c_string = c_loc(copy)
+    end function
+end module

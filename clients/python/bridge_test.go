@@ -1,0 +1,158 @@
+package python_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// envs is how many environments the benchmarks play.
+const envs = 16
+
+// TestContract: Python's environments keep the contract of environments, over pipes and shared memory; with RLINF_TEST_FULL=1 those in arrays too, inline.
+func TestContract(t *testing.T) {
+	python := python(t)
+	kinds := []string{"single"}
+	if os.Getenv("RLINF_TEST_FULL") != "" {
+		kinds = append(kinds, "batch")
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			cfg := config(python, kind)
+			cfg.MaxEpisodeSteps = 25
+			cfg.External.SharedMemory = kind == "single"
+			hub := external.NewHub(t.Output(), 0)
+			t.Cleanup(func() { hub.Close() })
+			var err error
+			if cfg.External.Greeting, err = hub.Ask(cfg); err != nil {
+				t.Fatal(err)
+			}
+			envtest.Run(t, func(n int) (env.Vec, error) { return hub.New(cfg, n) }, envtest.Options{})
+		})
+	}
+}
+
+// config is the configuration of a child that bench/child.py is.
+func config(python, kind string) env.Config {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = env.ExternalID
+	cfg.External.Command = env.Command{python, "bench/child.py", kind}
+	return cfg
+}
+
+// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 200, and what the same Python takes alone, in rounds between them: the
+// medians, and how many steps the one makes while the other makes 100. "seeded" is alone with a seed for every episode, as behind the bridge.
+func BenchmarkStep(b *testing.B) {
+	python := python(b)
+	for _, bb := range []struct {
+		kind  string
+		alone []string
+	}{{"null", nil}, {"images", nil}, {"single", []string{"single", "seeded"}}, {"batch", []string{"batch"}}} {
+		b.Run(bb.kind, func(b *testing.B) {
+			const steps = 200
+			step := bridged(b, python, bb.kind)
+			var alone []func(int) time.Duration
+			for _, kind := range bb.alone {
+				alone = append(alone, unbridged(b, python, kind))
+			}
+			took := make([][]float64, 1+len(alone)) // microseconds of a step
+			for b.Loop() {
+				began := time.Now()
+				for range steps {
+					step()
+				}
+				took[0] = append(took[0], time.Since(began).Seconds()*1e6/steps)
+				for i, play := range alone {
+					took[1+i] = append(took[1+i], play(steps).Seconds()*1e6/steps)
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(median(took[0]), "µs")
+			for i, kind := range bb.alone {
+				b.ReportMetric(median(took[1+i]), "µs-"+kind)
+				b.ReportMetric(100*median(took[1+i])/median(took[0]), "%-"+kind)
+			}
+		})
+	}
+}
+
+// bridged returns what takes a step of environments that a child plays.
+func bridged(b *testing.B, python, kind string) func() {
+	hub := external.NewHub(b.Output(), 0)
+	b.Cleanup(func() { hub.Close() })
+	vec, err := hub.New(config(python, kind), envs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { vec.Close() })
+	out, seeds := vec.Spec().NewStep(envs, 1), make([]uint64, envs)
+	if err := vec.Reset(nil, seeds, out); err != nil {
+		b.Fatal(err)
+	}
+	actions := make([]tensor.Dict, 4096)
+	for i := range actions {
+		a := tensor.New(vec.Spec().Action.DType, envs, 1, 1)
+		if a.DType() == tensor.I32 {
+			for n := range a.I32() {
+				a.I32()[n] = int32(rand.IntN(2))
+			}
+		}
+		actions[i].Set("action", a)
+	}
+	i := 0
+	return func() {
+		for n := range seeds {
+			seeds[n]++
+		}
+		i = (i + 1) % len(actions)
+		if err := vec.Step(actions[i], seeds, out); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// unbridged returns what takes steps of bench/alone.py, and says how long they took.
+func unbridged(b *testing.B, python, kind string) func(steps int) time.Duration {
+	cmd := exec.Command(python, "bench/alone.py", kind)
+	cmd.Env = append(cmd.Environ(), "PYTHONPATH=.")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { in.Close(); cmd.Wait() })
+	lines := bufio.NewReader(out)
+	return func(steps int) time.Duration {
+		fmt.Fprintln(in, steps)
+		line, err := lines.ReadString('\n')
+		seconds, parseErr := strconv.ParseFloat(strings.TrimSpace(line), 64)
+		if err != nil && err != io.EOF || parseErr != nil {
+			b.Fatalf("bench/alone.py %s: %q, %v", kind, line, err)
+		}
+		return time.Duration(seconds * float64(time.Second))
+	}
+}
+
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	return x[len(x)/2]
+}

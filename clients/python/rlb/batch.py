@@ -1,0 +1,143 @@
+"""Serving environments that live in arrays, which they read and write where rlinf has them."""
+
+import types
+
+import numpy as np
+
+from . import spaces
+from .play import play, state_type
+from .wire import ProtocolError
+
+
+def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), address=None):
+    """Play environments that live in arrays, which they read and write where rlinf has them: nothing is copied.
+
+    make(n), a class for example, makes an object that plays n environments, by
+
+        observation_space, action_space    what one environment's are; where make has them too (a class), make(1) need not be asked
+        reset(mask, seeds, out)            begins an episode where mask is True, with the seed (uint64) of that environment, and writes out.obs there
+        step(actions, mask, out)           takes a step where mask is True, and writes out.obs, out.reward, out.terminated, out.truncated there; the others
+                                           wait for them as they are, for a reset or the rest of a chunk of actions; what is written there is put back
+        state_size, save(out), load(states)    optional: writes, or takes back, the state of all in an array [n, state_size] of bytes
+        render(i)                          optional: draws environment i, [height, width, 3]
+        close()                            optional
+
+    out.obs is an array [n, ...] of what is seen, or a dictionary of such arrays where the space is a Dict; spaces are Box there, and images [height, width,
+    channels]. out.info has an array [n] for each figure named in info. Actions are float32 or int32, [n, ...], and read only. Episodes that end are reset by
+    rlinf's seeds; the environment never resets by itself. Other arguments are those of serve.
+    """
+    env = None
+    if getattr(make, "observation_space", None) is None or getattr(make, "action_space", None) is None:
+        env = make(num_envs or 1)
+    player = _Batch(make, env, info)
+    greeting = {"name": name or getattr(make, "__name__", "batch"), "num_envs": num_envs, "max_steps": max_steps, "render": hasattr(env or make, "render")}
+    play(player, greeting, address)
+
+
+class _Batch:
+    """Plays environments that live in arrays of their own and write to the parent's."""
+
+    def __init__(self, make, env, info):
+        said = env or make
+        self.actions = spaces.Actions(said.action_space)
+        self.fields = spaces.fields(said.observation_space)
+        if any(field.encode for field in self.fields):
+            raise TypeError("serve_batch takes observations as they travel: Box, images [height, width, channels], or a Dict of these")
+        self.info = list(info)
+        own = getattr(said, "state_size", 0)
+        self._state = state_type(self.fields, own)
+        self.state_size = self._state.itemsize if own else 0
+        self._make = make
+        self._env = env
+
+    def begin(self, conversation):
+        n = conversation.num_envs
+        self._conversation = conversation
+        self.close()
+        self._env = self._make(n)
+        one = len(self.fields) == 1 and not self.fields[0].path
+        obs = conversation.obs[self.fields[0].name] if one else conversation.obs
+        figures = {name: conversation.info[:, j] for j, name in enumerate(self.info)}
+        self._out = types.SimpleNamespace(obs=obs, reward=conversation.reward, terminated=conversation.terminated,
+                                          truncated=conversation.truncated, info=figures)
+        self._written = [conversation.reward, conversation.terminated, conversation.truncated, conversation.info, *conversation.obs.values()]
+        self._steps = np.zeros(n, np.uint32)
+        self._over = np.ones(n, bool)
+        self._waiting = True  # is any over?
+        self._ended = False
+
+    def reset(self):
+        conversation, mask = self._conversation, self._conversation.mask
+        conversation.reward[mask] = 0
+        conversation.terminated[mask] = conversation.truncated[mask] = False
+        self._begin_episodes(mask)
+
+    def _begin_episodes(self, mask):
+        conversation = self._conversation
+        self._env.reset(mask, conversation.seed, self._out)
+        if conversation.max_steps:
+            self._steps[mask] = 0
+        if self._waiting:
+            self._over[mask] = False
+            self._waiting = bool(self._over.any())
+
+    def step(self, autoreset):
+        conversation, mask = self._conversation, self._conversation.mask
+        rows = ... if conversation.whole() else mask
+        if self._waiting and self._over[rows].any():
+            raise ProtocolError("STEP of environments %s, whose episodes are over" % np.flatnonzero(self._over & mask))
+        if self._ended:  # in the step before: environments need not write what stays False
+            conversation.terminated[rows] = False
+            conversation.truncated[rows] = False
+        kept = () if rows is ... else [(array, array[~mask]) for array in self._written]
+        self._env.step(self.actions.view(), mask, self._out)
+        for array, values in kept:  # whatever was written where environments wait
+            array[~mask] = values
+        if conversation.max_steps:
+            self._steps += mask
+            conversation.truncated[rows] |= (self._steps >= conversation.max_steps)[rows]
+        if conversation.never_terminate:
+            conversation.terminated[rows] = False
+        self._ended = conversation.ended()
+        if not self._ended:
+            return False
+        done = conversation.terminated | conversation.truncated
+        if rows is not ...:
+            done &= mask
+        if not autoreset:
+            self._over |= done
+            self._waiting = True
+            return False
+        which = done.nonzero()[0].tolist()
+        if not which:
+            return False
+        for name, seen in conversation.obs.items():
+            final = conversation.final[name]
+            for i in which:  # they are few: sooner done one by one than by an index of rows
+                final[i] = seen[i]
+        self._begin_episodes(done)
+        return True
+
+    def save(self):
+        states = np.zeros(len(self._steps), self._state)
+        states["steps"], states["over"] = self._steps, self._over
+        for name, seen in self._conversation.obs.items():
+            states["obs." + name] = seen
+        self._env.save(states["own"])
+        return states.tobytes()
+
+    def load(self, states):
+        conversation, states = self._conversation, np.frombuffer(states, self._state)
+        self._steps[:], self._over[:], self._waiting = states["steps"], states["over"], True
+        for name, seen in conversation.obs.items():
+            seen[:] = states["obs." + name]
+        conversation.reward[:] = 0
+        conversation.terminated[:] = conversation.truncated[:] = False
+        self._env.load(states["own"])
+
+    def render(self, i):
+        return self._env.render(i)
+
+    def close(self):
+        if hasattr(self._env, "close"):
+            self._env.close()

@@ -1,0 +1,244 @@
+"""A conversation with the parent: greeting, configuration, shared memory, requests and answers."""
+
+import json
+import mmap
+import os
+import struct
+
+import numpy as np
+
+from . import wire
+from .channel import connect
+from .wire import ProtocolError
+
+# A header ends with seq and length.
+_TAIL = struct.Struct("<QQ")
+_TAIL_AT = wire.HEADER.size - _TAIL.size
+
+
+class Conversation:
+    """The child's side of a conversation. It begins when it is made; then receive and answer take turns until receive gives None.
+
+    Arrays of the request block, to read after receive (N environments, first the parent's):
+
+        action      [N, A] float32 (box) or int32
+        seed        [N] uint64
+        mask        [N] bool: what RESET resets and STEP steps
+
+    Arrays of the reply block, to write before answer; what is not written stays as it was:
+
+        reward      [N] float32
+        terminated  [N] bool
+        truncated   [N] bool
+        info        [N, M] float32, the figures that the greeting names
+        obs, final  dictionaries of an array [N, ...] for each observation, by name
+
+    They lie in memory that is shared with the parent where both sides can, and are the same arrays for ever.
+
+    greeting is the JSON of docs/bridge.md as a dictionary; v and token are added. address and token default to what the environment variables RLB_ADDR,
+    and RLB_TOKEN or the file RLB_TOKEN_FILE, say.
+    """
+
+    def __init__(self, greeting, address=None, token=None):
+        address = os.environ.get("RLB_ADDR") if address is None else address
+        if not address:
+            raise RuntimeError("RLB_ADDR is not set: this program is started by rlinf (env_type: external, external.command), "
+                               "or by hand beside an rlinf that listens, with RLB_ADDR=unix:PATH or tcp:HOST:PORT")
+        self.seq = 0
+        self.payload = b""
+        self._count = 0
+        self._state_size = greeting.get("state_size", 0)
+        self._channel = connect(address)
+        hello = json.dumps(dict(greeting, v=wire.VERSION, token=_token() if token is None else token), allow_nan=False).encode()
+        if len(hello) > wire.MAX_GREETING:
+            raise ValueError("the greeting has %d bytes; at most %d are allowed: give bounds that are all the same as one number"
+                             % (len(hello), wire.MAX_GREETING))
+        self._send(wire.HELLO, payload=hello)
+        try:
+            self._configure(greeting)
+        except ProtocolError as err:
+            self.error(str(err))
+            raise
+
+    def _configure(self, greeting):
+        frame = self._channel.header()
+        if not frame:
+            raise ProtocolError("the parent went away before its CONFIG; its log says why")
+        kind, _, _, seq, length = _unpack(frame)
+        if kind == wire.CLOSE:  # it wanted the greeting alone
+            raise SystemExit(0)
+        if kind != wire.CONFIG or seq != 0 or not 0 <= length - wire.CONFIGURATION.size <= wire.MAX_PATH:
+            raise ProtocolError("a frame of type %d, seq %d and %d bytes came in place of CONFIG" % (kind, seq, length))
+        payload = self._read(length)
+        version, self.num_envs, self.first, self.max_steps, flags, _, shared = wire.CONFIGURATION.unpack_from(payload)
+        exactly = greeting.get("num_envs", 0)
+        if version != wire.VERSION or not 1 <= self.num_envs <= wire.MAX_ENVS or exactly not in (0, self.num_envs):
+            raise ProtocolError("CONFIG is of version %d for %d environments; want version %d for %s"
+                                % (version, self.num_envs, wire.VERSION, exactly or "1 to %d" % wire.MAX_ENVS))
+        self.never_terminate = bool(flags & wire.NEVER_TERMINATE)
+        self._lay_out(greeting)
+        memory = _share(payload[wire.CONFIGURATION.size:], shared, self._reply_begin + self._reply_size) if shared else None
+        self.shared = memory is not None
+        self._memory = memory if self.shared else bytearray(self._reply_begin + self._reply_size)
+        self._view(greeting)
+        self._steps = {self._head(wire.STEP, flags): flags for flags in (0, wire.AUTORESET) if self.shared}
+        self._results = {flags: self._head(wire.RESULT, flags) for flags in (0, wire.FINAL)}
+        self._next_tail = _TAIL.pack(1, 0)
+        self._send(wire.READY, flags=wire.SHARED if self.shared else 0)
+
+    def _head(self, kind, flags):
+        return wire.HEADER.pack(wire.MAGIC, kind, flags, self.num_envs, 0, 0, 0)[:_TAIL_AT]
+
+    def _lay_out(self, greeting):
+        self._request = wire.Block(self.num_envs)
+        self._request.add(*wire.element_and_shape(_flat(greeting["action"])))
+        self._request.add(np.uint64)
+        self._mask_begin = self._request.add(np.bool_)
+        self._reply_begin = wire.next_page(self._request.size)
+
+        self._reply = wire.Block(self.num_envs)
+        self._reply.add(np.float32)
+        self._ends_begin = self._reply.add(np.bool_)
+        self._ends_end = self._reply.add(np.bool_) + self.num_envs
+        if greeting.get("info"):
+            self._reply.add(np.float32, (len(greeting["info"]),))
+        for space in greeting["obs"]:
+            self._reply.add(*wire.element_and_shape(space))
+        self._reply_without_final = self._reply.size
+        for space in greeting["obs"]:
+            self._reply.add(*wire.element_and_shape(space))
+        self._reply_size = self._reply.size
+
+    def _view(self, greeting):
+        self.action, self.seed, self.mask = self._request.views(self._memory, 0)
+        self.reward, self.terminated, self.truncated, *rest = self._reply.views(self._memory, self._reply_begin)
+        self.info = rest.pop(0) if greeting.get("info") else np.empty((self.num_envs, 0), np.float32)
+        names = [space["name"] for space in greeting["obs"]]
+        self.obs = dict(zip(names, rest))
+        self.final = dict(zip(names, rest[len(names):]))
+        whole = memoryview(self._memory)
+        self._request_bytes = whole[:self._request.size]
+        self._reply_bytes = whole[self._reply_begin:self._reply_begin + self._reply_size]
+
+    def receive(self):
+        """Wait for the next request, and return its type and flags; None when the conversation is over."""
+        frame = self._channel.header()
+        flags = self._steps.get(frame[:_TAIL_AT])
+        if flags is not None and frame[_TAIL_AT:] == self._next_tail:  # most are this: compared is sooner than taken apart
+            self._expect(self.seq + 1)
+            self._count = self.num_envs
+            return wire.STEP, flags
+        if not frame:
+            return None
+        kind, flags, count, seq, length = _unpack(frame)
+        if kind == wire.CLOSE:
+            return None
+        if seq != self.seq + 1:
+            raise ProtocolError("request %d came after %d" % (seq, self.seq))
+        batch = kind == wire.STEP or kind == wire.RESET
+        if flags and (kind, flags) != (wire.STEP, wire.AUTORESET):
+            raise ProtocolError("a request of type %d has the flags %#x" % (kind, flags))
+        if count != (self.num_envs if batch else 0):
+            raise ProtocolError("a request of type %d is for %d environments; there are %d" % (kind, count, self.num_envs))
+        if length != (0 if batch and self.shared else self._length(kind)):
+            raise ProtocolError("a request of type %d has %d bytes; want %d" % (kind, length, self._length(kind)))
+        self._expect(seq)
+        self._count = count
+        if length and batch:
+            self._channel.read_into(self._request_bytes)
+        elif length:
+            self.payload = self._read(length)
+        return kind, flags
+
+    def _expect(self, seq):
+        """Remember the request under way, and how the frame of the next ends whose arrays are in shared memory; so does its answer."""
+        self.seq, self._tail, self._next_tail = seq, self._next_tail, _TAIL.pack(seq + 1, 0)
+
+    def _length(self, kind):
+        if kind in (wire.STEP, wire.RESET):
+            return len(self._request_bytes)
+        if kind == wire.RENDER:
+            return 8 + self.num_envs
+        if kind in (wire.SAVE, wire.LOAD) and self._state_size:
+            return self.num_envs * self._state_size if kind == wire.LOAD else 0
+        raise ProtocolError("a request of type %d came, which is none" % kind)
+
+    def answer(self, final=False):
+        """Answer the request by the reply block; final: an episode ended under AUTORESET."""
+        flags = wire.FINAL if final else 0
+        if self.shared and self._count:
+            self._channel.write(self._results[flags] + self._tail)
+        else:
+            self._send(wire.RESULT, flags, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
+
+    def answer_with(self, payload):
+        """Answer SAVE or RENDER, by bytes."""
+        self._send(wire.RESULT, 0, self._count, payload)
+
+    def ended(self):
+        """Say whether terminated or truncated of any environment is set."""
+        return self._memory.find(b"\1", self._reply_begin + self._ends_begin, self._reply_begin + self._ends_end) >= 0
+
+    def whole(self):
+        """Say whether the request is for all environments: the mask has no 0."""
+        return self._memory.find(b"\0", self._mask_begin, self._mask_begin + self.num_envs) < 0
+
+    def log(self, text):
+        """Write to the log of the rank."""
+        self._send(wire.LOG, payload=text.encode())
+
+    def error(self, text):
+        """Tell the parent why the child can't go on, if it still listens."""
+        try:
+            self._send(wire.ERROR, payload=text.encode())
+        except OSError:
+            pass
+
+    def close(self):
+        self._channel.close()
+
+    def _send(self, kind, flags=0, count=0, payload=b""):
+        self._channel.write(wire.HEADER.pack(wire.MAGIC, kind, flags, count, 0, self.seq, len(payload)), payload)
+
+    def _read(self, length):
+        payload = bytearray(length)
+        self._channel.read_into(payload)
+        return bytes(payload)
+
+
+def _unpack(frame):
+    magic, kind, flags, count, reserved, seq, length = wire.HEADER.unpack(frame)
+    if magic != wire.MAGIC or reserved or length > wire.MAX_PAYLOAD:
+        raise ProtocolError("a frame begins with %r; want the header of an RLB1 frame" % frame)
+    return kind, flags, count, seq, length
+
+
+def _flat(action):
+    """Say the action's space as it lies in the request block: one row of numbers."""
+    if action["kind"] != "box":
+        return action
+    return dict(action, shape=[int(np.prod(action["shape"], dtype=np.int64))])
+
+
+def _token():
+    if "RLB_TOKEN" in os.environ:
+        return os.environ["RLB_TOKEN"]
+    path = os.environ.get("RLB_TOKEN_FILE")
+    if not path:
+        return ""
+    with open(path) as file:
+        return file.readline().rstrip("\r\n")
+
+
+def _share(path, size, need):
+    """Map the shared memory, or return None where that can't be done: then arrays travel in payloads."""
+    if size < need:
+        raise ProtocolError("CONFIG shares %d bytes; the blocks need %d" % (size, need))
+    try:
+        fd = os.open(os.fsdecode(path), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            return mmap.mmap(fd, size)  # which refuses files that are shorter
+        finally:
+            os.close(fd)
+    except (OSError, ValueError):
+        return None

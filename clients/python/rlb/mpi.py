@@ -1,0 +1,55 @@
+"""The channel of solvers that run in one MPI job with rlinf, by mpi4py: messages of MPI_COMM_WORLD, one for each frame."""
+
+import functools
+import os
+import time
+
+from mpi4py import MPI
+
+from . import wire
+
+_TAG = 21586
+_SPIN, _SLEEP = 50e-6, 20e-6  # seconds: waiting keeps no core busy for long
+
+
+@functools.lru_cache(maxsize=None)
+def split():
+    """Return the solver's own communicator. The first call is collective: all ranks of the solver make it, before anything else of rlb."""
+    application = int(os.environ.get("RLB_APP") or MPI.COMM_WORLD.Get_attr(MPI.APPNUM) or 0)
+    return MPI.COMM_WORLD.Split(application, MPI.COMM_WORLD.Get_rank())
+
+
+class Messages:
+    """Frames to and from the parent. They are for rank 0 of split(), the root, alone."""
+
+    def __init__(self, rank):
+        split()
+        self._parent = rank
+        self._source = MPI.ANY_SOURCE  # until the parent has shown itself
+        self._rest = memoryview(b"")
+
+    def header(self):
+        status, began = MPI.Status(), time.perf_counter()
+        while not MPI.COMM_WORLD.Iprobe(self._source, _TAG, status):
+            if time.perf_counter() - began > _SPIN:
+                time.sleep(_SLEEP)
+        self._parent = self._source = status.Get_source()
+        message = bytearray(status.Get_count(MPI.BYTE))
+        MPI.COMM_WORLD.Recv([message, MPI.BYTE], self._source, _TAG)
+        if len(message) < wire.HEADER.size:
+            raise wire.ProtocolError("a message has %d bytes; a header has %d" % (len(message), wire.HEADER.size))
+        self._rest = memoryview(message)[wire.HEADER.size:]
+        return bytes(message[:wire.HEADER.size])
+
+    def read_into(self, buffer):
+        view = memoryview(buffer).cast("B")
+        if len(view) != len(self._rest):
+            raise wire.ProtocolError("a message has %d bytes of payload, and says %d" % (len(self._rest), len(view)))
+        view[:] = self._rest
+
+    def write(self, header, payload=b""):
+        message = bytearray(header) + memoryview(payload).cast("B")
+        MPI.COMM_WORLD.Send([message, MPI.BYTE], self._parent, _TAG)
+
+    def close(self):
+        pass

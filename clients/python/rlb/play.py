@@ -1,0 +1,99 @@
+"""Serving: rlinf calls reset and step, a player answers. What all kinds of players have in common."""
+
+import struct
+import sys
+import traceback
+
+import numpy as np
+
+from . import spaces, wire
+from .conversation import Conversation
+from .wire import ProtocolError
+
+
+def play(player, greeting, address=None):
+    """Greet the parent with what the player is, and have the player answer its requests until the job is over.
+
+    A player has fields, actions, info and state_size, for the greeting, and begin(conversation), reset(), step(autoreset), which says whether an episode
+    ended under it, save(), load(states), render(i), which returns a picture [height, width, 3], and close().
+    """
+    greeting = dict(greeting, lang="python", action=player.actions.space, obs=[field.space for field in player.fields],
+                    info=list(player.info), state_size=player.state_size)
+    try:
+        conversation = Conversation(greeting, address)
+    except ProtocolError as err:
+        sys.exit("rlb: %s" % err)
+    try:
+        player.actions.bind(conversation.action)
+        player.begin(conversation)
+        while True:
+            request = conversation.receive()
+            if request is None:
+                break
+            kind, flags = request
+            if kind == wire.STEP:
+                conversation.answer(player.step(bool(flags)))
+            elif kind == wire.RESET:
+                player.reset()
+                conversation.answer()
+            elif kind == wire.SAVE:
+                conversation.answer_with(player.save())
+            elif kind == wire.LOAD:
+                player.load(conversation.payload)
+                conversation.answer()
+            else:
+                conversation.answer_with(_pictures(player, conversation.payload))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except ProtocolError as err:
+        conversation.error(str(err))
+        sys.exit("rlb: %s" % err)
+    except Exception:
+        traceback.print_exc()
+        conversation.error("".join(traceback.format_exc().splitlines(True)[-5:]).rstrip())
+        sys.exit(1)
+    finally:
+        player.close()
+    conversation.close()
+
+
+def _pictures(player, payload):
+    """Render the environments that a request wants, in its size: the nearest pixel of what they draw."""
+    width, height = struct.unpack_from("<II", payload)
+    wanted = payload[8:].count(1)
+    if not (1 <= width <= wire.MAX_SIDE and 1 <= height <= wire.MAX_SIDE and wanted * width * height * 3 <= wire.MAX_PAYLOAD):
+        raise ProtocolError("RENDER asks for %d pictures of %d by %d; want sides of 1 to %d, and %d bytes at most"
+                            % (wanted, width, height, wire.MAX_SIDE, wire.MAX_PAYLOAD))
+    pictures = []
+    for i, wanted in enumerate(payload[8:]):
+        if wanted:
+            picture = spaces.to_numpy(player.render(i))
+            if picture.ndim != 3 or picture.shape[2] != 3:
+                raise ValueError("render returned an array of shape %s; want [height, width, 3]: make the environment with "
+                                 "render_mode=\"rgb_array\"" % (picture.shape,))
+            rows = np.arange(height) * picture.shape[0] // height
+            columns = np.arange(width) * picture.shape[1] // width
+            pictures.append(picture[rows[:, None], columns].astype(np.uint8).tobytes())
+    return b"".join(pictures)
+
+
+def seed_of(seed):
+    """Make a seed that every library takes, of 31 bits, from one of rlinf's, which have 64."""
+    return int(seed) & 0x7FFFFFFF
+
+
+def state_type(fields, own):
+    """Say how a checkpoint holds an environment: where its episode is, what is seen, and the environment's own state of so many bytes."""
+    observed = [("obs." + field.name, field.element, field.shape) for field in fields]
+    return np.dtype([("steps", np.uint32), ("over", np.bool_)] + observed + [("size", np.uint32), ("own", np.uint8, (own,))])
+
+
+class Figures:
+    """Looks figures up by name in an environment's info."""
+
+    def __init__(self, names):
+        self.names = list(names)
+
+    def of(self, info):
+        """List the figures: numbers of one environment, or arrays of all in a batch."""
+        return [info.get(name, info.get("is_success", 0) if name == "success" else 0) for name in self.names]

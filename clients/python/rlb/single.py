@@ -1,0 +1,199 @@
+"""Serving environments that are stepped one by one."""
+
+import inspect
+import pickle
+
+import numpy as np
+
+from . import spaces
+from .play import Figures, play, seed_of, state_type
+from .wire import ProtocolError
+
+
+def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
+          state_size=0, save=None, load=None, address=None):
+    """Play environments that are stepped one by one, until the job is over.
+
+    make_env() makes an environment in the way of Gymnasium: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
+    terminated, truncated, info), and observation_space and action_space say what these are. As many are made as rlinf asks for; num_envs, if not 0, fixes
+    the number. Older and plainer environments do too: a reset without seed (seed(s) is called before it, if there is one) or that returns the observation
+    alone, a step that returns (observation, reward, done, info), and no spaces, which are arguments then.
+
+    name         of the simulator, in messages; default: of the environment's class
+    max_steps    steps after which an episode is truncated, whatever the environment says; default: what its spec says, else none
+    info         names of figures to report from info at every step, as "success" (which is "is_success" where there is no such key); missing ones are 0
+    action_mask  report info["action_mask"], or what the environment's action_masks() returns, as the observation action_mask: which choices are allowed
+                 now. A member action_mask of a Dict observation needs no such word
+    state_size   bytes that an environment's state takes at most, for checkpoints that hold it; 0: they don't. save(env) returns them and load(env, bytes)
+                 takes them back; default: the whole environment, pickled
+    address      where rlinf is, as RLB_ADDR says by default
+
+    An episode has the seed that rlinf gives it, in 31 bits; equal seeds give equal episodes if the environment's reset keeps to that. An exception in an
+    environment ends the process, is printed on standard error, and its last lines are rlinf's error message.
+    """
+    first = make_env()
+    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size)
+    spec = getattr(first, "spec", None)
+    greeting = {
+        "name": name or type(getattr(first, "unwrapped", first)).__name__,
+        "num_envs": num_envs,
+        "max_steps": (getattr(spec, "max_episode_steps", None) or 0) if max_steps is None else max_steps,
+        "render": getattr(first, "render_mode", None) == "rgb_array",
+    }
+    play(player, greeting, address)
+
+
+class _Single:
+    """Plays environments that are stepped one by one."""
+
+    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size):
+        observation_space = getattr(first, "observation_space", None) if observation_space is None else observation_space
+        action_space = getattr(first, "action_space", None) if action_space is None else action_space
+        if observation_space is None or action_space is None:
+            raise TypeError("%s does not say its spaces: give serve observation_space and action_space, as rlb.Box(-1, 1, (3,))" % type(first).__name__)
+        self.actions = spaces.Actions(action_space)
+        self.fields = spaces.fields(observation_space)
+        self.info = list(info)
+        self._make_env = make_env
+        self._envs = [first]
+        self._figures = Figures(info)
+        self._mask = None
+        if action_mask:
+            self._mask = spaces.mask_field(self.actions.space)
+        self._observed = self.fields
+        self.fields = self.fields + ([self._mask] if self._mask else [])
+        self._save = save or pickle.dumps
+        self._load = load
+        self._state = state_type(self.fields, state_size)
+        self.state_size = self._state.itemsize if state_size else 0
+        signature = _parameters(getattr(first, "unwrapped", first).reset)
+        self._takes_seed = "seed" in signature or inspect.Parameter.VAR_KEYWORD in signature.values()
+
+    def begin(self, conversation):
+        n = conversation.num_envs
+        self._conversation = conversation
+        self._envs += [self._make_env() for _ in range(n - 1)]
+        self._obs = spaces.Observer(self._observed, conversation.obs)
+        self._final = spaces.Observer(self._observed, conversation.final)
+        self._steps = [0] * n
+        self._over = [True] * n
+        # Single elements are written faster through a memoryview than through an array.
+        self._reward = memoryview(conversation.reward)
+        self._terminated = memoryview(conversation.terminated)
+        self._truncated = memoryview(conversation.truncated)
+        if not self._takes_seed and not hasattr(self._envs[0], "seed"):
+            conversation.log("rlb: reset of %s takes no seed: its episodes can't be repeated" % type(self._envs[0]).__name__)
+
+    def reset(self):
+        for i in np.flatnonzero(self._conversation.mask).tolist():
+            self._obs.write(i, self._begin_episode(i))
+            self._reward[i], self._terminated[i], self._truncated[i] = 0, False, False
+
+    def _begin_episode(self, i):
+        """Reset environment i with its seed, and return what it sees."""
+        env, seed = self._envs[i], seed_of(self._conversation.seed[i])
+        if self._takes_seed:
+            result = env.reset(seed=seed)
+        else:
+            if hasattr(env, "seed"):
+                env.seed(seed)
+            result = env.reset()
+        pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+        observation, info = result if pair else (result, {})
+        self._steps[i], self._over[i] = 0, False
+        self._write_mask(self._conversation.obs, i, info)
+        return observation
+
+    def _write_mask(self, observations, i, info):
+        if not self._mask:
+            return
+        mask = info.get("action_mask")
+        if mask is None:
+            env = self._envs[i]
+            masks = getattr(env, "action_masks", None) or getattr(getattr(env, "unwrapped", env), "action_masks", None)
+            if masks is None:
+                raise ValueError("environment %d says no action_mask: neither in info, nor by a method action_masks" % i)
+            mask = masks()
+        observations["action_mask"][i] = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, (list, tuple)) else np.ravel(mask)
+
+    def step(self, autoreset):
+        conversation, envs, over, seen, final = self._conversation, self._envs, self._over, [], False
+        reward_of, terminated_of, truncated_of = self._reward, self._terminated, self._truncated
+        limit, never_terminate, more = conversation.max_steps, conversation.never_terminate, self.info or self._mask
+        actions = self.actions.each()
+        which = range(len(actions)) if conversation.whole() else np.flatnonzero(conversation.mask).tolist()
+        for i in which:
+            if over[i]:
+                raise ProtocolError("STEP of environment %d, whose episode is over" % i)
+            result = envs[i].step(actions[i])
+            observation, reward, terminated, truncated, info = result if len(result) == 5 else _of_old_gym(*result)
+            if limit:
+                self._steps[i] += 1
+                truncated = truncated or self._steps[i] >= limit
+            if never_terminate:
+                terminated = False
+            reward_of[i], terminated_of[i], truncated_of[i] = reward, terminated, truncated
+            ended = terminated or truncated
+            if more:
+                conversation.info[i] = self._figures.of(info)
+                self._write_mask(conversation.final if ended and autoreset else conversation.obs, i, info)
+            if ended and autoreset:
+                self._final.write(i, observation)
+                observation, final = self._begin_episode(i), True
+            elif ended:
+                over[i] = True
+            seen.append(observation)
+        if len(seen) == len(envs):
+            self._obs.write_all(seen)
+        else:
+            for i, observation in zip(which, seen):
+                self._obs.write(i, observation)
+        return final
+
+    def save(self):
+        states = np.zeros(len(self._envs), self._state)
+        states["steps"], states["over"] = self._steps, self._over
+        for field in self.fields:
+            states["obs." + field.name] = self._conversation.obs[field.name]
+        for i, env in enumerate(self._envs):
+            own = self._save(env)
+            if len(own) > states["own"].shape[1]:
+                raise ValueError("the state of environment %d takes %d bytes; state_size says %d" % (i, len(own), states["own"].shape[1]))
+            states["size"][i] = len(own)
+            states["own"][i, :len(own)] = np.frombuffer(own, np.uint8)
+        return states.tobytes()
+
+    def load(self, states):
+        conversation, states = self._conversation, np.frombuffer(states, self._state)
+        self._steps, self._over = states["steps"].tolist(), states["over"].tolist()
+        for field in self.fields:
+            conversation.obs[field.name][:] = states["obs." + field.name]
+        conversation.reward[:] = 0
+        conversation.terminated[:] = conversation.truncated[:] = False
+        for i, (own, size) in enumerate(zip(states["own"], states["size"])):
+            if self._load:
+                self._load(self._envs[i], own[:size].tobytes())
+            else:
+                self._envs[i] = pickle.loads(own[:size])
+
+    def render(self, i):
+        return self._envs[i].render()
+
+    def close(self):
+        for env in self._envs:
+            if hasattr(env, "close"):
+                env.close()
+
+
+def _of_old_gym(observation, reward, done, info):
+    """Make what step returns today of what it returned before Gym 0.26."""
+    truncated = done and info.get("TimeLimit.truncated", False)
+    return observation, reward, done and not truncated, truncated, info
+
+
+def _parameters(function):
+    """Say the names and kinds of a function's parameters; of none where that can't be known."""
+    try:
+        return {name: p.kind for name, p in inspect.signature(function).parameters.items()}
+    except (TypeError, ValueError):
+        return {}

@@ -1,0 +1,64 @@
+"""Frames and blocks of the protocol RLB1, as docs/bridge.md has them byte by byte."""
+
+import struct
+
+import numpy as np
+
+VERSION = 1
+MAGIC = b"RLB1"
+HEADER = struct.Struct("<4sHHIIQQ")  # magic, type, flags, count, reserved, seq, length
+CONFIGURATION = struct.Struct("<IIIIIIQ")  # version, num_envs, first, max_steps, flags, reserved, shared
+MAX_PAYLOAD = 1 << 31
+MAX_GREETING = 1 << 20
+MAX_ENVS = 1 << 20
+MAX_PATH = 4096  # bytes
+MAX_SIDE = 1 << 14  # pixels of a picture
+
+# Types of frames.
+HELLO, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER = range(1, 13)
+
+# Flags of READY, STEP and RESULT, and of the configuration.
+SHARED, AUTORESET, FINAL = 1, 2, 4
+NEVER_TERMINATE = 1
+
+ELEMENTS = {"f32": np.float32, "u8": np.uint8, "i32": np.int32}
+
+_ALIGN = 64
+_PAGE = 4096
+
+
+class ProtocolError(Exception):
+    """The parent said something that the protocol does not know."""
+
+
+def element_and_shape(space):
+    """Say the type and the shape of a value of a space of the greeting."""
+    if space["kind"] == "box":
+        return ELEMENTS[space["dtype"]], tuple(space["shape"])
+    return np.int32, (len(space["nvec"]) if space["kind"] == "multi_discrete" else 1,)
+
+
+class Block:
+    """The arrays of a request or a reply, each [N, ...] and at a multiple of 64 bytes from the block's beginning."""
+
+    def __init__(self, num_envs):
+        self.size = 0
+        self._num_envs = num_envs
+        self._arrays = []
+
+    def add(self, element, shape=()):
+        """Add an array of N values of that shape, and say where in the block it begins."""
+        begin, shape = self.size, (self._num_envs,) + tuple(shape)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(element).itemsize
+        self._arrays.append((element, shape, begin))
+        self.size = begin + -(-nbytes // _ALIGN) * _ALIGN
+        return begin
+
+    def views(self, buffer, begin):
+        """Make the block's arrays over a buffer, in which it begins at byte begin, in the order they were added in."""
+        return [np.ndarray(shape, element, buffer, begin + at) for element, shape, at in self._arrays]
+
+
+def next_page(offset):
+    """Say where the reply block begins after a request block of that size, in shared memory."""
+    return -(-offset // _PAGE) * _PAGE

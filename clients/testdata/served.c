@@ -1,0 +1,99 @@
+/* served is a simulator that counts: what is seen are the count, from seed % 100 on, and the action. An episode ends by itself at a count of 1000. The
+ * argument is the kind of its numbers, f32 or f64, and "all" after it has all environments stepped by one call. */
+#include "../c/rlb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+	int64_t count;
+	double action[2];
+} counter;
+
+typedef struct {
+	int n, f64;
+	counter *of;
+} counters;
+
+static void show(const counters *c, int env, const rlb_out *out, int row)
+{
+	const counter *k = &c->of[env];
+	double seen[3] = {(double)k->count, k->action[0], k->action[1]};
+	for (int i = 0; i < 3; i++) {
+		if (c->f64)
+			((double *)out->obs[0])[3 * row + i] = seen[i];
+		else
+			((float *)out->obs[0])[3 * row + i] = (float)seen[i];
+	}
+	for (int i = 0; i < 12; i++)
+		((uint8_t *)out->obs[1])[12 * row + i] = (uint8_t)(k->count + i);
+}
+
+static void advance(counters *c, int env, const void *action, const rlb_out *out, int row)
+{
+	counter *k = &c->of[env];
+	k->count++;
+	for (int i = 0; i < 2; i++)
+		k->action[i] = c->f64 ? ((const double *)action)[i] : ((const float *)action)[i];
+	show(c, env, out, row);
+	out->reward[row] = (float)(k->action[0] - k->action[1]);
+	out->terminated[row] = k->count == 1000;
+	out->info[row] = (float)k->count / 2;
+}
+
+static int start(void *user, int num_envs, int child)
+{
+	counters *c = (counters *)user;
+	(void)child;
+	c->n = num_envs;
+	c->of = (counter *)calloc((size_t)num_envs, sizeof *c->of);
+	return c->of != NULL && num_envs != 13 ? 0 : -1;
+}
+
+static void reset(void *user, int env, uint64_t seed, const rlb_out *out)
+{
+	counters *c = (counters *)user;
+	c->of[env] = (counter){(int64_t)(seed % 1000), {0, 0}};
+	show(c, env, out, 0);
+}
+
+static void step(void *user, int env, const void *action, const rlb_out *out) { advance((counters *)user, env, action, out, 0); }
+
+static void step_all(void *user, const uint8_t *mask, const void *action, const rlb_out *out)
+{
+	counters *c = (counters *)user;
+	for (int e = 0; e < c->n; e++)
+		if (mask[e])
+			advance(c, e, (const char *)action + (size_t)e * 2 * (c->f64 ? 8 : 4), out, e);
+}
+
+static void save(void *user, int env, void *state) { memcpy(state, &((counters *)user)->of[env], sizeof(counter)); }
+
+static void load(void *user, int env, const void *state, const rlb_out *out)
+{
+	counters *c = (counters *)user;
+	memcpy(&c->of[env], state, sizeof(counter));
+	show(c, env, out, 0);
+}
+
+static void render(void *user, int env, int width, int height, uint8_t *rgb)
+{
+	memset(rgb, (int)((counters *)user)->of[env].count & 255, (size_t)width * (size_t)height * 3);
+}
+
+int main(int argc, char **argv)
+{
+	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, NULL};
+	int kind = c.f64 ? RLB_F64 : RLB_F32;
+	rlb_spec spec = {.name = "served \"counters\"", .obs = {{.name = "state", .kind = kind, .shape = {3}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
+	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1}, .info = {"half"}, .max_steps = 5, .state_size = sizeof(counter)};
+	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load, .render = render};
+	if (argc > 2)
+		functions.step_all = step_all;
+	int rc = rlb_serve(&spec, &functions, &c);
+	if (rlb_error() != NULL)
+		fprintf(stderr, "served: %s\n", rlb_error());
+	free(c.of);
+	return rc != 0;
+}

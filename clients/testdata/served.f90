@@ -1,0 +1,128 @@
+! served is the simulator of served.c with doubles, in Fortran. The argument "all" has all environments stepped by one call.
+module counters
+    use iso_c_binding
+    use rlb
+    implicit none
+
+    type, bind(C) :: counter
+        integer(c_int64_t) :: count = 0
+        real(c_double) :: action(2) = 0
+    end type
+    type(counter), allocatable, target :: all(:)
+
+contains
+
+    subroutine show(k, out, row)
+        type(counter), intent(in) :: k
+        type(rlb_out), intent(in) :: out
+        integer, intent(in) :: row
+        real(c_double), pointer :: state(:, :)
+        integer(c_int8_t), pointer :: image(:, :)
+        integer :: i
+        call c_f_pointer(out%obs(1), state, [3, row])
+        call c_f_pointer(out%obs(2), image, [12, row])
+        state(:, row) = [real(k%count, c_double), k%action]
+        image(:, row) = [(transfer(int(iand(k%count + i, 255_c_int64_t), c_int16_t), [0_c_int8_t], 1), i=0, 11)]
+    end subroutine
+
+    subroutine advance(k, action, out, row)
+        type(counter), intent(inout) :: k
+        real(c_double), intent(in) :: action(2)
+        type(rlb_out), intent(in) :: out
+        integer, intent(in) :: row
+        real(c_float), pointer :: reward(:), half(:)
+        integer(c_int8_t), pointer :: terminated(:)
+        call c_f_pointer(out%reward, reward, [row])
+        call c_f_pointer(out%info, half, [row])
+        call c_f_pointer(out%terminated, terminated, [row])
+        k%count = k%count + 1
+        k%action = action
+        call show(k, out, row)
+        reward(row) = real(action(1) - action(2), c_float)
+        terminated(row) = merge(1_c_int8_t, 0_c_int8_t, k%count == 1000)
+        half(row) = real(k%count, c_float)/2
+    end subroutine
+
+    integer(c_int) function start(user, num_envs, child) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: num_envs, child
+        allocate (all(0:num_envs - 1))
+        start = merge(-1, 0, num_envs == 13 .or. c_associated(user) .or. child < 0)
+    end function
+
+    subroutine reset(user, env, seed, out) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env
+        integer(c_int64_t), value :: seed
+        type(rlb_out), intent(in) :: out
+        if (c_associated(user)) error stop "a user that nobody gave"
+        all(env) = counter(mod(seed, 1000_c_int64_t))
+        call show(all(env), out, 1)
+    end subroutine
+
+    subroutine step(user, env, action, out) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env
+        real(c_double), intent(in) :: action(2)
+        type(rlb_out), intent(in) :: out
+        if (c_associated(user)) error stop "a user that nobody gave"
+        call advance(all(env), action, out, 1)
+    end subroutine
+
+    subroutine step_all(user, mask, action, out) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int8_t), intent(in) :: mask(0:*)
+        real(c_double), intent(in) :: action(2, 0:*)
+        type(rlb_out), intent(in) :: out
+        integer :: env
+        if (c_associated(user)) error stop "a user that nobody gave"
+        do env = 0, size(all) - 1
+            if (mask(env) == 1) call advance(all(env), action(:, env), out, env + 1)
+        end do
+    end subroutine
+
+    subroutine save(user, env, state) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env
+        integer(c_int8_t), intent(out) :: state(24)
+        if (c_associated(user)) error stop "a user that nobody gave"
+        state = transfer(all(env), state)
+    end subroutine
+
+    subroutine load(user, env, state, out) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env
+        integer(c_int8_t), intent(in) :: state(24)
+        type(rlb_out), intent(in) :: out
+        if (c_associated(user)) error stop "a user that nobody gave"
+        all(env) = transfer(state, all(env))
+        call show(all(env), out, 1)
+    end subroutine
+
+    subroutine render(user, env, width, height, rgb) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env, width, height
+        integer(c_int8_t), intent(out) :: rgb(3, width, height)
+        if (c_associated(user)) error stop "a user that nobody gave"
+        rgb = int(iand(all(env)%count, 127_c_int64_t), c_int8_t)
+    end subroutine
+end module
+
+program served
+    use counters
+    implicit none
+    type(rlb_spec) :: spec
+    type(rlb_callbacks) :: procedures
+    real(c_double) :: state(3), action(2)
+    integer(c_int8_t) :: image(3, 2, 2)
+
+    spec = rlb_new("served", max_steps=5, state_size=24)
+    call rlb_observe(spec, "state", state)
+    call rlb_observe(spec, "image", image)
+    call rlb_act(spec, action, low=-1d0, high=1d0)
+    call rlb_figure(spec, "half")
+    procedures = rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step), &
+                               save=c_funloc(save), load=c_funloc(load), render=c_funloc(render))
+    if (command_argument_count() > 0) procedures%step_all = c_funloc(step_all)
+    if (rlb_serve(spec, procedures) /= 0) error stop "served: failed"
+end program
