@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +54,7 @@ func TestSlurm(t *testing.T) {
 		{"hetjob", testHetjob},
 		{"array", testSweep},
 		{"bench", testBench},
+		{"solvers", testSolvers},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -179,6 +181,45 @@ func testSweep(t *testing.T, m *machine) {
 			name := fmt.Sprintf("sweep-%d-seed%d", v, seed)
 			m.same(t, name, m.undisturbed(t, name, 10, append(set, fmt.Sprint("runner.seed=", seed))...))
 		}
+	}
+}
+
+// solvers.sbatch trains on solvers of the same job, under either launcher, as on children over pipes.
+func testSolvers(t *testing.T, m *machine) {
+	const source, clients, run = root + "/internal/e2e/testdata/bridge/point.c", root + "/clients/c/", "solvers"
+	const task = `runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: NAME}}
+cluster: {component_placement: {"actor,rollout": 0, env: 1}}
+env:
+  train: {env_type: external, total_num_envs: 4, max_steps_per_rollout_epoch: 32, external: {HOW}}
+  eval: {total_num_envs: 2, max_steps_per_rollout_epoch: 40}
+actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
+`
+	config := func(run, how string) string {
+		return m.write(t, run+".yaml", strings.NewReplacer("NAME", run, "HOW", how).Replace(task))
+	}
+	compile := func(name string, args ...string) string {
+		program := filepath.Join(m.dir, name)
+		if text, err := exec.Command(args[0], append(args[1:], "-O2", "-I"+clients, "-o", program, source, clients+"rlb.c")...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, text)
+		}
+		return program
+	}
+	m.command(t, nil, m.openmpi.rlinf, "-c", config(run, "command: ["+compile("point", "gcc")+"]"))
+	want := m.metrics(t, run)
+	mpicc := "mpicc.openmpi"
+	if _, err := exec.LookPath(mpicc); err != nil {
+		mpicc = "mpicc"
+	}
+	solver := compile("point-mpi", mpicc, "-DWITH_MPI", clients+"rlb_mpi.c")
+	for _, launcher := range []string{mpirun, srun} {
+		t.Run(launcher, func(t *testing.T) {
+			run := "solvers-" + launcher
+			m.submit(t, submission{
+				env:     append(knobs(config(run, "listen: mpi"), m.openmpi, launcher), "SOLVER="+solver, "RANKS=2", "SOLVER_RANKS=1"),
+				options: []string{"--ntasks=8", "--ntasks-per-node=4"}, script: "solvers",
+			}).wants("COMPLETED 0:0")
+			m.same(t, run, want)
+		})
 	}
 }
 

@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// served is the configuration of children that play CartPole, by rlinf bridge serve.
+const served = `
+cluster: {component_placement: {"actor,env,rollout": 0}}
+runner: {max_steps: 1}
+env: {train: {env_type: CartPole-v1, total_num_envs: 1, max_steps_per_rollout_epoch: 32}}
+actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
+`
+
+// killed is a job on two ranks with environments, each of which four children share.
+const killed = `
+cluster: {component_placement: {actor: 0, env: 0-1, rollout: 0}}
+runner: {max_steps: %d, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
+env:
+  train:
+    env_type: external
+    total_num_envs: 32
+    max_steps_per_rollout_epoch: 32
+    external: {command: "%s bridge serve -c served.yaml", n: 4, max_restarts: 1000}
+algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 8, normalize_advantages: minibatch}
+actor: {micro_batch_size: 128, global_batch_size: 128, optim: {lr: 1.0e-3, weight_decay: 0}}
+`
+
+// TestChildrenKilled: training reaches its score though a child is killed every so often, and nothing piles up: sampled every second, the
+// job has as many processes, descriptors and shared segments as in the beginning.
+func TestChildrenKilled(t *testing.T) {
+	steps, pause, score := 30, 300*time.Millisecond, 0.0
+	if full {
+		steps, pause, score = 600, 2*time.Second, 450
+	}
+	dir := t.TempDir()
+	program := local.program(t, ".")
+	writeFile(t, dir, "served.yaml", served)
+	writeFile(t, dir, "job.yaml", fmt.Sprintf(killed, steps, program))
+	j := local.start(t, dir, 0, "-c", "job.yaml")
+	var most, least held
+	kills, samples := 0, 0
+	for next := time.Now(); !j.over(); time.Sleep(20 * time.Millisecond) {
+		children := j.children()
+		if len(children) < 8 || time.Now().Before(next) {
+			continue // they come, or one of them has just been killed
+		}
+		next = time.Now().Add(pause / 2)
+		now := j.holds(children)
+		if samples++; samples == 1 {
+			most, least = now, now
+		}
+		for i, x := range now {
+			most[i], least[i] = max(most[i], x), min(least[i], x)
+		}
+		if samples%2 == 0 {
+			syscall.Kill(children[kills%len(children)], syscall.SIGKILL)
+			kills++
+		}
+	}
+	r := j.result()
+	restarts := strings.Count(r.stderr+r.stdout, "another child takes over")
+	t.Logf("%d children killed, %d replaced; in %d samples, of [processes descriptors mappings] at least %v, at most %v", kills, restarts, samples, least, most)
+	if r.code != 0 || kills == 0 || restarts < kills-2 || restarts > kills {
+		t.Fatalf("exit code %d, %d kills, %d replaced\n%s%s", r.code, kills, restarts, r.stdout, r.stderr)
+	}
+	// A sample may fall into the moment when a child that was killed is not reaped, or its successor's pipes are on both sides.
+	for i, slack := range []int{0, 8, 1} {
+		if most[i]-least[i] > slack {
+			t.Errorf("at least %v and at most %v were held", least, most)
+		}
+	}
+	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
+	if got, err := strconv.ParseFloat(fmt.Sprint(m[len(m)-1]["env/return"]), 64); err != nil || got < score {
+		t.Errorf("env/return %v after %d iterations, want %v", m[len(m)-1]["env/return"], len(m), score)
+	}
+}
+
+// A held counts a job's processes, and its own descriptors and mappings of shared memory.
+type held [3]int
+
+// children returns the processes of the job that play environments, in the order of their numbers.
+func (j *job) children() (pids []int) {
+	for _, p := range j.processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if bytes.Contains(line, []byte("bridge\x00serve")) {
+			pids = append(pids, p.pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// holds counts what the job holds.
+func (j *job) holds(children []int) held {
+	proc := fmt.Sprintf("/proc/%d/", j.cmd.Process.Pid)
+	descriptors, _ := os.ReadDir(proc + "fd")
+	maps, _ := os.ReadFile(proc + "maps")
+	return held{1 + len(children), len(descriptors), bytes.Count(maps, []byte("rlinf-bridge"))}
+}
+
+// TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint from which it goes on, and says what befell them.
+func TestChildrenGivenUp(t *testing.T) {
+	dir := t.TempDir()
+	program := local.program(t, ".")
+	writeFile(t, dir, "served.yaml", served)
+	// Once there is a file, a child leaves before it greets.
+	script := writeFile(t, dir, "child", "#!/bin/sh\n[ -e broken ] && { echo no licence; exit 3; }\nexec "+program+" bridge serve -c served.yaml\n")
+	if err := os.Chmod(script, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 10000, program), program+" bridge serve -c served.yaml", script))
+	j := local.start(t, dir, 0, "-c", "job.yaml", "env.train.external.max_restarts=1")
+	run := filepath.Join(dir, "logs", "run")
+	poll(t, j, func() bool {
+		text, _ := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
+		return len(j.children()) == 8 && bytes.Count(text, []byte("\n")) > 0
+	})
+	writeFile(t, dir, "broken", "")
+	syscall.Kill(j.children()[0], syscall.SIGKILL)
+	r := j.result()
+	says := "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence\nthat was 2 times in a row"
+	if r.code != 1 || !strings.Contains(r.stderr, says) || readStatus(t, run) != runfolder.Failed {
+		t.Fatalf("exit code %d, STATUS %v, want %q\n%s%s", r.code, readStatus(t, run), says, r.stdout, r.stderr)
+	}
+	last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
+	if err != nil || last.Step < 1 {
+		t.Fatalf("latest checkpoint: %+v, %v\n%s%s", last, err, r.stdout, r.stderr)
+	}
+	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
+		t.Fatal(err)
+	}
+	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2)) // and with another max_restarts
+	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
+		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)
+	}
+}

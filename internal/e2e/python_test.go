@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// python returns a Python with NumPy, the one in PATH or the system's own, to which the client is known.
+func python(t *testing.T) string {
+	t.Helper()
+	clients, err := filepath.Abs(filepath.Join(root, "clients", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", clients)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	for _, python := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(python, "-c", "import numpy").Run() == nil {
+			return python
+		}
+	}
+	t.Skip("no python3 with numpy: apt-get install python3-numpy")
+	return ""
+}
+
+// lastEval returns the last eval/return of a run.
+func lastEval(t *testing.T, run string) float64 {
+	t.Helper()
+	m := readMetrics(t, run)
+	got, ok := m[len(m)-1]["eval/return"].(json.Number)
+	x, err := got.Float64()
+	if !ok || err != nil {
+		t.Fatalf("%s: eval/return %v", run, got)
+	}
+	return x
+}
+
+// TestPythonKinds: a policy learns from Python simulators of every kind of observation and action.
+func TestPythonKinds(t *testing.T) {
+	python := python(t)
+	here, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, more := range map[string][]string{
+		"discrete": nil, "dict": nil, "multi_discrete": nil, "box": nil, "masked": nil,
+		"image": {"actor.model.model_type=cnn_policy", "actor.model.encoder=nature_cnn", "runner.max_steps=8"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			local.ok(t, dir, 0, append([]string{"-c", filepath.Join(here, "kinds.yaml"), "env.train.external.command=" + python + " " + filepath.Join(here, "kinds.py") + " " + kind}, more...)...)
+			if got := lastEval(t, filepath.Join(dir, "logs", "kinds")); got < 7 {
+				t.Errorf("eval/return %v, want nearly the best, 8; who knows nothing has 4.1 at most", got)
+			}
+		})
+	}
+}
+
+// TestPythonReadme trains what each README says of a simulator of one's own, from its Python and its YAML.
+func TestPythonReadme(t *testing.T) {
+	python := python(t)
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		t.Run(name, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
+			writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
+			local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20", "runner.val_check_interval=20")
+			if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -5 {
+				t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
+			}
+		})
+	}
+}
+
+// block returns the page's block of code in that language that has word in it.
+func block(t *testing.T, page, language, word string) string {
+	t.Helper()
+	for _, code := range blocks(page, language) {
+		if strings.Contains(code, word) {
+			return code
+		}
+	}
+	t.Fatalf("no %s with %s", language, word)
+	return ""
+}
+
+// TestTanks trains the example, and draws what it has learned.
+func TestTanks(t *testing.T) {
+	python := python(t)
+	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil || string(code) != block(t, string(text), "python", "rlb.serve") {
+		t.Errorf("tanks.py is not what the README shows (%v)", err)
+	}
+	dir := t.TempDir()
+	args := []string{"-c", filepath.Join(example, "tanks.yaml"), "env.train.external.command=" + python + " " + filepath.Join(example, "tanks.py")}
+	local.ok(t, dir, 0, append(args, "runner.max_steps=20", "runner.save_interval=20", "runner.val_check_interval=20")...)
+	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
+		t.Errorf("eval/return %v, want more than -5", got)
+	}
+	local.ok(t, dir, 0, append([]string{"eval"}, append(args, "env.eval.total_num_envs=2",
+		"env.eval.external.command="+python+" "+filepath.Join(example, "record.py")+" episodes.csv")...)...)
+	draw := exec.Command(python, filepath.Join(example, "draw.py"), "episodes.csv", "tanks.svg")
+	draw.Dir = dir
+	if out, err := draw.CombinedOutput(); err != nil {
+		t.Fatalf("draw.py: %v\n%s", err, out)
+	}
+	if picture, err := os.ReadFile(filepath.Join(dir, "tanks.svg")); err != nil || len(picture) < 1000 {
+		t.Errorf("tanks.svg: %d bytes, %v", len(picture), err)
+	}
+}

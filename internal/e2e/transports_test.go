@@ -1,0 +1,224 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A solver is a simulator of testdata/bridge, in one of the languages that there are clients for.
+type solver struct {
+	lang  string
+	needs string                                         // how to get what is missing
+	build func(t *testing.T, mpi bool) ([]string, error) // returns the command; mpi: to be a program of rlinf's job, on Open MPI
+}
+
+// solvers play the same task, each in its own arithmetic.
+func solvers() []solver {
+	const folder, c, fortran = "testdata/bridge/", root + "/clients/c/", root + "/clients/fortran/"
+	compile := func(t *testing.T, line ...string) ([]string, error) {
+		out := filepath.Join(t.TempDir(), "point")
+		if strings.Contains(line[0], "fort") {
+			line = append(line, "-J"+filepath.Dir(out)) // where modules go
+		}
+		cmd := exec.Command(line[0], append(line[1:], "-O2", "-I"+c, "-o", out)...)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%v: %w\n%s", cmd.Args, err, text)
+		}
+		return []string{out}, nil
+	}
+	return []solver{
+		{"C", "apt-get install gcc libopenmpi-dev", func(t *testing.T, mpi bool) ([]string, error) {
+			if mpi {
+				return compile(t, mpicc(), "-DWITH_MPI", folder+"point.c", c+"rlb.c", c+"rlb_mpi.c")
+			}
+			return compile(t, "gcc", folder+"point.c", c+"rlb.c")
+		}},
+		{"Python", "apt-get install python3-numpy python3-mpi4py", func(t *testing.T, mpi bool) ([]string, error) {
+			module := map[bool]string{false: "numpy", true: "mpi4py"}[mpi]
+			for _, python := range []string{"python3", "/usr/bin/python3"} {
+				if exec.Command(python, "-c", "import numpy, "+module).Run() == nil {
+					clients, err := filepath.Abs(root + "/clients/python")
+					if err != nil {
+						return nil, err
+					}
+					script, err := filepath.Abs(folder + "point.py")
+					command := []string{"/usr/bin/env", "PYTHONPATH=" + clients}
+					if mpi {
+						command = append(command, "RLB_ADDR=mpi")
+					}
+					return append(command, python, script), err
+				}
+			}
+			return nil, fmt.Errorf("no Python 3 with %s", module)
+		}},
+		{"Fortran", "apt-get install gfortran libopenmpi-dev", func(t *testing.T, mpi bool) ([]string, error) {
+			if mpi {
+				return compile(t, mpifort(), "-cpp", "-DWITH_MPI", fortran+"rlb.f90", fortran+"rlb_mpi.f90", folder+"point.f90", fortran+"rlb_mpi_f.c", c+"rlb.c", c+"rlb_mpi.c")
+			}
+			return compile(t, "gfortran", "-cpp", fortran+"rlb.f90", folder+"point.f90", c+"rlb.c")
+		}},
+	}
+}
+
+// mpicc and mpifort are the compilers of Open MPI.
+func mpicc() string   { return first("mpicc.openmpi", "mpicc") }
+func mpifort() string { return first("mpifort.openmpi", "mpifort") }
+
+func first(names ...string) string {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return names[len(names)-1]
+}
+
+const pointTask = `
+runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: run}}
+env:
+  train: {env_type: external, total_num_envs: 4, max_steps_per_rollout_epoch: 48}
+  eval: {total_num_envs: 2, max_steps_per_rollout_epoch: 40}
+algorithm: {gamma: 0.95, gae_lambda: 0.9, update_epoch: 2, normalize_advantages: minibatch}
+actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3, weight_decay: 0}}
+`
+
+// pointChildren is how many solvers pointTask needs, each playing one environment.
+const pointChildren = 4 + 2
+
+// TestTransports: a task is trained the same, bit for bit, whatever carries it: pipes, sockets, shared memory or not, messages of MPI, with one
+// rank or two.
+func TestTransports(t *testing.T) {
+	t.Parallel()
+	for _, s := range solvers() {
+		t.Run(s.lang, func(t *testing.T) {
+			t.Parallel()
+			command, err := s.build(t, false)
+			if err != nil {
+				t.Skipf("%v; %s", err, s.needs)
+			}
+			var want metrics
+			for _, inline := range []bool{false, true} {
+				for _, way := range []string{"command", "unix", "tcp"} {
+					name := map[bool]string{false: way, true: way + ", inline"}[inline]
+					got := train(t, name, command, way, inline)
+					if want == nil {
+						want = got
+						want.checkWhole(t, 4)
+					} else if diff := got.diff(want); diff != "" {
+						t.Errorf("%s: not the metrics of children over pipes:\n%s", name, diff)
+					}
+				}
+			}
+			t.Run("mpi", func(t *testing.T) {
+				program := openmpi.program(t, ".") // or skip
+				command, err := s.build(t, true)
+				if err != nil {
+					t.Skipf("%v; %s", err, s.needs)
+				}
+				run := func(dir string, np, solvers int, args ...string) result {
+					args = append([]string{"-c", "job.yaml", "env.train.external.listen=mpi"}, args...)
+					for range solvers {
+						args = append(append(args, ":", "-np", "1"), command...)
+					}
+					r := openmpi.startProgram(t, program, dir, np, args...).result()
+					if r.code != 0 {
+						t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+					}
+					return r
+				}
+				for _, placement := range []string{"actor,env,rollout: 0", "actor,rollout: 0\n    env: 1"} {
+					dir := t.TempDir()
+					writeFile(t, dir, "job.yaml", components("%s", placement)+pointTask)
+					np := 1 + strings.Count(placement, "\n")
+					run(dir, np, pointChildren, "runner.save_interval=4")
+					if diff := readMetrics(t, filepath.Join(dir, "logs", "run")).diff(want); diff != "" {
+						t.Errorf("on %d ranks, not the metrics of children over pipes:\n%s", np, diff)
+					}
+					r := run(dir, np, 2, "runner.only_eval=true")
+					last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
+					if line := fmt.Sprintf("eval/return       %.4g\n", last); err != nil || !strings.Contains(r.stdout, line) {
+						t.Errorf("an evaluation alone, on %d ranks, said\n%s\nwant %s", np, r.stdout, line)
+					}
+				}
+			})
+		})
+	}
+}
+
+// train trains the point in one process whose solvers come that way.
+func train(t *testing.T, name string, command []string, way string, inline bool) metrics {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+pointTask)
+	args := []string{"-c", "job.yaml", fmt.Sprint("env.train.external.shared_memory=", !inline)}
+	var address string
+	switch way {
+	case "command":
+		args = append(args, "env.train.external.command=["+strings.Join(command, ",")+"]")
+	case "unix":
+		address = "unix:" + filepath.Join(dir, "s")
+	case "tcp":
+		address = fmt.Sprint("tcp:127.0.0.1:", freePorts(t))
+		writeFile(t, dir, "token", "open sesame\n")
+		args = append(args, "env.train.external.token_file=token")
+	}
+	if address != "" {
+		args = append(args, "env.train.external.listen="+address)
+	}
+	j := local.start(t, dir, 0, args...)
+	if address != "" { // they wait until somebody listens
+		for range pointChildren {
+			c := exec.Command(command[0], command[1:]...)
+			c.Env = append(os.Environ(), "RLB_ADDR="+address, "RLB_TOKEN_FILE="+filepath.Join(dir, "token"))
+			if way == "unix" {
+				c.Env = append(os.Environ(), "RLB_ADDR="+address)
+			}
+			c.Stderr = os.Stderr
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := c.Wait(); err != nil {
+					t.Errorf("%s: a solver: %v", name, err)
+				}
+			}()
+		}
+	}
+	r := j.result()
+	if r.code != 0 {
+		t.Fatalf("%s: exit code %d\n%s%s", name, r.code, r.stdout, r.stderr)
+	}
+	return readMetrics(t, filepath.Join(dir, "logs", "run"))
+}
+
+// TestNativeAndServed: an environment of this program is trained on behind the bridge as it is without, bit for bit.
+func TestNativeAndServed(t *testing.T) {
+	t.Parallel()
+	program := local.program(t, ".")
+	dir := t.TempDir()
+	const task = `
+runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: run}}
+env:
+  train: {env_type: CartPole-v1, total_num_envs: 6, max_steps_per_rollout_epoch: 32}
+  eval: {total_num_envs: 4, max_steps_per_rollout_epoch: 100}
+actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3}}
+`
+	writeFile(t, dir, "native.yaml", components("actor,env,rollout: 0")+task)
+	for _, more := range [][]string{{}, {"actor.model.num_action_chunks=4", "actor.global_batch_size=48"}} {
+		local.ok(t, dir, 0, append([]string{"-c", "native.yaml", "runner.logger.experiment_name=native"}, more...)...)
+		want := readMetrics(t, filepath.Join(dir, "logs", "native"))
+		for _, children := range []int{1, 3} {
+			local.ok(t, dir, 0, append([]string{"-c", "native.yaml", "env.train.env_type=external", fmt.Sprint("env.train.external.n=", children),
+				fmt.Sprintf("env.train.external.command=[%s,bridge,serve,-c,%s]", program, filepath.Join(dir, "native.yaml"))}, more...)...)
+			got := readMetrics(t, filepath.Join(dir, "logs", "run"))
+			if diff := got.diff(want); diff != "" {
+				t.Errorf("%d children, %q: not the metrics of the environments without a bridge:\n%s", children, more, diff)
+			}
+		}
+	}
+}
