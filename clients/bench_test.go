@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,9 @@ import (
 )
 
 // BenchmarkRoundTrip measures a step of 16 environments of a C child that has nothing to do, without images and with, in rounds that take turns: the
-// median and the least of each in µs, and how long two copies of the images take.
+// median and the least of each in µs, and how long two copies of the images take. CHILD_CORE is the core that the children are bound to, if it is set:
+//
+//	CHILD_CORE=1 taskset -c 0 go test ./clients -run '^$' -bench RoundTrip
 func BenchmarkRoundTrip(b *testing.B) {
 	const n, perRound = 16, 200
 	program := filepath.Join(programs, "idle")
@@ -26,6 +29,9 @@ func BenchmarkRoundTrip(b *testing.B) {
 		cfg := env.DefaultConfig()
 		cfg.EnvType = env.ExternalID
 		cfg.External.Command = append(env.Command{program}, arguments...)
+		if core := os.Getenv("CHILD_CORE"); core != "" {
+			cfg.External.Command = append(env.Command{"taskset", "-c", core}, cfg.External.Command...)
+		}
 		vec, err := hub.New(cfg, n)
 		if err != nil {
 			b.Fatal(err)

@@ -29,7 +29,7 @@
 enum { HELLO = 1, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER };
 enum { SHARED = 1, AUTORESET = 2, FINAL = 4 };   /* flags of READY, STEP and RESULT */
 enum { IGNORE_TERMINATIONS = 1 };                /* of CONFIG */
-enum { HEADER = 32, CONFIG_FIXED = 32, MAX_PATH = 4096, MAX_ENVS = 1 << 20, MAX_SIDE = 1 << 14 };
+enum { HEADER = 32, CONFIG_FIXED = 32, BELLS = 128, MAX_PATH = 4096, MAX_ENVS = 1 << 20, MAX_SIDE = 1 << 14 };
 #define MAX_LENGTH ((uint64_t)1 << 31)
 
 typedef struct {
@@ -61,6 +61,7 @@ struct rlb {
 	char *out;                           /* a header, and without shared memory the reply block behind it */
 	char *map;                           /* shared memory, or NULL */
 	uint64_t mapped, request_size, final_at, reply_size;
+	int belled;                          /* a frame may come by the bell, and by the stream again */
 	const char *action;                  /* the request block */
 	const uint64_t *seed;
 	const uint8_t *mask;
@@ -376,14 +377,29 @@ static int64_t wanted(const rlb *r, int type)
 	return -1;
 }
 
+/* consume forgets the request that has been answered, and keeps what came behind it. */
+static void consume(rlb *r)
+{
+	header h;
+	memcpy(&h, r->in, HEADER);
+	r->have -= HEADER + (size_t)h.length;
+	memmove(r->in, r->in + HEADER + h.length, r->have);
+	r->pending = 0;
+}
+
 /* receive waits for a request and returns its type; 0 if the conversation is over, -1 if it failed. */
 static int receive(rlb *r)
 {
 	header h;
 	int rc;
-	if ((rc = fetch(r, HEADER)) <= 0)
-		return rc;
-	memcpy(&h, r->in, HEADER);
+	for (;;) {
+		if ((rc = fetch(r, HEADER)) <= 0)
+			return rc;
+		memcpy(&h, r->in, HEADER);
+		if (!r->belled || (h.type != RESET && h.type != STEP) || h.seq > r->seq || h.length != 0)
+			break;
+		consume(r); /* the second of a frame that came by bell and stream */
+	}
 	int64_t want = wanted(r, h.type);
 	uint32_t count = h.type == RESET || h.type == STEP ? r->num_envs : 0;
 	if (memcmp(h.magic, "RLB1", 4) != 0)
@@ -406,16 +422,6 @@ static int receive(rlb *r)
 	r->seq = h.seq;
 	r->flags = h.flags;
 	return r->pending = h.type;
-}
-
-/* consume forgets the request that has been answered, and keeps what came behind it. */
-static void consume(rlb *r)
-{
-	header h;
-	memcpy(&h, r->in, HEADER);
-	r->have -= HEADER + (size_t)h.length;
-	memmove(r->in, r->in + HEADER + h.length, r->have);
-	r->pending = 0;
 }
 
 /* answer sends the RESULT of a request, whose reply block is written. */
@@ -482,6 +488,10 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 		return rlb_fail("%llu bytes of shared memory: want %llu", (unsigned long long)shared, (unsigned long long)(reply_at + r->reply_size));
 	if (shared != 0)
 		share(r, path, shared);
+	if (r->map != NULL && r->link.bells != NULL && shared - r->reply_size >= reply_at + BELLS) {
+		r->link.bells(r->link.ctx, r->map + reply_at + r->reply_size);
+		r->belled = 1;
+	}
 	uint64_t longest = r->map != NULL ? 0 : r->request_size > r->reply_size ? r->request_size : r->reply_size;
 	longest = longest > n * r->state_size ? longest : n * r->state_size;
 	if (longest > MAX_LENGTH)
@@ -961,6 +971,8 @@ int rlb_serve_on(const rlb_link *link, const rlb_spec *spec, const rlb_callbacks
 
 typedef struct {
 	int in, out, is_socket;
+	uint64_t *bells;                     /* where frames without payload come and go too, or NULL */
+	uint64_t heard;                      /* seq of the last one taken from there */
 	int64_t until;                       /* the end of the looking for input that goes on, or 0 */
 	int vain, sleeps;                    /* requests to sleep for after looking in vain, and those that are left */
 } pair;
@@ -968,7 +980,7 @@ typedef struct {
 /* A parent that is gone ends the conversation; whoever waits for the next request then sees the end. */
 static int is_gone(int err) { return err == EPIPE || err == ECONNRESET; }
 
-enum { LOOK_FOR = 20000 /* ns */, MAX_SLEEPS = 1023 };
+enum { LOOK_FOR = 50000 /* ns */, MAX_SLEEPS = 63 };
 
 /* again says whether to look for input again, or to sleep until it is there: to be woken takes longer than a quick parent. It lets others have the core between
    looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many requests as 1, 3, 7 ... MAX_SLEEPS. */
@@ -993,11 +1005,88 @@ static int again(pair *p)
 	return 0;
 }
 
+/* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of results. */
+enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT + 4 };
+
+/* How often the bell is looked at before a look at the stream, which takes a system call, in the end. It begins with once, for the parent may be waiting for
+   this core. */
+enum { MANY_LOOKS = 400 };
+
+#if defined(__GNUC__)
+static uint64_t load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
+static void store(uint64_t *word, uint64_t x) { __atomic_store_n(word, x, __ATOMIC_SEQ_CST); }
+
+static void pair_bells(void *ctx, void *bells) { ((pair *)ctx)->bells = (uint64_t *)bells; }
+#else
+static uint64_t load(const uint64_t *word) { return *word; }
+static void store(uint64_t *word, uint64_t x) { *word = x; }
+#define pair_bells NULL
+#endif
+
+/* rest leaves the core to the other thread that it runs, for a moment. */
+static void rest(void)
+{
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+	__builtin_ia32_pause();
+#endif
+}
+
+/* rung takes a header from the bell if one is there that was not taken yet: its bytes, or 0. */
+static long rung(pair *p, int looks, void *buf)
+{
+	uint64_t seq, head[HEADER / 8];
+	while (looks-- > 0) {
+		if ((seq = load(&p->bells[IN_SEQ])) == p->heard) {
+			rest();
+			continue;
+		}
+		memcpy(head, p->bells, HEADER);
+		head[IN_SEQ] = p->heard = seq;
+		memcpy(buf, head, HEADER);
+		return HEADER;
+	}
+	return 0;
+}
+
+/* leave tells the parent that nobody looks at the bell any more, and then takes from it what came before that was seen. */
+static long leave(pair *p, void *buf)
+{
+	if (load(&p->bells[IN_LOOKING]) == 0)
+		return 0;
+	store(&p->bells[IN_LOOKING], 0);
+	return rung(p, 1, buf);
+}
+
+/* ring leaves a RESULT at the bell: 1 if the parent sees it there. */
+static int ring(const pair *p, const void *frame)
+{
+	uint64_t head[HEADER / 8];
+	memcpy(head, frame, HEADER);
+	memcpy(p->bells + OUT, head, IN_SEQ * sizeof *head);
+	p->bells[OUT + 3] = head[3];
+	store(&p->bells[OUT_SEQ], head[IN_SEQ]);
+	return load(&p->bells[OUT_LOOKING]) != 0;
+}
+
 static long pair_recv(void *ctx, void *buf, size_t room)
 {
 	pair *p = (pair *)ctx;
 	struct pollfd in = {p->in, POLLIN, 0};
+	int looking = p->bells != NULL && p->sleeps == 0 && room >= HEADER, looks = 1;
+	if (looking)
+		store(&p->bells[IN_LOOKING], 1);
+	else if (p->bells != NULL && room >= HEADER && leave(p, buf))
+		return HEADER;
 	for (;;) {
+		if (looking && rung(p, looks, buf)) {
+			if (p->until != 0)
+				p->until = p->vain = 0;
+			return HEADER;
+		}
+		if (looking && looks == 1 && again(p)) {
+			looks = MANY_LOOKS / 8;
+			continue;
+		}
 		ssize_t n = p->is_socket ? recv(p->in, buf, room, MSG_DONTWAIT) : read(p->in, buf, room);
 		if (n >= 0) {
 			if (p->until != 0)
@@ -1006,9 +1095,13 @@ static long pair_recv(void *ctx, void *buf, size_t room)
 		}
 		if (is_gone(errno))
 			return 0;
-		if (errno == EAGAIN && !again(p))
+		looks = looks < MANY_LOOKS ? 2 * looks : looks;
+		if (errno == EAGAIN && !again(p)) {
+			if (looking && leave(p, buf))
+				return HEADER;
+			looking = 0;
 			poll(&in, 1, -1);
-		else if (errno != EAGAIN && errno != EINTR)
+		} else if (errno != EAGAIN && errno != EINTR)
 			return rlb_fail("read from rlinf: %s", strerror(errno));
 	}
 }
@@ -1016,6 +1109,8 @@ static long pair_recv(void *ctx, void *buf, size_t room)
 static int pair_send(void *ctx, const void *frame, size_t n)
 {
 	const pair *p = (const pair *)ctx;
+	if (p->bells != NULL && n == HEADER && ((const header *)frame)->type == RESULT && ring(p, frame))
+		return 0;
 	for (size_t sent = 0; sent < n;) {
 		const char *from = (const char *)frame + sent;
 		ssize_t k = p->is_socket ? send(p->out, from, n - sent, MSG_NOSIGNAL) : write(p->out, from, n - sent);
@@ -1099,7 +1194,7 @@ static int connect_tcp(const char *where)
 static int find(rlb_link *link)
 {
 	const char *addr = getenv("RLB_ADDR");
-	pair p = {-1, -1, 1, 0, 0, 0};
+	pair p = {-1, -1, 1, NULL, 0, 0, 0, 0};
 	error_text[0] = '\0';
 	if (addr == NULL)
 		return rlb_fail("RLB_ADDR is not set: want this program started by rlinf, or the address at which it listens");
@@ -1127,6 +1222,7 @@ static int find(rlb_link *link)
 	link->recv = pair_recv;
 	link->send = pair_send;
 	link->close = pair_close;
+	link->bells = pair_bells;
 	if ((link->ctx = malloc(sizeof p)) == NULL)
 		return rlb_fail("no memory");
 	memcpy(link->ctx, &p, sizeof p);

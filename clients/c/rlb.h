@@ -150,6 +150,8 @@ typedef struct {
 	int (*send)(void *ctx, const void *frame, size_t n); /* all n bytes, a whole frame; 0 */
 	void (*close)(void *ctx);
 	void *ctx;
+	/* NULL, or takes the bells of docs/bridge.md in shared memory, which recv looks at and send rings from then on. */
+	void (*bells)(void *ctx, void *bells);
 } rlb_link;
 
 /* rlb_fail sets what rlb_error says, in the format of printf, and returns -1. */

@@ -71,7 +71,7 @@ static void line_close(void *ctx) { free(ctx); }
 static rlb *open_line(const rlb_spec *spec, int ranks)
 {
 	const char *addr = getenv("RLB_ADDR");
-	rlb_link link = {line_recv, line_send, line_close, NULL};
+	rlb_link link = {line_recv, line_send, line_close, NULL, NULL};
 	int world = 0, R = 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &world);
 	if (ranks == world) {

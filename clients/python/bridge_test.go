@@ -54,7 +54,10 @@ func config(python, kind string) env.Config {
 }
 
 // BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 200, and what the same Python takes alone, in rounds between them: the
-// medians, and how many steps the one makes while the other makes 100. "seeded" is alone with a seed for every episode, as behind the bridge.
+// medians, and how many steps the one makes while the other makes 100. "seeded" is alone with a seed for every episode, as behind the bridge. CHILD_CORE is
+// the core that Python is bound to, if it is set:
+//
+//	CHILD_CORE=1 taskset -c 0 go test ./clients/python -run '^$' -bench Step -benchtime 40x
 func BenchmarkStep(b *testing.B) {
 	python := python(b)
 	for _, bb := range []struct {
@@ -93,7 +96,9 @@ func BenchmarkStep(b *testing.B) {
 func bridged(b *testing.B, python, kind string) func() {
 	hub := external.NewHub(b.Output(), 0)
 	b.Cleanup(func() { hub.Close() })
-	vec, err := hub.New(config(python, kind), envs)
+	cfg := config(python, kind)
+	cfg.External.Command = bound(cfg.External.Command...)
+	vec, err := hub.New(cfg, envs)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -124,9 +129,18 @@ func bridged(b *testing.B, python, kind string) func() {
 	}
 }
 
+// bound returns a command that runs on CHILD_CORE.
+func bound(command ...string) []string {
+	if core := os.Getenv("CHILD_CORE"); core != "" {
+		return append([]string{"taskset", "-c", core}, command...)
+	}
+	return command
+}
+
 // unbridged returns what takes steps of bench/alone.py, and says how long they took.
 func unbridged(b *testing.B, python, kind string) func(steps int) time.Duration {
-	cmd := exec.Command(python, "bench/alone.py", kind)
+	command := bound(python, "bench/alone.py", kind)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(cmd.Environ(), "PYTHONPATH=.")
 	in, err := cmd.StdinPipe()
 	if err != nil {

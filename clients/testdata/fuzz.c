@@ -175,7 +175,7 @@ static void own_the_loop(const rlb_link *link, const rlb_spec *spec)
 int main(int argc, char **argv)
 {
 	static parent p;
-	const rlb_link link = {say, hear, hang_up, &p};
+	const rlb_link link = {say, hear, hang_up, &p, NULL};
 	const rlb_callbacks functions = {NULL, reset, step, NULL, save, load, render};
 	rlb_spec spec = {.name = "fuzz", .obs = {{.name = "state", .kind = RLB_F64, .shape = {OBS}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
 	                 .action = {.kind = RLB_F32, .shape = {2}}, .info = {"one", "two"}, .state_size = STATE};

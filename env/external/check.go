@@ -49,6 +49,7 @@ func rules() []rule {
 		{"STEP: environments outside the mask keep their rows, and wait", (*checker).stepsByMask},
 		{"STEP, AUTORESET: as a STEP, and a RESET of what has ended", (*checker).resetsItself},
 		{"STEP: payloads say the same as shared memory", (*checker).sameInline},
+		{"STEP: what comes by a bell and by the stream is taken once, whoever sleeps", (*checker).sameByBell},
 		{"STEP: an episode has max_steps steps at most, and is truncated then", (*checker).countsSteps},
 		{"STEP: where terminations are ignored there are none", (*checker).ignoresTerminations},
 		{"SAVE, LOAD: environments go on as those that were saved", (*checker).goesOn},
@@ -241,6 +242,33 @@ func (k *checker) resetsItself() error {
 
 func (k *checker) sameInline() error {
 	return k.equal(setup{shareMemory: true, maxSteps: short}, setup{maxSteps: short}, true, true)
+}
+
+func (k *checker) sameByBell() error {
+	s := setup{shareMemory: true, maxSteps: short}
+	want, err := k.played(setup{shareMemory: true, maxSteps: short, noBells: true}, k.Steps, true)
+	if err != nil {
+		return err
+	}
+	return k.with(s, func(t *trial) error {
+		if !t.shared {
+			return notSpoken("READY without SHARED: there are no bells")
+		}
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		got := make([][]outcome, t.n)
+		for n := range k.Steps {
+			if n%5 == 0 {
+				time.Sleep(time.Millisecond) // the child sleeps, and then does not look at once
+			}
+			t.stream.lookout.sleeps = n % 3 // nor does this side, now and then
+			if err := t.turn(t.all(), true, got); err != nil {
+				return err
+			}
+		}
+		return t.compare(got, want)
+	})
 }
 
 func (k *checker) several() error {

@@ -127,6 +127,7 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		time.Sleep(time.Hour)
 	case "garbage":
 		syscall.Write(f.answers, []byte(strings.Repeat("Segmentation fault? ", 4)))
+		time.Sleep(time.Hour) // an answer by the bell could be sooner
 	case "chatter": // LOG for ever
 		const text = "still thinking"
 		frame := append([]byte("RLB1\x09\x00"), make([]byte, 26)...)

@@ -72,6 +72,7 @@ type setup struct {
 	n, child, maxSteps int
 	ignoreTerminations bool
 	shareMemory        bool
+	noBells            bool    // in the memory
 	memory             *memory // to be offered; nil: as shareMemory says
 	before             time.Time
 }
@@ -89,7 +90,11 @@ func (c *conversation) configure(s setup) error {
 	}
 	c.n, c.blocks = s.n, newBlocks(c.greeting.spec, s.n)
 	var err error
-	switch size := c.blocks.size(); {
+	size := c.blocks.size()
+	if s.shareMemory && !s.noBells {
+		size += bellsSize
+	}
+	switch {
 	case s.memory != nil:
 		c.memory = s.memory
 	case !s.shareMemory:
@@ -104,7 +109,7 @@ func (c *conversation) configure(s setup) error {
 	}
 	shared := uint64(0)
 	if c.memory.path != "" {
-		shared = uint64(c.blocks.size())
+		shared = uint64(len(c.memory.bytes))
 	}
 	if err := c.send(header{kind: config}, configPayload(s, c.memory.path, shared), s.before); err != nil {
 		return err
@@ -119,6 +124,9 @@ func (c *conversation) configure(s setup) error {
 		return fmt.Errorf("%d environments need frames of %d bytes, want at most %d where memory is not shared", s.n, longest, maxPayload)
 	}
 	c.bind()
+	if link, ok := c.link.(*stream); ok && c.shared && len(c.memory.bytes) > c.blocks.size() {
+		link.hang(c.memory.bytes[c.blocks.size():], false)
+	}
 	return nil
 }
 

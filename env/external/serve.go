@@ -176,6 +176,9 @@ func (s *server) configure(told []byte) error {
 			readyFlags = flagShared
 		}
 	}
+	if readyFlags != 0 && shared-uint64(size) >= bellsSize {
+		s.link.hang(s.memory.bytes[size:], true)
+	}
 	if readyFlags == 0 {
 		if longest := max(s.blocks.request.Size(), s.blocks.reply.Size()); longest > maxPayload {
 			return fmt.Errorf("bridge: %d environments need frames of %d bytes, want at most %d where memory is not shared", n, longest, maxPayload)

@@ -1,14 +1,26 @@
 """Channels: what carries frames between the parent and this process, by the kinds of RLB_ADDR."""
 
 import os
+import platform
 import select
 import socket
+import struct
+import threading
 import time
 
 from . import wire
 
-_LOOK_FOR = 20e-6  # seconds
-_MAX_SLEEPS = 1023
+_LOOK_FOR = 50e-6  # seconds
+_MAX_SLEEPS = 63
+
+# Words of 8 bytes of the bells, which begin with a header: its seq, and whether that side looks; of requests, then of results.
+_SEQ, _LOOKING = 2, 4
+_RESULT, _RESULT_SEQ, _RESULT_LOOKING = 8, 10, 12
+_BELL_LOOKS = range(30)
+_WORDS = struct.Struct("<QQQQ")
+
+# Python has no memory barriers: it needs a processor that keeps the order of stores.
+_ORDERED = platform.machine() in ("x86_64", "AMD64")
 
 
 def connect(address):
@@ -50,28 +62,76 @@ class Stream:
         readable.register(read_fd, select.POLLIN)
         self._readable = readable.poll
         self._vain = self._sleeps = 0  # requests to sleep for after looking in vain, and those that are left
+        self._bells = None  # where frames without payload come and go too: their words
+        self._heard = 0  # seq of the last one taken from there
+        self._barrier = threading.Lock()
+
+    def hang(self, bells):
+        """Use the bells, a writable buffer that is shared with the parent, from now on, and say whether that can be done."""
+        if _ORDERED:
+            self._bells = memoryview(bells).cast("B").cast("Q")
+        return _ORDERED
 
     def _look(self):
-        """Wait a moment for a frame without sleeping: to be woken takes longer than a quick parent.
+        """Wait a moment for a frame without sleeping, for to be woken takes longer than a quick parent; return its header if it came by the bell.
 
         Others have the core between looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many frames as
         1, 3, 7, … to _MAX_SLEEPS.
         """
         if self._sleeps:
             self._sleeps -= 1
-            return
-        readable, rest, clock = self._readable, os.sched_yield, time.monotonic
+            return None
+        readable, rest, clock, bells, heard = self._readable, os.sched_yield, time.monotonic, self._bells, self._heard
+        if bells is not None:
+            bells[_LOOKING] = 1
+            if bells[_SEQ] != heard:
+                return self._rung()
+            rest()  # the parent may be waiting for this core
         until = clock() + _LOOK_FOR
-        while not readable(0):
+        while True:
+            if bells is not None:
+                for _ in _BELL_LOOKS:
+                    if bells[_SEQ] != heard:
+                        self._vain = 0
+                        return self._rung()
+            if readable(0):
+                break
             rest()
             if clock() > until:
                 self._vain = self._sleeps = min(2 * self._vain + 1, _MAX_SLEEPS)
-                return
+                if bells is not None:
+                    bells[_LOOKING] = 0
+                    self._order()
+                    if bells[_SEQ] != heard:  # it came before that was seen
+                        return self._rung()
+                return None
         self._vain = 0
+        return None
+
+    def _rung(self):
+        """Take the header from the bell."""
+        self._heard = self._bells[_SEQ]
+        return self._bells[:4].tobytes()
+
+    def _order(self):
+        """Have what was written seen by others before what is read from now on: what changes a lock is a barrier."""
+        self._barrier.acquire(False)
+        self._barrier.release()
+
+    def ring(self, header):
+        """Leave the header of a RESULT at the bell, and send it if the parent does not look there."""
+        bells = self._bells
+        bells[_RESULT], bells[_RESULT + 1], seq, bells[_RESULT + 3] = _WORDS.unpack(header)
+        bells[_RESULT_SEQ] = seq  # last
+        self._order()
+        if not bells[_RESULT_LOOKING]:
+            self.write(header)
 
     def header(self):
         """Wait for a frame, and return its header; nothing when the other side is gone."""
-        self._look()
+        frame = self._look()
+        if frame is not None:
+            return frame
         frame = os.read(self._read_fd, wire.HEADER.size)
         while 0 < len(frame) < wire.HEADER.size:
             more = os.read(self._read_fd, wire.HEADER.size - len(frame))

@@ -79,8 +79,11 @@ class Conversation:
         self._lay_out(greeting)
         memory = _share(payload[wire.CONFIGURATION.size:], shared, self._reply_begin + self._reply_size) if shared else None
         self.shared = memory is not None
-        self._memory = memory if self.shared else bytearray(self._reply_begin + self._reply_size)
+        end = self._reply_begin + self._reply_size
+        self._memory = memory if self.shared else bytearray(end)
         self._view(greeting)
+        self._belled = self.shared and shared >= end + wire.BELLS and self._channel.hang(memoryview(memory)[end:end + wire.BELLS])
+        self._spoke = False  # since the last answer
         self._steps = {self._head(wire.STEP, flags): flags for flags in (0, wire.AUTORESET) if self.shared}
         self._results = {flags: self._head(wire.RESULT, flags) for flags in (0, wire.FINAL)}
         self._next_tail = _TAIL.pack(1, 0)
@@ -122,20 +125,23 @@ class Conversation:
 
     def receive(self):
         """Wait for the next request, and return its type and flags; None when the conversation is over."""
-        frame = self._channel.header()
-        flags = self._steps.get(frame[:_TAIL_AT])
-        if flags is not None and frame[_TAIL_AT:] == self._next_tail:  # most are this: compared is sooner than taken apart
-            self._expect(self.seq + 1)
-            self._count = self.num_envs
-            return wire.STEP, flags
-        if not frame:
-            return None
-        kind, flags, count, seq, length = _unpack(frame)
-        if kind == wire.CLOSE:
-            return None
+        while True:
+            frame = self._channel.header()
+            flags = self._steps.get(frame[:_TAIL_AT])
+            if flags is not None and frame[_TAIL_AT:] == self._next_tail:  # most are this: compared is sooner than taken apart
+                self._expect(self.seq + 1)
+                self._count = self.num_envs
+                return wire.STEP, flags
+            if not frame:
+                return None
+            kind, flags, count, seq, length = _unpack(frame)
+            if kind == wire.CLOSE:
+                return None
+            batch = kind == wire.STEP or kind == wire.RESET
+            if not self._belled or not batch or seq > self.seq or length:
+                break  # else it is the second of a frame that came by the bell and by the stream
         if seq != self.seq + 1:
             raise ProtocolError("request %d came after %d" % (seq, self.seq))
-        batch = kind == wire.STEP or kind == wire.RESET
         if flags and (kind, flags) != (wire.STEP, wire.AUTORESET):
             raise ProtocolError("a request of type %d has the flags %#x" % (kind, flags))
         if count != (self.num_envs if batch else 0):
@@ -167,7 +173,12 @@ class Conversation:
         """Answer the request by the reply block; final: an episode ended under AUTORESET."""
         flags = wire.FINAL if final else 0
         if self.shared and self._count:
-            self._channel.write(self._results[flags] + self._tail)
+            frame = self._results[flags] + self._tail
+            if self._belled and not self._spoke:
+                self._channel.ring(frame)
+            else:  # behind what was said
+                self._channel.write(frame)
+            self._spoke = False
         else:
             self._send(wire.RESULT, flags, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
 
@@ -185,6 +196,7 @@ class Conversation:
 
     def log(self, text):
         """Write to the log of the rank."""
+        self._spoke = True
         self._send(wire.LOG, payload=text.encode())
 
     def error(self, text):

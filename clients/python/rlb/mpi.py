@@ -51,5 +51,9 @@ class Messages:
         message = bytearray(header) + memoryview(payload).cast("B")
         MPI.COMM_WORLD.Send([message, MPI.BYTE], self._parent, _TAG)
 
+    def hang(self, bells):
+        """Say that there are no bells: nobody looks at them beside messages."""
+        return False
+
     def close(self):
         pass

@@ -23,6 +23,7 @@ NEVER_TERMINATE = 1
 
 ELEMENTS = {"f32": np.float32, "u8": np.uint8, "i32": np.int32}
 
+BELLS = 128  # bytes
 _ALIGN = 64
 _PAGE = 4096
 
