@@ -61,7 +61,7 @@ struct rlb {
 	char *out;                           /* a header, and without shared memory the reply block behind it */
 	char *map;                           /* shared memory, or NULL */
 	uint64_t mapped, request_size, final_at, reply_size;
-	int belled;                          /* a frame may come by the bell, and by the stream again */
+	char *bells;                         /* behind the blocks, or NULL: a frame may come by the bell, and by the stream again */
 	const char *action;                  /* the request block */
 	const uint64_t *seed;
 	const uint8_t *mask;
@@ -350,6 +350,8 @@ static int send_frame(rlb *r, char *frame, int type, int flags, uint32_t count, 
 static int fetch(rlb *r, size_t n)
 {
 	while (r->have < n) {
+		if (r->have == 0 && r->bells != NULL && (r->have = (size_t)r->link.await(r->link.ctx, r->bells, r->in)) != 0)
+			continue;
 		long got = r->link.recv(r->link.ctx, r->in + r->have, r->room - r->have);
 		if (got <= 0)
 			return (int)got;
@@ -396,7 +398,7 @@ static int receive(rlb *r)
 		if ((rc = fetch(r, HEADER)) <= 0)
 			return rc;
 		memcpy(&h, r->in, HEADER);
-		if (!r->belled || (h.type != RESET && h.type != STEP) || h.seq > r->seq || h.length != 0)
+		if (r->bells == NULL || (h.type != RESET && h.type != STEP) || h.seq > r->seq || h.length != 0)
 			break;
 		consume(r); /* the second of a frame that came by bell and stream */
 	}
@@ -488,10 +490,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 		return rlb_fail("%llu bytes of shared memory: want %llu", (unsigned long long)shared, (unsigned long long)(reply_at + r->reply_size));
 	if (shared != 0)
 		share(r, path, shared);
-	if (r->map != NULL && r->link.bells != NULL && shared - r->reply_size >= reply_at + BELLS) {
-		r->link.bells(r->link.ctx, r->map + reply_at + r->reply_size);
-		r->belled = 1;
-	}
+	if (r->map != NULL && r->link.await != NULL && shared - r->reply_size >= reply_at + BELLS)
+		r->bells = r->map + reply_at + r->reply_size;
 	uint64_t longest = r->map != NULL ? 0 : r->request_size > r->reply_size ? r->request_size : r->reply_size;
 	longest = longest > n * r->state_size ? longest : n * r->state_size;
 	if (longest > MAX_LENGTH)
@@ -1012,15 +1012,14 @@ enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT
    this core. */
 enum { MANY_LOOKS = 400 };
 
-#if defined(__GNUC__)
+#if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+enum { HAS_BELLS = 1 };
 static uint64_t load(const uint64_t *word) { return __atomic_load_n(word, __ATOMIC_SEQ_CST); }
 static void store(uint64_t *word, uint64_t x) { __atomic_store_n(word, x, __ATOMIC_SEQ_CST); }
-
-static void pair_bells(void *ctx, void *bells) { ((pair *)ctx)->bells = (uint64_t *)bells; }
 #else
+enum { HAS_BELLS = 0 };
 static uint64_t load(const uint64_t *word) { return *word; }
 static void store(uint64_t *word, uint64_t x) { *word = x; }
-#define pair_bells NULL
 #endif
 
 /* rest leaves the core to the other thread that it runs, for a moment. */
@@ -1068,40 +1067,52 @@ static int ring(const pair *p, const void *frame)
 	return load(&p->bells[OUT_LOOKING]) != 0;
 }
 
+/* found ends the looking. */
+static void found(pair *p)
+{
+	if (p->until != 0)
+		p->until = p->vain = 0;
+}
+
+static long pair_await(void *ctx, void *bells, void *header)
+{
+	pair *p = (pair *)ctx;
+	struct pollfd in = {p->in, POLLIN, 0};
+	p->bells = (uint64_t *)bells;
+	if (p->sleeps > 0)
+		return leave(p, header);
+	store(&p->bells[IN_LOOKING], 1);
+	for (int looks = 1;; looks = looks == 1 ? MANY_LOOKS / 8 : looks < MANY_LOOKS ? 2 * looks : looks) {
+		if (rung(p, looks, header)) {
+			found(p);
+			return HEADER;
+		}
+		if (looks > 1 && poll(&in, 1, 0) != 0)
+			return 0;
+		if (!again(p)) {
+			long n = leave(p, header);
+			if (n == 0)
+				poll(&in, 1, -1);
+			return n;
+		}
+	}
+}
+
 static long pair_recv(void *ctx, void *buf, size_t room)
 {
 	pair *p = (pair *)ctx;
 	struct pollfd in = {p->in, POLLIN, 0};
-	int looking = p->bells != NULL && p->sleeps == 0 && room >= HEADER, looks = 1;
-	if (looking)
-		store(&p->bells[IN_LOOKING], 1);
-	else if (p->bells != NULL && room >= HEADER && leave(p, buf))
-		return HEADER;
 	for (;;) {
-		if (looking && rung(p, looks, buf)) {
-			if (p->until != 0)
-				p->until = p->vain = 0;
-			return HEADER;
-		}
-		if (looking && looks == 1 && again(p)) {
-			looks = MANY_LOOKS / 8;
-			continue;
-		}
 		ssize_t n = p->is_socket ? recv(p->in, buf, room, MSG_DONTWAIT) : read(p->in, buf, room);
 		if (n >= 0) {
-			if (p->until != 0)
-				p->until = p->vain = 0;
+			found(p);
 			return (long)n;
 		}
 		if (is_gone(errno))
 			return 0;
-		looks = looks < MANY_LOOKS ? 2 * looks : looks;
-		if (errno == EAGAIN && !again(p)) {
-			if (looking && leave(p, buf))
-				return HEADER;
-			looking = 0;
+		if (errno == EAGAIN && !again(p))
 			poll(&in, 1, -1);
-		} else if (errno != EAGAIN && errno != EINTR)
+		else if (errno != EAGAIN && errno != EINTR)
 			return rlb_fail("read from rlinf: %s", strerror(errno));
 	}
 }
@@ -1222,7 +1233,7 @@ static int find(rlb_link *link)
 	link->recv = pair_recv;
 	link->send = pair_send;
 	link->close = pair_close;
-	link->bells = pair_bells;
+	link->await = HAS_BELLS ? pair_await : NULL;
 	if ((link->ctx = malloc(sizeof p)) == NULL)
 		return rlb_fail("no memory");
 	memcpy(link->ctx, &p, sizeof p);

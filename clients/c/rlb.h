@@ -144,14 +144,15 @@ int rlb_serve(const rlb_spec *spec, const rlb_callbacks *callbacks, void *user);
 
 /* ---- Other ways to rlinf ---- */
 
-/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do. rlb_mpi.c is one. What fails, returns rlb_fail(why). */
+/* An rlb_link carries the bytes of a conversation where neither pipes nor sockets do; what it does not have is 0. rlb_mpi.c is one. What fails, returns rlb_fail(why). */
 typedef struct {
 	long (*recv)(void *ctx, void *buf, size_t room);     /* waits for 1 to room bytes; 0 at the end */
 	int (*send)(void *ctx, const void *frame, size_t n); /* all n bytes, a whole frame; 0 */
 	void (*close)(void *ctx);
 	void *ctx;
-	/* NULL, or takes the bells of docs/bridge.md in shared memory, which recv looks at and send rings from then on. */
-	void (*bells)(void *ctx, void *bells);
+	/* NULL, or waits for a frame where it may come by the bell too (docs/bridge.md): writes its header and returns the 32 bytes of that, or 0 if recv has
+	 * something. From then on send rings the bells. */
+	long (*await)(void *ctx, void *bells, void *header);
 } rlb_link;
 
 /* rlb_fail sets what rlb_error says, in the format of printf, and returns -1. */

@@ -1,5 +1,5 @@
 /* served is a simulator that counts: what is seen are the count, from seed % 100 on, and the action. An episode ends by itself at a count of 1000. The
- * argument is the kind of its numbers, f32 or f64, and "all" after it has all environments stepped by one call. */
+ * argument is the kind of its numbers, f32 or f64, and "all" after it has all environments stepped by one call, and states longer than a pipe holds. */
 #include "../c/rlb.h"
 
 #include <stdio.h>
@@ -13,6 +13,7 @@ typedef struct {
 
 typedef struct {
 	int n, f64;
+	size_t padding; /* bytes of a state before the counter */
 	counter *of;
 } counters;
 
@@ -68,12 +69,20 @@ static void step_all(void *user, const uint8_t *mask, const void *action, const 
 			advance(c, e, (const char *)action + (size_t)e * 2 * (c->f64 ? 8 : 4), out, e);
 }
 
-static void save(void *user, int env, void *state) { memcpy(state, &((counters *)user)->of[env], sizeof(counter)); }
+static void save(void *user, int env, void *state)
+{
+	const counters *c = (const counters *)user;
+	memset(state, 'x', c->padding);
+	memcpy((char *)state + c->padding, &c->of[env], sizeof(counter));
+}
 
 static void load(void *user, int env, const void *state, const rlb_out *out)
 {
 	counters *c = (counters *)user;
-	memcpy(&c->of[env], state, sizeof(counter));
+	memcpy(&c->of[env], (const char *)state + c->padding, sizeof(counter));
+	for (size_t i = 0; i < c->padding; i++)
+		if (((const char *)state)[i] != 'x')
+			c->of[env].count = -1;
 	show(c, env, out, 0);
 }
 
@@ -84,10 +93,10 @@ static void render(void *user, int env, int width, int height, uint8_t *rgb)
 
 int main(int argc, char **argv)
 {
-	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, NULL};
+	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, argc > 2 ? 1 << 17 : 0, NULL};
 	int kind = c.f64 ? RLB_F64 : RLB_F32;
 	rlb_spec spec = {.name = "served \"counters\"", .obs = {{.name = "state", .kind = kind, .shape = {3}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
-	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1}, .info = {"half"}, .max_steps = 5, .state_size = sizeof(counter)};
+	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1}, .info = {"half"}, .max_steps = 5, .state_size = c.padding + sizeof(counter)};
 	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load, .render = render};
 	if (argc > 2)
 		functions.step_all = step_all;

@@ -418,6 +418,10 @@ func (k *checker) goesOn() error {
 	var episode, steps []uint64
 	var want [][]outcome
 	again := func(t *trial) error {
+		time.Sleep(time.Millisecond) // the child sleeps, and does not look at its bell while a LOAD comes
+		if err := t.resetAll(); err != nil {
+			return err
+		}
 		copy(t.episode, episode)
 		copy(t.steps, steps)
 		if err := t.load(states, k.by()); err != nil {

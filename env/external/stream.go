@@ -139,6 +139,9 @@ func (s *stream) await(by time.Time) error {
 			s.lookout.found()
 		}
 		if err != unix.EAGAIN && err != unix.EINTR {
+			if n <= 0 && s.bells.rung(1, s.head[:]) { // the last that it said before it went
+				return nil
+			}
 			return s.fill(s.head[max(n, 0):], by) // the rest, or what is wrong
 		}
 	}

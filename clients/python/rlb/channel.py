@@ -109,9 +109,10 @@ class Stream:
         return None
 
     def _rung(self):
-        """Take the header from the bell."""
-        self._heard = self._bells[_SEQ]
-        return self._bells[:4].tobytes()
+        """Take the header from the bell. Behind a seq that is old the rest may be the next frame's by now: so seq is read once, and first."""
+        bells = self._bells
+        self._heard = seq = bells[_SEQ]
+        return _WORDS.pack(bells[0], bells[1], seq, bells[3])
 
     def _order(self):
         """Have what was written seen by others before what is read from now on: what changes a lock is a barrier."""
