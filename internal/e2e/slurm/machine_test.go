@@ -218,9 +218,10 @@ func (j job) states() (all []state) {
 // hung is after how long a job is given up.
 const hung = 2 * time.Minute
 
-// over tells whether a job has ended for good.
+// over tells whether a job has ended for good. Its other states come and go: SIGNALING, say, while it is told of its time limit.
 func (s state) over() bool {
-	return !slices.Contains([]string{"PENDING", "RUNNING", "COMPLETING"}, s["JobState"])
+	ends := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED"}
+	return slices.Contains(ends, s["JobState"])
 }
 
 // until waits until ok holds for all states.
