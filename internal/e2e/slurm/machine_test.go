@@ -238,6 +238,26 @@ func (j job) until(what string, ok func(state) bool) []state {
 	}
 }
 
+// deserted waits for the end of a job, or until for half a minute it has had no rank: no process of rlinf with this configuration.
+func (j job) deserted(config string) (deserted bool) {
+	j.t.Helper()
+	last := time.Now() // a rank was there, or not to be there yet
+	j.until("over", func(s state) bool {
+		if s["JobState"] != "RUNNING" {
+			last = time.Now()
+		}
+		if lines, _ := filepath.Glob("/proc/[0-9]*/cmdline"); slices.ContainsFunc(lines, func(line string) bool {
+			text, _ := os.ReadFile(line)
+			return strings.HasPrefix(string(text), j.m.openmpi.rlinf) && strings.Contains(string(text), config)
+		}) {
+			last = time.Now()
+		}
+		deserted = time.Since(last) > hung/4
+		return deserted || s.over()
+	})
+	return deserted
+}
+
 // ended waits for the end of a job, and returns how it ended: its state and its exit code, as "COMPLETED 0:0". Tasks of an array have a
 // line each.
 func (j job) ended() string {

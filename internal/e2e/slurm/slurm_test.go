@@ -143,13 +143,25 @@ func testRefused(t *testing.T, m *machine) {
 }
 
 // What rlinf slurm prints for a job with two kinds of nodes runs as it is.
+//
+// On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has a process (3 of some 60 jobs): then there
+// is no rank that a fault of ours could be in, and it is tried again.
 func testHetjob(t *testing.T, m *machine) {
-	const run = "het"
-	config := m.config(t, run)
-	script := m.write(t, "het.sbatch", m.command(t, nil, m.openmpi.rlinf, "slurm", "-c", config, "--template", "hetjob", "--time", "5", "runner.max_steps=20"))
-	j := job{t, m, strings.TrimSpace(m.command(t, []string{"RLINF=" + m.openmpi.rlinf}, "sbatch", "--parsable", script))}
-	j.wants("COMPLETED 0:0\nCOMPLETED 0:0")
-	m.same(t, run, m.undisturbed(t, run, 20))
+	const tries = 3
+	for try := 1; ; try++ {
+		run := fmt.Sprint("het", try)
+		config := m.config(t, run)
+		script := m.write(t, run+".sbatch", m.command(t, nil, m.openmpi.rlinf, "slurm", "-c", config, "--template", "hetjob", "--time", "5", "runner.max_steps=20"))
+		j := job{t, m, strings.TrimSpace(m.command(t, []string{"RLINF=" + m.openmpi.rlinf}, "sbatch", "--parsable", script))}
+		if try < tries && j.deserted(config) {
+			t.Logf("job %s: srun waits, and there is no rank: tried again", j.id)
+			m.command(t, nil, "scancel", j.id)
+			continue
+		}
+		j.wants("COMPLETED 0:0\nCOMPLETED 0:0")
+		m.same(t, run, m.undisturbed(t, run, 20))
+		return
+	}
 }
 
 // What rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own; a task too many is an error.
