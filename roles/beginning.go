@@ -144,23 +144,33 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 }
 
 // open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint in it. A run that resumes nothing moves
-// aside what an earlier one left.
+// aside what an earlier one left; so does one with auto where there is no checkpoint, if the earlier one has come to anything.
 func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b beginning) (*logbook, beginning, error) {
-	if resume == "" {
+	store := func() (err error) {
+		sv.store, err = checkpoint.Open(f.Checkpoints(), j.cfg.Runner.KeepCheckpoints)
+		return err
+	}
+	anew := resume == ""
+	var err error
+	if resume == "auto" {
+		if err = store(); err == nil {
+			b, err = s.newest(f, j, sv, b)
+		}
+		if err != nil {
+			return nil, b, err
+		}
+		file, err := os.Stat(f.Metrics())
+		anew = b.step == 0 && err == nil && file.Size() > 0
+	}
+	if anew {
 		if earlier, err := f.SetAside(); err != nil {
 			return nil, b, err
 		} else if earlier != "" {
 			fmt.Fprintf(s.out, "an earlier run of this name is now in %s\n", earlier)
 		}
 	}
-	var err error
-	if sv.store, err = checkpoint.Open(f.Checkpoints(), j.cfg.Runner.KeepCheckpoints); err != nil {
+	if err := store(); err != nil {
 		return nil, b, err
-	}
-	if resume == "auto" {
-		if b, err = s.newest(f, j, sv, b); err != nil {
-			return nil, b, err
-		}
 	}
 	if b.step > 0 {
 		if _, err := sv.store.Rewind(b.step); err != nil {

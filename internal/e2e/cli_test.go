@@ -550,3 +550,24 @@ func TestRequeued(t *testing.T) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 }
+
+// TestResumeAutoKeepsMetrics: a run without checkpoints, which can only begin anew, is moved aside like one that nobody resumes.
+func TestResumeAutoKeepsMetrics(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := filepath.Join(dir, "logs", "default")
+	writeFile(t, dir, "job.yaml", good)
+	none := "runner.save_interval=-1"
+	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, "runner.max_steps=2")
+	if _, err := os.Stat(filepath.Join(run, "earlier-1")); err == nil {
+		t.Error("something was moved aside where nothing was")
+	}
+	want := readMetrics(t, run)
+	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, "runner.max_steps=1")
+	if !strings.Contains(r.stderr, "starting anew") || !strings.Contains(r.stdout, "an earlier run of this name is now in ") {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+	if d := readMetrics(t, filepath.Join(run, "earlier-1")).diff(want); d != "" || len(readMetrics(t, run)) != 1 {
+		t.Errorf("the earlier run's metrics: %s; there are %d new lines, want 1", d, len(readMetrics(t, run)))
+	}
+}
