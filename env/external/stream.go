@@ -91,15 +91,15 @@ func (s *stream) write(parts [2][]byte) (int, error) {
 }
 
 func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
-	if err := s.await(by); err != nil {
-		return nil, nil, err
-	}
-	for s.bells != nil && !s.bells.news(s.head[:]) {
-		if time.Now().After(by) { // it may go on like this for ever
-			return nil, nil, os.ErrDeadlineExceeded
-		}
+	for {
 		if err := s.await(by); err != nil {
 			return nil, nil, err
+		}
+		if s.bells == nil || s.bells.news(s.head[:]) {
+			break
+		}
+		if time.Now().After(by) { // it may go on like this for ever
+			return nil, nil, os.ErrDeadlineExceeded
 		}
 	}
 	n, err := accept(s.head[:])
