@@ -15,21 +15,23 @@ import (
 //  2. targets from the second half, which counts as given            setTargets
 //  3. the critics against them in the first half, squared error      QLoss
 //  4. running statistics, for the actor's gradient, a step towards
-//     those of the batches of all replicas                           followBatches
+//     those of the batches of all replicas                           followBatches, followActor
 //
-// Actor and temperature are SAC's, and so are the metrics. Each replica normalises by its own micro-batches.
+// The actor normalises too, by the batch where it is trained and by its running statistics where it chooses, as that of the paper's authors does. Its loss,
+// the temperature and the metrics are SAC's. Each replica normalises by its own micro-batches.
 type joint struct {
 	work    *policy.CriticWork
 	q, next []float32     // [H,micro]: the two halves of the estimates
 	dQ      tensor.Tensor // [H,2·micro]
-	stats   []float64
+	stats   []float64     // sums over batches: of the critics
+	actor   []float64     // of the actor
 }
 
-func newJoint(c *policy.Critic, micro int) *joint {
+func newJoint(p SoftPolicy, c *policy.Critic, micro int) *joint {
 	n := c.Heads() * micro
 	return &joint{
 		work: c.NewWork(2 * micro), q: make([]float32, n), next: make([]float32, n), dQ: tensor.New(tensor.F32, c.Heads(), 2*micro),
-		stats: make([]float64, c.StatsLen()),
+		stats: make([]float64, c.StatsLen()), actor: make([]float64, p.StatsLen()),
 	}
 }
 
@@ -79,14 +81,23 @@ func (a *SAC) addJointCritic(b *Transitions, lo int, last bool) error {
 	return nil
 }
 
-// followBatches moves the critics' running statistics towards those of this update's batches, on all replicas.
+// followBatches moves the critics' running statistics towards those of this update's batches, on all replicas; followActor the actor's.
 func (a *SAC) followBatches() error {
-	j := a.joint
-	clear(j.stats)
-	a.critic.AddStats(j.stats, j.work)
-	if err := a.reducer.Sum(j.stats); err != nil {
+	clear(a.joint.stats)
+	a.critic.AddStats(a.joint.stats, a.joint.work)
+	return a.merge(a.joint.stats, a.critic.MergeStats)
+}
+
+func (a *SAC) followActor() error {
+	clear(a.joint.actor)
+	a.policy.AddStats(a.joint.actor, a.work)
+	return a.merge(a.joint.actor, a.policy.MergeStats)
+}
+
+func (a *SAC) merge(stats []float64, into func([]float64)) error {
+	if err := a.reducer.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)
 	}
-	a.critic.MergeStats(j.stats)
+	into(stats)
 	return nil
 }

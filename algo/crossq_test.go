@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -83,7 +84,7 @@ func TestCrossQTargets(t *testing.T) {
 	}
 }
 
-// TestCrossQResumes: the running statistics are in the checkpoint, and move.
+// TestCrossQResumes: the critics' running statistics are in the checkpoint, and move; the actor's, which go where its parameters go, at its own updates.
 func TestCrossQResumes(t *testing.T) {
 	checkResumes(t, func() Setup { return crossqSetup(t) }, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
 	s := crossqSetup(t)
@@ -99,12 +100,16 @@ func TestCrossQResumes(t *testing.T) {
 	if stats, ok := saved.Get("critic.critic.0.norm.0.stats"); !ok || stats.F64()[0] != 16 {
 		t.Errorf("statistics in the checkpoint: %v", stats)
 	}
+	if stats := s.Policy.Params().Buffers.Must("actor.norm.0.stats").F64(); stats[0] != 8 || stats[1] == 0 {
+		t.Errorf("the actor's statistics: %v", stats)
+	}
 }
 
 // TestCrossQReplicas: two replicas with half of the environments each end with the same critics and statistics, though each normalises by its own batch.
 func TestCrossQReplicas(t *testing.T) {
 	members := newTeam(2)
 	var saved [2]tensor.Dict
+	var actors [2]*nn.Params[float32]
 	var wait sync.WaitGroup
 	for m := range saved {
 		s := crossqSetup(t)
@@ -117,7 +122,7 @@ func TestCrossQReplicas(t *testing.T) {
 		w.drawn = uint64(1000 * m)
 		wait.Go(func() {
 			runTrack(t, a, s, w, 0, 6)
-			saved[m] = a.state()
+			saved[m], actors[m] = a.state(), s.Policy.Params()
 		})
 	}
 	wait.Wait()
@@ -126,6 +131,9 @@ func TestCrossQReplicas(t *testing.T) {
 		if y := saved[1].Must(name); string(x.Bytes()) != string(y.Bytes()) {
 			t.Errorf("%s differs between the replicas", name)
 		}
+	}
+	if x, y := actors[0].Buffers.Must("actor.norm.1.stats"), actors[1].Buffers.Must("actor.norm.1.stats"); string(x.Bytes()) != string(y.Bytes()) {
+		t.Error("the actors' statistics differ between the replicas")
 	}
 }
 

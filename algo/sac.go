@@ -56,6 +56,11 @@ type SoftPolicy interface {
 	Noisy() bool
 	// QHeadType returns policy.QHeadDefault or QHeadCrossQ.
 	QHeadType() string
+	// ForwardBatch is Forward of mode Sample by the statistics of these rows; of a policy that normalises they are added up and merged as a Critic's.
+	ForwardBatch(w policy.Work, obs tensor.Dict, noise policy.Noise) (policy.Act, error)
+	StatsLen() int
+	AddStats(sums []float64, w policy.Work)
+	MergeStats(sums []float64)
 	// NewCritic returns a critic whose first parameters depend on seed alone.
 	NewCritic(seed uint64, alloc tensor.Allocator) (*policy.Critic, error)
 	// NewValue returns a critic, of one head, of what is observed alone: its Q takes no action.
@@ -150,7 +155,7 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	a.dAction = tensor.New(tensor.F32, a.batch.Action.Shape()...)
 	a.criticStep, a.actorStep = a.addCritic, a.addActor
 	if pol.QHeadType() == policy.QHeadCrossQ {
-		a.joint, a.criticStep = newJoint(a.critic, a.micro), a.addJointCritic
+		a.joint, a.criticStep = newJoint(pol, a.critic, a.micro), a.addJointCritic
 	} else {
 		if a.target, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
 			return nil, err
@@ -204,6 +209,11 @@ func (a *SAC) update(iteration, held int, number uint64) error {
 		}
 		if err := a.actorOpt.step(iteration); err != nil {
 			return err
+		}
+		if a.joint != nil {
+			if err := a.followActor(); err != nil {
+				return err
+			}
 		}
 		if err := a.updateAlpha(iteration, a.sums[sacLogProb]-before); err != nil {
 			return err
@@ -266,7 +276,7 @@ func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 
 // addActor adds the actor's gradient on a micro-batch.
 func (a *SAC) addActor(b *Transitions, lo int, last bool) error {
-	act, err := a.policy.Forward(a.work, b.Obs, policy.Sample, a.noiseOf(lo, 2*a.number+1))
+	act, err := a.policy.ForwardBatch(a.work, b.Obs, a.noiseOf(lo, 2*a.number+1))
 	if err != nil {
 		return err
 	}

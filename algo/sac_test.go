@@ -198,6 +198,7 @@ func checkResumes(t *testing.T, setup func() Setup, each func(Setup) (Algorithm,
 		t.Fatal(err)
 	}
 	copy(again.Policy.Params().Data, s.Policy.Params().Data)
+	again.Policy.Params().Buffers.CopyFrom(s.Policy.Params().Buffers)
 	b, err := each(again)
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ type Config struct {
 	AddQHead bool `yaml:"add_q_head"`
 	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
-	// QHeadType is the kind of these networks: default, or crossq, whose layers normalise their inputs over a batch (CrossQ).
+	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq, whose layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
 	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed (TD3), to which exploration adds noise of that deviation;
 	// actions are in [-1, 1] here. 0, the default, draws them from a distribution (SAC). (+)

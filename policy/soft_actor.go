@@ -99,6 +99,15 @@ func (p *SoftActor) NewWork(maxRows int) Work {
 
 // Forward implements Policy; mode Deterministic chooses the tanh of the mean.
 func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
+	return p.forward(wk, obs, mode, noise, false)
+}
+
+// ForwardBatch is Forward by the statistics of these rows, with mode Sample, where p normalises (StatsLen); else it is Forward.
+func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
+	return p.forward(wk, obs, Sample, noise, true)
+}
+
+func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, batch bool) (Act, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
 		return Act{}, fmt.Errorf("policy: forward: work %T of another policy", wk)
@@ -111,7 +120,7 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
 	}
-	p.net.forward(w.net, x, n, mode, noise)
+	p.net.forward(w.net, x, n, mode, noise, batch)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
 	p.box.outOf(act.Action.F32(), w.net.a[:n*p.net.dims])
 	if err := finite(act.LogProb, "log-prob", n); err != nil {
@@ -147,6 +156,18 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	w.evaluated = n
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
+
+// StatsLen returns the length of the sums that AddStats adds to; 0: this actor does not normalise, which those of Config.QHeadType crossq do. Its running
+// statistics move as a Critic's do, once per update.
+func (p *SoftActor) StatsLen() int { return p.net.trunk.StatsLen() }
+
+// AddStats adds how many batches wk has seen in calls of ForwardBatch since the last time, and the sums of their means and variances.
+func (p *SoftActor) AddStats(sums []float64, wk Work) {
+	p.net.trunk.AddStats(sums, wk.(*softWork).net.trunk)
+}
+
+// MergeStats takes sums into the running statistics.
+func (p *SoftActor) MergeStats(sums []float64) { p.net.trunk.MergeStats(sums) }
 
 // Value is an error: a SoftActor's critic values actions.
 func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {

@@ -37,7 +37,11 @@ const (
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
 	f, _ := cfg.activation()
 	params.Group("actor")
-	trunk := nn.NewMLP(params, "actor", obs, cfg.HiddenSizes, f)
+	newTrunk := nn.NewMLP[T]
+	if cfg.QHeadType == QHeadCrossQ {
+		newTrunk = nn.NewNormedMLP[T]
+	}
+	trunk := newTrunk(params, "actor", obs, cfg.HiddenSizes, f)
 	outputs := 2 * dims
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
@@ -80,9 +84,9 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0.
-func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise) {
-	s.outputs(w, x, n)
+// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0. With batch, norms go by the statistics of these rows.
+func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
+	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
 		s.forwardNoisy(w, n, mode, noise)
 		return
@@ -109,7 +113,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 
 // evaluate leaves in w.logProb the log-probs of actions a, [n,D] in [-1, 1]; those at the ends count as a little inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
-	s.outputs(w, x, n)
+	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
 	for row := range n {
 		var sum T
@@ -128,9 +132,13 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 const mostUnit = 1 - 1e-6
 
 // outputs computes the head's outputs.
-func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int) {
+func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 	w.x, w.n = x, n
-	w.features = s.trunk.Forward(w.trunk, x, n)
+	forward := s.trunk.Forward
+	if batch {
+		forward = s.trunk.ForwardBatch
+	}
+	w.features = forward(w.trunk, x, n)
 	s.head.Forward(w.out, w.features, n)
 }
 

@@ -28,10 +28,18 @@ func TestSquashedGradients(t *testing.T) {
 		hidden []int
 		noise  float64
 		mode   Mode
-	}{{"two layers", []int{5, 4}, 0, Sample}, {"linear", nil, 0, Sample}, {"without a distribution", []int{5, 4}, 0.3, Deterministic}} {
+		heads  string
+		batch  bool
+	}{
+		{"two layers", []int{5, 4}, 0, Sample, QHeadDefault, false},
+		{"linear", nil, 0, Sample, QHeadDefault, false},
+		{"without a distribution", []int{5, 4}, 0.3, Deterministic, QHeadDefault, false},
+		{"normalised by the batch", []int{5, 4}, 0, Sample, QHeadCrossQ, true},
+		{"normalised by what runs", []int{5, 4}, 0, Sample, QHeadCrossQ, false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
-			cfg.HiddenSizes, cfg.ExplorationNoise = c.hidden, c.noise
+			cfg.HiddenSizes, cfg.ExplorationNoise, cfg.QHeadType = c.hidden, c.noise, c.heads
 			params := new(nn.Params[float64])
 			s := newSquashed(cfg, dims, params, width)
 			if err := params.Alloc(tensor.Heap); err != nil {
@@ -45,7 +53,7 @@ func TestSquashedGradients(t *testing.T) {
 			randomize(dAction, 11)
 			randomize(dLogProb, 12)
 			loss := func() float64 {
-				s.forward(w, x, rows, c.mode, testNoise(rows))
+				s.forward(w, x, rows, c.mode, testNoise(rows), c.batch)
 				var sum float64
 				for i, d := range dAction {
 					sum += d * w.a[i]
@@ -90,7 +98,7 @@ func TestSquashedLogProb(t *testing.T) {
 	copy(s.head.Bias(), []float64{0.3, -9})
 	w := s.newWork(rows)
 	noise := testNoise(rows)
-	s.forward(w, make([]float64, rows), rows, Sample, noise)
+	s.forward(w, make([]float64, rows), rows, Sample, noise, false)
 	sigma := math.Exp(cfg.InitLogStd)
 	for row := range rows {
 		eps := make([]float64, dims)
@@ -108,7 +116,7 @@ func TestSquashedLogProb(t *testing.T) {
 			t.Fatalf("row %d: log-prob %v, want %v", row, w.logProb[row], want)
 		}
 	}
-	s.forward(w, make([]float64, rows), rows, Deterministic, Noise{})
+	s.forward(w, make([]float64, rows), rows, Deterministic, Noise{}, false)
 	if got := w.a[0]; got != math.Tanh(0.3) {
 		t.Errorf("deterministic action %v, want tanh of the mean %v", got, math.Tanh(0.3))
 	}
@@ -134,7 +142,7 @@ func TestSquashedEvaluate(t *testing.T) {
 	x, dLogProb := make([]float64, rows*width), make([]float64, rows)
 	randomize(x, 10)
 	randomize(dLogProb, 12)
-	s.forward(w, x, rows, Sample, testNoise(rows))
+	s.forward(w, x, rows, Sample, testNoise(rows), false)
 	a, drawn := append([]float64(nil), w.a[:rows*dims]...), append([]float64(nil), w.logProb[:rows]...)
 	s.evaluate(w, x, a, rows)
 	for i, want := range drawn {
