@@ -1,18 +1,23 @@
 /* fuzz holds conversations with the C client that begin as the protocol says and go wrong somewhere, for so many seconds as its argument says. The
  * sanitisers it is built with end it if the client does what it must not. It prints how many conversations there were, how many of them the client left
  * with an error, and how many requests were answered in all. */
+#define _GNU_SOURCE
 #include "../c/rlb.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { HEADER = 32, ROOM = 1 << 16, OBS = 5, PIXELS = 12, STATE = 16 };
+enum { HEADER = 32, ROOM = 1 << 16, OBS = 5, PIXELS = 12, STATE = 16, REQUEST = 64 + 64 + 64 };
 
 /* A parent has all that it is going to say written down. */
 typedef struct {
 	uint64_t random;
+	char *shared, path[32]; /* ROOM bytes, and where they are */
+	int shares;             /* does this conversation use them? */
 	char script[ROOM];
 	size_t len, said;
 	unsigned long answers, errors;
@@ -46,27 +51,37 @@ static void put_frame(parent *p, uint16_t type, uint16_t flags, uint32_t count, 
 	put(p, payload, (size_t)n);
 }
 
-/* write_script writes a conversation with n environments of two float actions each, in payloads, and spoils a little of it. */
+/* write_request writes the actions of n environments, and which of them are meant. */
+static void write_request(parent *p, char *block, uint32_t n, int all)
+{
+	for (uint32_t i = 0; i < 2 * n; i++) {
+		float x = (float)draw(p, 200) / 100 - 1;
+		memcpy(block + 4 * i, &x, 4);
+	}
+	for (uint32_t e = 0; e < n; e++)
+		block[128 + e] = all || draw(p, 4) != 0;
+}
+
+/* write_script writes a conversation with n environments of two float actions each, in payloads or in shared memory, and spoils a little of it. */
 static void write_script(parent *p, int owns_loop)
 {
 	static char block[ROOM];
 	static const uint16_t types[] = {4, 5, 5, 5, 5, 5, 10, 11, 12, 7};
 	uint32_t n = owns_loop ? 1 : 1 + (uint32_t)draw(p, 5), config[8] = {1, n, 0, (uint32_t)draw(p, 4), 0, 0, 0, 0};
 	p->len = p->said = 0;
-	put_frame(p, 2, 0, 0, 0, config, sizeof config);
+	p->shares = (int)draw(p, 2);
+	config[6] = p->shares ? ROOM : 0;
+	memcpy(block, config, sizeof config);
+	strcpy(block + sizeof config, p->path);
+	put_frame(p, 2, 0, 0, 0, block, sizeof config + (p->shares ? strlen(p->path) : 0));
 	for (uint64_t seq = 1, last = 1 + draw(p, 12); seq <= last; seq++) {
 		uint16_t type = seq == 1 ? 4 : types[draw(p, owns_loop ? 6 : 10)];
 		uint32_t size[2] = {1 + (uint32_t)draw(p, 9), 1 + (uint32_t)draw(p, 9)};
 		uint64_t length = 0;
 		memset(block, 0, sizeof block);
 		if (type == 4 || type == 5) {
-			length = 64 + 64 + 64;
-			for (uint32_t i = 0; i < 2 * n; i++) {
-				float x = (float)draw(p, 200) / 100 - 1;
-				memcpy(block + 4 * i, &x, 4);
-			}
-			for (uint32_t e = 0; e < n; e++)
-				block[128 + e] = type == 4 || draw(p, 4) != 0;
+			length = p->shares ? 0 : REQUEST;
+			write_request(p, block, n, type == 4);
 		} else if (type == 11) {
 			length = n * (STATE + 4);
 			for (uint32_t e = 0; e < n; e++)
@@ -93,6 +108,21 @@ static long say(void *ctx, void *buf, size_t room)
 	memcpy(buf, p->script + p->said, n);
 	p->said += n;
 	return (long)n;
+}
+
+/* ring says by the bell what is to be said next, or nothing. Whatever lies in the shared memory is another by then. */
+static long ring(void *ctx, void *bells, void *header)
+{
+	parent *p = (parent *)ctx;
+	write_request(p, p->shared, 1 + (uint32_t)draw(p, 5), draw(p, 2) == 0);
+	p->shared[draw(p, REQUEST)] = (char)draw(p, 256);
+	p->shared[draw(p, ROOM)] = (char)draw(p, 256);
+	memset(bells, (int)draw(p, 256), 128);
+	if (draw(p, 2) == 0 || p->len - p->said < HEADER)
+		return 0;
+	memcpy(header, p->script + p->said, HEADER);
+	p->said += HEADER;
+	return HEADER;
 }
 
 static int hear(void *ctx, const void *frame, size_t n)
@@ -175,12 +205,18 @@ static void own_the_loop(const rlb_link *link, const rlb_spec *spec)
 int main(int argc, char **argv)
 {
 	static parent p;
-	const rlb_link link = {say, hear, hang_up, &p, NULL};
+	const rlb_link link = {say, hear, hang_up, &p, ring};
 	const rlb_callbacks functions = {NULL, reset, step, NULL, save, load, render};
 	rlb_spec spec = {.name = "fuzz", .obs = {{.name = "state", .kind = RLB_F64, .shape = {OBS}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
 	                 .action = {.kind = RLB_F32, .shape = {2}}, .info = {"one", "two"}, .state_size = STATE};
 	time_t end = time(NULL) + (argc > 1 ? atoi(argv[1]) : 1);
 	unsigned long conversations = 0;
+	int fd = memfd_create("fuzz", 0);
+	if (fd < 0 || ftruncate(fd, ROOM) != 0 || (p.shared = (char *)mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)) == MAP_FAILED) {
+		perror("shared memory");
+		return 1;
+	}
+	snprintf(p.path, sizeof p.path, "/proc/self/fd/%d", fd);
 	for (p.random = 1; time(NULL) < end; conversations++) {
 		int owns_loop = conversations % 3 == 0;
 		write_script(&p, owns_loop);
