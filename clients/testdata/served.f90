@@ -1,4 +1,5 @@
-! served is the simulator of served.c with doubles, in Fortran. The argument "all" has all environments stepped by one call.
+! served is the simulator of served.c with doubles, in Fortran. The argument "all" has all environments stepped by one call, and
+! passes something as user.
 module counters
     use iso_c_binding
     use rlb
@@ -9,8 +10,17 @@ module counters
         real(c_double) :: action(2) = 0
     end type
     type(counter), allocatable, target :: all(:)
+    type(c_ptr) :: given = c_null_ptr ! as user
 
 contains
+
+    subroutine expect(user)
+        type(c_ptr), intent(in) :: user
+        if (c_associated(user) .neqv. c_associated(given)) error stop "a user that nobody gave, or none"
+        if (c_associated(user)) then
+            if (.not. c_associated(user, given)) error stop "another user"
+        end if
+    end subroutine
 
     subroutine show(k, out, row)
         type(counter), intent(in) :: k
@@ -46,8 +56,9 @@ contains
     integer(c_int) function start(user, num_envs, child) bind(C)
         type(c_ptr), value :: user
         integer(c_int), value :: num_envs, child
+        call expect(user)
         allocate (all(0:num_envs - 1))
-        start = merge(-1, 0, num_envs == 13 .or. c_associated(user) .or. child < 0)
+        start = merge(-1, 0, num_envs == 13 .or. child < 0)
     end function
 
     subroutine reset(user, env, seed, out) bind(C)
@@ -55,7 +66,7 @@ contains
         integer(c_int), value :: env
         integer(c_int64_t), value :: seed
         type(rlb_out), intent(in) :: out
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         all(env) = counter(mod(seed, 1000_c_int64_t))
         call show(all(env), out, 1)
     end subroutine
@@ -65,7 +76,7 @@ contains
         integer(c_int), value :: env
         real(c_double), intent(in) :: action(2)
         type(rlb_out), intent(in) :: out
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         call advance(all(env), action, out, 1)
     end subroutine
 
@@ -75,7 +86,7 @@ contains
         real(c_double), intent(in) :: action(2, 0:*)
         type(rlb_out), intent(in) :: out
         integer :: env
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         do env = 0, size(all) - 1
             if (mask(env) == 1) call advance(all(env), action(:, env), out, env + 1)
         end do
@@ -85,7 +96,7 @@ contains
         type(c_ptr), value :: user
         integer(c_int), value :: env
         integer(c_int8_t), intent(out) :: state(24)
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         state = transfer(all(env), state)
     end subroutine
 
@@ -94,7 +105,7 @@ contains
         integer(c_int), value :: env
         integer(c_int8_t), intent(in) :: state(24)
         type(rlb_out), intent(in) :: out
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         all(env) = transfer(state, all(env))
         call show(all(env), out, 1)
     end subroutine
@@ -103,7 +114,7 @@ contains
         type(c_ptr), value :: user
         integer(c_int), value :: env, width, height
         integer(c_int8_t), intent(out) :: rgb(3, width, height)
-        if (c_associated(user)) error stop "a user that nobody gave"
+        call expect(user)
         rgb = int(iand(all(env)%count, 127_c_int64_t), c_int8_t)
     end subroutine
 end module
@@ -115,6 +126,7 @@ program served
     type(rlb_callbacks) :: procedures
     real(c_double) :: state(3), action(2)
     integer(c_int8_t) :: image(3, 2, 2)
+    integer(c_int), target :: anything
 
     spec = rlb_new("served", max_steps=5, state_size=24)
     call rlb_observe(spec, "state", state)
@@ -123,6 +135,11 @@ program served
     call rlb_figure(spec, "half")
     procedures = rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step), &
                                save=c_funloc(save), load=c_funloc(load), render=c_funloc(render))
-    if (command_argument_count() > 0) procedures%step_all = c_funloc(step_all)
-    if (rlb_serve(spec, procedures) /= 0) error stop "served: failed"
+    if (command_argument_count() > 0) then
+        procedures%step_all = c_funloc(step_all)
+        given = c_loc(anything)
+        if (rlb_serve(spec, procedures, given) /= 0) error stop "served: failed"
+    else if (rlb_serve(spec, procedures) /= 0) then
+        error stop "served: failed"
+    end if
 end program
