@@ -141,11 +141,11 @@ type job struct {
 	args    []string
 }
 
-// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may take longer than two minutes.
+// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may take longer than five minutes.
 func (r rig) run(t *testing.T, j job) (out string, code int) {
 	t.Helper()
 	pids := t.TempDir()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	line := slices.Concat(r.launcher[1:], j.flags, []string{"-np", strconv.Itoa(j.np)}, j.command)
 	if j.command == nil {
@@ -159,7 +159,7 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 	cmd.Stdout, cmd.Stderr = &text, &text
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("%v: not over after two minutes\n%s", cmd.Args, text.String())
+		t.Fatalf("%v: not over after five minutes\n%s", cmd.Args, text.String())
 	}
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
