@@ -53,6 +53,7 @@ type BatchRenormWork[T Float] struct {
 	batch     bool
 	mean, inv []T // that x was normalised by; inv = 1/σ
 	r, d      []T
+	slope     []T       // γ r/σ
 	s1, s2    []T       // sums over rows
 	sums      []float64 // what AddStats will give
 }
@@ -61,7 +62,7 @@ type BatchRenormWork[T Float] struct {
 func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	column := func() []T { return Vector[T](b.Width) }
 	return &BatchRenormWork[T]{
-		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), s1: column(), s2: column(),
+		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), slope: column(), s1: column(), s2: column(),
 		sums: make([]float64, b.StatsLen()),
 	}
 }
@@ -78,15 +79,15 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 		}
 	}
 	scale, shift := b.p.Of(b.scale), b.p.Of(b.shift)
-	a, c := w.s1, w.s2
+	mean, a, c := w.mean, w.slope[:len(w.mean)], w.s2[:len(w.mean)] // slices of one length: the loops need no checks
 	for k := range a {
 		a[k], c[k] = scale[k]*w.r[k]*w.inv[k], scale[k]*w.d[k]+shift[k]
 	}
 	y := w.y[:n*b.Width]
 	for lo := 0; lo < len(y); lo += b.Width {
-		dst, src := y[lo:lo+b.Width], x[lo:lo+b.Width]
-		for k, mean := range w.mean {
-			dst[k] = (src[k]-mean)*a[k] + c[k]
+		dst, src := y[lo:][:len(mean)], x[lo:][:len(mean)]
+		for k, m := range mean {
+			dst[k] = (src[k]-m)*a[k] + c[k]
 		}
 	}
 	return y
@@ -96,30 +97,31 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
-	clear(w.s1)
-	clear(w.s2)
+	about, s1, s2 := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
+	clear(s1)
+	clear(s2)
 	for k, m := range mean {
-		w.mean[k] = T(m)
+		about[k] = T(m)
 	}
 	for lo := 0; lo < len(w.x); lo += b.Width {
-		src := w.x[lo : lo+b.Width]
-		for k, m := range w.mean {
+		src := w.x[lo:][:len(about)]
+		for k, m := range about {
 			e := src[k] - m
-			w.s1[k] += e
-			w.s2[k] += e * e
+			s1[k] += e
+			s2[k] += e * e
 		}
 	}
 	w.sums[0]++
 	for k := range w.mean {
-		about := float64(w.s1[k]) / float64(n)
-		v := max(float64(w.s2[k])/float64(n)-about*about, 0)
-		w.sums[1+k] += float64(w.mean[k]) + about
+		off := float64(s1[k]) / float64(n)
+		v := max(float64(s2[k])/float64(n)-off*off, 0)
+		w.sums[1+k] += float64(w.mean[k]) + off
 		w.sums[1+b.Width+k] += v
 		sigma, running := math.Sqrt(v+renormEps), math.Sqrt(variance[k]+renormEps)
-		w.mean[k], w.inv[k], w.r[k], w.d[k] = w.mean[k]+T(about), T(1/sigma), 1, 0
+		w.mean[k], w.inv[k], w.r[k], w.d[k] = w.mean[k]+T(off), T(1/sigma), 1, 0
 		if steps >= renormWarmup {
 			w.r[k] = T(min(max(sigma/running, 1/renormR), renormR))
-			w.d[k] = T(min(max(about/running, -renormD), renormD))
+			w.d[k] = T(min(max(off/running, -renormD), renormD))
 		}
 	}
 }
@@ -131,17 +133,17 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 // without the last two terms by running statistics.
 func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	dy = dy[:n*b.Width]
-	g, h := w.s1, w.s2
+	mean, g, h := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
 	clear(g)
 	clear(h)
 	for lo := 0; lo < len(dy); lo += b.Width {
-		d, x := dy[lo:lo+b.Width], w.x[lo:lo+b.Width]
-		for k, mean := range w.mean {
+		d, x := dy[lo:][:len(mean)], w.x[lo:][:len(mean)]
+		for k, m := range mean {
 			g[k] += d[k]
-			h[k] += d[k] * (x[k] - mean)
+			h[k] += d[k] * (x[k] - m)
 		}
 	}
-	scale, dScale, dShift := b.p.Of(b.scale), b.p.GradOf(b.scale), b.p.GradOf(b.shift)
+	dScale, dShift := b.p.GradOf(b.scale), b.p.GradOf(b.shift)
 	for k := range g {
 		h[k] *= w.inv[k]
 		dShift[k] += g[k]
@@ -151,10 +153,11 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 		}
 		g[k], h[k] = g[k]/T(n), h[k]*w.inv[k]/T(n)
 	}
+	slope := w.slope[:len(mean)]
 	for lo := 0; lo < len(dy); lo += b.Width {
-		d, x := dy[lo:lo+b.Width], w.x[lo:lo+b.Width]
-		for k, mean := range w.mean {
-			d[k] = scale[k] * w.r[k] * w.inv[k] * (d[k] - g[k] - (x[k]-mean)*h[k])
+		d, x := dy[lo:][:len(mean)], w.x[lo:][:len(mean)]
+		for k, m := range mean {
+			d[k] = slope[k] * (d[k] - g[k] - (x[k]-m)*h[k])
 		}
 	}
 }
