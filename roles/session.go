@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -248,6 +249,15 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 		}
 		ranks[r] = m.Rank
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
+	}
+	if train := j.cfg.Env.Train; len(train.External.Command) > 0 {
+		for _, r := range j.place.Group("env").Ranks {
+			if _, err := strconv.Atoi(p.Binding[r]); err == nil {
+				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to none or more --cpus-per-task, if there are more",
+					r, p.Binding[r]))
+				break
+			}
+		}
 	}
 	f := s.folder.Load()
 	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))

@@ -5,9 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
 // A solver is a simulator of testdata/bridge, in one of the languages that there are clients for.
@@ -194,6 +197,21 @@ func train(t *testing.T, name string, command []string, way string, inline bool)
 		t.Fatalf("%s: exit code %d\n%s%s", name, r.code, r.stdout, r.stderr)
 	}
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
+}
+
+// TestSharedCore: a rank that is bound to one core, as launchers do, says that its simulators have no other.
+func TestSharedCore(t *testing.T) {
+	t.Parallel()
+	program, dir := local.program(t, "."), t.TempDir()
+	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+strings.Replace(pointTask, "external", "CartPole-v1", 1))
+	core := regexp.MustCompile(`\d+`).FindString(runfolder.Binding())
+	cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1", "runner.val_check_interval=1",
+		"env.train.env_type=external", fmt.Sprintf("env.train.external.command=[%s,bridge,serve,-c,job.yaml]", program))
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if want := "warning: rank 0 is bound to core " + core + ", "; err != nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: want %q in\n%s", err, want, out)
+	}
 }
 
 // TestNativeAndServed: an environment of this program is trained on behind the bridge as it is without, bit for bit.
