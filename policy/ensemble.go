@@ -17,19 +17,23 @@ type ensemble[T nn.Float] struct {
 
 // newEnsemble declares the parameters in params, a group critic, for rows of in elements. They have no memory yet.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
-	f, _ := cfg.activation()
 	e := &ensemble[T]{params: params, in: in}
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		name := fmt.Sprintf("critic.%d", h)
-		newTrunk := nn.NewMLP[T]
-		if cfg.QHeadType == QHeadCrossQ {
-			newTrunk = nn.NewNormedMLP[T]
-		}
-		trunk := newTrunk(params, name, in, cfg.HiddenSizes, f)
+		trunk := newTrunk(cfg, params, name, in)
 		e.trunks, e.heads = append(e.trunks, trunk), append(e.heads, nn.NewLinear(params, name+".head", trunk.Out, 1))
 	}
 	return e
+}
+
+// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it: with norms where Config.QHeadType is crossq.
+func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
+	f, _ := cfg.activation()
+	if cfg.QHeadType == QHeadCrossQ {
+		return nn.NewNormedMLP(params, name, in, cfg.HiddenSizes, f)
+	}
+	return nn.NewMLP(params, name, in, cfg.HiddenSizes, f)
 }
 
 func (e *ensemble[T]) init(seed uint64) {

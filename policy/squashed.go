@@ -35,13 +35,8 @@ const (
 
 // newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
-	f, _ := cfg.activation()
 	params.Group("actor")
-	newTrunk := nn.NewMLP[T]
-	if cfg.QHeadType == QHeadCrossQ {
-		newTrunk = nn.NewNormedMLP[T]
-	}
-	trunk := newTrunk(params, "actor", obs, cfg.HiddenSizes, f)
+	trunk := newTrunk(cfg, params, "actor", obs)
 	outputs := 2 * dims
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
