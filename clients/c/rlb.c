@@ -975,6 +975,7 @@ typedef struct {
 	uint64_t heard;                      /* seq of the last one taken from there */
 	int64_t until;                       /* the end of the looking for input that goes on, or 0 */
 	int vain, sleeps;                    /* requests to sleep for after looking in vain, and those that are left */
+	int beside;                          /* the parent has a core of its own: a frame came between two looks, and since then none by yielding alone */
 } pair;
 
 /* A parent that is gone ends the conversation; whoever waits for the next request then sees the end. */
@@ -1008,8 +1009,8 @@ static int again(pair *p)
 /* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of results. */
 enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT + 4 };
 
-/* How often the bell is looked at before a look at the stream, which takes a system call, in the end. It begins with once, for the parent may be waiting for
-   this core. */
+/* How often the bell is looked at before a look at the stream, which takes a system call, in the end. It begins with one look, for the parent may be waiting
+   for the core that this process has; with an eighth of them if the parent has another. */
 enum { MANY_LOOKS = 400 };
 
 #if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
@@ -1030,11 +1031,11 @@ static void rest(void)
 #endif
 }
 
-/* rung takes a header from the bell if one is there that was not taken yet: its bytes, or 0. */
-static long rung(pair *p, int looks, void *buf)
+/* rung takes a header from the bell if one is there that was not taken yet, and says which look found it; 0: none. */
+static int rung(pair *p, int looks, void *buf)
 {
 	uint64_t seq, head[HEADER / 8];
-	while (looks-- > 0) {
+	for (int look = 1; look <= looks; look++) {
 		if ((seq = load(&p->bells[IN_SEQ])) == p->heard) {
 			rest();
 			continue;
@@ -1042,7 +1043,7 @@ static long rung(pair *p, int looks, void *buf)
 		memcpy(head, p->bells, HEADER);
 		head[IN_SEQ] = p->heard = seq;
 		memcpy(buf, head, HEADER);
-		return HEADER;
+		return look;
 	}
 	return 0;
 }
@@ -1053,7 +1054,7 @@ static long leave(pair *p, void *buf)
 	if (load(&p->bells[IN_LOOKING]) == 0)
 		return 0;
 	store(&p->bells[IN_LOOKING], 0);
-	return rung(p, 1, buf);
+	return rung(p, 1, buf) ? HEADER : 0;
 }
 
 /* ring leaves a RESULT at the bell: 1 if the parent sees it there. */
@@ -1079,11 +1080,17 @@ static long pair_await(void *ctx, void *bells, void *header)
 	pair *p = (pair *)ctx;
 	struct pollfd in = {p->in, POLLIN, 0};
 	p->bells = (uint64_t *)bells;
-	if (p->sleeps > 0)
+	if (p->sleeps > 0) {
+		p->beside = 0;
 		return leave(p, header);
-	store(&p->bells[IN_LOOKING], 1);
-	for (int looks = 1;; looks = looks == 1 ? MANY_LOOKS / 8 : looks < MANY_LOOKS ? 2 * looks : looks) {
-		if (rung(p, looks, header)) {
+	}
+	if (load(&p->bells[IN_LOOKING]) == 0)
+		store(&p->bells[IN_LOOKING], 1);
+	int looks = p->beside ? MANY_LOOKS / 8 : 1;
+	for (int yielded = 0;; yielded = 1) {
+		int look = rung(p, looks, header);
+		if (look > 0) {
+			p->beside = look > 1 || (p->beside && !yielded);
 			found(p);
 			return HEADER;
 		}
@@ -1095,6 +1102,7 @@ static long pair_await(void *ctx, void *bells, void *header)
 				poll(&in, 1, -1);
 			return n;
 		}
+		looks = looks == 1 ? MANY_LOOKS / 8 : looks < MANY_LOOKS ? 2 * looks : looks;
 	}
 }
 
@@ -1205,7 +1213,7 @@ static int connect_tcp(const char *where)
 static int find(rlb_link *link)
 {
 	const char *addr = getenv("RLB_ADDR");
-	pair p = {-1, -1, 1, NULL, 0, 0, 0, 0};
+	pair p = {-1, -1, 1, NULL, 0, 0, 0, 0, 0};
 	error_text[0] = '\0';
 	if (addr == NULL)
 		return rlb_fail("RLB_ADDR is not set: want this program started by rlinf, or the address at which it listens");

@@ -64,20 +64,20 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung reports whether a frame is there that was not taken yet, and writes its header to head.
-func (b *bells) rung(times int, head []byte) bool {
-	for range times {
+// rung writes the header of a frame that was not taken yet to head, and returns which look found it; 0: none did.
+func (b *bells) rung(looks int, head []byte) int {
+	for look := 1; look <= looks; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
 			for i := range headerSize / 8 {
 				binary.LittleEndian.PutUint64(head[8*i:], atomic.LoadUint64(&b.in[i]))
 			}
 			binary.LittleEndian.PutUint64(head[8*seqWord:], seq) // of a frame that came by the stream, the rest may be the next one's by now
 			b.heard = seq
-			return true
+			return look
 		}
 		pause()
 	}
-	return false
+	return 0
 }
 
 // look tells the other side that this one looks here before it sleeps.
@@ -93,5 +93,5 @@ func (b *bells) leave(head []byte) bool {
 		return false
 	}
 	atomic.StoreUint64(&b.in[looking], 0)
-	return b.rung(1, head)
+	return b.rung(1, head) > 0
 }

@@ -16,6 +16,7 @@ import (
 type stream struct {
 	in, out int
 	bells   *bells // where frames without payload come and go too; nil: there are none
+	beside  bool   // the other side has a core of its own: a frame came between two looks, and since then none by yielding alone
 	lookout lookout
 	head    [headerSize]byte
 	payload []byte
@@ -114,7 +115,7 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 }
 
 // manyLooks is how often await looks at the bell before a look at the stream, which takes a system call, in the end; a look takes some 20 ns. It begins with
-// one, for the other side may be waiting for this core.
+// one look, for the other side may be waiting for the core that this one has; with an eighth of them if the other side has another.
 const manyLooks = 400
 
 // await waits for a header, by the bell or by the stream.
@@ -123,9 +124,15 @@ func (s *stream) await(by time.Time) error {
 		return s.fill(s.head[:], by)
 	}
 	looked := s.lookout.looks()
-	for looks, again := 1, looked; again; again = s.lookout.again() {
+	looks := 1
+	if s.beside {
+		looks = manyLooks / 8
+	}
+	yielded := false
+	for again := looked; again; yielded, again = true, s.lookout.again() {
 		s.bells.look()
-		if s.bells.rung(looks, s.head[:]) {
+		if look := s.bells.rung(looks, s.head[:]); look > 0 {
+			s.beside = look > 1 || s.beside && !yielded
 			s.lookout.found()
 			return nil
 		}
@@ -139,12 +146,13 @@ func (s *stream) await(by time.Time) error {
 			s.lookout.found()
 		}
 		if err != unix.EAGAIN && err != unix.EINTR {
-			if n <= 0 && s.bells.rung(1, s.head[:]) { // the last that it said before it went
+			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // the last that it said before it went
 				return nil
 			}
 			return s.fill(s.head[max(n, 0):], by) // the rest, or what is wrong
 		}
 	}
+	s.beside = false
 	if s.bells.leave(s.head[:]) {
 		return nil
 	}

@@ -251,7 +251,9 @@ func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.T
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil
 	}
-	copy(c.mask, turn)
+	if !bytes.Equal(c.mask, turn) { // what stands there already stays in the child's cache
+		copy(c.mask, turn)
+	}
 	if seeds != nil {
 		for i, s := range seeds[c.lo:c.hi] {
 			c.seed[i] = int64(s)

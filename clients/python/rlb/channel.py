@@ -14,9 +14,9 @@ _LOOK_FOR = 50e-6  # seconds
 _MAX_SLEEPS = 63
 
 # Words of 8 bytes of the bells, which begin with a header: its seq, and whether that side looks; of requests, then of results.
-_SEQ, _LOOKING = 2, 4
+_SEQ, _LOOKING = wire.SEQ_WORD, 4
 _RESULT, _RESULT_SEQ, _RESULT_LOOKING = 8, 10, 12
-_BELL_LOOKS = range(30)
+_BELL_LOOKS = range(80)
 _WORDS = struct.Struct("<QQQQ")
 
 # Python has no memory barriers: it needs a processor that keeps the order of stores.
@@ -62,20 +62,39 @@ class Stream:
         readable.register(read_fd, select.POLLIN)
         self._readable = readable.poll
         self._vain = self._sleeps = 0  # requests to sleep for after looking in vain, and those that are left
-        self._bells = None  # where frames without payload come and go too: their words
+        self._bells = self._request = None  # where frames without payload come and go too: their words, and those of requests' headers
         self._heard = 0  # seq of the last one taken from there
+        # Does the parent have a core of its own? A frame came between two looks, and since then none by yielding alone. While this is set, LOOKING is 1.
+        self._beside = False
         self._barrier = threading.Lock()
 
     def hang(self, bells):
         """Use the bells, a writable buffer that is shared with the parent, from now on, and say whether that can be done."""
         if _ORDERED:
             self._bells = memoryview(bells).cast("B").cast("Q")
+            self._request = self._bells[:4]
         return _ORDERED
+
+    def rings(self, words):
+        """If the parent has a core of its own, look for a moment whether the frame whose header has these words comes by the bell, and say so.
+
+        Any other frame is left to header.
+        """
+        if self._beside:
+            bells, heard = self._bells, self._heard
+            for _ in _BELL_LOOKS:
+                seq = bells[_SEQ]
+                if seq != heard:
+                    if seq == words[_SEQ] and self._request == words:  # seq first: the rest stands there when seq does
+                        self._heard = seq
+                        return True
+                    break
+        return False
 
     def _look(self):
         """Wait a moment for a frame without sleeping, for to be woken takes longer than a quick parent; return its header if it came by the bell.
 
-        Others have the core between looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many frames as
+        Others have the core between rounds of looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many frames as
         1, 3, 7, … to _MAX_SLEEPS.
         """
         if self._sleeps:
@@ -83,16 +102,18 @@ class Stream:
             return None
         readable, rest, clock, bells, heard = self._readable, os.sched_yield, time.monotonic, self._bells, self._heard
         if bells is not None:
-            bells[_LOOKING] = 1
+            if not bells[_LOOKING]:
+                bells[_LOOKING] = 1
             if bells[_SEQ] != heard:
                 return self._rung()
+            self._beside = False
             rest()  # the parent may be waiting for this core
         until = clock() + _LOOK_FOR
         while True:
             if bells is not None:
-                for _ in _BELL_LOOKS:
+                for look in _BELL_LOOKS:
                     if bells[_SEQ] != heard:
-                        self._vain = 0
+                        self._vain, self._beside = 0, look > 0
                         return self._rung()
             if readable(0):
                 break
@@ -119,14 +140,16 @@ class Stream:
         self._barrier.acquire(False)
         self._barrier.release()
 
-    def ring(self, header):
-        """Leave the header of a RESULT at the bell, and send it if the parent does not look there."""
+    def ring(self, words):
+        """Leave the header of a RESULT, which has these words, at the bell, and send it if the parent does not look there."""
         bells = self._bells
-        bells[_RESULT], bells[_RESULT + 1], seq, bells[_RESULT + 3] = _WORDS.unpack(header)
-        bells[_RESULT_SEQ] = seq  # last
+        bells[_RESULT] = words[0]
+        bells[_RESULT + 1] = words[1]
+        bells[_RESULT + 3] = words[3]
+        bells[_RESULT_SEQ] = words[_SEQ]  # last
         self._order()
         if not bells[_RESULT_LOOKING]:
-            self.write(header)
+            self.write(words.tobytes())
 
     def header(self):
         """Wait for a frame, and return its header; nothing when the other side is gone."""
@@ -152,10 +175,10 @@ class Stream:
 
     def write(self, header, payload=b""):
         """Send a frame."""
-        if not len(payload) and os.write(self._write_fd, header) == len(header):
-            return
-        parts = [memoryview(header), memoryview(payload).cast("B")] if len(payload) else []
-        while parts:
+        parts = [memoryview(header), memoryview(payload).cast("B")]
+        if not len(payload):  # most are this, and take less than a list
+            parts = [parts[0][os.write(self._write_fd, header):]]
+        while parts and len(parts[-1]):
             n = os.writev(self._write_fd, parts)
             while parts and n >= len(parts[0]):
                 n -= len(parts.pop(0))

@@ -3,17 +3,12 @@
 import json
 import mmap
 import os
-import struct
 
 import numpy as np
 
 from . import wire
 from .channel import connect
 from .wire import ProtocolError
-
-# A header ends with seq and length.
-_TAIL = struct.Struct("<QQ")
-_TAIL_AT = wire.HEADER.size - _TAIL.size
 
 
 class Conversation:
@@ -84,13 +79,14 @@ class Conversation:
         self._view(greeting)
         self._belled = self.shared and shared >= end + wire.BELLS and self._channel.hang(memoryview(memory)[end:end + wire.BELLS])
         self._spoke = False  # since the last answer
-        self._steps = {self._head(wire.STEP, flags): flags for flags in (0, wire.AUTORESET) if self.shared}
-        self._results = {flags: self._head(wire.RESULT, flags) for flags in (0, wire.FINAL)}
-        self._next_tail = _TAIL.pack(1, 0)
+        self._flags = 0  # of the last STEP; the next is likely to be the same
+        self._step = self._words(wire.STEP)
+        self._results = self._words(wire.RESULT), self._words(wire.RESULT, wire.FINAL)
         self._send(wire.READY, flags=wire.SHARED if self.shared else 0)
 
-    def _head(self, kind, flags):
-        return wire.HEADER.pack(wire.MAGIC, kind, flags, self.num_envs, 0, 0, 0)[:_TAIL_AT]
+    def _words(self, kind, flags=0):
+        """Return the words of 8 bytes of the header of a frame for all environments without payload; the caller sets that of seq."""
+        return memoryview(bytearray(wire.HEADER.pack(wire.MAGIC, kind, flags, self.num_envs, 0, 0, 0))).cast("Q")
 
     def _lay_out(self, greeting):
         self._request = wire.Block(self.num_envs)
@@ -125,13 +121,14 @@ class Conversation:
 
     def receive(self):
         """Wait for the next request, and return its type and flags; None when the conversation is over."""
+        if self._belled:
+            self._step[wire.SEQ_WORD] = self.seq + 1
+            if self._channel.rings(self._step):  # most requests are this one, and comparing takes less time than unpacking
+                self.seq += 1
+                self._count = self.num_envs
+                return wire.STEP, self._flags
         while True:
             frame = self._channel.header()
-            flags = self._steps.get(frame[:_TAIL_AT])
-            if flags is not None and frame[_TAIL_AT:] == self._next_tail:  # most are this: compared is sooner than taken apart
-                self._expect(self.seq + 1)
-                self._count = self.num_envs
-                return wire.STEP, flags
             if not frame:
                 return None
             kind, flags, count, seq, length = _unpack(frame)
@@ -148,17 +145,14 @@ class Conversation:
             raise ProtocolError("a request of type %d is for %d environments; there are %d" % (kind, count, self.num_envs))
         if length != (0 if batch and self.shared else self._length(kind)):
             raise ProtocolError("a request of type %d has %d bytes; want %d" % (kind, length, self._length(kind)))
-        self._expect(seq)
-        self._count = count
+        self.seq, self._count = seq, count
+        if kind == wire.STEP and flags != self._flags:
+            self._flags, self._step = flags, self._words(kind, flags)
         if length and batch:
             self._channel.read_into(self._request_bytes)
         elif length:
             self.payload = self._read(length)
         return kind, flags
-
-    def _expect(self, seq):
-        """Remember the request under way, and how the frame of the next ends whose arrays are in shared memory; so does its answer."""
-        self.seq, self._tail, self._next_tail = seq, self._next_tail, _TAIL.pack(seq + 1, 0)
 
     def _length(self, kind):
         if kind in (wire.STEP, wire.RESET):
@@ -171,16 +165,13 @@ class Conversation:
 
     def answer(self, final=False):
         """Answer the request by the reply block; final: an episode ended under AUTORESET."""
-        flags = wire.FINAL if final else 0
-        if self.shared and self._count:
-            frame = self._results[flags] + self._tail
-            if self._belled and not self._spoke:
-                self._channel.ring(frame)
-            else:  # behind what was said
-                self._channel.write(frame)
+        if self._belled and self._count and not self._spoke:
+            result = self._results[1 if final else 0]
+            result[wire.SEQ_WORD] = self.seq
+            self._channel.ring(result)
+        else:  # there are no bells, or the parent reads the stream: behind what was said, for LOAD
             self._spoke = False
-        else:
-            self._send(wire.RESULT, flags, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
+            self._send(wire.RESULT, wire.FINAL if final else 0, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
 
     def answer_with(self, payload):
         """Answer SAVE or RENDER, by bytes."""

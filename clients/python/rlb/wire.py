@@ -7,6 +7,7 @@ import numpy as np
 VERSION = 1
 MAGIC = b"RLB1"
 HEADER = struct.Struct("<4sHHIIQQ")  # magic, type, flags, count, reserved, seq, length
+SEQ_WORD = 2  # which of its words of 8 bytes is seq
 CONFIGURATION = struct.Struct("<IIIIIIQ")  # version, num_envs, first, max_steps, flags, reserved, shared
 MAX_PAYLOAD = 1 << 31
 MAX_GREETING = 1 << 20
