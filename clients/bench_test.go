@@ -18,7 +18,7 @@ import (
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients -run '^$' -bench RoundTrip
 func BenchmarkRoundTrip(b *testing.B) {
-	const n, perRound = 16, 200
+	const perRound = 200
 	program := filepath.Join(programs, "idle")
 	if out, err := exec.Command("gcc", "-std=c99", "-O2", "-o", program, "testdata/idle.c", "c/rlb.c").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -26,29 +26,13 @@ func BenchmarkRoundTrip(b *testing.B) {
 	hub := external.NewHub(b.Output(), 0)
 	defer hub.Close()
 	child := func(arguments ...string) func() {
-		cfg := env.DefaultConfig()
-		cfg.EnvType = env.ExternalID
-		cfg.External.Command = append(env.Command{program}, arguments...)
+		command := append(env.Command{program}, arguments...)
 		if core := os.Getenv("CHILD_CORE"); core != "" {
-			cfg.External.Command = append(env.Command{"taskset", "-c", core}, cfg.External.Command...)
+			command = append(env.Command{"taskset", "-c", core}, command...)
 		}
-		vec, err := hub.New(cfg, n)
-		if err != nil {
-			b.Fatal(err)
-		}
-		out, seeds := vec.Spec().NewStep(n, 1), make([]uint64, n)
-		if err := vec.Reset(nil, seeds, out); err != nil {
-			b.Fatal(err)
-		}
-		var action tensor.Dict
-		action.Set("action", tensor.New(tensor.F32, n, 1, 4))
-		return func() {
-			if err := vec.Step(action, seeds, out); err != nil {
-				b.Fatal(err)
-			}
-		}
+		return idle(b, hub, command)
 	}
-	from, to := make([]byte, n*64*64*3), make([]byte, n*64*64*3)
+	from, to := make([]byte, idleEnvs*64*64*3), make([]byte, idleEnvs*64*64*3)
 	rounds := []struct {
 		name  string
 		do    func()
@@ -72,5 +56,30 @@ func BenchmarkRoundTrip(b *testing.B) {
 		slices.Sort(r.times)
 		b.ReportMetric(r.times[len(r.times)/2], r.name+"-µs")
 		b.ReportMetric(r.times[0], r.name+"-least-µs")
+	}
+}
+
+const idleEnvs = 16
+
+// idle has a child of testdata/idle.c play, and returns what takes a step of its environments.
+func idle(tb testing.TB, hub *external.Hub, command env.Command) func() {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = env.ExternalID
+	cfg.External.Command = command
+	cfg.External.MaxRestarts = 0
+	vec, err := hub.New(cfg, idleEnvs)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, seeds := vec.Spec().NewStep(idleEnvs, 1), make([]uint64, idleEnvs)
+	if err := vec.Reset(nil, seeds, out); err != nil {
+		tb.Fatal(err)
+	}
+	var action tensor.Dict
+	action.Set("action", tensor.New(tensor.F32, idleEnvs, 1, 4))
+	return func() {
+		if err := vec.Step(action, seeds, out); err != nil {
+			tb.Fatal(err)
+		}
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 )
 
 // compile builds a program of testdata with its client, once, under the sanitisers, which end it with an error if it does what it must not.
@@ -405,6 +408,16 @@ func TestCHostileParent(t *testing.T) {
 				t.Errorf("exit code %d, and on standard error:\n%s", code, p.errors)
 			}
 		})
+	}
+}
+
+// TestCWaitsThroughSignals has a simulator wait for its requests while signals interrupt it.
+func TestCWaitsThroughSignals(t *testing.T) {
+	hub := external.NewHub(t.Output(), 0)
+	t.Cleanup(func() { hub.Close() })
+	step := idle(t, hub, env.Command{compile(t, "idle.c"), "signals"})
+	for range 20_000 {
+		step()
 	}
 }
 

@@ -773,7 +773,7 @@ void rlb_info(rlb *r, int i, double value)
 /* row is where the answer of environment e goes. */
 static rlb_out row(const rlb *r, uint32_t e)
 {
-	rlb_out out;
+	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL};
 	for (int i = 0; i < r->num_obs; i++)
 		out.obs[i] = (r->mine[i] != NULL ? r->mine[i] : r->obs[i]) + e * r->obs_len[i] * native(&r->spec.obs[i]);
 	out.reward = r->reward + e;
@@ -1094,7 +1094,7 @@ static long pair_await(void *ctx, void *bells, void *header)
 			found(p);
 			return HEADER;
 		}
-		if (looks > 1 && poll(&in, 1, 0) != 0)
+		if (looks > 1 && poll(&in, 1, 0) > 0)
 			return 0;
 		if (!again(p)) {
 			long n = leave(p, header);

@@ -115,7 +115,7 @@ void rlb_close(rlb *r);
 
 /* An rlb_out is where a function of yours writes its answer: of one environment, or row by row of all. All but obs is 0 before the call. */
 typedef struct {
-	void *obs[RLB_MAX_OBS];         /* each in the kind and shape of its space; write all of it */
+	void *obs[RLB_MAX_OBS];         /* each in the kind and shape of its space; write all of it. NULL behind the last */
 	float *reward;
 	uint8_t *terminated, *truncated;
 	float *info;                    /* the figures of spec.info */

@@ -1,7 +1,12 @@
-/* idle is a simulator that has nothing to do but to show 16 numbers, and with the argument "images" a picture of 64x64 pixels too, filled anew in every step. */
+/* idle is a simulator that has nothing to do but to show 16 numbers, and with the argument "images" a picture of 64x64 pixels too, filled anew in every step.
+   With "signals" one interrupts it every 50 microseconds, as a profiler's do. */
+#define _XOPEN_SOURCE 700
+
 #include "../c/rlb.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 
 enum { NUMBERS = 16, PIXELS = 64 * 64 * 3 };
 
@@ -35,11 +40,22 @@ static void step_all(void *user, const uint8_t *mask, const void *action, const 
 	show(out, rows);
 }
 
+static void ignore(int number) { (void)number; }
+
+static int interrupt(void)
+{
+	struct sigaction handled = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+	struct itimerval often = {{0, 50}, {0, 50}};
+	return sigaction(SIGALRM, &handled, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0;
+}
+
 int main(int argc, char **argv)
 {
 	rlb_spec spec = {.name = "idle", .obs = {{.name = "state", .kind = RLB_F32, .shape = {NUMBERS}}}, .action = {.kind = RLB_F32, .shape = {4}, .low = -1, .high = 1}};
 	rlb_callbacks idle = {.start = start, .reset = reset, .step_all = step_all};
 	if (argc > 1 && strcmp(argv[1], "images") == 0)
 		spec.obs[1] = (rlb_space){.name = "image", .kind = RLB_U8, .shape = {64, 64, 3}};
+	if (argc > 1 && strcmp(argv[1], "signals") == 0 && !interrupt())
+		return 1;
 	return rlb_serve(&spec, &idle, NULL) == 0 ? 0 : 1;
 }
