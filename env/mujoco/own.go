@@ -21,8 +21,16 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if len(cfg.Observations) > 0 {
 		return nil, fmt.Errorf("%s: observations %v: those of a model of your own stand in task.observations", cfg.ID(), cfg.Observations)
 	}
-	if _, err := os.Stat(cfg.ModelPath); err != nil {
+	info, err := os.Stat(cfg.ModelPath)
+	if err != nil {
 		return nil, fmt.Errorf("%s: model_path: %w", cfg.ID(), err)
+	}
+	if !info.Mode().IsRegular() { // MuJoCo would wait for a pipe's other end
+		what := "not a regular file"
+		if info.IsDir() {
+			what = "a folder"
+		}
+		return nil, fmt.Errorf("%s: model_path: %s is %s: want an MJCF file", cfg.ID(), cfg.ModelPath, what)
 	}
 	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) { return declare(m, cfg.Task) }, cfg, n)
 }

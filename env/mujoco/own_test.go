@@ -3,11 +3,13 @@
 package mujoco
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gopkg.in/yaml.v3"
@@ -455,5 +457,15 @@ func TestOwnErrors(t *testing.T) {
 	}
 	if _, err := own(t, "nowhere.xml", armYAML, 1); err == nil || !strings.Contains(err.Error(), "nowhere.xml") {
 		t.Errorf("without a file: %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe.xml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder", os.DevNull: "not a regular file"} {
+		want := fmt.Sprintf("mujoco: model_path: %s is %s: want an MJCF file", path, what)
+		if _, err := own(t, path, armYAML, 1); err == nil || err.Error() != want {
+			t.Errorf("error %v\nwant %s", err, want)
+		}
 	}
 }
