@@ -112,18 +112,26 @@ func (q Quantity) Source() (kind, name string) {
 
 // check calls want for every rule that needs no model, with the key below the task's.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
-	want(t.FrameSkip >= 0, "frame_skip", t.FrameSkip, "a positive number")
+	number := func(x float64, key string) {
+		want(finite(float32(x)), key, x, "a number that float32 can hold")
+	}
+	want(t.FrameSkip >= 0 && t.FrameSkip <= 10000, "frame_skip", t.FrameSkip, "a number from 1 to 10000")
 	want(t.MaxSteps >= 0 && t.MaxSteps < 1<<31, "max_steps", t.MaxSteps, "a number of steps, or 0 for no limit")
+	number(t.Delta, "delta")
+	number(t.Lead, "lead")
 	want(t.Delta >= 0, "delta", t.Delta, "a positive number, or 0")
 	want(t.Lead >= 0 && (t.Lead == 0 || t.Delta > 0), "lead", t.Lead, "a positive number, with delta, or 0")
 	want(t.SuccessSteps >= 0 && (t.SuccessSteps == 0 || len(t.Success) > 0), "success_steps", t.SuccessSteps, "a positive number, with success")
 	want(len(t.Observations) > 0, "observations", t.Observations, "at least one quantity")
+	want(t.Actuators == nil || len(t.Actuators) > 0, "actuators", t.Actuators, "at least one, or no such key for all")
 	want(len(t.Rewards) > 0, "rewards", t.Rewards, "at least one term")
 	for i, q := range t.Observations {
 		q.check(fmt.Sprintf("observations.%d", i), false, want)
 	}
 	for i, r := range t.Rewards {
 		key := fmt.Sprintf("rewards.%d", i)
+		number(r.Constant, key+".constant")
+		number(r.Weight, key+".weight")
 		if kind, _ := r.Source(); kind != "" || r.Constant == 0 {
 			r.check(key, true, want)
 			want(r.Weight != 0 && r.Constant == 0, key+".weight", r.Weight, "a number other than 0, and no constant")
@@ -138,13 +146,19 @@ func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 			key := fmt.Sprintf("%s.%d", name, i)
 			b.check(key, false, want)
 			want(b.Low != nil || b.High != nil, key+".low", nil, "a bound, low or high or both")
-			want(b.Low == nil || b.High == nil || *b.Low <= *b.High, key+".low", b.Low, "no more than high")
+			if b.Low != nil && b.High != nil {
+				want(*b.Low <= *b.High, key+".low", *b.Low, fmt.Sprintf("no more than high, %g", *b.High))
+			}
 		}
 	}
 	bounds("terminations", t.Terminations)
 	bounds("success", t.Success)
 	for i, n := range t.ResetNoise {
 		key := fmt.Sprintf("reset_noise.%d", i)
+		number(n.Low, key+".low")
+		number(n.High, key+".high")
+		number(n.Std, key+".std")
+		want(n.Elements == nil || len(n.Elements) > 0, key+".elements", n.Elements, "at least one, or no such key for all")
 		want((n.Joint == "") != (n.Velocity == ""), key+".joint", n.Joint, "a joint, or a velocity")
 		uniform := n.Low != 0 || n.High != 0
 		want(n.Low <= n.High, key+".low", n.Low, "no more than high")
@@ -163,5 +177,7 @@ func (q Quantity) check(key string, actions bool, want func(ok bool, key string,
 	for i, f := range q.Apply {
 		want(slices.Contains(functions, f), fmt.Sprintf("%s.apply.%d", key, i), f, "one of "+strings.Join(functions, ", "))
 	}
+	want(q.Elements == nil || len(q.Elements) > 0, key+".elements", q.Elements, "at least one, or no such key for all")
+	want(finite(float32(q.Scale)), key+".scale", q.Scale, "a number that float32 can hold")
 	want(q.Clip >= 0, key+".clip", q.Clip, "a positive number, or 0 for none")
 }

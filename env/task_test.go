@@ -1,6 +1,8 @@
 package env_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -26,9 +28,13 @@ func TestTaskCheck(t *testing.T) {
 	}{
 		{func(*env.Task) {}, ""},
 		{func(k *env.Task) { k.FrameSkip = -1 }, "frame_skip"},
+		{func(k *env.Task) { k.FrameSkip = 1e9 }, "frame_skip"},
 		{func(k *env.Task) { k.MaxSteps = -1 }, "max_steps"},
 		{func(k *env.Task) { k.Delta = -1 }, "delta"},
+		{func(k *env.Task) { k.Delta = math.Inf(1) }, "delta"},
 		{func(k *env.Task) { k.Lead = 1 }, "lead"},
+		{func(k *env.Task) { k.Delta, k.Lead = 1, math.Inf(1) }, "lead"},
+		{func(k *env.Task) { k.Actuators = []string{} }, "actuators"},
 		{func(k *env.Task) { k.SuccessSteps, k.Success, k.Rewards = 2, nil, k.Rewards[:2] }, "success_steps"},
 		{func(k *env.Task) { k.Observations = nil }, "observations"},
 		{func(k *env.Task) { k.Rewards = nil }, "rewards"},
@@ -38,6 +44,10 @@ func TestTaskCheck(t *testing.T) {
 		{func(k *env.Task) { k.Observations[0].Apply[0] = "cosine" }, "observations.0.apply.0"},
 		{func(k *env.Task) { k.Observations[0].RelativeTo = "goal" }, "observations.0.relative_to"},
 		{func(k *env.Task) { k.Observations[1].Clip = -1 }, "observations.1.clip"},
+		{func(k *env.Task) { k.Observations[1].Scale = 1e300 }, "observations.1.scale"},
+		{func(k *env.Task) { k.Observations[0].Elements = []int{} }, "observations.0.elements"},
+		{func(k *env.Task) { k.Rewards[0].Weight = 1e40 }, "rewards.0.weight"},
+		{func(k *env.Task) { k.Rewards[2].Constant = math.Inf(1) }, "rewards.2.constant"},
 		{func(k *env.Task) { k.Rewards[0].Weight = 0 }, "rewards.0.weight"},
 		{func(k *env.Task) { k.Rewards[0].Constant = 1 }, "rewards.0.weight"},
 		{func(k *env.Task) { k.Rewards[0].Before = true }, "rewards.0.before"},
@@ -49,6 +59,10 @@ func TestTaskCheck(t *testing.T) {
 		{func(k *env.Task) { *k.Success[0].Low = 2 }, "success.0.low"},
 		{func(k *env.Task) { k.ResetNoise[0].Velocity = "hinge" }, "reset_noise.0.joint"},
 		{func(k *env.Task) { k.ResetNoise[0].Low = 2 }, "reset_noise.0.low"},
+		{func(k *env.Task) { k.ResetNoise[0].High = math.Inf(1) }, "reset_noise.0.high"},
+		{func(k *env.Task) { k.ResetNoise[0].Low = math.Inf(-1) }, "reset_noise.0.low"},
+		{func(k *env.Task) { k.ResetNoise[0].Elements = []int{} }, "reset_noise.0.elements"},
+		{func(k *env.Task) { k.ResetNoise[1].Std = math.Inf(1) }, "reset_noise.1.std"},
 		{func(k *env.Task) { k.ResetNoise[0].Std = 1 }, "reset_noise.0.std"},
 		{func(k *env.Task) { k.ResetNoise[1].Std = 0 }, "reset_noise.1.std"},
 	} {
@@ -76,5 +90,21 @@ func TestTaskCheck(t *testing.T) {
 	})
 	if !complained {
 		t.Error("a model without a task gave no complaint")
+	}
+}
+
+// TestTaskBoundsSaid: bounds the wrong way round are said with both numbers.
+func TestTaskBoundsSaid(t *testing.T) {
+	low, high := 2.0, 1.0
+	cfg := env.DefaultConfig()
+	cfg.Task = &env.Task{Terminations: []env.Bounds{{Low: &low, High: &high}}}
+	got := ""
+	cfg.Check(func(ok bool, key string, value any, want string) {
+		if !ok && key == "task.terminations.0.low" {
+			got = fmt.Sprintf("%v: want %s", value, want)
+		}
+	})
+	if want := "2: want no more than high, 1"; got != want {
+		t.Errorf("said %q, want %q", got, want)
 	}
 }
