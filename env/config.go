@@ -113,7 +113,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		c.Task.check(func(ok bool, key string, value any, need string) { want(ok, "task."+key, value, need) })
 	}
 	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode, "raw or only_success")
-	want(c.TotalNumEnvs > 0, "total_num_envs", c.TotalNumEnvs, "a positive number")
+	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= 1<<20, "total_num_envs", c.TotalNumEnvs, fmt.Sprintf("a number from 1 to %d", 1<<20))
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
 	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")
 	want(c.MaxEpisodeSteps >= 0 && c.MaxEpisodeSteps < 1<<31, "max_episode_steps", c.MaxEpisodeSteps, "a number of steps, or 0 for the task's own limit")
@@ -123,8 +123,8 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 	want(finite(c.RewardCoef) && c.RewardCoef != 0, "reward_coef", c.RewardCoef, "a number other than 0")
 	want(finite(c.RewardClip) && c.RewardClip >= 0, "reward_clip", c.RewardClip, "a positive number, or 0 for none")
-	want(c.ActionRepeat > 0, "action_repeat", c.ActionRepeat, "a positive number")
-	want(c.FrameStack > 0, "frame_stack", c.FrameStack, "a positive number")
+	want(c.ActionRepeat > 0 && c.ActionRepeat <= 1000, "action_repeat", c.ActionRepeat, "a number from 1 to 1000")
+	want(c.FrameStack > 0 && c.FrameStack <= 1000, "frame_stack", c.FrameStack, "a number from 1 to 1000")
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
 	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax, fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
 	c.External.check(func(ok bool, key string, value any, need string) { want(ok, "external."+key, value, need) })

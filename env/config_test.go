@@ -58,6 +58,8 @@ func TestConfigCheck(t *testing.T) {
 		{func(c *env.Config) { c.RewardCoef = 0 }, "reward_coef"},
 		{func(c *env.Config) { c.RewardClip = -1 }, "reward_clip"},
 		{func(c *env.Config) { c.ActionRepeat = 0; c.FrameStack = 0 }, "action_repeat frame_stack"},
+		{func(c *env.Config) { c.TotalNumEnvs = 1e12 }, "total_num_envs"},
+		{func(c *env.Config) { c.ActionRepeat = 1e9; c.FrameStack = 1e9 }, "action_repeat frame_stack"},
 		{func(c *env.Config) { c.StepDelay = -1 }, "step_delay"},
 		{func(c *env.Config) { c.RewardMode = "sparse" }, "reward_mode"},
 	} {
@@ -111,6 +113,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("CartPole with a model: %v", err)
 	}
 	for key, cfg := range map[string]env.Config{
+		"frame_stack 1000000000 of observation state, 4 numbers: want at most 4194304": {EnvType: "CartPole-v1", FrameStack: 1e9},
 		"observations": {EnvType: "CartPole-v1", Observations: []string{"image"}},
 		"reward_mode":  {EnvType: "Pendulum-v1", RewardMode: env.RewardOnlySuccess},
 	} {

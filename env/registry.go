@@ -83,6 +83,9 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 			return nil, errors.Join(err, vec.Close())
 		}
 	}
+	if err := vec.Spec().checkStack(cfg.FrameStack); err != nil {
+		return nil, errors.Join(err, vec.Close())
+	}
 	return Wrap(vec, cfg), nil
 }
 

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rlinf/rlinf/tensor"
@@ -39,6 +40,17 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	}
 	w.stack = w.spec.newObs(v.Len())
 	return w
+}
+
+// checkStack returns an error where so many frames of s are too much for one observation.
+func (s Spec) checkStack(frames int) error {
+	const most = 1 << 24 // numbers, 64 MiB of F32
+	for _, f := range s.Obs {
+		if can := max(most/max(f.Dim(), 1), 1); frames > can && !f.isMask() {
+			return fmt.Errorf("%s: frame_stack %d of observation %s, %d numbers: want at most %d", s.Name, frames, f.Name, f.Dim(), can)
+		}
+	}
+	return nil
 }
 
 // Spec is the Spec of the Vec inside with stacked observations.

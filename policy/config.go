@@ -117,15 +117,12 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
 	want(slices.Contains([]string{"", NatureCNN, ImpalaCNN, Keypoints}, c.Encoder), "encoder", c.Encoder, "nature_cnn, impala or keypoints")
 	want(c.Encoder == "" || c.ModelType != "mlp_policy" && c.ModelType != rnnPolicy, "encoder", c.Encoder, "none (model_type: "+c.ModelType+"; cnn_policy has one)")
-	positive := true
-	for _, h := range c.HiddenSizes {
-		positive = positive && h >= 1
-	}
-	want(positive, "hidden_sizes", c.HiddenSizes, "widths ≥ 1")
+	noWidth := func(n int) bool { return n < 1 || n > 1<<14 }
+	want(!slices.ContainsFunc(c.HiddenSizes, noWidth), "hidden_sizes", c.HiddenSizes, "widths from 1 to 16384")
 	_, ok := c.activation()
 	want(ok, "activation", c.Activation, "tanh or relu")
 	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")
-	want(c.RNNHiddenSize >= 1, "rnn_hidden_size", c.RNNHiddenSize, "a width ≥ 1")
+	want(!noWidth(c.RNNHiddenSize), "rnn_hidden_size", c.RNNHiddenSize, "a width from 1 to 16384")
 	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk, "true (rnn_policy: actor and critic share what is remembered)")
 	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (model_type rnn_policy)")
 	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
@@ -137,7 +134,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
 	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0, "q_head_type", c.QHeadType,
 		"default, or with add_q_head and hidden layers crossq")
-	want(c.NumQHeads >= 1, "num_q_heads", c.NumQHeads, "a number ≥ 1")
+	want(c.NumQHeads >= 1 && c.NumQHeads <= 100, "num_q_heads", c.NumQHeads, "a number from 1 to 100")
 	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,

@@ -46,6 +46,11 @@ func TestConfigCheck(t *testing.T) {
 		IndependentStd: true, ActionBound: "none",
 	}
 	want := []string{"obs_dim", "action_dim", "num_action_chunks", "hidden_sizes", "activation", "rnn_type", "rnn_hidden_size", "q_head_type", "num_q_heads", "action_bound", "sde_sample_freq", "obs_clip", "logprob_type"}
+	vast := DefaultConfig()
+	vast.HiddenSizes, vast.RNNHiddenSize, vast.NumQHeads = []int{64, 1e6}, 1e6, 1e6
+	if keys := broken(vast); !slices.Equal(keys, []string{"hidden_sizes", "rnn_hidden_size", "num_q_heads"}) {
+		t.Errorf("networks that are too large break %v", keys)
+	}
 	if keys := broken(bad); !slices.Equal(keys, want) {
 		t.Errorf("found %v, want %v", keys, want)
 	}

@@ -138,6 +138,47 @@ func (j *job) paramBytes() int {
 	return 4 * len(pol.Params().Data)
 }
 
+// heapWithin is tensor.Heap for so many bytes in all, 0 for any number: more is a shortage.
+func heapWithin(have int64) tensor.Allocator {
+	need := int64(0)
+	return func(n int) ([]byte, error) {
+		if need += int64(n); have > 0 && need > have {
+			return nil, shortage{need, have}
+		}
+		return tensor.Heap(n)
+	}
+}
+
+// A shortage says that something needs more memory than there is.
+type shortage struct{ need, have int64 }
+
+// Error says how much there is of both.
+func (s shortage) Error() string {
+	return fmt.Sprintf("at least %s are needed, and this machine has %s free", mebibytes(s.need), mebibytes(s.have))
+}
+
+// checkObservations checks that what the environments show in an iteration, and at once in an evaluation, fits into so many nodes of have bytes each, 0
+// for any number; Validate returns what it finds. It is the least that is needed: before anything is made, and in numbers that do not overflow.
+func (j *job) checkObservations(nodes int, have int64) {
+	row := 0
+	for _, f := range j.spec.Obs {
+		row += f.Dim() * f.DType.Size()
+	}
+	check := func(section string, envs, steps int) {
+		need := float64(row) * float64(envs) * float64(steps)
+		j.cfg.want(have == 0 || need <= float64(have)*float64(nodes), section, "total_num_envs", envs, fmt.Sprintf(
+			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB, and this machine has %s free for each of %d nodes",
+			steps, row, need/(1<<20), mebibytes(have), nodes))
+	}
+	if j.cfg.Trains() && !j.offline {
+		_, steps := j.cfg.samples()
+		check("env.train", j.cfg.Env.Train.TotalNumEnvs, steps)
+	}
+	if j.cfg.Evaluates() {
+		check("env.eval", j.cfg.Env.Eval.TotalNumEnvs, 1)
+	}
+}
+
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
 
 // availableMemory returns the bytes that this machine can still give, 0 where it does not say.

@@ -251,7 +251,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: algorithm.reward_type: sum: want chunk_level or action_level",
 		"command line: actor.model.add_value_head: false: want true (loss_type actor_critic)",
 		"command line: actor.micro_batch_size: 0: want a number > 0",
-		"command line: env.train.total_num_envs: 0: want a positive number",
+		"command line: env.train.total_num_envs: 0: want a number from 1 to 1048576",
 		"command line: env.eval.reward_coef: 0: want a number other than 0",
 	)
 	before := len(config.FieldErrors(err))
@@ -294,8 +294,11 @@ func TestValidate(t *testing.T) {
 			"testdata/config/cartpole.yaml:20: env.eval.max_steps_per_rollout_epoch: 500: want a multiple of 32 (num_action_chunks)",
 			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a divisor of the samples of an iteration, 256 (4 steps × 64 environments)",
 		}},
-		{"absurd numbers", []string{"env.train.total_num_envs=9007199254740992", "actor.micro_batch_size=4611686018427387904", "rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
-			"command line: env.train.total_num_envs: 9007199254740992: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
+		{"too many environments", []string{"env.train.total_num_envs=9007199254740992"}, 8, 4, 4, []string{
+			"command line: env.train.total_num_envs: 9007199254740992: want a number from 1 to 1048576",
+		}},
+		{"absurd numbers", []string{"actor.micro_batch_size=4611686018427387904", "rollout.pipeline_stage_num=4611686018427387904"}, 8, 4, 4, []string{
+			"testdata/config/cartpole.yaml:16: env.train.total_num_envs: 64: want a multiple of 9223372036854775807 (4 env workers × pipeline_stage_num 4611686018427387904; 4 rollout workers × pipeline_stage_num 4611686018427387904)",
 			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a multiple of 9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
 		}},
 	} {

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -93,7 +94,9 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	}
 	if j.spec, err = probe(reg, cfg.Env.Train); err != nil {
 		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
-	} else if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	} else if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(availableMemory())); errors.As(err, new(shortage)) {
+		cfg.Problem("actor.model.hidden_sizes", cfg.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+	} else if err != nil {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
 	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
@@ -104,6 +107,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
+	j.checkObservations(nodes[len(nodes)-1]+1, availableMemory())
 	j.checkOutside()
 	j.checkExpert()
 	j.checkReward()

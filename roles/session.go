@@ -62,11 +62,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	j, err := newJob(cfg, s.reg, w.Nodes())
-	if err != nil {
-		s.refuse(w, err)
-		return nil // every rank found the same
+	if err == nil {
+		err = errors.Join(j.checkReplay(w.Nodes(), w.Rank()), j.checkRewardModel(w.Rank()))
 	}
-	if err = errors.Join(j.checkReplay(w.Nodes(), w.Rank()), j.checkRewardModel(w.Rank())); err == nil && w.Rank() == s.lead {
+	if err == nil && w.Rank() == s.lead {
 		err = s.profile.start(w.Rank())
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
