@@ -46,7 +46,7 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		columns += "\treplay"
 	}
 	fmt.Fprintln(w, columns)
-	local, perNode := map[int]int{}, map[int]int64{}
+	local := map[int]int{}
 	for r, node := range nodes {
 		device := "cpu"
 		if len(devices) > 0 {
@@ -54,7 +54,6 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		}
 		local[node]++
 		mem := j.memory(r)
-		perNode[node] += mem.parameters + mem.optimiser + mem.rollouts + mem.channels + mem.replay
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", r, node, strings.Join(j.workersOn(r), " "), device,
 			mebibytes(mem.parameters), mebibytes(mem.optimiser), mebibytes(mem.rollouts), mebibytes(mem.channels))
 		if j.offPolicy {
@@ -77,15 +76,28 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	if err := j.checkReplay(nodes, 0); err != nil {
 		return UsageError{err}
 	}
-	if have := availableMemory(); have > 0 {
-		for node, need := range perNode {
-			if need > have {
-				return UsageError{fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts and channels, and this machine has %s free: want fewer environments, shorter rollouts or more nodes",
-					node, mebibytes(need), mebibytes(have))}
-			}
+	for node := range nodes[len(nodes)-1] + 1 {
+		if err := j.checkMemory(nodes, node, availableMemory()); err != nil {
+			return UsageError{err}
 		}
 	}
 	return nil
+}
+
+// checkMemory returns an error where what the ranks of a node take does not fit into have bytes, 0 for any number.
+func (j *job) checkMemory(nodes []int, node int, have int64) error {
+	need := int64(0)
+	for r, at := range nodes {
+		if at == node {
+			mem := j.memory(r)
+			need += mem.parameters + mem.optimiser + mem.rollouts + mem.channels + mem.replay
+		}
+	}
+	if have == 0 || need <= have {
+		return nil
+	}
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts and channels, and this machine has %s free: want fewer environments, shorter rollouts or more nodes",
+		node, mebibytes(need), mebibytes(have))
 }
 
 // A footprint is the memory of a rank, in bytes.
@@ -99,7 +111,7 @@ type footprint struct {
 
 // memory returns what rank r takes.
 func (j *job) memory(r int) (f footprint) {
-	params, rollouts := int64(j.paramBytes()), int64(j.queuedRollouts()+1)
+	params, rollouts := int64(j.paramBytes), int64(j.queuedRollouts()+1)
 	if j.cfg.Trains() {
 		for _, at := range j.place.Group("actor").Ranks {
 			if at == r {
@@ -127,15 +139,6 @@ func (j *job) memory(r int) (f footprint) {
 		}
 	}
 	return f
-}
-
-// paramBytes returns the size of one copy of the parameters.
-func (j *job) paramBytes() int {
-	pol, err := j.newPolicy(tensor.Heap)
-	if err != nil {
-		return 0 // newJob has made one
-	}
-	return 4 * len(pol.Params().Data)
 }
 
 // heapWithin is tensor.Heap for so many bytes in all, 0 for any number: more is a shortage.

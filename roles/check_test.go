@@ -51,14 +51,40 @@ func TestHeapWithin(t *testing.T) {
 	}
 }
 
-// TestPolicyTooLarge: a policy that no memory holds is refused under its key, before it is made.
-func TestPolicyTooLarge(t *testing.T) {
+// TestTooLarge: what no memory holds is refused under its key, before it is made.
+func TestTooLarge(t *testing.T) {
 	if have := availableMemory(); have == 0 || have > 1<<40 {
 		t.Skipf("%d bytes free", have)
 	}
-	cfg, _ := mustLoad(t, cartpole, "actor.model.hidden_sizes=[16384"+strings.Repeat(",16384", 1100)+"]")
-	_, err := newJob(cfg, registries(), make([]int, 8))
-	if err == nil || !strings.Contains(err.Error(), "actor.model.hidden_sizes: [16384 16384") || !strings.Contains(err.Error(), "want a smaller policy: ") {
-		t.Errorf("1101 layers of 16384: %v", err)
+	for _, c := range []struct{ key, value, want string }{
+		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "want a smaller policy: "},
+		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: want fewer environments or shorter rollouts: "},
+	} {
+		cfg, _ := mustLoad(t, cartpole, c.key+"="+c.value)
+		_, err := newJob(cfg, registries(), make([]int, 8))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.30s: %v\nwant %s", c.key, c.value, err, c.want)
+		}
+	}
+}
+
+// TestCheckMemory: a node's ranks are refused where they take more than there is.
+func TestCheckMemory(t *testing.T) {
+	cfg, _ := mustLoad(t, cartpole, "cluster.num_nodes=2")
+	nodes := []int{0, 0, 0, 0, 1, 1, 1, 1}
+	j, err := newJob(cfg, registries(), nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := int64(0)
+	for r := 4; r < 8; r++ {
+		mem := j.memory(r)
+		need += mem.parameters + mem.optimiser + mem.rollouts + mem.channels
+	}
+	if err := j.checkMemory(nodes, 1, need); err != nil || j.checkMemory(nodes, 1, 0) != nil || j.paramBytes == 0 {
+		t.Errorf("%d bytes: %v", need, err)
+	}
+	if err := j.checkMemory(nodes, 1, need-1); err == nil || !strings.Contains(err.Error(), "node 1 needs "+mebibytes(need)) {
+		t.Errorf("%d bytes: %v", need-1, err)
 	}
 }

@@ -49,6 +49,7 @@ type job struct {
 	chunks, logProbs             int // C actions chosen at a time, with L log-probs
 	rewardsPerSample             int // C where each action has its own, else 1
 	memoryLen                    int // numbers that the policy remembers of an environment
+	paramBytes                   int // of one copy of the parameters
 	autoReset, bootstrapAll      bool
 	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
 	offline                      bool // training is from demonstrations alone: there are no rollouts
@@ -101,7 +102,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
 	} else {
-		j.memoryLen = policy.MemoryLen(pol)
+		j.memoryLen, j.paramBytes = policy.MemoryLen(pol), 4*len(pol.Params().Data)
 		j.checkSequences()
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {

@@ -63,7 +63,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	}
 	j, err := newJob(cfg, s.reg, w.Nodes())
 	if err == nil {
-		err = errors.Join(j.checkReplay(w.Nodes(), w.Rank()), j.checkRewardModel(w.Rank()))
+		if err = j.checkReplay(w.Nodes(), w.Rank()); err == nil {
+			err = j.checkMemory(w.Nodes(), w.Nodes()[w.Rank()], availableMemory())
+		}
+		err = errors.Join(err, j.checkRewardModel(w.Rank()))
 	}
 	if err == nil && w.Rank() == s.lead {
 		err = s.profile.start(w.Rank())
