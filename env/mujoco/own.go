@@ -37,6 +37,9 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 
 // declare makes the task that t says of m.
 func declare(m *model, t *env.Task) (task, error) {
+	if !(m.timestep > 0) {
+		return task{}, fmt.Errorf("%s: option timestep %g: want a number > 0, in seconds", m.file, m.timestep)
+	}
 	c := compiler{model: m, read: map[string]bool{}}
 	out := task{skip: max(t.FrameSkip, 1), limit: t.MaxSteps, actuator: c.actuators(t.Actuators)}
 	observations := compile(&c, "observations", t.Observations, func(key string, q env.Quantity) *quantity {

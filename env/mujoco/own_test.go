@@ -425,6 +425,8 @@ func TestOwnErrors(t *testing.T) {
 	for _, c := range []struct{ model, task, want string }{
 		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML, "Element 'geom', line 6"},
 		{strings.Replace(arm, "</body>", "", 1), armYAML, "model.xml"},
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="0"`, 1), armYAML, "option timestep 0: want a number > 0, in seconds"},
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="-0.02"`, 1), armYAML, "option timestep -0.02: want a number > 0, in seconds"},
 		{arm, strings.Replace(armYAML, "sensor: angle", "sensor: touch", 1), `task.observations.0: no sensor "touch", it has angle, place`},
 		{arm, strings.Replace(armYAML, "joint: elbow", "joint: knee", 1), `task.observations.1: no joint "knee", it has shoulder, elbow`},
 		{arm, strings.Replace(armYAML, "relative_to: goal", "relative_to: gaol", 1), `task.observations.3.relative_to: no site "gaol", it has goal, tip`},
