@@ -19,6 +19,7 @@ type shard struct {
 	episodes  *env.Episodes
 	autoReset bool
 	running   bool // episodes go on from earlier
+	first     int  // the number of its first environment among all
 	lanes     []*envLane
 	at        int     // steps in the present rollout of an asynchronous run
 	camera    *camera // films evaluations; nil: there is none
@@ -41,7 +42,7 @@ func newShard(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 		return nil, err
 	}
 	spec := vec.Spec()
-	s := &shard{vec: vec, autoReset: cfg.AutoReset && use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
+	s := &shard{vec: vec, first: first, autoReset: cfg.AutoReset && use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
 	s.episodes = env.NewEpisodes(spec, first, n, s.autoReset)
 	s.take(chunks)
 	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
@@ -85,7 +86,7 @@ func (s *shard) begin() error {
 		return nil
 	}
 	if err := s.vec.Reset(nil, s.seeder.Next(), s.now); err != nil {
-		return err
+		return s.located(err)
 	}
 	s.seeder.Started(nil)
 	s.episodes.Started(nil)
@@ -102,7 +103,7 @@ func (s *shard) begin() error {
 func (s *shard) step() error {
 	if !s.autoReset {
 		if err := s.vec.Step(s.action, nil, s.now); err != nil {
-			return err
+			return s.located(err)
 		}
 		s.episodes.Observe(s.now)
 		if s.camera != nil {
@@ -111,11 +112,20 @@ func (s *shard) step() error {
 		return nil
 	}
 	if err := s.vec.Step(s.action, s.seeder.Next(), s.now); err != nil {
-		return err
+		return s.located(err)
 	}
 	s.seeder.Observe(s.now)
 	s.episodes.Observe(s.now)
 	return nil
+}
+
+// located says of an error of vec, which counts its environments from 0, which ones those are.
+func (s *shard) located(err error) error {
+	if s.first == 0 {
+		return err
+	}
+	n := s.vec.Len()
+	return fmt.Errorf("environments %d-%d, called 0-%d in what follows: %w", s.first, s.first+n-1, n-1, err)
 }
 
 // over reports whether every environment's episode has ended and none begins by itself.

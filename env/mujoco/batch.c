@@ -106,6 +106,7 @@ int rl_begin(rl_batch *b, int i) {
 	jmp_buf escape;
 	if (setjmp(escape)) return 0;
 	rl_listen(&escape, b->said);
+	b->time = b->data[i]->time;
 	mj_forward(b->model, b->data[i]);
 	rl_listen(NULL, NULL);
 	return settle(b, i);
@@ -122,7 +123,10 @@ int rl_step(rl_batch *b, int from, const float *action, const uint8_t *turn) {
 		at = i;
 		mjData *d = b->data[i];
 		for (int k = 0; k < b->actuators; k++) d->ctrl[b->actuator[k]] = action[i * b->actuators + k];
-		for (int s = 0; s < b->substeps; s++) mj_step(m, d);
+		for (int s = 0; s < b->substeps; s++) {
+			if (!b->said[0]) b->time = d->time; /* what MuJoCo warns of may reset it */
+			mj_step(m, d);
+		}
 		if (b->contacts) mj_rnePostConstraint(m, d);
 		if (b->renew == 1) mj_kinematics(m, d);
 		if (b->renew == 2) mj_step1(m, d); /* the first half of a step, which the next one begins with again */

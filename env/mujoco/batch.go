@@ -187,8 +187,9 @@ func (b *batch) begin(i int) error {
 }
 
 // step steps the environments whose turn is not Idle, each with its row of action. Where one goes wrong the others step all the same; lost[i] tells
-// which did, and the error joins their Faults.
+// which did, and the error is the first one's Fault and how many more there are.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
+	more := 0
 	for from := 0; from < len(turn); {
 		i := int(C.rl_step(b.c, C.int(from), (*C.float)(&action[0]), (*C.uint8_t)(unsafe.Pointer(&turn[0]))))
 		if i < len(turn) {
@@ -196,17 +197,21 @@ func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error)
 			if f := b.fault(i); err == nil {
 				err = f
 			} else {
-				err = fmt.Errorf("%w; %w", err, f)
+				more++
 			}
 		}
 		from = i + 1
+	}
+	if more > 0 {
+		return fmt.Errorf("%w, and %d more", err, more)
 	}
 	return err
 }
 
 // fault returns what was said of environment i, and makes it anew.
 func (b *batch) fault(i int) error {
-	f := &Fault{Env: i, Time: float64(at(b.c.data, i).time), Said: b.said()}
+	said, _, _ := strings.Cut(b.said(), " Time = ") // which is Fault.Time
+	f := &Fault{Env: i, Time: float64(b.c.time), Said: strings.TrimSuffix(said, ".")}
 	if C.rl_remake(b.c, C.int(i)) == 0 {
 		return fmt.Errorf("%w; make it anew: %s", f, b.said())
 	}

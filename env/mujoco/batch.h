@@ -25,6 +25,7 @@ typedef struct {
 	int angles;
 	int *angle;        /* [angles]: indices into qpos */
 	double *cos, *sin; /* [n, angles] of these */
+	mjtNum time;       /* of the simulation, when the step of it began that said is about */
 	char said[RL_SAID];
 } rl_batch;
 

@@ -14,5 +14,5 @@
 //
 // A task is plain Go over views of MuJoCo's memory: one file each. What touches C is batch.go with batch.c, where one call steps all
 // environments; simulator.go makes an env.Simulator of both. When MuJoCo stops on an error, warns, or leaves a state that is not finite, the
-// step returns a Fault that names the environment; that environment is made anew and wants a Reset, the others have taken their step.
+// step returns a Fault that names the first such environment; they are made anew and want a Reset, the others have taken their step.
 package mujoco

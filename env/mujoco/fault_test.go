@@ -33,13 +33,19 @@ func TestFault(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c.spoil(&s.batch.physics[1])
 			a := tensor.New(tensor.F32, 3, 6)
 			reward, terminated := make([]float32, 3), make([]byte, 3)
+			if err := errors.Join(s.Step(a, live, reward, terminated, nil), fine.Step(a, live, reward, terminated, nil)); err != nil {
+				t.Fatal(err)
+			}
+			c.spoil(&s.batch.physics[1])
 			err := s.Step(a, live, reward, terminated, nil)
 			var f *Fault
 			if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%v, want a fault of environment 1 with %q", err, c.want)
+			}
+			if f.Time < 0.05-1e-9 || f.Time > 0.09+1e-9 || strings.Contains(err.Error(), "Time") { // five steps of 0.01 s, and begins of five more
+				t.Errorf("%v at %v: want one time from 0.05 s to 0.09 s", err, f.Time)
 			}
 			want := make([]float32, 3)
 			if err := fine.Step(a, live, want, terminated, nil); err != nil {
@@ -135,8 +141,8 @@ func TestFaultWords(t *testing.T) {
 				s.batch.physics[0].qpos[0], s.batch.physics[1].qpos[0] = -2.91, -2.91
 				err = s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil)
 				var f *Fault
-				if !errors.As(err, &f) || strings.Count(err.Error(), c.want) != 2 || !strings.Contains(err.Error(), "environment 1") {
-					t.Fatalf("%v, want a fault of both environments with %q", err, c.want)
+				if !errors.As(err, &f) || f.Env != 0 || strings.Count(err.Error(), c.want) != 1 || !strings.HasSuffix(err.Error(), ", and 1 more") || !s.lost[1] {
+					t.Fatalf("%v, want a fault of both environments with %q, of environment 0 in words", err, c.want)
 				}
 				clear(s.lost)
 			}

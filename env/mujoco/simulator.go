@@ -129,8 +129,8 @@ func (s *simulator) Reset(n int, seed uint64) error {
 	return err
 }
 
-// Step takes one step of every environment that is not idle. Its error is, or joins, a Fault for each environment that could not go on; the
-// others have taken the step.
+// Step takes one step of every environment that is not idle. Its error is the Fault of the first environment that could not go on, and
+// tells how many more there are; the others have taken the step.
 func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
 	for n := range turn {
 		if turn[n] == env.Idle {
