@@ -57,10 +57,7 @@ func load(src source) (*C.mjModel, *model, error) {
 }
 
 // library returns the version of MuJoCo, as 2.2.2.
-func library() string {
-	v := int(C.mj_version())
-	return fmt.Sprintf("%d.%d.%d", v/100, v/10%10, v%10)
-}
+func library() string { return C.GoString(C.mj_versionString()) }
 
 // unload gives the memory of a model back.
 func unload(m *C.mjModel) { C.mj_deleteModel(m) }
@@ -70,23 +67,23 @@ func describe(file string, m *C.mjModel) *model {
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
 	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // in qpos and qvel
-	for i, name := range names(m, m.njnt, m.name_jntadr) {
+	for i, name := range names(m, int(m.njnt), m.name_jntadr) {
 		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
 		add("velocity", name, int(at(m.jnt_dofadr, i)), size[at(m.jnt_type, i)][1])
 	}
-	for i, name := range names(m, m.nsensor, m.name_sensoradr) {
+	for i, name := range names(m, int(m.nsensor), m.name_sensoradr) {
 		add("sensor", name, int(at(m.sensor_adr, i)), int(at(m.sensor_dim, i)))
 	}
-	for i, name := range names(m, m.nbody, m.name_bodyadr) {
+	for i, name := range names(m, int(m.nbody), m.name_bodyadr) {
 		add("body", name, 3*i, 3)
 	}
-	for i, name := range names(m, m.nsite, m.name_siteadr) {
+	for i, name := range names(m, int(m.nsite), m.name_siteadr) {
 		add("site", name, 3*i, 3)
 	}
-	for i, name := range names(m, m.ngeom, m.name_geomadr) {
+	for i, name := range names(m, int(m.ngeom), m.name_geomadr) {
 		add("geom", name, 4*i, 4)
 	}
-	for i, name := range names(m, m.nu, m.name_actuatoradr) {
+	for i, name := range names(m, int(m.nu), m.name_actuatoradr) {
 		add("actuator", name, i, 1)
 		bounds := [2]float64{math.Inf(-1), math.Inf(1)}
 		if at(m.actuator_ctrllimited, i) != 0 {
@@ -107,7 +104,7 @@ func colours(m *C.mjModel) []float32 {
 }
 
 // names returns the n names of m that stand at the offsets at, "" for what has none.
-func names(m *C.mjModel, n C.int, at *C.int) []string {
+func names(m *C.mjModel, n int, at *C.int) []string {
 	list := make([]string, n)
 	for i, offset := range unsafe.Slice(at, n) {
 		list[i] = C.GoString((*C.char)(unsafe.Add(unsafe.Pointer(m.names), offset)))
@@ -157,20 +154,20 @@ func doubles(n int) *C.double { return (*C.double)(C.calloc(C.size_t(n+1), C.siz
 // view makes physics[i] and state[i] from the data of environment i.
 func (b *batch) view(i int) {
 	m, d := b.model, at(b.c.data, i)
-	view := func(p *C.mjtNum, n C.int) []float64 { return unsafe.Slice((*float64)(unsafe.Pointer(p)), n) }
+	view := func(p *C.mjtNum, n int) []float64 { return unsafe.Slice((*float64)(unsafe.Pointer(p)), n) }
 	angles := func(p *C.double) []float64 {
 		n := int(b.c.angles)
 		return unsafe.Slice((*float64)(unsafe.Pointer(p)), len(b.physics)*n)[i*n : (i+1)*n]
 	}
 	p := physics{
-		qpos: view(d.qpos, m.nq), qvel: view(d.qvel, m.nv), xpos: view(d.xpos, 3*m.nbody), siteXpos: view(d.site_xpos, 3*m.nsite),
-		sensor: view(d.sensordata, m.nsensordata), cfrcExt: view(d.cfrc_ext, 6*m.nbody), cos: angles(b.c.cos), sin: angles(b.c.sin),
-		mocapPos: view(d.mocap_pos, 3*m.nmocap), memo: b.memos[i],
+		qpos: view(d.qpos, int(m.nq)), qvel: view(d.qvel, int(m.nv)), xpos: view(d.xpos, 3*int(m.nbody)), siteXpos: view(d.site_xpos, 3*int(m.nsite)),
+		sensor: view(d.sensordata, int(m.nsensordata)), cfrcExt: view(d.cfrc_ext, 6*int(m.nbody)), cos: angles(b.c.cos), sin: angles(b.c.sin),
+		mocapPos: view(d.mocap_pos, 3*int(m.nmocap)), memo: b.memos[i],
 	}
 	b.physics[i] = p
 	b.state[i] = []field{
-		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, m.na)}, {"qacc_warmstart", view(d.qacc_warmstart, m.nv)},
-		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*m.nmocap)}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
+		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, int(m.na))}, {"qacc_warmstart", view(d.qacc_warmstart, int(m.nv))},
+		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*int(m.nmocap))}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
 		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin}, {"memo", p.memo},
 	}
 }

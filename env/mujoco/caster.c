@@ -105,6 +105,15 @@ static void bound(const stage *st, shape *s, int across, int down) {
 	s->top = tiles(st->centre[1] + st->focal * lo[1] - 1, down), s->bottom = tiles(st->centre[1] + st->focal * hi[1] + SIDE + 1, down);
 }
 
+/* distant returns whether a light shines from one direction everywhere. */
+static int distant(const mjvLight *l) {
+#if mjVERSION_HEADER >= 333
+	return l->type == mjLIGHT_DIRECTIONAL;
+#else
+	return l->directional;
+#endif
+}
+
 /* set takes the scene's camera, lights and shapes. */
 static int set(stage *st, rl_view *v) {
 	mjvGLCamera cam = mjv_averageCamera(&v->scene.camera[0], &v->scene.camera[1]);
@@ -126,7 +135,7 @@ static int set(stage *st, rl_view *v) {
 	for (int i = 0; i < st->lights; i++) {
 		const mjvLight *from = &v->scene.lights[i];
 		light *l = &st->light[i];
-		l->far = from->directional || from->headlight, l->shadows = v->shadows && from->castshadow && !from->headlight;
+		l->far = distant(from) || from->headlight, l->shadows = v->shadows && from->castshadow && !from->headlight;
 		for (int k = 0; k < 3; k++) {
 			l->to[k] = from->headlight ? -cam.forward[k] : l->far ? -from->dir[k] : from->pos[k];
 			l->ambient[k] = from->ambient[k], l->diffuse[k] = from->diffuse[k];

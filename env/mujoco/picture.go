@@ -42,7 +42,7 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 	}
 	camera := -1
 	if v.Camera != "" {
-		known := names(b.model, b.model.ncam, b.model.name_camadr)
+		known := names(b.model, int(b.model.ncam), b.model.name_camadr)
 		if camera = slices.Index(known, v.Camera); camera < 0 {
 			return nil, fmt.Errorf("no camera is called %q: the model has [%s]", v.Camera, strings.Join(known, " "))
 		}
