@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 func TestAggregateQ(t *testing.T) {
@@ -101,5 +104,63 @@ func TestAlpha(t *testing.T) {
 				t.Errorf("%s at %v: slope %v, want %v", kind, x, alphaSlope(kind, x), want)
 			}
 		}
+	}
+}
+
+// estimates returns what a critic says with the given parameters, [H,N]; of no action where it is a critic of what is observed alone.
+func estimates(t *testing.T, c *policy.Critic, params []float32, obs tensor.Dict, action tensor.Tensor) []float32 {
+	t.Helper()
+	p := c.Params()
+	own := p.Data
+	p.Data = params
+	q, err := c.Q(c.NewWork(obs.Must("state").Dim(0)), obs, action)
+	p.Data = own
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.F32()
+}
+
+// acts returns what a policy does with the given parameters.
+func acts(t *testing.T, pol policy.Policy, params []float32, obs tensor.Dict, mode policy.Mode, noise policy.Noise) policy.Act {
+	t.Helper()
+	p := pol.Params()
+	own := p.Data
+	p.Data = params
+	act, err := pol.Forward(pol.NewWork(obs.Must("state").Dim(0)), obs, mode, noise)
+	p.Data = own
+	if err != nil {
+		t.Fatal(err)
+	}
+	return act
+}
+
+// meanSquare returns the mean of (q - y)² over N samples and all heads, for estimates q, [H,N].
+func meanSquare(q, y []float32) (mean float64) {
+	for i, x := range q {
+		e := float64(x) - float64(y[i%len(y)])
+		mean += e * e / float64(len(q))
+	}
+	return mean
+}
+
+// checkSlope checks that grad is the gradient of loss at params: a step along it changes the loss by its length.
+func checkSlope(t *testing.T, what string, grad, params []float32, loss func(params []float32) float64) {
+	t.Helper()
+	var length float64
+	for _, g := range grad {
+		length += float64(g) * float64(g)
+	}
+	length = math.Sqrt(length)
+	const h = 2e-3
+	moved := func(by float64) float64 {
+		x := slices.Clone(params)
+		for i, g := range grad {
+			x[i] += float32(by * float64(g) / length)
+		}
+		return loss(x)
+	}
+	if slope := (moved(h) - moved(-h)) / (2 * h); !(math.Abs(slope-length) < 0.01*length) {
+		t.Errorf("%s: gradient of length %v, along it the loss grows by %v", what, length, slope)
 	}
 }

@@ -2,6 +2,7 @@ package algo
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy"
@@ -33,6 +34,74 @@ func TestTD3Learns(t *testing.T) {
 				t.Errorf("estimates %v on average, want between -3 and 0", q)
 			}
 		})
+	}
+}
+
+// TestTD3Loss holds updates against what is worked out from the values of all four networks: critics learn from the least estimate of the target critics
+// at the target actor's action, the actor from the first critic alone, and the targets follow at the actor's updates, every second, not between them.
+func TestTD3Loss(t *testing.T) {
+	for _, noise := range []float32{0, 0.2} {
+		s := td3Setup(t, func(s *Setup, m *policy.Config) {
+			m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetNoise = "tanh", 1, noise
+		})
+		a, err := NewTD3(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newTrack(s.Envs)
+		runTrack(t, a, s, w, 0, 3) // nothing is learnt yet
+		for _, params := range [][]float32{a.target.Params().Data, a.targetActor.F32()} {
+			for i := range params {
+				params[i] *= float32(math.Cos(float64(i)))
+			}
+		}
+		now := func() [4][]float32 {
+			return [4][]float32{
+				slices.Clone(s.Policy.Params().Data), slices.Clone(a.critic.Params().Data), slices.Clone(a.targetActor.F32()), slices.Clone(a.target.Params().Data),
+			}
+		}
+		before := now()
+		m := runTrack(t, a, s, w, 3, 1)
+		after := now()
+
+		b := a.batch
+		next := acts(t, s.Policy, before[2], b.Next, policy.Deterministic, policy.Noise{}).Action
+		if slices.Equal(next.F32(), a.smoothed.F32()) != (noise == 0) {
+			t.Errorf("noise %v: targets take action %v, the target actor's is %v", noise, a.smoothed.F32()[0], next.F32()[0])
+		}
+		worth := estimates(t, a.target, before[3], b.Next, a.smoothed)
+		y := make([]float32, a.local)
+		for i := range y {
+			y[i] = b.Reward[i] + b.Discount[i]*min(worth[i], worth[a.local+i])
+		}
+		criticLoss := func(critic []float32) float64 { return meanSquare(estimates(t, a.critic, critic, b.Obs, b.Action), y) }
+		near(t, "critic loss", metric(t, m, "td3/critic_loss"), criticLoss(before[1]), 1e-5)
+		checkSlope(t, "critics", a.critic.Params().Grad, before[1], criticLoss) // of two heads ½ Σ is the mean
+		actorLoss := func(actor []float32) (mean float64) {
+			act := acts(t, s.Policy, actor, b.Obs, policy.Deterministic, policy.Noise{})
+			for _, q := range estimates(t, a.critic, after[1], b.Obs, act.Action)[:a.local] {
+				mean -= float64(q) / float64(a.local)
+			}
+			return mean
+		}
+		near(t, "actor loss", metric(t, m, "td3/actor_loss"), actorLoss(before[0]), 1e-5)
+		checkSlope(t, "actor", s.Policy.Params().Grad, before[0], actorLoss)
+		for k := range 2 {
+			for i, x := range before[2+k] {
+				near(t, "target", float64(after[2+k][i]), 0.98*float64(x)+0.02*float64(after[k][i]), 1e-6)
+			}
+		}
+
+		m = runTrack(t, a, s, w, 4, 1)
+		last := now()
+		if !math.IsNaN(metric(t, m, "td3/actor_loss")) || slices.Equal(last[1], after[1]) {
+			t.Error("the second update is not of the critics alone")
+		}
+		for k, what := range map[int]string{0: "the actor", 2: "the target actor", 3: "the target critics"} {
+			if !slices.Equal(last[k], after[k]) {
+				t.Errorf("%s moved in the second update, between the actor's", what)
+			}
+		}
 	}
 }
 
