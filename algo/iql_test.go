@@ -1,9 +1,12 @@
 package algo
 
 import (
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -45,6 +48,112 @@ func TestIQLLearns(t *testing.T) {
 				t.Errorf("mean value %v, want a little below 0", v)
 			}
 		})
+	}
+}
+
+// TestIQLLoss holds a whole update against what is worked out from the demonstrations and the values of all four networks. Each step uses what the one
+// before has made of the values: V goes towards the least of Q', actions weigh by how far that is above the new V, and Q goes to r + γ V(s').
+func TestIQLLoss(t *testing.T) {
+	const tau, beta, gamma = 0.7, 3, 0.9
+	s := iqlSetup(t, func(s *Setup, m *policy.Config) {
+		m.ExplorationNoise, m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetUpdateFreq = 0.1, "tanh", 1, 2
+		s.Config.OffPolicy.Expectile, s.Config.OffPolicy.Temperature, s.Config.Gamma = tau, beta, gamma
+		for i := range s.Demos.Must("terminated").U8() {
+			s.Demos.Must("terminated").U8()[i] = uint8(i % 3 / 2)
+		}
+	})
+	a, err := NewIQL(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := a.target.Params().Data
+	for i := range target {
+		target[i] *= float32(math.Cos(float64(i)))
+	}
+	networks := [][]float32{a.value.Params().Data, s.Policy.Params().Data, a.critic.Params().Data, target}
+	now := func() (params [][]float32) {
+		for _, p := range networks {
+			params = append(params, slices.Clone(p))
+		}
+		return params
+	}
+	before := now()
+	m, err := a.Update(tensor.Dict{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after := now()
+
+	n := a.local
+	drawn := func(name string) tensor.Tensor {
+		x := make([]float32, n)
+		for i, k := range a.rows {
+			x[i] = s.Demos.Must(name).F32()[k]
+		}
+		return tensor.FromF32(x, n, 1)
+	}
+	var obs, next tensor.Dict
+	obs.Set("state", drawn("observation.state"))
+	next.Set("state", drawn("next_observation.state"))
+	action, reward := drawn("action"), drawn("reward").F32()
+	worth := estimates(t, a.target, before[3], obs, action)
+	least, y, weight := make([]float32, n), make([]float32, n), make([]float64, n)
+	values, follows := estimates(t, a.value, after[0], obs, tensor.Tensor{}), estimates(t, a.value, after[0], next, tensor.Tensor{})
+	var weights, value float64
+	for i, k := range a.rows {
+		least[i] = min(worth[i], worth[n+i])
+		weight[i] = math.Exp(beta * float64(least[i]-values[i]))
+		if y[i] = reward[i]; s.Demos.Must("terminated").U8()[k] == 0 {
+			y[i] += gamma * follows[i]
+		}
+		weights, value = weights+weight[i]/float64(n), value+float64(follows[i])/float64(n)
+	}
+	above := 0
+	for k, c := range []struct {
+		name   string
+		params *nn.Params[float32]
+		loss   func(params []float32) float64
+	}{
+		{"iql/value_loss", a.value.Params(), func(params []float32) (mean float64) {
+			above = 0
+			for i, v := range estimates(t, a.value, params, obs, tensor.Tensor{}) {
+				e, w := float64(least[i]-v), tau
+				if e < 0 {
+					w = 1 - tau
+				} else {
+					above++
+				}
+				mean += w * e * e / float64(n)
+			}
+			return mean
+		}},
+		{"iql/actor_loss", s.Policy.Params(), func(params []float32) (mean float64) {
+			for i, x := range acts(t, s.Policy, params, obs, policy.Deterministic, policy.Noise{}).Action.F32() {
+				e := float64(x - action.F32()[i])
+				mean += weight[i] * e * e / 2 / float64(n)
+			}
+			return mean
+		}},
+		{"iql/critic_loss", a.critic.Params(), func(params []float32) float64 { // of two heads ½ Σ is the mean
+			return meanSquare(estimates(t, a.critic, params, obs, action), y)
+		}},
+	} {
+		near(t, c.name, metric(t, m, c.name), c.loss(before[k]), 1e-5)
+		checkSlope(t, c.name, c.params.Grad, before[k], c.loss)
+	}
+	near(t, "weight", metric(t, m, "actor/weight"), weights, 1e-5)
+	near(t, "value", metric(t, m, "critic/value"), value, 1e-5)
+	if above == 0 || above == n {
+		t.Errorf("of %d values %d are below the least estimate: the test sees one side", n, above)
+	}
+	for i, x := range before[3] {
+		near(t, "target", float64(after[3][i]), 0.98*float64(x)+0.02*float64(after[2][i]), 1e-6)
+	}
+	if _, err := a.Update(tensor.Dict{}); err != nil {
+		t.Fatal(err)
+	}
+	if last := now(); !slices.Equal(last[3], after[3]) || slices.Equal(last[2], after[2]) {
+		t.Error("the second update is not of the critics without their targets")
 	}
 }
 
