@@ -1,7 +1,9 @@
 package algo
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -159,6 +161,138 @@ func TestSACLearns(t *testing.T) {
 	}
 }
 
+// TestSACLoss holds the losses of an update against those that are worked out from the values of critics, target critics and policy. Where two of five
+// critics count in targets, there are two that explain the loss, the same for all samples, and others at another update.
+func TestSACLoss(t *testing.T) {
+	pairs := map[string]bool{}
+	for _, c := range []struct {
+		name            string
+		heads, counting int
+		change          func(o *OffPolicyConfig)
+	}{
+		{"least", 2, 2, func(*OffPolicyConfig) {}},
+		{"mean", 2, 2, func(o *OffPolicyConfig) { o.AggQ = AggMean }},
+		{"no entropy in targets", 2, 2, func(o *OffPolicyConfig) { o.BackupEntropy = false }},
+		{"two of five critics", 5, 2, func(o *OffPolicyConfig) { o.CriticSubsampleSize, o.ActorAggQ = 2, AggMean }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sacSetup(t, func(s *Setup, m *policy.Config) {
+				m.NumQHeads, m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.EntropyTuning.InitialAlpha = c.heads, "tanh", 1, 0.3
+				c.change(&s.Config.OffPolicy)
+			})
+			o := s.Config.OffPolicy
+			a, err := NewSAC(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newTrack(s.Envs)
+			runTrack(t, a, s, w, 0, 3) // nothing is learnt yet
+			for i := range a.target.Params().Data {
+				a.target.Params().Data[i] *= float32(math.Cos(float64(i)))
+			}
+			for update := range 4 {
+				actor, critic, target := slices.Clone(s.Policy.Params().Data), slices.Clone(a.critic.Params().Data), slices.Clone(a.target.Params().Data)
+				alpha, slope := a.alpha(), alphaSlope(AlphaSoftplus, a.raw())
+				m := runTrack(t, a, s, w, 3+update, 1)
+
+				b, n := a.batch, a.local
+				next := acts(t, s.Policy, actor, b.Next, policy.Sample, a.noiseOf(0, 2*uint64(update)))
+				worth := estimates(t, a.target, target, b.Next, next.Action)
+				loss := func(critic []float32, heads ...int) float64 {
+					y := make([]float32, n)
+					for i := range y {
+						agg := float64(worth[heads[0]*n+i])
+						for _, h := range heads[1:] {
+							if x := float64(worth[h*n+i]); o.AggQ == AggMean {
+								agg += x
+							} else {
+								agg = min(agg, x)
+							}
+						}
+						if o.AggQ == AggMean {
+							agg /= float64(len(heads))
+						}
+						if o.BackupEntropy {
+							agg -= alpha * float64(next.LogProb.F32()[i])
+						}
+						y[i] = b.Reward[i] + b.Discount[i]*float32(agg)
+					}
+					return meanSquare(estimates(t, a.critic, critic, b.Obs, b.Action), y) * float64(c.heads) / 2
+				}
+				found := 0
+				for h := range c.heads {
+					for k := range h {
+						if got := metric(t, m, "sac/critic_loss") * float64(c.heads) / 2; math.Abs(got-loss(critic, h, k)) < 1e-6*got {
+							found++
+							pairs[fmt.Sprint(c.heads, h, k)] = true
+							checkSlope(t, "critics", a.critic.Params().Grad, critic, func(critic []float32) float64 { return loss(critic, h, k) })
+						}
+					}
+				}
+				if found != 1 {
+					t.Errorf("%d pairs of critics explain the loss %v", found, metric(t, m, "sac/critic_loss"))
+				}
+				var excess float64 // of the mean log-prob above minus the target entropy
+				actorLoss := func(actor []float32) (mean float64) {
+					act := acts(t, s.Policy, actor, b.Obs, policy.Sample, a.noiseOf(0, 2*uint64(update)+1))
+					q := estimates(t, a.critic, a.critic.Params().Data, b.Obs, act.Action)
+					excess = -2
+					for i, lp := range act.LogProb.F32() {
+						least, sum := q[i], 0.0
+						for h := range c.heads {
+							least, sum = min(least, q[h*n+i]), sum+float64(q[h*n+i])
+						}
+						agg := float64(least)
+						if o.AggQ == AggMean || o.ActorAggQ == AggMean {
+							agg = sum / float64(c.heads)
+						}
+						mean += (alpha*float64(lp) - agg) / float64(n)
+						excess += float64(lp) / float64(n)
+					}
+					return mean
+				}
+				near(t, "actor loss", metric(t, m, "sac/actor_loss"), actorLoss(actor), 1e-5)
+				near(t, "slope of the temperature's loss", float64(a.alphaOpt.params.Grad[0]), -slope*excess, 1e-5)
+				near(t, "temperature's loss", metric(t, m, "sac/alpha_loss"), -a.alpha()*excess, 1e-5)
+				checkSlope(t, "actor", s.Policy.Params().Grad, actor, actorLoss)
+			}
+		})
+	}
+	if len(pairs) < 1+3 {
+		t.Errorf("the pairs of critics that count are %v", pairs)
+	}
+}
+
+// TestSACAlpha: by hand, of 64 samples with a mean log π of -1.5 or 2.5 the loss -α (log π + target) of the target -2 has the slope 3.5 or -0.5 by α.
+func TestSACAlpha(t *testing.T) {
+	for _, c := range []struct {
+		alphaType      string
+		alpha, logProb float64
+		slope          float64 // by the parameter
+	}{
+		{AlphaSoftplus, 1, -1.5, 3.5 * (1 - 1/math.E)}, // log(1 + eˣ) = 1 where eˣ = e - 1
+		{AlphaSoftplus, 1, 2.5, -0.5 * (1 - 1/math.E)},
+		{AlphaExp, 0.2, -1.5, 3.5 * 0.2},
+		{AlphaExp, 0.2, 2.5, -0.5 * 0.2},
+		{AlphaFixed, 0.2, 2.5, 0},
+	} {
+		s := sacSetup(t, func(s *Setup, _ *policy.Config) {
+			s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = c.alphaType, float32(c.alpha)
+		})
+		a, err := NewSAC(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.updateAlpha(0, 64*c.logProb); err != nil {
+			t.Fatal(err)
+		}
+		near(t, c.alphaType+": slope", float64(a.alphaOpt.params.Grad[0]), c.slope, 1e-6)
+		if moved := a.alpha() - c.alpha; math.Abs(moved) < 1e-7 != (c.slope == 0) || moved*c.slope > 0 {
+			t.Errorf("%s: α moved by %v against a slope of %v", c.alphaType, moved, c.slope)
+		}
+	}
+}
+
 // checkGoal checks that the most likely actions lead from anywhere to ½, and stay within so much of it.
 func checkGoal(t *testing.T, pol policy.Policy, within float64) {
 	t.Helper()
@@ -242,6 +376,65 @@ func TestSACWaits(t *testing.T) {
 	}
 	if m := runTrack(t, a, s, w, 3, 1); math.IsNaN(metric(t, m, "sac/critic_loss")) {
 		t.Error("no loss after min_buffer_size iterations")
+	}
+}
+
+// TestActorWaits: before train_actor_steps iterations only the critics learn: neither the actor nor SAC's temperature.
+func TestActorWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		setup func(testing.TB, ...func(*Setup, *policy.Config)) Setup
+		make  func(Setup) (Algorithm, error)
+		loss  string
+	}{
+		"sac": {sacSetup, func(s Setup) (Algorithm, error) { return NewSAC(s) }, "sac/actor_loss"},
+		"td3": {td3Setup, func(s Setup) (Algorithm, error) { return NewTD3(s) }, "td3/actor_loss"},
+	} {
+		s := c.setup(t, func(s *Setup, _ *policy.Config) { s.Config.OffPolicy.TrainActorSteps = 7 })
+		a, err := c.make(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(s.Policy.Params().Data)
+		w := newTrack(s.Envs)
+		for i := range 8 {
+			m := runTrack(t, a, s, w, i, 1)
+			if critic := !math.IsNaN(metric(t, m, "critic/q_data")); critic != (i >= 3) {
+				t.Errorf("%s, iteration %d: the critics learn: %v", name, i+1, critic)
+			}
+			if actor, moved := !math.IsNaN(metric(t, m, c.loss)), !slices.Equal(s.Policy.Params().Data, before); actor != (i >= 6) || moved != actor {
+				t.Errorf("%s, iteration %d: the actor learns: %v, its parameters moved: %v", name, i+1, actor, moved)
+			}
+			if saved, err := a.Save(); err != nil {
+				t.Fatal(err)
+			} else if x, ok := saved.Get("alpha.alpha"); ok && (x.F32()[0] != rawAlpha(s.Config.OffPolicy.EntropyTuning)) != (i >= 6) {
+				t.Errorf("%s, iteration %d: the temperature's parameter is %v", name, i+1, x.F32()[0])
+			}
+		}
+	}
+}
+
+// TestREDQSubset: each update draws anew which critics count in targets, each of five as often as the others, and no critic twice.
+func TestREDQSubset(t *testing.T) {
+	s := sacSetup(t, func(s *Setup, m *policy.Config) { m.NumQHeads, s.Config.OffPolicy.CriticSubsampleSize = 5, 2 })
+	a, err := NewSAC(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := make([]int, 5)
+	const updates = 10_000
+	for a.number = range updates {
+		a.drawSubset()
+		for _, h := range a.subset[:2] {
+			counted[h]++
+		}
+		if a.subset[0] == a.subset[1] {
+			t.Fatalf("update %d: critic %d twice", a.number, a.subset[0])
+		}
+	}
+	for h, n := range counted { // a standard deviation is 49
+		if math.Abs(float64(n)-updates*2/5) > 250 {
+			t.Errorf("critic %d counts in %d of %d updates, want about two of five", h, n, updates)
+		}
 	}
 }
 
