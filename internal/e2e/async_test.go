@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -120,19 +121,32 @@ func TestAsyncStopped(t *testing.T) {
 	}
 }
 
-// TestAsyncLearnsCartPole: PPO with rollouts of up to one iteration before balances the pole.
-func TestAsyncLearnsCartPole(t *testing.T) {
+// TestAsyncLearns: PPO with rollouts of up to one iteration before balances the pole, and SAC, for which up to eight wait, holds the pendulum up.
+func TestAsyncLearns(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	config, err := filepath.Abs(filepath.Join(root, "configs", "cartpole_disaggregated.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := local.ok(t, dir, 0, "-c", config, "runner.async=true", "algorithm.loss_type=decoupled_actor_critic",
-		"algorithm.staleness_threshold=1", "runner.max_steps=30", "runner.val_check_interval=30", "runner.save_interval=-1", "actor.micro_batch_size=128")
-	m := readMetrics(t, filepath.Join(dir, "logs", "cartpole_disaggregated"))
-	last := m[len(m)-1]
-	if got, err := strconv.ParseFloat(fmt.Sprint(last["eval/return"]), 64); err != nil || got < 475 {
-		t.Errorf("eval/return is %v after %v steps, want at least 475\n%s", last["eval/return"], last["step"], r.stdout)
+	for _, c := range []struct {
+		config string
+		steps  int
+		least  float64
+		args   []string
+	}{
+		{"cartpole_disaggregated", 30, 475, []string{
+			"runner.async=true", "algorithm.loss_type=decoupled_actor_critic", "algorithm.staleness_threshold=1", "actor.micro_batch_size=128",
+		}},
+		{"pendulum_async_sac", 400, -250, []string{"env.train.step_delay=0s"}}, // -1200 at first, -145 at best
+	} {
+		t.Run(c.config, func(t *testing.T) {
+			t.Parallel()
+			m, got := learn(t, c.config, c.steps, c.args...)
+			if got < c.least {
+				t.Errorf("eval/return is %v, want at least %v", got, c.least)
+			}
+			if !slices.ContainsFunc(m, func(line map[string]any) bool {
+				oldest, ok := line["rollout/staleness_max"].(json.Number)
+				return ok && oldest != "0"
+			}) {
+				t.Error("no rollout is from before the last update")
+			}
+		})
 	}
 }
