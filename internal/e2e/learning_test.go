@@ -24,3 +24,26 @@ func learn(t *testing.T, config string, steps int, args ...string) (m metrics, e
 	}
 	return m, evaluation
 }
+
+// TestRewardsTeach: the rewards that a rank of its own gives are what CartPole is learnt by, and with their sign turned round the pole falls at once.
+func TestRewardsTeach(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		steps       int
+		least, most float64
+		args        []string
+	}{
+		{"a potential beside the environment's", 100, 475, 500, nil},
+		{"thirty times as much of it, which leaves what is best as it is", 100, 475, 500, []string{"reward.reward_weight=30"}},
+		{"the environment's, by the component alone", 40, 475, 500, []string{"reward.reward_type=env", "reward.env_reward_weight=0"}},
+		{"the same, turned round", 20, 8, 9.2, []string{"reward.reward_type=env", "reward.env_reward_weight=0", "reward.reward_weight=-1"}}, // 9.45 at first
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if _, got := learn(t, "cartpole_reward", c.steps, c.args...); got < c.least || got > c.most {
+				t.Errorf("eval/return is %v, want it in [%v, %v]", got, c.least, c.most)
+			}
+		})
+	}
+}
