@@ -41,15 +41,14 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 	return fields
 }
 
-// ReplayBytes returns the memory of a Replay that holds so many steps of so many environments.
-func ReplayBytes(rollout []tensor.Field, envs, capacity int) int64 {
-	var n int64
+// TransitionBytes returns the memory that one step of one environment takes in a Replay of rollouts with these fields, [T,N,...].
+func TransitionBytes(rollout []tensor.Field) (n int) {
 	for _, f := range rollout {
-		per := int64(f.DType.Size())
+		per := f.DType.Size()
 		for _, d := range f.Shape[2:] {
-			per *= int64(d)
+			per *= d
 		}
-		n += per * int64(envs) * int64(capacity)
+		n += per
 	}
 	return n
 }

@@ -118,7 +118,7 @@ func (j *job) memory(r int) (f footprint) {
 				f.parameters += 2 * params
 				f.optimiser += 2 * params // Adam's two moments
 				f.rollouts += rollouts * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
-				f.replay += j.replayBytes()
+				f.replay += int64(j.replayBytes(j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize))
 			}
 		}
 	}

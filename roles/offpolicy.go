@@ -74,29 +74,29 @@ func (j *job) readDemos() {
 	}
 }
 
-// replayBytes returns the memory of one actor's replay buffer; 0 where there is none.
-func (j *job) replayBytes() int64 {
+// replayBytes returns the memory of one actor's replay buffer of so many iterations, up to the largest int; 0 where there is none.
+func (j *job) replayBytes(iterations int) int {
 	if !j.offPolicy {
 		return 0
 	}
-	envs := j.train.envs / j.actors
-	return algo.ReplayBytes(j.trajectoryFields(envs), envs, j.cfg.Algorithm.ReplaySteps(j.epochs*j.steps))
+	return product(algo.TransitionBytes(j.trajectoryFields(1)), j.train.envs/j.actors, j.epochs, j.steps, iterations)
 }
 
 // checkReplay returns an error where the replay buffers of the actors on this rank's node do not fit into the free memory of this machine. What it finds
 // differs from node to node.
 func (j *job) checkReplay(nodes []int, rank int) error {
-	var need int64
+	actors := 0
 	for _, r := range j.place.Group("actor").Ranks {
 		if nodes[r] == nodes[rank] {
-			need += j.replayBytes()
+			actors++
 		}
 	}
+	window := j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
+	need := int64(product(actors, j.replayBytes(window)))
 	have := availableMemory()
 	if need == 0 || have == 0 || need <= have {
 		return nil
 	}
-	window := j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: want at most %d: the replay buffers of a node take %s, and this machine has %s free",
-		window, int64(float64(window)*float64(have)/float64(need)), mebibytes(need), mebibytes(have))
+		window, have/int64(product(actors, j.replayBytes(1))), mebibytes(need), mebibytes(have))
 }
