@@ -3,9 +3,7 @@ package roles
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -77,15 +75,15 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		return UsageError{err}
 	}
 	for node := range nodes[len(nodes)-1] + 1 {
-		if err := j.checkMemory(nodes, node, availableMemory()); err != nil {
+		if err := j.checkMemory(nodes, node, roomOn(nodes, node)); err != nil {
 			return UsageError{err}
 		}
 	}
 	return nil
 }
 
-// checkMemory returns an error where what the ranks of a node take does not fit into have bytes, 0 for any number.
-func (j *job) checkMemory(nodes []int, node int, have int64) error {
+// checkMemory returns an error where what the ranks of a node take does not fit into the room there.
+func (j *job) checkMemory(nodes []int, node int, have room) error {
 	need := int64(0)
 	for r, at := range nodes {
 		if at == node {
@@ -93,11 +91,11 @@ func (j *job) checkMemory(nodes []int, node int, have int64) error {
 			need += mem.parameters + mem.optimiser + mem.rollouts + mem.channels + mem.replay
 		}
 	}
-	if have == 0 || need <= have {
+	if need <= have.free {
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts and channels, and this machine has %s free: want fewer environments, shorter rollouts or more nodes",
-		node, mebibytes(need), mebibytes(have))
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts and channels, and %v: want fewer environments, shorter rollouts or more nodes",
+		node, mebibytes(need), have)
 }
 
 // A footprint is the memory of a rank, in bytes.
@@ -141,11 +139,11 @@ func (j *job) memory(r int) (f footprint) {
 	return f
 }
 
-// heapWithin is tensor.Heap for so many bytes in all, 0 for any number: more is a shortage.
-func heapWithin(have int64) tensor.Allocator {
+// heapWithin is tensor.Heap as long as all that is asked for fits into the room; more is a shortage.
+func heapWithin(have room) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
-		if need += int64(n); have > 0 && need > have {
+		if need += int64(n); need > have.free {
 			return nil, shortage{need, have}
 		}
 		return tensor.Heap(n)
@@ -153,25 +151,27 @@ func heapWithin(have int64) tensor.Allocator {
 }
 
 // A shortage says that something needs more memory than there is.
-type shortage struct{ need, have int64 }
+type shortage struct {
+	need int64
+	have room
+}
 
 // Error says how much there is of both.
 func (s shortage) Error() string {
-	return fmt.Sprintf("at least %s are needed, and this machine has %s free", mebibytes(s.need), mebibytes(s.have))
+	return fmt.Sprintf("at least %s are needed, and %v", mebibytes(s.need), s.have)
 }
 
-// checkObservations checks that what the environments show in an iteration, and at once in an evaluation, fits into so many nodes of have bytes each, 0
-// for any number; Validate returns what it finds. It is the least that is needed: before anything is made, and in numbers that do not overflow.
-func (j *job) checkObservations(nodes int, have int64) {
+// checkObservations checks that what the environments show in an iteration, and at once in an evaluation, fits into so many nodes with that room
+// each. It is the least that is needed: before anything is made, and in numbers that do not overflow.
+func (j *job) checkObservations(nodes int, have room) {
 	row := 0
 	for _, f := range j.spec.Obs {
 		row += f.Dim() * f.DType.Size()
 	}
 	check := func(section string, envs, steps int) {
 		need := float64(row) * float64(envs) * float64(steps)
-		j.cfg.want(have == 0 || need <= float64(have)*float64(nodes), section, "total_num_envs", envs, fmt.Sprintf(
-			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB, and this machine has %s free for each of %d nodes",
-			steps, row, need/(1<<20), mebibytes(have), nodes))
+		j.cfg.want(need <= float64(have.free)*float64(nodes), section, "total_num_envs", envs, fmt.Sprintf(
+			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d nodes, and %v", steps, row, need/(1<<20), nodes, have))
 	}
 	if j.cfg.Trains() && !j.offline {
 		_, steps := j.cfg.samples()
@@ -183,18 +183,3 @@ func (j *job) checkObservations(nodes int, have int64) {
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// availableMemory returns the bytes that this machine can still give, 0 where it does not say.
-func availableMemory() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-			return n << 10
-		}
-	}
-	return 0
-}

@@ -47,7 +47,7 @@ func writeDoctor(out io.Writer) error {
 	}
 	line("cores", "%d, this process may use %s; GOMAXPROCS %d", runtime.NumCPU(), runfolder.Binding(), runtime.GOMAXPROCS(0))
 	line("vectors", "%s", vectors())
-	line("memory", "%s free", mebibytes(availableMemory()))
+	line("memory", "%v", findRoom("/", 1))
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &fs); err == nil {
 		line("/dev/shm", "%s free", mebibytes(int64(fs.Bavail)*fs.Bsize))

@@ -82,7 +82,7 @@ func (j *job) replayBytes(iterations int) int {
 	return product(algo.TransitionBytes(j.trajectoryFields(1)), j.train.envs/j.actors, j.epochs, j.steps, iterations)
 }
 
-// checkReplay returns an error where the replay buffers of the actors on this rank's node do not fit into the free memory of this machine. What it finds
+// checkReplay returns an error where the replay buffers of the actors on this rank's node do not fit into the memory that this node still has. What it finds
 // differs from node to node.
 func (j *job) checkReplay(nodes []int, rank int) error {
 	actors := 0
@@ -93,10 +93,10 @@ func (j *job) checkReplay(nodes []int, rank int) error {
 	}
 	window := j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	need := int64(product(actors, j.replayBytes(window)))
-	have := availableMemory()
-	if need == 0 || have == 0 || need <= have {
+	have := roomOn(nodes, nodes[rank])
+	if need <= have.free {
 		return nil
 	}
-	return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: want at most %d: the replay buffers of a node take %s, and this machine has %s free",
-		window, have/int64(product(actors, j.replayBytes(1))), mebibytes(need), mebibytes(have))
+	return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: want at most %d: the replay buffers of a node take %s, and %v",
+		window, have.free/int64(product(actors, j.replayBytes(1))), mebibytes(need), have)
 }

@@ -64,7 +64,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	j, err := newJob(cfg, s.reg, w.Nodes())
 	if err == nil {
 		if err = j.checkReplay(w.Nodes(), w.Rank()); err == nil {
-			err = j.checkMemory(w.Nodes(), w.Nodes()[w.Rank()], availableMemory())
+			err = j.checkMemory(w.Nodes(), w.Nodes()[w.Rank()], roomOn(w.Nodes(), w.Nodes()[w.Rank()]))
 		}
 		err = errors.Join(err, j.checkRewardModel(w.Rank()))
 	}

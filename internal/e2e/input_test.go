@@ -135,10 +135,10 @@ var mistakes = []struct {
 		want: "job.yaml:17: algorithm.replay_buffer.sample_window_size: not set: want a number of iterations > 0"},
 	{name: "replay buffer larger than memory", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "env.train.env_type=Pendulum-v1", "algorithm.replay_buffer.sample_window_size=1000000000"},
-		want: "algorithm.replay_buffer.sample_window_size: 1000000000: want at most %: the replay buffers of a node take % MiB, and this machine has % MiB free"},
+		want: "algorithm.replay_buffer.sample_window_size: 1000000000: want at most %: the replay buffers of a node take % MiB, and % has % MiB free"},
 	{name: "replay buffer larger than any memory", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "env.train.env_type=Pendulum-v1", "algorithm.replay_buffer.sample_window_size=542551296285577047"},
-		want: "algorithm.replay_buffer.sample_window_size: 542551296285577047: want at most %: the replay buffers of a node take 8796093022208.0 MiB, and this machine has % MiB free"},
+		want: "algorithm.replay_buffer.sample_window_size: 542551296285577047: want at most %: the replay buffers of a node take 8796093022208.0 MiB, and % has % MiB free"},
 	{name: "critics of actions in a box for discrete ones", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "algorithm.replay_buffer.sample_window_size=200"},
 		want: "command line: algorithm.loss_type: embodied_sac: want an algorithm for CartPole-v1: this one needs a policy with add_q_head, whose " +
