@@ -40,7 +40,7 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.place.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	columns := "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels"
-	if j.offPolicy {
+	if j.offPolicy || j.offline {
 		columns += "\treplay"
 	}
 	fmt.Fprintln(w, columns)
@@ -54,7 +54,7 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		mem := j.memory(r)
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", r, node, strings.Join(j.workersOn(r), " "), device,
 			mebibytes(mem.parameters), mebibytes(mem.optimiser), mebibytes(mem.rollouts), mebibytes(mem.channels))
-		if j.offPolicy {
+		if j.offPolicy || j.offline {
 			fmt.Fprintf(w, "\t%s", mebibytes(mem.replay))
 		}
 		fmt.Fprintln(w)
@@ -91,10 +91,10 @@ func (j *job) checkMemory(nodes []int, node int, have room) error {
 			need += mem.parameters + mem.optimiser + mem.rollouts + mem.channels + mem.replay
 		}
 	}
-	if need <= have.free {
+	if need-int64(j.demoBytes()) <= have.free { // the demonstrations have been read once
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts and channels, and %v: want fewer environments, shorter rollouts or more nodes",
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and %v: want fewer environments, shorter rollouts or more nodes",
 		node, mebibytes(need), have)
 }
 
@@ -104,19 +104,21 @@ type footprint struct {
 	optimiser  int64
 	rollouts   int64 // trajectories that are recorded, wait, and are trained on
 	channels   int64 // observations and actions on their way
-	replay     int64 // what is drawn from
+	replay     int64 // what is drawn from: the replay buffer, and demonstrations with the copy that was read
 }
 
 // memory returns what rank r takes.
 func (j *job) memory(r int) (f footprint) {
 	params, rollouts := int64(j.paramBytes), int64(j.queuedRollouts()+1)
+	f.replay = int64(j.demoBytes())
 	if j.cfg.Trains() {
 		for _, at := range j.place.Group("actor").Ranks {
 			if at == r {
 				f.parameters += 2 * params
 				f.optimiser += 2 * params // Adam's two moments
 				f.rollouts += rollouts * int64(j.trajectoryLayout(j.train.envs/j.actors).Size())
-				f.replay += int64(j.replayBytes(j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize))
+				buffer := j.replayBytes(j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+				f.replay += int64(min(buffer, 1<<62) + j.demoBytes()) // so that sums stay in range
 			}
 		}
 	}

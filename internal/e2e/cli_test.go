@@ -215,7 +215,7 @@ func TestCheck(t *testing.T) {
 
 	// What does not fit is refused, by its arithmetic: nothing of that size is made.
 	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=400000000", "actor.global_batch_size=32")
-	if r.code != 2 || count(r.stderr, "node 0 needs % MiB for parameters, optimiser, rollouts and channels, and % has % MiB free: want %") != 1 {
+	if r.code != 2 || count(r.stderr, "node 0 needs % MiB for parameters, optimiser, rollouts, channels and what is drawn from, and % has % MiB free: want %") != 1 {
 		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)
 	}
 	if got := contents(t, dir); len(got) != 2 {

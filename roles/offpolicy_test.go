@@ -1,0 +1,36 @@
+package roles
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it has read.
+func TestReplayFits(t *testing.T) {
+	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
+	demos, _ := pendulumDemos(t, 5, 0)   // of 200 steps
+	cfg, _ := mustLoad(t, "../configs/pendulum_sac.yaml", "cluster.allow_idle_ranks=true",
+		"algorithm.demo_buffer.load_path="+writeDemos(t, demos), "algorithm.replay_buffer.sample_window_size=500")
+	j, err := newJob(cfg, registries(), []int{0, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, want := range []int64{transition * (500 + 1000 + 1000), transition * 1000} {
+		if got := j.memory(rank).replay; got != want {
+			t.Errorf("rank %d: %d bytes to draw from, want %d", rank, got, want)
+		}
+	}
+	for _, c := range []struct {
+		free int64
+		want string // "": it fits
+	}{
+		{transition * 1500, ""},
+		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: want at most 499: the replay buffers of a node take 0.0 MiB beside " +
+			"demonstrations of 0.0 MiB, and a test has 0.0 MiB free"},
+		{transition*1000 - 1, "want a smaller file: the copies that the actors of a node draw from take 0.0 MiB, and a test has 0.0 MiB free"},
+	} {
+		if err := j.fitReplay(1, room{c.free, "a test"}); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("in %d bytes: %v, want %q", c.free, err, c.want)
+		}
+	}
+}
