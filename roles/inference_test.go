@@ -1,7 +1,6 @@
 package roles
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -109,22 +108,23 @@ func TestInferenceOnAnyRanks(t *testing.T) {
 func TestInferenceResumes(t *testing.T) {
 	path := placed(t, "../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0")
 	asks := slices.Concat(small, []string{"algorithm.kl_beta=0.1"})
-	var share []byte
+	var saved []byte
 	var want, got []float64
-	onRanks(t, 1, path, asks, func(ctx context.Context, r *EmbodiedRunner) (err error) {
+	onRanks(t, 1, path, asks, func(ctx context.Context, r *EmbodiedRunner) error {
 		if err := errors.Join(r.iterate(ctx), r.iterate(ctx)); err != nil {
 			return err
 		}
-		if share, err = r.shares(); err != nil {
+		shares, err := r.shares()
+		if err != nil {
 			return err
 		}
-		share = bytes.Clone(share)
+		saved = encodeShares(nil, shares)
 		err = r.iterate(ctx)
 		want = slices.Clone(r.report.values)
 		return err
 	})
 	onRanks(t, 1, path, asks, func(ctx context.Context, r *EmbodiedRunner) error {
-		st, err := join([][]byte{share}, 16)
+		st, err := join(nil, [][]byte{saved}, 16)
 		if err != nil {
 			return err
 		}

@@ -50,14 +50,18 @@ func (s *saver) save(ctx context.Context, r *EmbodiedRunner) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
-	all, err := s.group.Gather(ctx, mine, 0)
+	var theirs []byte
+	if s.store == nil {
+		theirs = encodeShares(nil, mine)
+	}
+	all, err := s.group.Gather(ctx, theirs, 0)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
 	if s.store == nil {
 		return nil
 	}
-	st, err := join(all, r.job.train.envs)
+	st, err := join(mine, all, r.job.train.envs) // what is rank 0's is written from where it lies: nothing moves it before all ranks' next step
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
@@ -76,9 +80,8 @@ type share struct {
 	dict   tensor.Dict
 }
 
-// shares encodes what this rank has of the state.
-func (r *EmbodiedRunner) shares() ([]byte, error) {
-	var all []share
+// shares returns what this rank has of the state, where it lies.
+func (r *EmbodiedRunner) shares() (all []share, err error) {
 	for _, a := range r.actor.Here() {
 		trainer, err := a.algo.Save()
 		if err != nil {
@@ -134,7 +137,7 @@ func (r *EmbodiedRunner) shares() ([]byte, error) {
 			all = append(all, share{"envs", lo, hi, d})
 		}
 	}
-	return encodeShares(all), nil
+	return all, nil
 }
 
 // save returns the state of the environments and of their episodes.
@@ -251,16 +254,26 @@ func loadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-func encodeShares(all []share) []byte {
-	var b []byte
+// encodeShares appends shares to b.
+func encodeShares(b []byte, all []share) []byte {
+	size := 0
 	for _, s := range all {
-		blob := tensor.Encode(nil, s.dict)
+		size += len(s.kind) + 1<<10
+		for i := range s.dict.Len() {
+			name, t := s.dict.Entry(i)
+			size += len(name) + 1<<7 + len(t.Bytes())
+		}
+	}
+	b = slices.Grow(b, size) // once: what is moved to grow is there twice
+	for _, s := range all {
 		b = append(b, byte(len(s.kind)))
 		b = append(b, s.kind...)
-		for _, n := range []int{s.lo, s.hi, len(blob)} {
+		for _, n := range []int{s.lo, s.hi, 0} {
 			b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		}
-		b = append(b, blob...)
+		begin := len(b)
+		b = tensor.Encode(b, s.dict)
+		binary.LittleEndian.PutUint64(b[begin-8:], uint64(len(b)-begin))
 	}
 	return b
 }
@@ -283,35 +296,41 @@ func decodeShares(b []byte) ([]share, error) {
 	return all, nil
 }
 
-// join puts the shares of all ranks together: those of environments side by side, in the order of their indices, n in all. What only some of them said is
-// left out: a run that goes on would take the rest for said, too.
-func join(ranks [][]byte, n int) (state, error) {
+// join puts shares and those that other ranks have encoded together: those of environments side by side, in the order of their indices, n in all. What only
+// some of them said is left out: a run that goes on would take the rest for said, too. The state may be made of the tensors in shares.
+func join(shares []share, ranks [][]byte, n int) (state, error) {
 	var st state
-	var envs []share
-	var found tensor.Dict // by name, of all environments
-	rows := map[string]int{}
 	for _, b := range ranks {
-		shares, err := decodeShares(b)
+		theirs, err := decodeShares(b)
 		if err != nil {
 			return st, err
 		}
-		for _, s := range shares {
-			switch s.kind {
-			case "model":
-				st.model = s.dict
-			case "trainer":
-				st.trainer = s.dict
-			case "rollout":
-				st.rollout = s.dict
-			default:
-				envs = append(envs, s)
-			}
+		shares = append(shares, theirs...)
+	}
+	var envs []share
+	var found tensor.Dict // by name, of all environments
+	rows := map[string]int{}
+	for _, s := range shares {
+		switch s.kind {
+		case "model":
+			st.model = s.dict
+		case "trainer":
+			st.trainer = s.dict
+		case "rollout":
+			st.rollout = s.dict
+		default:
+			envs = append(envs, s)
 		}
 	}
 	slices.SortStableFunc(envs, func(a, b share) int { return a.lo - b.lo })
 	for _, s := range envs {
 		for i := range s.dict.Len() {
 			name, t := s.dict.Entry(i)
+			rows[name] += s.hi - s.lo
+			if s.hi-s.lo == n {
+				found.Set(name, t)
+				continue
+			}
 			whole, ok := found.Get(name)
 			if !ok {
 				shape := t.Shape()
@@ -320,7 +339,6 @@ func join(ranks [][]byte, n int) (state, error) {
 				found.Set(name, whole)
 			}
 			whole.Slice(s.lo, s.hi).CopyFrom(t)
-			rows[name] += s.hi - s.lo
 		}
 	}
 	for i := range found.Len() {
@@ -335,12 +353,19 @@ func join(ranks [][]byte, n int) (state, error) {
 func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) error {
 	var blob []byte
 	if from.from != "" {
+		r.step = from.step
+		if s.ranks == 1 {
+			return r.load(from.state)
+		}
 		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.step))
-		blob = append(blob, encodeShares([]share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.rollout}, {dict: from.state.envs}})...)
+		blob = encodeShares(blob, []share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.rollout}, {dict: from.state.envs}})
 	}
 	blob, err := broadcastBytes(ctx, s.group, blob, 0)
 	if err != nil || len(blob) == 0 {
 		return err
+	}
+	if from.from != "" {
+		return r.load(from.state)
 	}
 	r.step = int64(binary.LittleEndian.Uint64(blob))
 	shares, err := decodeShares(blob[8:])

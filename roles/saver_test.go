@@ -81,9 +81,9 @@ func TestSharesOfAnySplitJoin(t *testing.T) {
 		var blobs [][]byte
 		for _, shares := range ranks {
 			r.Shuffle(len(shares), func(i, j int) { shares[i], shares[j] = shares[j], shares[i] })
-			blobs = append(blobs, encodeShares(shares))
+			blobs = append(blobs, encodeShares(nil, shares))
 		}
-		got, err := join(blobs, n)
+		got, err := join(ranks[0], blobs[1:], n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestSharesComeBack(t *testing.T) {
 	var d tensor.Dict
 	random(&d, rand.New(rand.NewPCG(1, 8)), "", 2)
 	want := []share{{"envs", 3, 5, d}, {kind: "model"}, {kind: "trainer", dict: d}}
-	got, err := decodeShares(encodeShares(want))
+	got, err := decodeShares(encodeShares([]byte("before"), want)[len("before"):])
 	if err != nil || len(got) != len(want) {
 		t.Fatalf("%d shares, %v; want %d", len(got), err, len(want))
 	}
@@ -167,7 +167,7 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 		lo += s.vec.Len()
 		s.episodes.Take()
 	}
-	st, err := join([][]byte{encodeShares(shares)}, lo)
+	st, err := join(nil, [][]byte{encodeShares(nil, shares)}, lo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +282,30 @@ func TestJoin(t *testing.T) {
 		for _, name := range names {
 			d.Set(name, tensor.New(tensor.I64, hi-lo, 1))
 		}
-		return encodeShares([]share{{"envs", lo, hi, d}})
+		return encodeShares(nil, []share{{"envs", lo, hi, d}})
 	}
-	st, err := join([][]byte{say(2, 4, "both"), say(0, 2, "both", "one")}, 4)
+	st, err := join(nil, [][]byte{say(2, 4, "both"), say(0, 2, "both", "one")}, 4)
 	if got, _ := st.envs.Get("both"); err != nil || st.envs.Len() != 1 || got.IsZero() || got.Dim(0) != 4 {
 		t.Errorf("%v, %v", st.envs, err)
+	}
+}
+
+// TestSharesAreNotCopied: a replay buffer may fill most of the memory. What one share has of all environments is written from where it lies, and what goes
+// to another rank is encoded at once.
+func TestSharesAreNotCopied(t *testing.T) {
+	var d tensor.Dict
+	random(&d, rand.New(rand.NewPCG(1, 9)), "", 1000)
+	st, err := join([]share{{"envs", 0, 1000, d}}, nil, 1000)
+	if err != nil || st.envs.Len() != d.Len() {
+		t.Fatalf("%v, %v", st.envs, err)
+	}
+	for i := range d.Len() {
+		name, x := d.Entry(i)
+		if &st.envs.Must(name).Bytes()[0] != &x.Bytes()[0] {
+			t.Errorf("%s is a copy", name)
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() { encodeShares(nil, []share{{"envs", 0, 1000, d}, {kind: "trainer", dict: d}}) }); n != 1 {
+		t.Errorf("encoded in %v pieces of memory, want 1", n)
 	}
 }
