@@ -164,8 +164,32 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 // A Want receives the outcome of one check: whether ok, the key below the section, its value, and what would be valid.
 type Want func(ok bool, key string, value any, want string)
 
-// Check checks every field by itself and those that depend on each other.
+// finite is want, with no number ok that is infinite or none.
+func (want Want) finite() Want {
+	return func(ok bool, key string, value any, what string) {
+		switch x := value.(type) {
+		case float32:
+			if bad(x) {
+				ok, what = false, "a finite number"
+			}
+		case float64:
+			if bad(float32(x)) {
+				ok, what = false, "a finite number"
+			}
+		}
+		want(ok, key, value, what)
+	}
+}
+
+// Check checks every field by itself and those that depend on each other. Only the bounds of rewards may be infinite.
 func (c *Config) Check(want Want) {
+	if c.AdvType == "grpo" || c.AdvType == "reinpp" || !c.FilterRewards {
+		want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
+			fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
+	} else {
+		want(false, "filter_rewards", c.FilterRewards, "false (adv_type "+c.AdvType+" does not compare episodes)")
+	}
+	want = want.finite()
 	want(c.Gamma >= 0 && c.Gamma <= 1, "gamma", c.Gamma, "a number in [0, 1]")
 	want(c.GAELambda >= 0 && c.GAELambda <= 1, "gae_lambda", c.GAELambda, "a number in [0, 1]")
 	want(c.BootstrapType == BootstrapStandard || c.BootstrapType == BootstrapAlways, "bootstrap_type", c.BootstrapType,
@@ -176,12 +200,6 @@ func (c *Config) Check(want Want) {
 		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	}
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
-	if scored := c.AdvType == "grpo" || c.AdvType == "reinpp"; scored || !c.FilterRewards {
-		want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
-			fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
-	} else {
-		want(false, "filter_rewards", c.FilterRewards, "false (adv_type "+c.AdvType+" does not compare episodes)")
-	}
 	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches", c.MaxNumGenBatches,
 		"a number > 0, and 1 without adv_type grpo")
 	want(c.LenRewardPenalty == 0 || c.LenRewardPenalty > 0 && (c.AdvType == "grpo" || c.AdvType == "reinpp"), "len_reward_penalty", c.LenRewardPenalty,
@@ -268,6 +286,7 @@ func DefaultOptimConfig() OptimConfig {
 
 // Check checks every field by itself and those that depend on each other.
 func (c *OptimConfig) Check(want Want) {
+	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")
 	want(c.ValueLR >= 0, "value_lr", c.ValueLR, "a number >= 0 (0: lr)")
 	want(c.AdamBeta1 >= 0 && c.AdamBeta1 < 1, "adam_beta1", c.AdamBeta1, "a number in [0, 1)")

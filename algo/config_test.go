@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -69,6 +70,41 @@ func TestCheckNamesTheKey(t *testing.T) {
 			t.Errorf("%s: problems with %v, want %s", text, got, key)
 		}
 	}
+}
+
+// Every number is finite, but for the bounds of rewards.
+func TestCheckWantsFiniteNumbers(t *testing.T) {
+	c := DefaultConfig()
+	c.OffPolicy.ReplayBuffer.SampleWindowSize, c.OffPolicy.EntropyTuning.Optim.LR = 100, 1
+	var each func(v reflect.Value, section string)
+	each = func(v reflect.Value, section string) {
+		for i := range v.NumField() {
+			f, tag := v.Field(i), v.Type().Field(i).Tag.Get("yaml")
+			key := strings.TrimPrefix(section+"."+tag, ".")
+			switch f.Kind() {
+			case reflect.Struct:
+				each(f, strings.TrimSuffix(key, ",inline"))
+			case reflect.Float32, reflect.Float64:
+				was := f.Float()
+				for _, sign := range []int{1, -1} {
+					f.SetFloat(math.Inf(sign))
+					var got []string
+					want := func(ok bool, key string, value any, want string) {
+						if !ok {
+							got = append(got, key)
+						}
+					}
+					c.Check(want)
+					c.OffPolicy.Check(want, false)
+					if found, free := slices.Contains(got, key), strings.HasPrefix(key, "rewards_"); found == free {
+						t.Errorf("%s %v: problems with %v", key, f, got)
+					}
+				}
+				f.SetFloat(was)
+			}
+		}
+	}
+	each(reflect.ValueOf(&c).Elem(), "")
 }
 
 func TestNormalizationReadsRLinfsBooleans(t *testing.T) {

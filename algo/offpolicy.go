@@ -92,6 +92,7 @@ func (c *ReplayConfig) check(want Want) {
 // Check checks every field by itself and those that depend on each other, those of the replay buffer unless offline. It is for algorithms that learn
 // from a replay buffer or from demonstrations alone.
 func (c *OffPolicyConfig) Check(want Want, offline bool) {
+	want = want.finite()
 	if !offline {
 		c.ReplayBuffer.check(want)
 	}
@@ -113,6 +114,7 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed, "entropy_tuning.alpha_type", e.AlphaType,
 		"softplus, exp or fixed_alpha")
 	want(e.InitialAlpha > 0, "entropy_tuning.initial_alpha", e.InitialAlpha, "a number > 0")
+	want(!bad(e.TargetEntropy), "entropy_tuning.target_entropy", e.TargetEntropy, "a finite number")
 	if e.AlphaType != AlphaFixed && !offline {
 		e.Optim.Check(func(ok bool, key string, value any, what string) { want(ok, "entropy_tuning.optim."+key, value, what) })
 	}
