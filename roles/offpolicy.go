@@ -42,6 +42,11 @@ func (j *job) checkOffPolicy() {
 	if !c.Env.Train.AutoReset {
 		c.Problem("env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
 	}
+	off, heads := &c.Algorithm.OffPolicy, c.Actor.Model.NumQHeads
+	c.check.Want(off.CriticSubsampleSize <= heads || heads < 1 || loss != "embodied_sac" && loss != "embodied_crossq", "algorithm.critic_subsample_size",
+		off.CriticSubsampleSize, fmt.Sprintf("at most %d (actor.model.num_q_heads)", heads))
+	c.check.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size", c.Actor.MicroBatchSize,
+		"an even number (half of each batch is from demo_buffer)")
 	c.Actor.CriticOptim.Check(func(ok bool, key string, value any, want string) {
 		c.check.Want(ok, "actor.critic_optim."+key, value, want)
 	})
