@@ -49,6 +49,9 @@ func (s *session) begin(ctx context.Context, j *job, sv *saver) (*logbook, begin
 	} else if path := j.cfg.Runner.CkptPath; path != "" {
 		b, err = weightsIn(j, path)
 	}
+	if err == nil {
+		err = j.cfg.openVideos()
+	}
 	if err != nil {
 		return nil, b, err
 	}

@@ -130,6 +130,9 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err := drawable(reg, test); err != nil {
 		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
+	if err := cfg.openVideos(); err != nil {
+		return UsageError{err}
+	}
 	ev, err := NewEvaluator(reg.Envs, test)
 	if err != nil {
 		return UsageError{err}

@@ -32,6 +32,9 @@ func runDemos(c *cli.Context, reg Registries) error {
 	if d.episodes < 1 || d.noise < 0 {
 		return UsageError{fmt.Errorf("--episodes %d --noise %g: want a number > 0, and one that is not negative", d.episodes, d.noise)}
 	}
+	if err := checkOut(c.String("out")); err != nil {
+		return err
+	}
 	if err := d.play(reg.Envs, cfg.Env.Train); err != nil {
 		return err
 	}
@@ -40,6 +43,14 @@ func runDemos(c *cli.Context, reg Registries) error {
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
 		filepath.Clean(c.String("out")), d.episodes, d.spec.Name, len(d.kept), d.succeeded, d.played)
+	return nil
+}
+
+// checkOut returns a usage error where the file that --out names cannot be made: before there is anything to write.
+func checkOut(path string) error {
+	if err := durable.Writable(filepath.Dir(path)); err != nil {
+		return UsageError{fmt.Errorf("--out %s: want a file in a folder that can be written: %w", path, err)}
+	}
 	return nil
 }
 

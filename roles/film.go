@@ -3,9 +3,11 @@ package roles
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -98,6 +100,22 @@ func (c *Config) videoFile(name string) string {
 		dir = filepath.Join(c.folder(), "videos")
 	}
 	return filepath.Join(dir, name+".avi")
+}
+
+// openVideos makes the folder of films, where the configuration names one, and sees that it can be written.
+func (c *Config) openVideos() error {
+	v := &c.Env.Eval.VideoCfg
+	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {
+		return nil
+	}
+	err := os.MkdirAll(v.VideoBaseDir, 0o755)
+	if err == nil {
+		err = durable.Writable(v.VideoBaseDir)
+	}
+	if err != nil {
+		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir, err)
+	}
+	return err
 }
 
 // checkVideo reports what keeps the environments of evaluations from being drawn.

@@ -20,6 +20,9 @@ func runRender(c *cli.Context, reg Registries) error {
 	if err != nil {
 		return err
 	}
+	if err := checkOut(c.String("out")); err != nil {
+		return err
+	}
 	e := cfg.Env.Eval
 	e.VideoCfg.SaveVideo = true
 	if err := drawable(reg, e); err != nil {

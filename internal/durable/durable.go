@@ -62,3 +62,14 @@ func SyncDir(dir string) error {
 	}
 	return nil
 }
+
+// Writable returns an error where no file can be made in dir.
+func Writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".writing-")
+	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
+		return &os.PathError{Op: "write in", Path: dir, Err: failed.Err}
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}

@@ -44,6 +44,23 @@ func TestFailedWriteKeepsTheOldFile(t *testing.T) {
 	only(t, path)
 }
 
+func TestWritable(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := os.WriteFile(path, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Writable(dir); err != nil {
+		t.Error(err)
+	}
+	only(t, path)
+	for below, want := range map[string]string{path: "not a directory", filepath.Join(dir, "none"): "no such file or directory"} {
+		if err := durable.Writable(below); err == nil || err.Error() != "write in "+below+": "+want {
+			t.Errorf("%v, want that %s is %s", err, below, want)
+		}
+	}
+}
+
 func only(t *testing.T, path string) {
 	t.Helper()
 	if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {

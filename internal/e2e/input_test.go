@@ -214,6 +214,10 @@ var mistakes = []struct {
 
 	{name: "camera that there is not", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, camera: top}"},
 		want: `command line: env.eval.video_cfg: want a view that can be drawn: CartPole-v1: camera "top"%`},
+	{name: "films below a file", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, video_base_dir: job.yaml/films}"},
+		want: "env.eval.video_cfg.video_base_dir: job.yaml/films: want a folder that can be written: mkdir job.yaml: not a directory"},
+	{name: "films where nobody may write", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, video_base_dir: /proc}"},
+		want: "env.eval.video_cfg.video_base_dir: /proc: want a folder that can be written: write in /proc: no such file or directory"},
 	{name: "film without a picture", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg.num_envs=0"},
 		want: "command line: env.eval.video_cfg.num_envs: 0: want a number from 1 to 256"},
 
