@@ -55,6 +55,9 @@ func runCompare(c *cli.Context) (int, error) {
 	if t.Groups, err = loadGroups(c.Args().Slice(), t.Metric); err != nil {
 		return 0, UsageError{fmt.Errorf("compare: %w", err)}
 	}
+	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
+		return 0, UsageError{fmt.Errorf("--at %v: no run has %s there: want a number of environment steps %s", t.At, t.Metric, stepsOf(t.Groups, t.Metric))}
+	}
 	if path := c.String("keep"); path != "" {
 		kept, err := keptRuns(c.Args().Slice())
 		if err != nil {
@@ -108,6 +111,21 @@ func loadGroups(paths []string, metric string) ([]results.Group, error) {
 		}
 	}
 	return groups, nil
+}
+
+// stepsOf says from where to where the groups have the metric.
+func stepsOf(groups []results.Group, metric string) string {
+	least, most := math.Inf(1), 0.0
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			for _, row := range r.Rows {
+				if x, ok := row.Values[metric]; ok && !math.IsNaN(x) {
+					least, most = min(least, row.EnvSteps), max(most, row.EnvSteps)
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("from %.0f to %.0f", least, most)
 }
 
 // drawCurves draws the metric of each group over environment steps.

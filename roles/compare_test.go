@@ -69,6 +69,8 @@ func TestCompare(t *testing.T) {
 		{at("other", "a") + " --out c.png", "--out c.png: want a file with the ending .svg"},
 		{at("other", "a") + " --keep c.txt", "--keep c.txt: want a file with the ending .csv"},
 		{at("other", "a") + " --at 0", "--at 0: want a number of environment steps > 0"},
+		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: want a number of environment steps from 100 to 100"},
+		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: want a number of environment steps from 100 to 100"},
 		{at("other", "a") + " --format html", "--format html: want table or md"},
 		{at("sweep") + " --keep " + at("k.csv"), "2 points of a sweep: want the folder of one"},
 		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: want each seed once"},

@@ -117,6 +117,9 @@ func pointName(point []string) string {
 	return strings.NewReplacer("/", "_", `\`, "_", " ", "", `"`, "", "'", "").Replace(strings.Join(words, ","))
 }
 
+// maxRuns is how many runs a sweep may have, each of which is looked at before the first begins.
+const maxRuns = 2000
+
 // sweepRuns returns the runs that the command line asks for, point by point, each of which could begin. Warnings go to log.
 func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
@@ -129,6 +132,13 @@ func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, erro
 	}
 	if len(axes) == 0 && seeds == 1 {
 		return nil, UsageError{errors.New("nothing to sweep: want key=a,b,… or --seeds N")}
+	}
+	n := seeds
+	for _, a := range axes {
+		n = product(n, len(a.values))
+	}
+	if n > maxRuns {
+		return nil, UsageError{fmt.Errorf("%d runs: want at most %d: fewer --seeds or values", n, maxRuns)}
 	}
 	var runs []*sweepRun
 	folders := map[string]bool{}

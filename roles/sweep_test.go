@@ -138,6 +138,8 @@ func TestSweepRefuses(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "nothing to sweep: want key=a,b,… or --seeds N"},
 		{"--seeds 0 algorithm.gamma=0.9,0.99", "--seeds 0: want a number of seeds > 0"},
+		{"--seeds 100000000", "100000000 runs: want at most 2000: fewer --seeds or values"},
+		{"--seeds 1001 algorithm.gamma=0.9,0.99", "2002 runs: want at most 2000: fewer --seeds or values"},
 		{"--seeds 2 --jobs 0", "--jobs 0: want a number of runs > 0"},
 		{"algorithm.gama=0.9,0.99", "command line: algorithm.gama: unknown key, did you mean gamma?"},
 		{"algorithm.gamma=0.9,1.5", "command line: algorithm.gamma: 1.5: want a number in [0, 1]"},
