@@ -12,6 +12,7 @@ from . import wire
 
 _LOOK_FOR = 50e-6  # seconds
 _MAX_SLEEPS = 63
+_PATIENCE = 10  # seconds to wait for an rlinf that does not listen yet
 
 # Words of 8 bytes of the bells, which begin with a header: its seq, and whether that side looks; of requests, then of results.
 _SEQ, _LOOKING = wire.SEQ_WORD, 4
@@ -32,14 +33,10 @@ def connect(address):
             os.set_inheritable(fd, False)
         return Stream(read_fd, write_fd)
     if kind == "unix":
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        sock.connect(rest)
-        return _stream_of(sock)
+        return _dial(address, lambda: _unix(rest))
     if kind == "tcp":
         host, _, port = rest.rpartition(":")
-        sock = socket.create_connection((host.strip("[]"), int(port)))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return _stream_of(sock)
+        return _dial(address, lambda: _tcp(host.strip("[]"), int(port)))
     if kind == "mpi":
         from .mpi import Messages  # which needs mpi4py
 
@@ -47,9 +44,35 @@ def connect(address):
     raise ValueError("RLB_ADDR is %r; valid are fd:READ,WRITE, unix:PATH, tcp:HOST:PORT and mpi:RANK" % address)
 
 
-def _stream_of(sock):
-    fd = sock.detach()
-    return Stream(fd, fd)
+def _dial(address, socket_of):
+    """Return the stream of a socket that socket_of connects. Where nobody listens it tries again: this program may start before rlinf listens."""
+    by = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fd = socket_of().detach()
+            return Stream(fd, fd)
+        except OSError as err:
+            early = isinstance(err, (ConnectionRefusedError, FileNotFoundError))
+            if not early or time.monotonic() > by:
+                after = " for %g s: does rlinf listen there?" % _PATIENCE if early else ""
+                raise wire.ProtocolError("RLB_ADDR %s: %s%s" % (address, err.strerror or err, after)) from None
+        time.sleep(_PATIENCE / 100)
+
+
+def _unix(path):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.connect(path)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _tcp(host, port):
+    sock = socket.create_connection((host, port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
 
 
 class Stream:

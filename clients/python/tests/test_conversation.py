@@ -1,8 +1,11 @@
 """The protocol itself: greeting, configuration, and frames that are wrong."""
 
 import os
+import socket
 import struct
 import tempfile
+import threading
+import time
 import unittest
 from unittest import mock
 
@@ -38,6 +41,28 @@ class Greeting(unittest.TestCase):
             rlb.serve(Walk)
         with self.assertRaisesRegex(ValueError, "valid are"):
             rlb.serve(Walk, address="carrier pigeon")
+
+    def test_listener_that_opens_later(self):
+        path = os.path.join(tempfile.mkdtemp(), "socket")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        for address, family, at in ("unix:" + path, socket.AF_UNIX, path), ("tcp:127.0.0.1:%d" % port, socket.AF_INET, ("127.0.0.1", port)):
+            with self.subTest(address), mock.patch("rlb.channel._PATIENCE", 0.1), quiet():
+                with self.assertRaisesRegex(SystemExit, "rlb: RLB_ADDR %s: .* for 0.1 s: does rlinf listen there" % address):
+                    child(address)
+            with self.subTest(address), socket.socket(family) as listener:
+                thread = threading.Thread(target=child, args=(address,), daemon=True)
+                thread.start()
+                time.sleep(0.3)
+                listener.bind(at)
+                listener.listen()
+                listener.settimeout(10)
+                listener.accept()[0].detach()  # where it waits for its CONFIG
+
+    def test_address_that_is_none(self):
+        with self.assertRaisesRegex(SystemExit, "^rlb: RLB_ADDR unix:x+: AF_UNIX path too long$"):
+            child("unix:" + 200 * "x")
 
     def test_number_of_environments(self):
         with quiet(), Parent(lambda address: rlb.serve(Walk, num_envs=3, address=address), 2) as parent:
