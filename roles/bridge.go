@@ -39,6 +39,8 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 		return 0, UsageError{errors.New("bridge check: want a command, as in rlinf bridge check -- python3 tank.py")}
 	case check.Envs < 1 || check.Steps < 1 || check.Timeout <= 0:
 		return 0, UsageError{fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: want all > 0", check.Envs, check.Steps, check.Timeout)}
+	case len(check.Rules()) == 0:
+		return 0, UsageError{fmt.Errorf("bridge check: --rule %q: want text from the name of a rule, one of\n  %s", check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0

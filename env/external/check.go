@@ -38,6 +38,7 @@ type rule struct {
 // rules returns those of docs/bridge.md, in its order. Those of frames that no parent sends follow.
 func rules() []rule {
 	return []rule{
+		{"HELLO: a greeting that says what the simulator is", (*checker).meet},
 		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
 		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
 		{"CONFIG: it plays its num_envs, and no other number", (*checker).playsItsNumber},
@@ -60,11 +61,22 @@ func rules() []rule {
 	}
 }
 
+// Rules returns the names of the rules that have c.Only in them.
+func (c Check) Rules() []string {
+	var names []string
+	for _, r := range append(rules(), attacks()...) {
+		if strings.Contains(r.says, c.Only) {
+			names = append(names, r.says)
+		}
+	}
+	return names
+}
+
 // Run tells say what became of each rule, one after the other, and returns how many did not hold. Without a greeting there is only that to say.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c}
 	defer k.starter.close()
-	for _, r := range append([]rule{{"HELLO: a greeting that says what the simulator is", (*checker).meet}}, append(rules(), attacks()...)...) {
+	for _, r := range append(rules(), attacks()...) {
 		if k.greeting != nil && !strings.Contains(r.says, c.Only) {
 			continue
 		}
