@@ -42,7 +42,7 @@ func rules() []rule {
 		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
 		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
 		{"CONFIG: it plays its num_envs, and no other number", (*checker).playsItsNumber},
-		{"RESET, STEP: every number is finite, every choice one of those there are", (*checker).playsOn},
+		{"RESET, STEP: every number is finite, every choice one of those there are, every mask allows some", (*checker).playsOn},
 		{"RESET: equal seeds give equal episodes, in every child", (*checker).repeats},
 		{"RESET: equal seeds give equal episodes, in every environment", (*checker).repeatsInEveryRow},
 		{"RESET: a seed is any number of 64 bits", (*checker).takesEverySeed},

@@ -34,6 +34,7 @@ func TestCheck(t *testing.T) {
 		{"kill@3", first, map[string]string{first: "(signal: killed); the last that it wrote:\n    farewell"}},
 		{"hang@3", first, map[string]string{first: "STEP: "}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
+		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, want at least one"}},
 		{"silent", "", map[string]string{"HELLO": "greeting: "}},
 		{"deaf", "hostile: a CONFIG", map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, want ERROR"}},
 	} {

@@ -33,7 +33,9 @@ func beChild(address, token string) error {
 	case "silent":
 		time.Sleep(time.Hour)
 	case "deaf": // to whatever is wrong with a frame
-		return repeat(3, 4)
+		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`)
+	case "blocking": // every choice
+		return repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`)
 	case "undead":
 		defer time.Sleep(time.Hour)
 	case "parent":
@@ -175,10 +177,10 @@ func (r renamed) Spec() env.Spec {
 	return s
 }
 
-// repeat is a child that answers any frame as if it were all right.
-func repeat(in, out int) error {
+// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs.
+func repeat(in, out int, obs string) error {
 	r, w := os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers")
-	hello := `{"v":1,"name":"deaf","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[1]}],"action":{"kind":"discrete","n":2}}`
+	hello := `{"v":1,"name":"deaf","obs":[` + obs + `],"action":{"kind":"discrete","n":2}}`
 	head := make([]byte, 32)
 	copy(head, "RLB1\x01")
 	binary.LittleEndian.PutUint64(head[24:], uint64(len(hello)))
@@ -192,7 +194,7 @@ func repeat(in, out int) error {
 		if copy(head, "RLB1\x06\x00\x00\x00"); first {
 			head[4] = 3
 		}
-		reply := make([]byte, 64*4) // one environment's reward, flags and state
+		reply := make([]byte, 64*4) // one environment's reward, flags and observation
 		if first {
 			reply = nil
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -215,12 +216,18 @@ func (c *conversation) check(final bool) error {
 // checkObs checks the observations of the environments that took part; where over, of those whose episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
-		t := obs[k]
-		if f.DType == tensor.U8 || f.DType == tensor.F32 && allFinite(t.F32()) {
+		t, mask := obs[k], f.Name == env.ActionMask
+		if f.DType == tensor.U8 && !mask || f.DType == tensor.F32 && allFinite(t.F32()) {
 			continue
 		}
 		for n, steps := range c.mask {
 			if steps == 0 || over && c.terminated[n]|c.truncated[n] == 0 {
+				continue
+			}
+			if mask {
+				if err := c.checkMask(t.U8()[n*f.Dim():(n+1)*f.Dim()], n, what, over); err != nil {
+					return err
+				}
 				continue
 			}
 			if f.DType == tensor.F32 {
@@ -235,6 +242,22 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// checkMask checks the action mask of environment n: an option of each choice must be allowed where its episode goes on.
+func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
+	for i, x := range mask {
+		if x > 1 {
+			return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 or 1", n, what, env.ActionMask, i, x)
+		}
+	}
+	if over || c.asked == load || !c.autoReset && c.terminated[n]|c.truncated[n] != 0 {
+		return nil
+	}
+	if k := c.greeting.spec.Action.Blocked(mask); k >= 0 {
+		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, want at least one", n, env.ActionMask, k)
 	}
 	return nil
 }

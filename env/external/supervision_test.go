@@ -239,6 +239,16 @@ func TestTooManyRestarts(t *testing.T) {
 	}
 }
 
+// TestBlockingMask: a mask that allows nothing is the fault of its child, which is replaced.
+func TestBlockingMask(t *testing.T) {
+	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "blocking")
+	err := c.vec.Reset(nil, c.seeds, c.out)
+	const want = "child 1: environment 0: observation action_mask allows no option of choice 0, want at least one\nthat was 2 times in a row"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // TestNoChild: what keeps children from coming is said.
 func TestNoChild(t *testing.T) {
 	dir := t.TempDir()

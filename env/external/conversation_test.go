@@ -1,0 +1,49 @@
+package external
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes on.
+func TestMaskChecked(t *testing.T) {
+	g, err := readGreeting([]byte(`{"v":1,"name":"masked","obs":[{"name":"action_mask","kind":"box","dtype":"u8","shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocked := []byte{1, 0, 0, 0, 0}
+	for _, tt := range []struct {
+		asked       kind
+		auto, ended bool
+		seen, final []byte
+		want        string
+	}{
+		{reset, false, false, []byte{1, 0, 0, 0, 1}, nil, ""},
+		{reset, false, false, blocked, nil, "environment 1: observation action_mask allows no option of choice 1, want at least one"},
+		{step, true, false, blocked, nil, "allows no option of choice 1"},
+		{step, true, false, []byte{1, 0, 0, 7, 0}, nil, "environment 1: observation action_mask[3] is 7, want 0 or 1"},
+		{step, false, true, blocked, nil, ""},
+		{step, false, true, []byte{1, 0, 0, 0, 2}, nil, "observation action_mask[4] is 2"},
+		{step, true, true, []byte{1, 1, 1, 1, 1}, blocked, ""},
+		{step, true, true, blocked, []byte{1, 1, 1, 1, 1}, "allows no option of choice 1"},
+		{step, true, true, []byte{1, 1, 1, 1, 1}, []byte{255, 0, 0, 0, 0}, "environment 1: final observation action_mask[0] is 255, want 0 or 1"},
+		{load, false, false, blocked, nil, ""},
+	} {
+		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto}
+		c.memory = privateMemory(c.blocks.size())
+		c.bind()
+		c.mask[1] = 1 // environment 0, which shows nothing but zeros, has no turn
+		if tt.ended {
+			c.terminated[1] = 1
+		}
+		copy(c.obs[0].U8()[5:], tt.seen)
+		copy(c.final[0].U8()[5:], tt.final)
+		var err error
+		if allocated := testing.AllocsPerRun(10, func() { err = c.check(tt.ended) }); err == nil && allocated != 0 {
+			t.Errorf("%v, %v: %v allocations", tt.asked, tt.seen, allocated)
+		}
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, ended %v under AUTORESET %v, %v, at last %v: %v, want %q", tt.asked, tt.ended, tt.auto, tt.seen, tt.final, err, tt.want)
+		}
+	}
+}
