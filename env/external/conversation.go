@@ -83,8 +83,8 @@ func (c *conversation) configure(s setup) error {
 	if own := c.greeting.NumEnvs; own != 0 && own != s.n {
 		return fmt.Errorf("it plays %d environments, want %d", own, s.n)
 	}
-	if s.n > maxEnvs {
-		return fmt.Errorf("%d environments for one child, want at most %d", s.n, maxEnvs)
+	if err := c.greeting.fits(s.n); err != nil {
+		return err
 	}
 	if c.greeting.OwnsLoop && s.ignoreTerminations {
 		return errors.New("ignore_terminations: a solver that owns its loop can't go on where its episode has ended")
@@ -121,9 +121,6 @@ func (c *conversation) configure(s setup) error {
 		return fmt.Errorf("after CONFIG: %w", err)
 	}
 	c.shared = c.received.flags&flagShared != 0
-	if longest := max(c.blocks.request.Size(), c.blocks.reply.Size()); !c.shared && longest > maxPayload {
-		return fmt.Errorf("%d environments need frames of %d bytes, want at most %d where memory is not shared", s.n, longest, maxPayload)
-	}
 	c.bind()
 	if link, ok := c.link.(*stream); ok && c.shared && len(c.memory.bytes) > c.blocks.size() {
 		link.hang(c.memory.bytes[c.blocks.size():], false)

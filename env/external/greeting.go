@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"strings"
+	"unicode"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/tensor"
@@ -91,8 +93,11 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 	return out, nil
 }
 
-// maxElements is what one value of a space may have at most, and all those of an environment together.
-const maxElements = 1 << 28
+// maxElements is what one value of a space may have at most, and all those of an environment together; maxState is for the bytes of a saved one.
+const (
+	maxElements = 1 << 24
+	maxState    = 1 << 28
+)
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
@@ -153,7 +158,7 @@ func readGreeting(text []byte) (*greeting, error) {
 			return nil, problem("obs "+s.Name, err)
 		}
 		if elements += space.Dim(); elements > maxElements {
-			return nil, problem("obs "+s.Name, fmt.Errorf("more than %d numbers", maxElements))
+			return nil, problem("obs "+s.Name, fmt.Errorf("more than %d elements in all observations", maxElements))
 		}
 		spec.Obs = append(spec.Obs, env.Field{Name: s.Name, Space: space})
 	}
@@ -164,22 +169,27 @@ func readGreeting(text []byte) (*greeting, error) {
 	if spec.Action, err = s.space(false); err != nil {
 		return nil, problem("action", err)
 	}
+	figures := map[string]bool{}
 	for i, name := range g.Info {
 		if !validName.MatchString(name) {
 			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name), errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
 		}
+		if figures[name] {
+			return nil, problem("info", fmt.Errorf("two figures %q", name))
+		}
+		figures[name] = true
 	}
 	switch {
-	case g.Name == "" || len(g.Name) > 256:
-		return nil, problem("name", errors.New("want 1 to 256 bytes"))
+	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return nil, problem("name", errors.New("want 1 to 256 bytes that can be printed"))
 	case len(spec.Obs) == 0:
 		return nil, problem("obs", errors.New("want at least one observation"))
 	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
 		return nil, problem("num_envs", fmt.Errorf("%d, want 0 or the number of environments, at most %d", g.NumEnvs, maxEnvs))
 	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
 		return nil, problem("max_steps", fmt.Errorf("%d, want a number of steps, or 0 for no limit", g.MaxSteps))
-	case g.State < 0 || g.State > maxElements:
-		return nil, problem("state_size", fmt.Errorf("%d, want a number of bytes, at most %d", g.State, maxElements))
+	case g.State < 0 || g.State > maxState:
+		return nil, problem("state_size", fmt.Errorf("%d, want a number of bytes, at most %d", g.State, maxState))
 	case len(g.Info) > 1<<16:
 		return nil, problem("info", fmt.Errorf("%d figures, want at most %d", len(g.Info), 1<<16))
 	}
@@ -188,7 +198,22 @@ func readGreeting(text []byte) (*greeting, error) {
 		return nil, problem("obs "+env.ActionMask, err)
 	}
 	g.spec = spec
+	if err := g.fits(g.NumEnvs); err != nil {
+		return nil, problem("num_envs", err)
+	}
 	return g, nil
+}
+
+// fits returns an error if n environments are too many for one child.
+func (g *greeting) fits(n int) error {
+	if n > maxEnvs {
+		return fmt.Errorf("%d environments for one child, want at most %d", n, maxEnvs)
+	}
+	b := newBlocks(g.spec, n)
+	if size := max(b.request.Size(), b.reply.Size()); size > maxPayload {
+		return fmt.Errorf("%d environments of %s in one child have arrays of %d bytes, want at most %d", n, g.Name, size, maxPayload)
+	}
+	return nil
 }
 
 // space returns s as package env has it.

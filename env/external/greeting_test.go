@@ -1,0 +1,36 @@
+package external
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestGreetingErrors: what is wrong with a greeting is said, without a character that would do something to a terminal.
+func TestGreetingErrors(t *testing.T) {
+	const obs, action = `"obs":[{"name":"state","kind":"box","dtype":"f32","shape":[3]}]`, `"action":{"kind":"discrete","n":2}`
+	for _, tt := range []struct{ members, want string }{
+		{`"name":"ALE/Pong v5",` + obs, ""},
+		{`"name":"\u001b[2Jcleared",` + obs, `greeting of "\x1b[2Jcleared": name: want 1 to 256 bytes that can be printed`},
+		{`"name":"two\nlines",` + obs, "can be printed"},
+		{`"name":"",` + obs, "can be printed"},
+		{`"name":"a",` + obs + `,"info":["success","depth","success"]`, `greeting of "a": info: two figures "success"`},
+		{`"name":"a","obs":[{"name":"field","kind":"box","dtype":"f32","shape":[268435456]}]`, "obs field: shape [268435456], want at most 6 positive numbers and 16777216 elements"},
+		{`"name":"a","obs":[{"name":"field","kind":"box","dtype":"u8","shape":[16777216]},{"name":"x","kind":"discrete","n":2}]`, "obs x: more than 16777216 elements in all observations"},
+		{`"name":"a","num_envs":100000,"obs":[{"name":"field","kind":"box","dtype":"f32","shape":[64,64]}]`,
+			`greeting of "a": num_envs: 100000 environments of a in one child have arrays of 3277400064 bytes, want at most 2147483648`},
+	} {
+		_, err := readGreeting([]byte(`{"v":1,` + action + "," + tt.members + "}"))
+		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.members, err, tt.want)
+		}
+	}
+	g, err := readGreeting([]byte(`{"v":1,"name":"a",` + obs + "," + action + "}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{1 << 20: "", 1<<20 + 1: "1048577 environments for one child, want at most 1048576"} {
+		if err := g.fits(n); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%d environments: %v, want %q", n, err, want)
+		}
+	}
+}
