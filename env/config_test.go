@@ -62,6 +62,11 @@ func TestConfigCheck(t *testing.T) {
 		{func(c *env.Config) { c.ActionRepeat = 1e9; c.FrameStack = 1e9 }, "action_repeat frame_stack"},
 		{func(c *env.Config) { c.StepDelay = -1 }, "step_delay"},
 		{func(c *env.Config) { c.RewardMode = "sparse" }, "reward_mode"},
+		{func(c *env.Config) { c.EnvType, c.External.Listen = env.ExternalID, "unix:/tmp/s" }, ""},
+		{func(c *env.Config) { c.EnvType, c.External.Listen = env.ExternalID, "unix:" }, "external.listen"},
+		{func(c *env.Config) {
+			c.EnvType, c.External.Listen = env.ExternalID, "unix:"+strings.Repeat("x", env.MaxSocketPath+1)
+		}, "external.listen"},
 	} {
 		cfg := good
 		c.spoil(&cfg)

@@ -35,6 +35,9 @@ type External struct {
 // ListenMPI is the Listen of simulators in the same MPI job.
 const ListenMPI = "mpi"
 
+// MaxSocketPath is how many bytes the path of a Unix socket has at most.
+const MaxSocketPath = 107
+
 // A Command is a program and its arguments.
 type Command []string
 
@@ -63,8 +66,10 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 		return
 	}
 	want(len(e.Command) == 0 || e.Listen == "", "listen", e.Listen, "a command or listen, not both")
-	network, _, _ := strings.Cut(e.Listen, ":")
+	network, at, _ := strings.Cut(e.Listen, ":")
 	want(e.Listen == "" || e.Listen == ListenMPI || network == "unix" || network == "tcp", "listen", e.Listen, "unix:/path, tcp:host:port or mpi")
+	want(network != "unix" || at != "" && len(at) <= MaxSocketPath, "listen", e.Listen,
+		fmt.Sprintf("unix: and the path of a socket, at most %d bytes; rank R adds .R to it", MaxSocketPath))
 	want(network != "tcp" || e.TokenFile != "", "token_file", e.TokenFile, "a file for a secret: everybody who reaches a TCP port can connect to it")
 	want(e.N >= 0, "n", e.N, "a number of children, or 0 for as many as needed")
 	want(e.StartTimeout > 0, "start_timeout", e.StartTimeout, "a duration, as 2m")

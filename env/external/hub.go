@@ -172,7 +172,7 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	if l == nil {
 		if l, err = h.listen(cfg.Listen, cfg.TokenFile, h.rank); err == nil {
 			h.listeners[cfg.Listen] = l
-			fmt.Fprintf(h.log, "waiting for simulators at %v\n", l.net.Addr())
+			fmt.Fprintf(h.log, "waiting for simulators at RLB_ADDR=%s:%v\n", l.net.Addr().Network(), l.net.Addr())
 		}
 	}
 	h.mu.Unlock()

@@ -11,18 +11,26 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/rlinf/rlinf/env"
 )
 
 // A listener is where children that were started elsewhere connect. Those that greet as they should wait in its queue.
 type listener struct {
-	net   net.Listener
-	queue chan *conversation
-	done  chan struct{}
+	net       net.Listener
+	queue     chan *conversation
+	greeting  chan struct{} // has an element for each connection that has not greeted yet
+	done      chan struct{} // it listens no more
+	accepting sync.WaitGroup
 }
 
 // maxWaiting is how many children may have greeted and not be needed yet; further ones wait for the end of that.
 const maxWaiting = 1024
+
+// maxGreeting is how many connections may be about to greet, each of which takes a thread; further ones wait to be accepted.
+const maxGreeting = 64
 
 // greetingTime is how long a connection may take to greet.
 const greetingTime = 10 * time.Second
@@ -50,7 +58,7 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 			os.Remove(at) // of a job that was killed
 		}
 	}
-	l := &listener{queue: make(chan *conversation, maxWaiting), done: make(chan struct{})}
+	l := &listener{queue: make(chan *conversation, maxWaiting), greeting: make(chan struct{}, maxGreeting), done: make(chan struct{})}
 	if l.net, err = net.Listen(network, at); err != nil {
 		return nil, err
 	}
@@ -59,7 +67,7 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 			return nil, errors.Join(err, l.net.Close())
 		}
 	}
-	go l.accept(h, token)
+	l.accepting.Go(func() { l.accept(h, token) })
 	return l, nil
 }
 
@@ -70,6 +78,9 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	case "unix":
 		if rank > 0 {
 			at += "." + strconv.Itoa(rank)
+		}
+		if at == "" || len(at) > env.MaxSocketPath {
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at, len(at), env.MaxSocketPath)
 		}
 		return network, at, nil
 	case "tcp":
@@ -90,8 +101,12 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 }
 
 func (l *listener) accept(h *Hub, token string) {
-	defer close(l.done)
 	for {
+		select {
+		case l.greeting <- struct{}{}:
+		case <-l.done:
+			return
+		}
 		conn, err := l.net.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
@@ -99,6 +114,7 @@ func (l *listener) accept(h *Hub, token string) {
 		if err != nil {
 			fmt.Fprintf(h.log, "listen at %v: %v\n", l.net.Addr(), err)
 			time.Sleep(time.Second) // out of descriptors, say
+			<-l.greeting
 			continue
 		}
 		go l.welcome(h, conn, token)
@@ -115,24 +131,28 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 		tcp.SetNoDelay(true)
 	}
 	link, err := newSocket(conn)
+	var c *conversation
 	if err == nil {
-		var c *conversation
-		if c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime)); err == nil {
-			select {
-			case l.queue <- c:
-			case <-l.done:
-				c.close(true)
-			}
-			return
+		if c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime)); err != nil {
+			link.Close()
 		}
-		link.Close()
 	}
-	fmt.Fprintf(h.log, "%s: refused: %v\n", who, err)
+	<-l.greeting
+	if err != nil {
+		fmt.Fprintf(h.log, "%s: refused: %v\n", who, err)
+		return
+	}
+	select {
+	case l.queue <- c:
+	case <-l.done:
+		c.close(true)
+	}
 }
 
 func (l *listener) close() error {
+	close(l.done)
 	err := l.net.Close()
-	<-l.done
+	l.accepting.Wait()
 	for {
 		select {
 		case c := <-l.queue:

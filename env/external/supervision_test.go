@@ -311,6 +311,9 @@ func TestWrongToken(t *testing.T) {
 	done := make(chan error)
 	go func() { _, err := hub.Ask(cfg); done <- err }()
 	come("open barley").Wait()
+	if !strings.Contains(log.String(), "waiting for simulators at RLB_ADDR="+cfg.External.Listen+"\n") {
+		t.Errorf("the log does not say where to: %s", log)
+	}
 	if !strings.Contains(log.String(), "refused: greeting: not the token it was to have") {
 		t.Errorf("the log of one with a wrong token: %s", log)
 	}
