@@ -214,8 +214,8 @@ func TestCheck(t *testing.T) {
 	}
 
 	// What does not fit is refused, by its arithmetic: nothing of that size is made.
-	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=400000000", "actor.global_batch_size=32")
-	if r.code != 2 || count(r.stderr, "node 0 needs % MiB for parameters, optimiser, rollouts, channels and what is drawn from, and % has % MiB free: want %") != 1 {
+	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000", "env.train.max_steps_per_rollout_epoch=1000000")
+	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: want fewer environments or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
 		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)
 	}
 	if got := contents(t, dir); len(got) != 2 {
