@@ -83,6 +83,91 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 	}
 }
 
+// TestExamplesSayWhatFailed compiles the solvers of the manuals: where nobody has said RLB_ADDR they say so, and do not end as if all were well.
+func TestExamplesSayWhatFailed(t *testing.T) {
+	const c = `#include "rlb.h"
+#include <stdio.h>
+static double level[8], inflow[2];
+static void begin(uint64_t seed, double *x) { x[0] = (double)seed; }
+static void advance(const double *a, double *x) { x[0] += a[0]; }
+static double reward(const double *x) { return -x[0]; }
+int main(void)
+{
+%s
+	return 0;
+}
+`
+	const fortran = `program tank
+use rlb
+implicit none
+real(8) :: level(8), inflow(2)
+integer :: going
+%s
+contains
+subroutine begin(seed, x)
+integer(8), intent(in) :: seed
+real(8), intent(out) :: x(:)
+x = real(seed, 8)
+end subroutine
+subroutine advance(a, x)
+real(8), intent(in) :: a(:)
+real(8), intent(inout) :: x(:)
+x = x + a(1)
+end subroutine
+real(8) function reward(x)
+real(8), intent(in) :: x(:)
+reward = -x(1)
+end function
+end program
+`
+	cc := func(source, program string) [][]string {
+		return [][]string{{"gcc", "-std=c99", "-Ic", "-o", program, source, "c/rlb.c"}}
+	}
+	for _, tt := range []struct {
+		manual, from, to, margin, frame, source string
+		compile                                 func(source, program string) [][]string
+	}{
+		{"c/README.md", "rlb_spec spec", "```", "", c, "readme.c", cc},
+		{"c/rlb.h", " *\trlb_spec spec", " *\n", " *", c, "head.c", cc},
+		{"fortran/rlb.f90", "!   type(rlb_spec)", "!\n", "!   ", fortran, "head.f90", func(source, program string) [][]string {
+			return [][]string{
+				{"gcc", "-std=c99", "-c", "-o", program + ".o", "c/rlb.c"},
+				{"gfortran", "-std=f2018", "-J", programs, "-o", program, "fortran/rlb.f90", source, program + ".o"},
+			}
+		}},
+	} {
+		t.Run(tt.manual, func(t *testing.T) {
+			text, err := os.ReadFile(tt.manual)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, rest, _ := strings.Cut(string(text), "\n"+tt.from)
+			body, _, found := strings.Cut(tt.from+rest, "\n"+tt.to)
+			if !found {
+				t.Fatalf("no example from %q to %q", tt.from, tt.to)
+			}
+			source, program := filepath.Join(programs, tt.source), filepath.Join(programs, "example")
+			body = strings.ReplaceAll("\n"+body, "\n"+tt.margin, "\n")
+			if err := os.WriteFile(source, fmt.Appendf(nil, tt.frame, body), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, step := range tt.compile(source, program) {
+				if _, err := exec.LookPath(step[0]); err != nil {
+					t.Skipf("no %s: scripts/setup test installs it", step[0])
+				}
+				if out, err := exec.Command(step[0], step[1:]...).CombinedOutput(); err != nil {
+					t.Fatalf("%s: %v\n%s", step[0], err, out)
+				}
+			}
+			cmd := exec.Command(program)
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "RLB_") })
+			if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "tank: RLB_ADDR is not set") {
+				t.Errorf("exit status %v and %q, want another than 0, and why", err, out)
+			}
+		})
+	}
+}
+
 func TestCGreeting(t *testing.T) {
 	p := greet(t, compile(t, "served.c"))
 	h := p.hello

@@ -16,9 +16,9 @@
  *			rlb_send_state(r, level, reward(level));
  *		}
  *	}
- *	if (rlb_error())
- *		fprintf(stderr, "tank: %s\n", rlb_error());
  *	rlb_close(r);
+ *	if (rlb_error())
+ *		return fprintf(stderr, "tank: %s\n", rlb_error()), 1;
  *
  * Or the simulator is served: rlb_serve calls functions of yours, for as many environments as rlinf asks for.
  *

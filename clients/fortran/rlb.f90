@@ -20,10 +20,12 @@
 !       end do
 !   end do
 !   call rlb_close(r)
+!   if (len(rlb_error()) > 0) error stop "tank: "//rlb_error()        ! the end of the job is no error
 !
 ! Or the simulator is served: rlb_serve calls procedures of yours, for as many environments as rlinf asks for:
 !
 !   failed = rlb_serve(spec, rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step)))
+!   if (failed /= 0) error stop "tank: "//rlb_error()
 !
 !   subroutine step(user, env, action, out) bind(C)                     ! an episode that ends is reset by its own call
 !       type(c_ptr), value :: user                                    ! what rlb_serve was given, or null
