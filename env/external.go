@@ -27,6 +27,7 @@ type External struct {
 	// StepTimeout is how long a child may take for a step of its environments, or any other answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
 	// MaxRestarts is how many times a child that fails is replaced before it has ended an episode again. Then the job stops, with a checkpoint. Default 3.
+	// Of listen: mpi none is.
 	MaxRestarts int `yaml:"max_restarts"`
 	// Greeting is what the simulator says of itself. The job asks for it and writes it down; not for users.
 	Greeting string `yaml:"greeting,omitempty"`

@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,7 +130,9 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	}
 	for _, d := range all {
 		if d.Rank == w.Rank() && err == nil {
-			err = s.reg.outside.Offer(&solver{out: out, process: d.Process, message: d.Hello}, fmt.Sprintf("solver on process %d", d.Process))
+			sv := &solver{out: out, process: d.Process, message: d.Hello}
+			s.solvers = append(s.solvers, sv)
+			err = s.reg.outside.Offer(sv, sv.name())
 		}
 	}
 	return s.agreeTo(ctx, w, world, err)
@@ -172,21 +175,45 @@ func needed(hello []byte, uses []use) (solvers int, err error) {
 	return solvers, nil
 }
 
-// part ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0 those that have greeted and were not needed.
-func (s *session) part(w *spmd.World) error {
+// lastCall is how long a solver that was given up may take to hear that it is to end.
+const lastCall = 5 * time.Second
+
+// part ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0 those that have greeted and were not needed. Those that were
+// given up and do not hear it would keep MPI from ending: rank 0 then ends the job, when all that it has to write is written.
+func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Group) error {
 	out := w.Outside()
 	if out == nil {
 		return nil
 	}
 	err := s.reg.outside.Close()
+	var deaf []string
+	for by, i := time.Now().Add(lastCall), 0; i < len(s.solvers); i++ {
+		if sv := s.solvers[i]; !sv.told && external.Dismiss(sv, by) != nil {
+			deaf = append(deaf, sv.name())
+		}
+	}
 	for w.Rank() == 0 {
 		process, _, late := out.ReceiveOut(time.Now(), -1, nil)
 		if late != nil {
 			break
 		}
-		err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}))
+		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) { // else an answer that nobody waits for any more
+			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
+		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	all, err := world.Gather(ctx, []byte(strings.Join(deaf, ", ")), 0)
+	if err != nil || w.Rank() != 0 {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(names []byte) bool { return len(names) == 0 })
+	if len(all) > 0 {
+		fmt.Fprintf(&s.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n", bytes.Join(all, []byte(", ")), lastCall)
+		w.Abort(int(s.code.Load()))
+	}
+	return nil
 }
 
 // A solver is the way to a program in the same MPI job.
@@ -195,11 +222,19 @@ type solver struct {
 	process int
 	message []byte // the last that came
 	read    bool   // it was taken
+	told    bool   // it was told to end
+	closed  bool
 }
+
+func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.process) }
 
 var _ external.Link = (*solver)(nil)
 
 func (s *solver) Send(by time.Time, head, payload []byte) error {
+	if s.closed { // what is still to be said is that it is to end, and that it hears it is to be known
+		return s.out.DeliverOut(by, s.process, head)
+	}
+	s.told = external.Dismisses(head)
 	return s.out.SendOut(by, s.process, head, payload)
 }
 
@@ -213,4 +248,7 @@ func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return external.Split(s.message, accept)
 }
 
-func (s *solver) Close() error { return nil }
+func (s *solver) Close() error {
+	s.closed = true
+	return nil
+}

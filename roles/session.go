@@ -35,6 +35,7 @@ type session struct {
 	code    atomic.Int64                     // the exit code
 	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
 	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
+	solvers []*solver                        // of the same MPI job, that play for this process
 }
 
 // run is the life of one rank of a training job.
@@ -121,10 +122,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err := r.saveTrace(ctx, world, s.traceFile(cfg)); err != nil {
 		return err
 	}
-	if err := s.part(w); err != nil {
+	if err := s.finish(w, r, book); err != nil {
 		return err
 	}
-	return s.finish(w, r, book)
+	return s.part(ctx, w, world)
 }
 
 // configure returns the configuration that rank 0 has read.
@@ -214,7 +215,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return err
 	}
-	return s.part(w)
+	return s.part(ctx, w, world)
 }
 
 // record begins this process's log, and writes down, on rank 0, what runs, where and how.

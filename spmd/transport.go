@@ -40,6 +40,8 @@ type Outsider interface {
 	Strangers() int
 	// SendOut sends a message of these parts, one after the other, and returns when it was taken: before by, or with an error that is os.ErrDeadlineExceeded.
 	SendOut(by time.Time, to int, head, payload []byte) error
+	// DeliverOut is SendOut of one part that returns when the process has begun to receive it.
+	DeliverOut(by time.Time, to int, message []byte) error
 	// ReceiveOut waits for a message of process from, -1 for any, and returns whose it is and what it says, in buf if that is large enough. It may be long in
 	// coming: by is as for SendOut.
 	ReceiveOut(by time.Time, from int, buf []byte) (who int, message []byte, err error)

@@ -45,11 +45,17 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// Dismiss ends a child that is not needed.
-func Dismiss(link Link) error {
+// Dismiss tells a child before by that it is to end, and closes the link.
+func Dismiss(link Link, by time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])
-	return errors.Join(link.Send(time.Now().Add(time.Second), head[:], nil), link.Close())
+	return errors.Join(link.Send(by, head[:], nil), link.Close())
+}
+
+// Dismisses says whether the header of a frame tells a child that it is to end.
+func Dismisses(head []byte) bool {
+	h, err := parse(head)
+	return err == nil && h.kind == closing
 }
 
 // ErrGone is a Link's error where nobody is on the other side any more. What is late is os.ErrDeadlineExceeded.

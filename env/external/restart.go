@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/rlinf/rlinf/env"
 )
 
 // errNobody is what an exchange comes to with a child that failed too often.
@@ -62,7 +64,7 @@ const (
 )
 
 // mend replaces child c if it failed in the last exchange. With seeds all of its environments whose episodes are not over begin new ones. When it
-// was replaced too often nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
+// was replaced too often, or nobody can replace it, nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
 func (v *Vec) mend(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
@@ -72,9 +74,9 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 			c.conversation = nil
 		}
 		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
-		if c.restarts == v.cfg.External.MaxRestarts {
+		if end := v.last(c); end != "" {
 			c.gone = true
-			return v.hub.give(fmt.Errorf("%s: %s\nthat was %s in a row without the end of an episode (external.max_restarts)", where, why, times(c.restarts+1)))
+			return v.hub.give(fmt.Errorf("%s: %s\n%s", where, why, end))
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
@@ -86,6 +88,17 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 		}
 	}
 	return nil
+}
+
+// last says why child c is not replaced; "" where it is.
+func (v *Vec) last(c *child) string {
+	switch {
+	case v.cfg.External.Listen == env.ListenMPI: // all that will ever come were offered when the job began
+		return "no other solver of this MPI job can take its place"
+	case c.restarts == v.cfg.External.MaxRestarts:
+		return fmt.Sprintf("that was %s in a row without the end of an episode (external.max_restarts)", times(c.restarts+1))
+	}
+	return ""
 }
 
 // explain says what befell a child.

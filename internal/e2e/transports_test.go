@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
@@ -150,6 +151,58 @@ func TestTransports(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestSolverFails: a job whose solver of the same MPI job fails, which nobody can replace, stops with a checkpoint and says why. It ends even if the
+// solver does not.
+func TestSolverFails(t *testing.T) {
+	const task = `
+cluster: {component_placement: {"actor,rollout": 0, env: %d}}
+runner: {max_steps: 1000, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
+env: {train: {env_type: external, total_num_envs: 1, max_steps_per_rollout_epoch: 8, external: {listen: mpi, step_timeout: 1s}}}
+actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
+`
+	for _, p := range []*platform{openmpi, mpich} {
+		for _, c := range []struct {
+			fault      string
+			rank       int // that has the environments
+			says, ends string
+		}{
+			{"nan", 0, "environment 0: reward NaN", ""},
+			{"hang", 0, "no answer in 1s (external.step_timeout)", "solver on process 1: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
+			{"hang", 1, "no answer in 1s (external.step_timeout)", "solver on process 2: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
+		} {
+			t.Run(fmt.Sprintf("%s/%s, rank %d", p.name, c.fault, c.rank), func(t *testing.T) {
+				t.Parallel()
+				program := p.program(t, ".") // or skip
+				dir := t.TempDir()
+				solver := filepath.Join(dir, "solver")
+				const clients = root + "/clients/c/"
+				cc := exec.Command(first("mpicc."+p.name, "mpicc"), "testdata/bridge/faulty.c", clients+"rlb.c", clients+"rlb_mpi.c", "-I"+clients, "-o", solver)
+				if text, err := cc.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %v\n%s", cc.Args, err, text)
+				}
+				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank))
+				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver, c.fault).result() // which sees that no process is left
+				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver of this MPI job can take its place\nstopping, with a checkpoint\n",
+					c.rank, c.rank+1, c.says)
+				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") || strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
+					!strings.Contains(r.stderr, c.ends) {
+					t.Errorf("exit code %d, want 1, and once:\n%s%s", r.code, why, c.ends)
+				}
+				run := filepath.Join(dir, "logs", "run")
+				if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step < 2 {
+					t.Errorf("latest checkpoint: %+v, %v", last, err)
+				}
+				if t.Failed() {
+					t.Logf("%s%s", r.stdout, r.stderr)
+				}
+				if s := readStatus(t, run); s != runfolder.Failed {
+					t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
+				}
+			})
+		}
 	}
 }
 

@@ -16,14 +16,17 @@ int rl_outside_count(rl_world *w) {
 	return all - w->size;
 }
 
-int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int64_t for_ns, rl_fault *fault) {
+int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault) {
 	if (nh + np > INT_MAX) return fault->call = "MPI_Isend", MPI_ERR_COUNT;
 	char *whole = malloc((size_t)(nh + np)); // MPI's own until it is taken, which may be never
 	if (!whole) return fault->call = "malloc", MPI_ERR_NO_MEM;
 	memcpy(whole, (const void *)head, (size_t)nh);
 	if (np > 0) memcpy(whole + nh, (const void *)payload, (size_t)np);
 	MPI_Request req;
-	TRY(MPI_Isend(whole, (int)(nh + np), MPI_BYTE, to, OUTSIDE_TAG, MPI_COMM_WORLD, &req));
+	if (deliver)
+		TRY(MPI_Issend(whole, (int)(nh + np), MPI_BYTE, to, OUTSIDE_TAG, MPI_COMM_WORLD, &req));
+	else
+		TRY(MPI_Isend(whole, (int)(nh + np), MPI_BYTE, to, OUTSIDE_TAG, MPI_COMM_WORLD, &req));
 	for (int64_t start = rl_now(), waited = 0;; rl_pause(waited = rl_now() - start)) {
 		int done = 0;
 		TRY(MPI_Test(&req, &done, MPI_STATUS_IGNORE));

@@ -24,9 +24,18 @@ func (t *transport) Strangers() int { return int(C.rl_outside_count(t.world)) }
 
 // SendOut sends a message to a process of another program; see spmd.Outsider.
 func (t *transport) SendOut(by time.Time, to int, head, payload []byte) error {
+	return sendOut(by, to, head, payload, 0)
+}
+
+// DeliverOut sends a message, and returns when it is being received; see spmd.Outsider.
+func (t *transport) DeliverOut(by time.Time, to int, message []byte) error {
+	return sendOut(by, to, message, nil, 1)
+}
+
+func sendOut(by time.Time, to int, head, payload []byte, deliver C.int) error {
 	var fault C.rl_fault
 	rc := C.rl_outside_send(address(head), C.int64_t(len(head)), address(payload), C.int64_t(len(payload)),
-		C.int(to), left(by), &fault)
+		C.int(to), deliver, left(by), &fault)
 	runtime.KeepAlive(head)
 	runtime.KeepAlive(payload)
 	return outsideError(rc, &fault)
