@@ -113,7 +113,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	if out == nil {
 		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c cfg.yaml : -np M solver", uses[0].key)
 	} else if w.Rank() == 0 {
-		all, err = gather(out, uses, ranks)
+		all, err = gather(out, s.reg.outside, uses, ranks)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return false, err
@@ -130,7 +130,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	}
 	for _, d := range all {
 		if d.Rank == w.Rank() && err == nil {
-			sv := &solver{out: out, process: d.Process, message: d.Hello}
+			sv := &solver{out: out, hub: s.reg.outside, process: d.Process, message: d.Hello}
 			s.solvers = append(s.solvers, sv)
 			err = s.reg.outside.Offer(sv, sv.name())
 		}
@@ -139,12 +139,17 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 }
 
 // gather waits for as many solvers as the uses need, and deals them to ranks in the order of their processes.
-func gather(out spmd.Outsider, uses []use, ranks []int) ([]dealt, error) {
+func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]dealt, error) {
 	timeout := uses[0].env.External.StartTimeout
 	by := time.Now().Add(timeout)
 	var all []dealt
 	for wanted := 1; len(all) < wanted; {
-		process, hello, err := out.ReceiveOut(by, -1, nil)
+		var process int
+		var hello []byte
+		err := hub.Wait(by, func(until time.Time) (err error) {
+			process, hello, err = out.ReceiveOut(until, -1, nil)
+			return err
+		})
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d", len(all), timeout, wanted)
 		}
@@ -219,6 +224,7 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 // A solver is the way to a program in the same MPI job.
 type solver struct {
 	out     spmd.Outsider
+	hub     *external.Hub
 	process int
 	message []byte // the last that came
 	read    bool   // it was taken
@@ -240,7 +246,11 @@ func (s *solver) Send(by time.Time, head, payload []byte) error {
 
 func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if s.read {
-		if _, s.message, err = s.out.ReceiveOut(by, s.process, s.message); err != nil {
+		err := s.hub.Wait(by, func(until time.Time) (err error) {
+			_, s.message, err = s.out.ReceiveOut(until, s.process, s.message)
+			return err
+		})
+		if err != nil {
 			return nil, nil, err
 		}
 	}

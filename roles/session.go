@@ -59,6 +59,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if !cfg.Trains() {
 		return s.evaluate(ctx, w, world, cfg)
 	}
+	defer context.AfterFunc(s.asked.signaled, s.reg.outside.Hurry)()
 	if agreed, err := s.meet(ctx, w, world, cfg); !agreed {
 		return err
 	}
@@ -174,13 +175,17 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	return true, nil
 }
 
-// refuse ends the session before it has begun, with one message from rank 0.
+// refuse ends the session before it has begun, with one message from rank 0. Where it was asked to stop meanwhile that is what its exit code says.
 func (s *session) refuse(w *spmd.World, err error) {
-	s.code.Store(ExitConfig)
+	code := ExitConfig
+	if stop, _ := s.asked.vote(); stop != 0 {
+		code = stop - 1
+	}
+	s.code.Store(int64(code))
 	if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, err)
 		if w.Outside() != nil { // others' programs wait for this one, and MPI for them
-			w.Abort(ExitConfig)
+			w.Abort(code)
 		}
 	}
 }

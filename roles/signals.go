@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -26,8 +27,10 @@ const (
 
 // requests are what the outside asks of a run: signals, and the clock. Ranks read it when they vote.
 type requests struct {
-	parent   *requests    // of the sweep that the run belongs to; nil: none
-	stop     atomic.Int64 // exit code plus one; 0: none
+	parent   *requests       // of the sweep that the run belongs to; nil: none
+	stop     atomic.Int64    // exit code plus one; 0: none
+	signaled context.Context // ends with the first signal that asks to stop
+	end      context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
 	arrived  chan os.Signal
@@ -38,6 +41,7 @@ type requests struct {
 // standard error and goes on.
 func watch() *requests {
 	r := &requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
+	r.signaled, r.end = context.WithCancel(context.Background())
 	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
 	go r.listen()
 	return r
@@ -49,6 +53,7 @@ func (r *requests) listen() {
 		switch s {
 		case syscall.SIGUSR1:
 			r.stop.CompareAndSwap(0, ExitRequeue+1)
+			r.end()
 		case syscall.SIGINT:
 			r.again(ExitInterrupted)
 		case syscall.SIGTERM:
@@ -61,10 +66,11 @@ func (r *requests) listen() {
 
 // again asks to stop with code; the second time there is no asking.
 func (r *requests) again(code int) {
-	if r.stop.Swap(int64(code)+1) == int64(code)+1 {
+	if before := r.stop.Swap(int64(code) + 1); before == ExitInterrupted+1 || before == ExitTerminated+1 {
 		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
 		os.Exit(code)
 	}
+	r.end()
 }
 
 // fail asks to stop, with a checkpoint, because of something that the run can't go on without.
@@ -75,10 +81,13 @@ func (r *requests) close() {
 	signal.Stop(r.arrived)
 	close(r.arrived)
 	<-r.done
+	r.end()
 }
 
 // forRun returns the requests of a run that stops when r says so, and has a clock of its own.
-func (r *requests) forRun() *requests { return &requests{parent: r, started: time.Now()} }
+func (r *requests) forRun() *requests {
+	return &requests{parent: r, started: time.Now(), signaled: r.signaled}
+}
 
 // vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
 func (r *requests) vote() (stop int, save bool) {

@@ -19,6 +19,7 @@ type Hub struct {
 	log     io.Writer
 	rank    int
 	starter starter
+	haste   *haste
 	offered chan *conversation // children that came over other links
 
 	mu        sync.Mutex
@@ -33,7 +34,7 @@ type Hub struct {
 // of different ranks have different addresses.
 func NewHub(log io.Writer, rank int) *Hub {
 	return &Hub{
-		log: &lineWriter{to: log}, rank: rank, offered: make(chan *conversation, maxWaiting),
+		log: &lineWriter{to: log}, rank: rank, haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}
 }
@@ -145,6 +146,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 		}
 		return nil, err
 	}
+	link.haste = h.haste
 	c, err := greet(link, proc, who, "", h.log, by)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -183,7 +185,10 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	defer timer.Stop()
 	select {
 	case c := <-l.queue:
+		c.link.(*stream).haste = h.haste
 		return c, nil
+	case <-h.haste.began:
+		return nil, fmt.Errorf("no simulator has come to %v before the program was asked to stop", l.net.Addr())
 	case <-timer.C:
 		return nil, fmt.Errorf("no simulator has come in %v (start_timeout)", cfg.StartTimeout)
 	}

@@ -26,7 +26,10 @@ func (v *Vec) start() error {
 		v.children = append(v.children, &child{number: i, lo: i * v.n / count, hi: (i + 1) * v.n / count})
 	}
 	for _, c := range v.children {
-		if err := v.bring(c); err != nil {
+		if err := v.bring(c); err != nil && v.hub.haste.is() {
+			c.gone = true
+			fmt.Fprintf(v.hub.log, "environments %d-%d of %s: %v\n", c.lo, c.hi-1, v.spec.Name, err)
+		} else if err != nil {
 			return fmt.Errorf("%s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, err)
 		}
 	}
@@ -69,11 +72,16 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
 		if c.conversation != nil {
-			why = c.explain(c.err, v.cfg.External.StepTimeout)
+			why = v.explain(c, c.err)
 			c.close(true)
 			c.conversation = nil
 		}
 		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
+		if v.hub.haste.is() {
+			c.gone = true
+			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, for the program is to stop\n", where, why, where)
+			return nil
+		}
 		if end := v.last(c); end != "" {
 			c.gone = true
 			return v.hub.give(fmt.Errorf("%s: %s\n%s", where, why, end))
@@ -82,7 +90,11 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 		c.restarts++
 		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d)\n",
 			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
-		time.Sleep(wait)
+		select {
+		case <-time.After(wait):
+		case <-v.hub.haste.began:
+			continue
+		}
 		if c.err = v.bring(c); c.err == nil && seeds != nil {
 			c.err = v.begin(c, seeds)
 		}
@@ -101,10 +113,13 @@ func (v *Vec) last(c *child) string {
 	return ""
 }
 
-// explain says what befell a child.
-func (c *child) explain(err error, timeout time.Duration) string {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("no answer in %v (external.step_timeout)", timeout)
+// explain says what befell child c.
+func (v *Vec) explain(c *child, err error) string {
+	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
+	case late && v.hub.haste.is():
+		err = errHaste
+	case late:
+		err = fmt.Errorf("no answer in %v (external.step_timeout)", v.cfg.External.StepTimeout)
 	}
 	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary())
 }

@@ -3,7 +3,6 @@ package external
 import (
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"time"
@@ -18,6 +17,7 @@ type stream struct {
 	bells   *bells // where frames without payload come and go too; nil: there are none
 	beside  bool   // the other side has a core of its own: a frame came between two looks, and since then none by yielding alone
 	lookout lookout
+	haste   *haste
 	head    [headerSize]byte
 	payload []byte
 }
@@ -230,8 +230,9 @@ func (l *lookout) found() {
 
 // wait waits until fd can be read or written, as events says, or the other side is gone.
 func (s *stream) wait(fd int, events int16, by time.Time) error {
-	for {
-		left := min(max(time.Until(by).Milliseconds()+1, 0), math.MaxInt32)
+	for start, longest := time.Now(), s.haste.longest(); ; {
+		until := s.haste.bound(start, by)
+		left := min(max(time.Until(until).Milliseconds()+1, 0), longest)
 		fds := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 		n, err := unix.Poll(fds[:], int(left))
 		switch {
@@ -242,6 +243,8 @@ func (s *stream) wait(fd int, events int16, by time.Time) error {
 			return nil // the call that follows says whether there is anything
 		case !time.Now().Before(by):
 			return os.ErrDeadlineExceeded
+		case !time.Now().Before(until):
+			return errHaste
 		}
 	}
 }

@@ -249,6 +249,89 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
+// TestHurry: in haste nobody is waited for that does not come, and for an answer a moment alone; nobody takes over then, and who answers plays on.
+func TestHurry(t *testing.T) {
+	t.Parallel()
+	soon := func(hub *external.Hub) func() time.Duration {
+		start := time.Now()
+		time.AfterFunc(300*time.Millisecond, hub.Hurry)
+		return func() time.Duration { return time.Since(start) }
+	}
+	for name, c := range map[string]struct {
+		change func(*env.External)
+		says   string
+		atMost time.Duration
+	}{
+		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, "before the program was asked to stop", 3 * time.Second},
+		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} },
+			"greeting: it is waited for no longer than 5s, for the program was asked to stop", 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := env.DefaultConfig()
+			cfg.EnvType = env.ExternalID
+			c.change(&cfg.External)
+			hub := external.NewHub(&record{}, 0)
+			defer hub.Close()
+			took := soon(hub)
+			if _, err := hub.Ask(cfg); err == nil || !strings.Contains(err.Error(), c.says) || took() > c.atMost {
+				t.Errorf("after %v: %v, want %q within %v", took(), err, c.says, c.atMost)
+			}
+		})
+	}
+	t.Run("nobody connects, for states that were saved", func(t *testing.T) {
+		t.Parallel()
+		c := newCrew(t, nil)
+		c.reset()
+		state, err := env.Save(c.vec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := env.DefaultConfig()
+		cfg.EnvType, cfg.External.Listen = env.ExternalID, "unix:"+filepath.Join(t.TempDir(), "s")
+		if cfg.External.Greeting, err = c.hub.Ask(env.Config{External: env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.vec.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if c.vec, err = c.hub.New(cfg, 4); err != nil {
+			t.Fatal(err)
+		}
+		took := soon(c.hub)
+		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || bytes.Count(c.out.Truncated.U8(), []byte{env.Lost}) != 4 || took() > 3*time.Second {
+			t.Errorf("after %v: %v, truncated %v, want 4 environments that are lost", took(), err, c.out.Truncated)
+		}
+	})
+	for _, before := range []bool{false, true} {
+		t.Run(fmt.Sprintf("no answer, in haste before %v", before), func(t *testing.T) {
+			t.Parallel()
+			c := newCrew(t, nil, "hang@2", filepath.Join(t.TempDir(), "once"))
+			c.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
+			c.reset()
+			if err := c.step(0); err != nil {
+				t.Fatal(err)
+			}
+			took := soon(c.hub)
+			if before {
+				c.hub.Hurry()
+			}
+			for k := 1; k < 5; k++ {
+				if err := c.step(k); err != nil {
+					t.Fatal(err)
+				}
+				if lost := bytes.Count(c.out.Truncated.U8(), []byte{env.Lost}); lost != 2 {
+					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
+				}
+			}
+			const says = "it is waited for no longer than 5s, for the program was asked to stop\n"
+			if log := c.log.String(); took() > 20*time.Second || strings.Contains(log, "restart") || !strings.Contains(log, says) {
+				t.Errorf("after %v: want %q in the log:\n%s", took(), says, log)
+			}
+		})
+	}
+}
+
 // TestNoChild: what keeps children from coming is said.
 func TestNoChild(t *testing.T) {
 	dir := t.TempDir()

@@ -227,6 +227,7 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 
 // exchange asks all children for the same at once, in the environments whose turn it is, and hears their answers. What fails is in their err.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
+	start := time.Now()
 	for _, c := range v.children {
 		c.by = v.by()
 		if c.err = errNobody; c.conversation != nil {
@@ -235,6 +236,7 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	}
 	for _, c := range v.children {
 		if c.err == nil {
+			c.by = v.hub.haste.bound(start, c.by)
 			if late := time.Now().Add(leeway); c.by.Before(late) { // another child took the time, and this one's answer may not fit into a pipe
 				c.by = late
 			}
@@ -366,7 +368,7 @@ func (v *Vec) Save() (tensor.Dict, error) {
 		}
 		got, err := c.save(v.by())
 		if err != nil { // the next step finds nobody there, and has it replaced
-			why := c.explain(err, v.cfg.External.StepTimeout)
+			why := v.explain(c, err)
 			c.close(true)
 			c.conversation = nil
 			return tensor.Dict{}, fmt.Errorf("save %s: %s: %w", v.spec.Name, why, errors.ErrUnsupported)
@@ -394,7 +396,11 @@ func (v *Vec) Load(state tensor.Dict) error {
 		return err
 	}
 	for _, c := range v.children {
-		if c.conversation == nil {
+		switch {
+		case c.conversation != nil:
+		case v.hub.haste.is(): // the first step finds nobody there
+			continue
+		default:
 			return fmt.Errorf("load %s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, errNobody)
 		}
 		if err := c.load(states.U8()[c.lo*size:c.hi*size], v.by()); err != nil {

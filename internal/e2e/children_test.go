@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,6 +91,77 @@ func TestChildrenKilled(t *testing.T) {
 	}
 	if got, err := strconv.ParseFloat(fmt.Sprint(last), 64); err != nil || got < score {
 		t.Errorf("env/return %v at last, want %v", last, score)
+	}
+}
+
+// TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer, with a checkpoint if it has begun; and
+// at once when it is asked twice, whatever the signals are.
+func TestStoppedWhileWaiting(t *testing.T) {
+	program := local.program(t, ".")
+	for _, c := range []struct {
+		name    string
+		more    []string
+		signals []syscall.Signal
+		code    int
+		says    string
+		status  runfolder.Status // "": it has not begun
+	}{
+		{"nobody comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
+			"before the program was asked to stop", ""},
+		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGUSR1}, 75,
+			"before the program was asked to stop", ""},
+		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
+			"before the program was asked to stop", runfolder.Interrupted},
+		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, for the program is to stop", runfolder.Interrupted},
+		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Running},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "served.yaml", served)
+			writeFile(t, dir, "job.yaml", fmt.Sprintf(killed, 10000, program))
+			j := local.start(t, dir, 0, append([]string{"-c", "job.yaml"}, c.more...)...)
+			run := filepath.Join(dir, "logs", "run")
+			if c.name == "one comes" {
+				child := exec.Command(program, "bridge", "serve", "-c", "served.yaml")
+				child.Dir, child.Env = dir, append(os.Environ(), "RLB_ADDR=unix:s")
+				if err := child.Start(); err != nil {
+					t.Fatal(err)
+				}
+				defer child.Wait()
+			}
+			poll(t, j, func() bool {
+				if c.status == "" {
+					_, err := os.Stat(filepath.Join(dir, "s"))
+					return err == nil
+				}
+				if c.name == "one comes" {
+					_, err := os.Stat(run)
+					return err == nil
+				}
+				text, _ := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
+				return len(j.children()) == 8 && bytes.Count(text, []byte("\n")) > 0
+			})
+			if c.more == nil {
+				syscall.Kill(j.children()[0], syscall.SIGSTOP)
+			}
+			start := time.Now()
+			for _, s := range c.signals {
+				j.signal(s)
+				time.Sleep(100 * time.Millisecond)
+			}
+			r := j.result()
+			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) || took > 25*time.Second {
+				t.Fatalf("exit code %d after %v, want %d and %q\n%s%s", r.code, took, c.code, c.says, r.stdout, r.stderr)
+			}
+			if c.status == "" {
+				return
+			}
+			_, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
+			if s := readStatus(t, run); s != c.status || (err == nil) != (s == runfolder.Interrupted) {
+				t.Errorf("STATUS %v, want %v; latest checkpoint: %v", s, c.status, err)
+			}
+		})
 	}
 }
 
