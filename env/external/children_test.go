@@ -43,7 +43,7 @@ func beChild(address, token string) error {
 	}
 	answers, memory := -1, -1
 	switch fault { // before Serve takes them
-	case "garbage", "chatter":
+	case "garbage", "chatter", "orphan":
 		answers, _ = syscall.Dup(4)
 	case "shrink":
 		memory, _ = syscall.Dup(5)
@@ -121,6 +121,11 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	case "exit", "changeling":
 		fmt.Println("about to leave")
 		fmt.Fprintln(os.Stderr, "out of fuel")
+		os.Exit(7)
+	case "orphan": // which keeps the pipe of the answers open
+		if err := exec.Command("sleep", "1000").Start(); err != nil {
+			return err
+		}
 		os.Exit(7)
 	case "kill":
 		fmt.Fprintln(os.Stderr, "farewell")

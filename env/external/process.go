@@ -125,7 +125,8 @@ func withoutMPI(environ []string) []string {
 	return kept
 }
 
-// watch passes on what the child writes, and waits for its end.
+// watch passes on what the child writes, and waits for its end, which ends those that it has started too: they could hold its pipes open, so that nobody
+// saw it.
 func (p *process) watch(out *os.File, who string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
@@ -144,7 +145,8 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 		}
 	}()
 	p.died = p.cmd.Wait()
-	select { // its own children may hold the pipe open
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	select { // who has left its process group may hold the pipe open
 	case <-written:
 	case <-time.After(100 * time.Millisecond):
 	}

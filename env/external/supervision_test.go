@@ -119,6 +119,7 @@ func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 func TestChildFails(t *testing.T) {
 	for fault, says := range map[string]string{
 		"exit":     "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel",
+		"orphan":   "the other side is gone (exit status 7)",
 		"kill":     "the other side is gone (signal: killed); the last that it wrote:\n    farewell",
 		"hang":     "no answer in 3s (external.step_timeout)",
 		"chatter":  "no answer in 3s (external.step_timeout)",
