@@ -176,6 +176,7 @@ func believable(t *testing.T, c *conversation) {
 func FuzzGreeting(f *testing.F) {
 	f.Add([]byte(`{"v":1,"name":"a","token":"t","obs":[{"name":"state","kind":"box","dtype":"f32","shape":[2,3],"low":-1,"high":[1,1,1,null,2,3]},` +
 		`{"name":"action_mask","kind":"box","dtype":"u8","shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]},"info":["success"],"max_steps":7}`))
+	f.Add([]byte(`{"v":1,"name":"a","Token":"t","obs":[{"name":"state","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`))
 	f.Add([]byte(`{"v":1,"name":"b","obs":[{"name":"place","kind":"discrete","n":4}],"action":{"kind":"box","dtype":"f32","shape":[],"low":null},"num_envs":3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		g, err := readGreeting(text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"strings"
@@ -107,7 +108,7 @@ func withoutToken(text []byte) (string, error) {
 	if err := json.Unmarshal(text, &members); err != nil {
 		return "", fmt.Errorf("greeting: %w", err)
 	}
-	delete(members, "token")
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") }) // as it is read
 	clean, err := json.Marshal(members)
 	return string(clean), err
 }
