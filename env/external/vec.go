@@ -227,7 +227,6 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 
 // exchange asks all children for the same at once, in the environments whose turn it is, and hears their answers. What fails is in their err.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
-	start := time.Now()
 	for _, c := range v.children {
 		c.by = v.by()
 		if c.err = errNobody; c.conversation != nil {
@@ -236,8 +235,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	}
 	for _, c := range v.children {
 		if c.err == nil {
-			c.by = v.hub.haste.bound(start, c.by)
-			if late := time.Now().Add(leeway); c.by.Before(late) { // another child took the time, and this one's answer may not fit into a pipe
+			c.by = v.hub.haste.bound(c.by.Add(-v.cfg.External.StepTimeout), c.by) // the first is when it was asked
+			if late := time.Now().Add(leeway); c.by.Before(late) {                // another child took the time, and this one's answer may not fit into a pipe
 				c.by = late
 			}
 			c.err = c.answer(c.by)
