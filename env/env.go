@@ -30,7 +30,7 @@ type Step struct {
 	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
 }
 
-// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt from, or counted. Its last observations are zeros.
+// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt from; it counts as lost alone. Its last observations are zeros.
 const Lost = 2
 
 // A Spec describes one environment of a Vec.

@@ -26,6 +26,7 @@ type Episodes struct {
 	told     tensor.Tensor // F64 [n, figures]: sums of the figures so far
 	calls    tensor.Tensor // I64 [n]: how often they were told, once for each chunk
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
+	failed   []bool        // the last episode was lost, and nobody has taken a step since
 
 	mu       sync.Mutex
 	finished batch
@@ -38,9 +39,10 @@ type batch struct {
 	info     []float64
 }
 
-// An Episode is one that finished.
+// An Episode is one that finished, or was lost.
 type Episode struct {
 	Env          int       // global index of its environment
+	Lost         bool      // its simulator failed (see Lost): nothing else of it counts
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
 	SuccessOnce  bool      // a step said success; a chunk says what its last step says
@@ -77,7 +79,7 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
+		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n), failed: make([]bool, n),
 		finished: room(), taken: room(),
 	}
 }
@@ -87,7 +89,7 @@ func (e *Episodes) Started(mask []bool) {
 	for n := range e.over.U8() {
 		if mask == nil || mask[n] {
 			e.begin(n)
-			e.over.U8()[n] = 0
+			e.over.U8()[n], e.failed[n] = 0, false
 		}
 	}
 }
@@ -105,9 +107,13 @@ func (e *Episodes) Observe(step *Step) {
 		}
 		steps, ended := step.Took(n)
 		if ended && step.Truncated.U8()[n*chunk+steps-1]&Lost != 0 {
-			e.drop(n)
+			if !e.failed[n] { // or nobody plays it: there was no other episode
+				e.finish(n, false, true)
+			}
+			e.failed[n] = true
 			continue
 		}
+		e.failed[n] = false
 		e.length.I64()[n] += int64(steps)
 		if e.taskReward >= 0 && columns > 0 {
 			e.ret.F64()[n] += float64(info[n*columns+e.taskReward])
@@ -131,12 +137,12 @@ func (e *Episodes) Observe(step *Step) {
 			}
 		}
 		if ended {
-			e.finish(n, success)
+			e.finish(n, success, false)
 		}
 	}
 }
 
-func (e *Episodes) finish(n int, success bool) {
+func (e *Episodes) finish(n int, success, lost bool) {
 	e.mu.Lock()
 	f := &e.finished
 	first := len(f.info)
@@ -144,16 +150,11 @@ func (e *Episodes) finish(n int, success bool) {
 		f.info = append(f.info, sum/float64(max(e.calls.I64()[n], 1)))
 	}
 	f.episodes = append(f.episodes, Episode{
-		Env: e.first + n, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
+		Env: e.first + n, Lost: lost, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
 		Info: slices.Clip(f.info[first:]),
 	})
 	e.mu.Unlock()
-	e.drop(n)
-}
-
-// drop forgets an episode that was lost.
-func (e *Episodes) drop(n int) {
 	e.begin(n)
 	if !e.autoReset {
 		e.over.U8()[n] = 1
@@ -170,7 +171,7 @@ func (e *Episodes) sums(n int) []float64 {
 	return e.told.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
-// Take returns the episodes that finished since the last Take, in the order of (step, environment). They are valid until the next Take.
+// Take returns the episodes that finished or were lost since the last Take, in the order of (step, environment). They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,13 +217,13 @@ func (e *Episodes) fields() []namedTensor {
 }
 
 // episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel between ranks.
-const episodeWidth = 6
+const episodeWidth = 7
 
 // AppendRows appends the figures of episodes to rows.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)), float64(bit(e.SuccessAtEnd)),
-			float64(bit(e.WrongObject)))
+			float64(bit(e.WrongObject)), float64(bit(e.Lost)))
 		rows = append(rows, e.Info...)
 	}
 	return rows
@@ -237,7 +238,8 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 	var episodes []Episode
 	for r := range slices.Chunk(rows, width) {
 		episodes = append(episodes, Episode{
-			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0, Info: r[episodeWidth:],
+			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0, Lost: r[6] != 0,
+			Info: r[episodeWidth:],
 		})
 	}
 	return episodes, nil
@@ -245,7 +247,8 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 
 // A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's names.
 type Summary struct {
-	NumTrajectories int       // episodes; 0: the means are 0
+	NumTrajectories int       // episodes that finished; 0: the means are 0
+	NumLost         int       // episodes that were lost, which are in no mean
 	Return          float64   // mean Return
 	EpisodeLen      float64   // mean Len
 	Reward          float64   // mean Return/Len
@@ -259,8 +262,13 @@ type Summary struct {
 // environments were placed.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
-	s := Summary{NumTrajectories: len(episodes)}
+	var s Summary
 	for _, e := range episodes {
+		if e.Lost {
+			s.NumLost++
+			continue
+		}
+		s.NumTrajectories++
 		s.Return += e.Return
 		s.EpisodeLen += float64(e.Len)
 		s.Reward += e.Return / float64(e.Len)
@@ -274,7 +282,7 @@ func Summarize(episodes []Episode) Summary {
 			s.Info[i] += x
 		}
 	}
-	n := float64(max(len(episodes), 1))
+	n := float64(max(s.NumTrajectories, 1))
 	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n
 	s.SuccessAtEnd, s.WrongObject = s.SuccessAtEnd/n, s.WrongObject/n
 	for i := range s.Info {

@@ -30,7 +30,7 @@ func TestEpisodes(t *testing.T) {
 		t.Errorf("taken twice: %+v", again)
 	}
 
-	got[1].WrongObject = true
+	got[1].WrongObject, got[2].Lost = true, true
 	rows := env.AppendRows(nil, got)
 	back, err := env.FromRows(rows, 0)
 	if err != nil || !same(back, got) {
@@ -129,6 +129,37 @@ func TestEpisodesIdle(t *testing.T) {
 	}
 }
 
+// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it; where nobody plays from then on there are no others.
+func TestEpisodesLost(t *testing.T) {
+	spec := env.Spec{Info: []string{"drag"}}
+	const end, lost = 1, env.Lost
+	for _, auto := range []bool{true, false} {
+		out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 10, 3, auto)
+		for _, truncated := range [][]byte{{0, 0, lost}, {end, lost, lost}, {0, lost, lost}, {0, 0, lost}, {0, lost, lost}} {
+			copy(out.Truncated.U8(), truncated)
+			e.Observe(out)
+		}
+		var got []int
+		for _, ep := range e.Take() {
+			if got = append(got, ep.Env); ep.Lost != (ep.Env != 10) {
+				t.Errorf("auto reset %v: %+v", auto, ep)
+			}
+		}
+		want := []int{12, 10, 11}
+		if auto { // 11 took a step, and was lost again
+			want = append(want, 11)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("auto reset %v: episodes of environments %v, want %v", auto, got, want)
+		}
+		e.Started(nil)
+		e.Observe(out)
+		if again := e.Take(); len(again) != 2 || !again[0].Lost || !again[1].Lost {
+			t.Errorf("auto reset %v, begun anew: %+v", auto, again)
+		}
+	}
+}
+
 // TestEpisodesChunk: the length counts the steps taken, the return is the task's own even where rewards are scaled.
 func TestEpisodesChunk(t *testing.T) {
 	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0, false)
@@ -170,8 +201,9 @@ func TestSummarize(t *testing.T) {
 	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true, WrongObject: true}
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
-	want := env.Summary{NumTrajectories: 3, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
-	for _, order := range [][]env.Episode{{a, b, c}, {b, a, c}, {b, c, a}} {
+	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
+	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Lost: true, Info: []float64{9}}
+	for _, order := range [][]env.Episode{{a, lost, b, c}, {b, a, c, lost}, {lost, b, c, a}} {
 		if got := env.Summarize(order); !same(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}

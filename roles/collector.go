@@ -97,7 +97,7 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	return c.rollout, playEpoch(c.rec, c.shard, 0, n, nil)
 }
 
-// Episodes returns the episodes that ended since the last call.
+// Episodes returns the episodes that ended, or were lost, since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take() }
 
 // playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on. observed, when not nil, is called when

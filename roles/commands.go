@@ -143,7 +143,13 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err != nil {
 		return err
 	}
+	if sum.NumTrajectories == 0 {
+		return fmt.Errorf("%s: all %d episodes were lost, for their simulators failed", spec.Name, sum.NumLost)
+	}
 	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from, sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
+	if sum.NumLost > 0 {
+		fmt.Fprintf(out, "  eval/num_lost     %d\n", sum.NumLost)
+	}
 	if spec.InfoIndex("success") >= 0 {
 		fmt.Fprintf(out, "  eval/success_once %.4g\n", sum.SuccessOnce)
 	}

@@ -121,6 +121,9 @@ func (l *logbook) write() error {
 func (l *logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
 	s := env.Summarize(es)
 	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))
+	if s.NumLost > 0 {
+		l.set(prefix+"num_lost", float64(s.NumLost))
+	}
 	if s.NumTrajectories == 0 {
 		return old
 	}

@@ -45,7 +45,10 @@ func TestLogInterval(t *testing.T) {
 			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
 		}
 		if j.evaluatesAt(step + 1) {
-			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}})
+			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Lost: step == 3, Len: 1, Return: 100 * x}})
+		}
+		if step == 3 || step >= 8 {
+			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Lost: true, Len: 1}, {Lost: true}})
 		}
 		if err := book.record(step+1, [][]byte{r.append(nil)}); err != nil {
 			t.Fatal(err)
@@ -66,15 +69,15 @@ func TestLogInterval(t *testing.T) {
 		}
 		steps := float64(j.envSteps())
 		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"], m["rollout/late"], m["env/num_trajectories"],
-			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps))
+			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
 	}
 	want := []string{
-		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0),
-		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5),
-		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75),
-		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 3.75, 1/3.75),
-		fmt.Sprint(9.0, 9.0, 9.0, -9.0, 2.0, nil, 4.5, 1/4.5),
-		fmt.Sprint(10.0, 10.0, 10.0, -10.0, 0.0, nil, 5.0, 1/5.0),
+		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
+		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5, 2.0, 1.0),
+		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75, nil, nil),
+		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 3.75, 1/3.75, nil, nil),
+		fmt.Sprint(9.0, 9.0, 9.0, -9.0, 2.0, nil, 4.5, 1/4.5, 2.0, nil),
+		fmt.Sprint(10.0, 10.0, 10.0, -10.0, 0.0, nil, 5.0, 1/5.0, 2.0, nil),
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("lines:\n%q\nwant\n%q", got, want)

@@ -83,11 +83,22 @@ func TestChildrenKilled(t *testing.T) {
 			t.Errorf("at least %v and at most %v were held", least, most)
 		}
 	}
+	lost := 0.0
 	var last any // in the last iterations perhaps no episode ended
 	for _, m := range readMetrics(t, filepath.Join(dir, "logs", "run")) {
+		if n, ok := m["env/num_lost"]; ok {
+			x, err := strconv.ParseFloat(fmt.Sprint(n), 64)
+			if err != nil || x == 0 {
+				t.Errorf("env/num_lost is %v", n)
+			}
+			lost += x
+		}
 		if r, ok := m["env/return"]; ok {
 			last = r
 		}
+	}
+	if lost < 4 || lost > 4*float64(restarts) { // those of a child; one that replaces it and is killed before a step has lost no more
+		t.Errorf("%v episodes were lost in %d restarts of children with 4 environments each", lost, restarts)
 	}
 	if got, err := strconv.ParseFloat(fmt.Sprint(last), 64); err != nil || got < score {
 		t.Errorf("env/return %v at last, want %v", last, score)
