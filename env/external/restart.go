@@ -88,7 +88,7 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
-		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d)\n",
+		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d in a row)\n",
 			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
 		select {
 		case <-time.After(wait):

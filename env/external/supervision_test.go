@@ -169,7 +169,7 @@ func TestChildFails(t *testing.T) {
 			}
 			where := fmt.Sprintf("environments %d-%d of CartPole-v1: child %d: ", max(lost, 0)*2, max(lost, 0)*2+1, max(lost, 0))
 			if log := c.log.String(); lost < 0 || !strings.Contains(log, where+says) ||
-				!strings.Contains(log, "their episodes are left out; another child takes over (restart 1 of 3)") {
+				!strings.Contains(log, "their episodes are left out; another child takes over (restart 1 of 3 in a row)") {
 				t.Errorf("lost %d, want %q in the log:\n%s", lost, where+says, log)
 			}
 		})
@@ -237,6 +237,24 @@ func TestTooManyRestarts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestRestartsInARow: a child that ends episodes between its failures is replaced each time.
+func TestRestartsInARow(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "exit@15")
+	c.reset()
+	ended, lost := 0, 0
+	for range 60 { // one direction alone ends an episode after some 10
+		if err := c.vec.Step(c.action, c.seeds, c.out); err != nil {
+			t.Fatal(err)
+		}
+		ended += bytes.Count(c.out.Terminated.U8(), []byte{1})
+		lost += bytes.Count(c.out.Truncated.U8(), []byte{env.Lost})
+	}
+	if ended == 0 || lost != 4*4 || strings.Count(c.log.String(), "(restart 1 of 1 in a row)") != 4 {
+		t.Errorf("%d episodes ended, %d were lost, want 16 of them in 4 restarts:\n%s", ended, lost, c.log)
 	}
 }
 
