@@ -59,7 +59,8 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if !cfg.Trains() {
 		return s.evaluate(ctx, w, world, cfg)
 	}
-	defer context.AfterFunc(s.asked.signaled, s.reg.outside.Hurry)()
+	s.asked.expire(cfg.Runner.MaxTime)
+	defer s.asked.atStop(s.reg.outside.Hurry)()
 	if agreed, err := s.meet(ctx, w, world, cfg); !agreed {
 		return err
 	}
@@ -116,7 +117,6 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		}
 	}
 	r.requests = s.asked
-	s.asked.expire(cfg.Runner.MaxTime)
 	if err := r.Run(ctx); err != nil {
 		return err
 	}

@@ -116,3 +116,16 @@ func (r *requests) expire(maxTime time.Duration) {
 		r.deadline.Store(end)
 	}
 }
+
+// atStop calls f once a signal or the clock asks to stop, unless cancel is called before.
+func (r *requests) atStop(f func()) (cancel func()) {
+	ctx, end := r.signaled, func() {}
+	if at := r.deadline.Load(); at != 0 {
+		ctx, end = context.WithDeadline(ctx, time.Unix(0, at))
+	}
+	stop := context.AfterFunc(ctx, f)
+	return func() {
+		stop()
+		end()
+	}
+}

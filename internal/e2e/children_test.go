@@ -124,6 +124,9 @@ func TestStoppedWhileWaiting(t *testing.T) {
 		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
 			"before the program was asked to stop", runfolder.Interrupted},
 		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, for the program is to stop", runfolder.Interrupted},
+		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s", "runner.max_time=3s"}, nil, 75,
+			"before the program was asked to stop", ""},
+		{"no answer, max_time", []string{"runner.max_time=10s"}, nil, 75, "no other child takes over, for the program is to stop", runfolder.Checkpointed},
 		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -144,7 +147,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			poll(t, j, func() bool {
 				if c.status == "" {
 					_, err := os.Stat(filepath.Join(dir, "s"))
-					return err == nil
+					return err == nil || c.signals == nil
 				}
 				if c.name == "one comes" {
 					_, err := os.Stat(run)
@@ -153,7 +156,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				text, _ := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
 				return len(j.children()) == 8 && bytes.Count(text, []byte("\n")) > 0
 			})
-			if c.more == nil {
+			if strings.HasPrefix(c.name, "no answer") {
 				syscall.Kill(j.children()[0], syscall.SIGSTOP)
 			}
 			start := time.Now()
@@ -169,7 +172,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				return
 			}
 			_, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
-			if s := readStatus(t, run); s != c.status || (err == nil) != (s == runfolder.Interrupted) {
+			if s := readStatus(t, run); s != c.status || (err == nil) != (s != runfolder.Running) {
 				t.Errorf("STATUS %v, want %v; latest checkpoint: %v", s, c.status, err)
 			}
 		})
