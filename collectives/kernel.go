@@ -75,6 +75,9 @@ func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 		joinAllBF16(op, dsts, pieces, from/2, end/2)
 		return
 	}
+	if t == tensor.F32 && op == spmd.Sum {
+		from = sumF32(dsts, pieces, from, end)
+	}
 	var acc [reach / 8]float64 // for its alignment
 	room := bytesOf(acc[:])
 	for lo := from; lo < end; lo += reach {

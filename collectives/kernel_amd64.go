@@ -18,3 +18,24 @@ func addF32(dst, a, b []float32) {
 //
 //go:noescape
 func addF32AVX(dst, a, b *float32, n int)
+
+// sumF32 sums bytes from to end of the pieces, in their order, into every one of dsts, in blocks, and returns where the whole blocks end.
+func sumF32(dsts, pieces [][]byte, from, end int) int {
+	end = from + (end-from)&^127
+	if !cpu.X86.HasAVX || from == end {
+		return from
+	}
+	for _, p := range pieces {
+		_ = p[:end]
+	}
+	for _, d := range dsts {
+		_ = d[:end]
+	}
+	sumF32AVX(&dsts[0], &pieces[0], len(dsts), len(pieces), from, end)
+	return end
+}
+
+// sumF32AVX is sumF32 of whole blocks, at least one.
+//
+//go:noescape
+func sumF32AVX(dsts, pieces *[]byte, nd, np, from, end int)
