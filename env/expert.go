@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Act fills action, [N,1,A], with what v's expert does now if v is an Expert, and what it is made of; else it gives an error that is
+// Act fills action, [N,1,A], with what the expert of v, a Vec or a Simulator, does now if v is an Expert, and what it is made of; else it gives an error that is
 // errors.ErrUnsupported.
-func Act(v any, action tensor.Tensor) error {
+func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
 	}
-	return fmt.Errorf("expert of %T: %w", v, errors.ErrUnsupported)
+	return fmt.Errorf("expert of %s: %w", v.Spec().Name, errors.ErrUnsupported)
 }

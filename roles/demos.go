@@ -1,6 +1,7 @@
 package roles
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -93,7 +94,9 @@ func (d *demonstration) play(reg *env.Registry, cfg env.Config) error {
 		missing[i] = (d.episodes + n - 1 - i) / n
 	}
 	for left, t := d.episodes, uint64(0); left > 0; t++ {
-		if err := env.Act(s.vec, s.action.Must("action")); err != nil {
+		if err := env.Act(s.vec, s.action.Must("action")); errors.Is(err, errors.ErrUnsupported) {
+			return UsageError{fmt.Errorf("%w: want environments that have one", err)}
+		} else if err != nil {
 			return UsageError{err}
 		}
 		d.disturb(s.action.Must("action"), t)

@@ -271,7 +271,7 @@ func (t *trial) explain(err error) error {
 		return err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = fmt.Errorf("%w (after %v)", err, t.check.Timeout)
+		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
 	return fmt.Errorf("%w%s", err, t.obituary())
 }

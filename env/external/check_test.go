@@ -32,7 +32,8 @@ func TestCheck(t *testing.T) {
 		{"error@3", first, map[string]string{first: "it says: the pole broke in step 3"}},
 		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); the last that it wrote:\n    farewell"}},
-		{"hang@3", first, map[string]string{first: "STEP: "}},
+		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 300ms, --timeout)"}},
+		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 300ms, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
 		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, want at least one"}},
 		{"silent", "", map[string]string{"HELLO": "greeting: "}},
@@ -40,7 +41,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			timeout := 20 * time.Second
-			if c.fault == "undead" || c.fault == "silent" || strings.HasPrefix(c.fault, "hang") {
+			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" || strings.HasPrefix(c.fault, "hang") {
 				timeout = 300 * time.Millisecond
 			}
 			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}

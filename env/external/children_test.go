@@ -48,7 +48,11 @@ func beChild(address, token string) error {
 	case "shrink":
 		memory, _ = syscall.Dup(5)
 	}
+	made := 0
 	return external.Serve(address, token, func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
+		if made++; fault == "unready" && made > 1 { // it has greeted
+			time.Sleep(time.Hour)
+		}
 		v, err := newCartPole(maxSteps, ignoreTerminations)
 		if err != nil || fault == "" {
 			return v, err

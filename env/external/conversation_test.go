@@ -1,35 +1,9 @@
 package external
 
 import (
-	"io"
-	"os"
 	"strings"
 	"testing"
-	"time"
 )
-
-// TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
-func TestNoReady(t *testing.T) {
-	answers, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	link, err := newPipes(answers, nowhere(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write(frame(header{kind: hello}, []byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`), nil))
-	c, err := greet(link, nil, "child", "", io.Discard, time.Now().Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.close(true)
-	err = c.configure(setup{n: 1, before: time.Now().Add(200 * time.Millisecond)})
-	if want := "no READY after CONFIG in 200ms (external.start_timeout)"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
 
 // TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes on.
 func TestMaskChecked(t *testing.T) {

@@ -50,6 +50,9 @@ func (v *Vec) bring(c *child) error {
 			n: c.hi - c.lo, child: c.number, maxSteps: v.spec.MaxSteps, ignoreTerminations: v.cfg.IgnoreTerminations,
 			shareMemory: ext.SharedMemory, before: time.Now().Add(ext.StartTimeout),
 		})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("no READY after CONFIG in %v (external.start_timeout)", ext.StartTimeout)
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.obituary())

@@ -390,6 +390,16 @@ func TestNoChild(t *testing.T) {
 	}
 }
 
+// TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
+func TestNoReady(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, func(e *env.External) { e.StartTimeout = 2 * time.Second }, "unready")
+	err := c.vec.Reset(nil, c.seeds, c.out)
+	if want := "child 0: no READY after CONFIG in 2s (external.start_timeout)"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // TestWrongToken: who does not know the secret is refused, and who does comes in.
 func TestWrongToken(t *testing.T) {
 	cfg := env.DefaultConfig()
