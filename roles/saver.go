@@ -129,7 +129,7 @@ func (r *EmbodiedRunner) shares() (all []share, err error) {
 					r.saver.warned = true
 					r.saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not be bit-identical", r.job.spec.Name))
 				}
-				continue
+				d, err = s.seeder.Save() // which are not those of its beginning again
 			}
 			if err != nil {
 				return nil, err
@@ -163,12 +163,12 @@ func (s *shard) save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// load puts back what save returned; episodes go on.
+// load puts back what save returned; episodes go on. Where the seeds alone were saved new ones begin.
 func (s *shard) load(d tensor.Dict) error {
-	if err := env.Load(s.vec, d); err != nil {
+	if err := s.seeder.Load(d); err != nil || !hasEpisodes(d) {
 		return err
 	}
-	if err := s.seeder.Load(d); err != nil {
+	if err := env.Load(s.vec, d); err != nil {
 		return err
 	}
 	if err := s.episodes.Load(d); err != nil {
@@ -184,6 +184,12 @@ func (s *shard) load(d tensor.Dict) error {
 	}
 	s.running = true
 	return nil
+}
+
+// hasEpisodes reports whether a state of environments has their episodes, which go on then.
+func hasEpisodes(d tensor.Dict) bool {
+	_, ok := d.Get("episodes.return")
+	return ok
 }
 
 // save returns what is remembered; nothing of a policy that remembers nothing.
@@ -444,7 +450,7 @@ func (r *EmbodiedRunner) load(st state) error {
 	for _, w := range r.env.Here() {
 		for i, s := range w.train {
 			if _, ok := st.envs.Get("seeder.episode"); !ok {
-				continue // environments that cannot save begin new episodes
+				continue // weights alone
 			}
 			lo, hi := r.job.train.shardOf(w.m.Index(), i)
 			if err := s.load(st.envs.Slice(lo, hi)); err != nil {
@@ -454,8 +460,8 @@ func (r *EmbodiedRunner) load(st state) error {
 	}
 	for _, w := range r.rollout.Here() {
 		for _, l := range w.lanes {
-			if _, ok := st.envs.Get("seeder.episode"); !ok {
-				continue // as above
+			if !hasEpisodes(st.envs) {
+				continue // new ones begin with nothing remembered
 			}
 			if err := l.rec.memory.load(st.envs.Slice(l.lo, l.hi)); err != nil {
 				return err

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -236,5 +237,85 @@ func TestChildrenGivenUp(t *testing.T) {
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2)) // and with another max_restarts
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
 		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)
+	}
+}
+
+// drifting is training on the drift of testdata/bridge. Episodes take four steps, and are under way after every iteration but each second.
+const drifting = `
+cluster: {component_placement: {actor: 0, env: 0, rollout: 0}}
+runner: {max_steps: 6, val_check_interval: 3, save_interval: 3, logger: {experiment_name: run}}
+env:
+  train: {env_type: external, total_num_envs: 4, max_steps_per_rollout_epoch: 10}
+  eval: {total_num_envs: 4, max_steps_per_rollout_epoch: 8, video_cfg: {width: 32, height: 32, num_envs: 3}}
+algorithm: {gamma: 0.95, gae_lambda: 0.9, update_epoch: 2}
+actor: {micro_batch_size: 20, global_batch_size: 20, optim: {lr: 3.0e-3}}
+`
+
+// drift returns the command that plays it in Python, or in C.
+func drift(t *testing.T, lang string) string {
+	t.Helper()
+	source, err := filepath.Abs("testdata/bridge/drift." + map[string]string{"Python": "py", "C": "c"}[lang])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lang == "Python" {
+		return python(t) + " " + source
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc: scripts/setup test installs it")
+	}
+	program := filepath.Join(t.TempDir(), "drift")
+	if out, err := exec.Command(gcc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-I"+root+"/clients/c", "-o", program, source, root+"/clients/c/rlb.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return program
+}
+
+// TestChildrenResume: a run that stopped within episodes goes on as if it had not, on other ranks and with other children too. Where these have no state it
+// says so, and goes on with other episodes. What an episode says of itself is its mean, whether it was resumed or not.
+func TestChildrenResume(t *testing.T) {
+	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be bit-identical\n"
+	for _, lang := range []string{"Python", "C"} {
+		t.Run(lang, func(t *testing.T) {
+			command, whole := drift(t, lang), t.TempDir()
+			writeFile(t, whole, "job.yaml", drifting)
+			local.ok(t, whole, 0, "-c", "job.yaml", "env.train.external.command="+command)
+			want := readMetrics(t, filepath.Join(whole, "logs", "run"))
+			want.checkWhole(t, 6)
+			for _, c := range []struct {
+				name, argument string
+				more           []string // of the half that goes on
+				warnings       int      // of each half
+			}{
+				{"the same", "", nil, 0},
+				{"two children", "", []string{"env.train.external.n=2"}, 0},
+				{"two ranks", "", []string{"cluster.component_placement.env=0-1"}, 0},
+				{"no state", " bare", nil, 1},
+			} {
+				dir := t.TempDir()
+				writeFile(t, dir, "job.yaml", drifting)
+				for _, half := range [][]string{{steps(3)}, append(c.more, steps(6), "--resume", "auto")} {
+					args := append([]string{"-c", "job.yaml", "env.train.external.command=" + command + c.argument}, half...)
+					if r := local.ok(t, dir, 0, args...); strings.Count(r.stderr, warning) != c.warnings {
+						t.Errorf("%s, %q: want %q %d times in\n%s", c.name, half, warning, c.warnings, r.stderr)
+					}
+				}
+				got := readMetrics(t, filepath.Join(dir, "logs", "run"))
+				if diff := got.diff(want); (diff == "") != (c.warnings == 0) {
+					t.Errorf("%s: with a state the metrics are those of the undisturbed run, and without others:\n%s", c.name, diff)
+				}
+				for _, m := range got {
+					for name, mean := range map[string]json.Number{"info/step": "2.5", "info/last": "0.25"} {
+						if m["env/"+name] != mean || m["eval/num_trajectories"] != nil && m["eval/"+name] != mean {
+							t.Errorf("%s: step %v: env/%s %v, eval/%[3]s %v, want %v", c.name, m["step"], name, m["env/"+name], m["eval/"+name], mean)
+						}
+					}
+				}
+				if got[3]["env/info/born"] == got[0]["env/info/born"] {
+					t.Errorf("%s: env/info/born of steps 1 and 4 is %v: the episodes of the beginning came again", c.name, got[0]["env/info/born"])
+				}
+			}
+		})
 	}
 }
