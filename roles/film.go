@@ -136,7 +136,7 @@ func drawable(reg Registries, cfg env.Config) error {
 	}
 	_, err = newCamera(vec, cfg.VideoCfg)
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = fmt.Errorf("%s has no pictures", cfg.ID())
+		err = fmt.Errorf("%s has no pictures", vec.Spec().Name)
 	}
 	return errors.Join(err, vec.Close())
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/durable"
-	"github.com/rlinf/rlinf/internal/video"
 	"github.com/urfave/cli/v2"
 )
 
@@ -29,7 +28,7 @@ func runRender(c *cli.Context, reg Registries) error {
 		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
-	s, err := newShard(reg.Envs, e, env.Eval, 0, n, 1)
+	s, err := newShard(reg.Envs, e, env.Eval, 0, e.TotalNumEnvs, 1) // all of them: simulators may play no smaller number
 	if err != nil {
 		return UsageError{err}
 	}
@@ -37,16 +36,17 @@ func runRender(c *cli.Context, reg Registries) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	view := e.VideoCfg.View()
-	rgb, sheet := view.NewPictures(n), video.NewSheet(n, view.Width, view.Height)
-	if err := env.Render(s.vec, view, nil, rgb); err != nil {
+	for i := range n {
+		s.camera.on[i] = true
+	}
+	if err := env.Render(s.vec, e.VideoCfg.View(), s.camera.on, s.camera.rgb); err != nil {
 		return err
 	}
 	for i := range n {
-		sheet.Put(i, rgb.Slice(i, i+1).U8())
+		s.camera.sheet.Put(i, s.camera.rgb.Slice(i, i+1).U8())
 	}
 	out := filepath.Clean(c.String("out"))
-	if err := durable.Write(out, sheet.WritePNG); err != nil {
+	if err := durable.Write(out, s.camera.sheet.WritePNG); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %d of %s\n", out, n, s.vec.Spec().Name)

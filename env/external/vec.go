@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -415,18 +416,19 @@ func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
 		return fmt.Errorf("render %s, whose simulators draw nothing: %w", v.spec.Name, errors.ErrUnsupported)
 	}
+	if mask != nil && !slices.Contains(mask, true) { // to ask whether it could takes nobody
+		return nil
+	}
 	if err := v.start(); err != nil {
 		return err
 	}
 	size := view.Width * view.Height * 3
 	for _, c := range v.children {
 		wanted := make([]bool, c.hi-c.lo)
-		some := false
 		for i := range wanted {
 			wanted[i] = mask == nil || mask[c.lo+i]
-			some = some || wanted[i]
 		}
-		if !some || c.conversation == nil {
+		if !slices.Contains(wanted, true) || c.conversation == nil {
 			continue
 		}
 		pixels, err := c.render(view.Width, view.Height, wanted, v.by())

@@ -2,8 +2,11 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/jpeg"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -317,5 +320,94 @@ func TestChildrenResume(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the environments. Who draws nothing is told
+// before there is a run.
+func TestChildrenFilmed(t *testing.T) {
+	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1", "env.eval.video_cfg.save_video=true"}
+	for _, lang := range []string{"Python", "C"} {
+		t.Run(lang, func(t *testing.T) {
+			command := drift(t, lang)
+			var first []byte
+			for _, c := range []struct {
+				name    string
+				args    []string
+				connect int // simulators that do
+			}{
+				{"one child", []string{"env.train.external.command=" + command}, 0},
+				{"two children", []string{"env.train.external.command=" + command, "env.train.external.n=2"}, 0},
+				{"children of two", []string{"env.train.external.command=" + command + " pair"}, 0},
+				{"one that connects for each use", []string{"env.train.external.listen=unix:s"}, 2},
+			} {
+				dir := t.TempDir()
+				writeFile(t, dir, "job.yaml", drifting)
+				j := local.start(t, dir, 0, append(film, append(c.args, "env.train.external.start_timeout=20s")...)...)
+				for range c.connect {
+					words := strings.Fields(command)
+					child := exec.Command(words[0], words[1:]...)
+					child.Dir, child.Env = dir, append(os.Environ(), "RLB_ADDR=unix:s")
+					if err := child.Start(); err != nil {
+						t.Fatal(err)
+					}
+					defer child.Wait()
+				}
+				if r := j.result(); r.code != 0 {
+					t.Fatalf("%s: exit code %d\n%s%s", c.name, r.code, r.stdout, r.stderr)
+				}
+				file, err := os.ReadFile(filepath.Join(dir, "logs", "run", "videos", "global_step_1.avi"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				file = file[bytes.Index(file, []byte("movi")):] // what is before has the time in it
+				if first == nil {
+					first = file
+				} else if !bytes.Equal(file, first) {
+					t.Errorf("%s: not the film of one child", c.name)
+				}
+			}
+			checkDriftFilm(t, first)
+
+			dir := t.TempDir()
+			writeFile(t, dir, "job.yaml", drifting)
+			local.ok(t, dir, 0, "render", "-c", "job.yaml", "env.train.external.command="+command+" pair", "env.eval.video_cfg.num_envs=1")
+			if picture, err := os.ReadFile(filepath.Join(dir, "initial_states.png")); err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG")) {
+				t.Errorf("no picture: %v", err)
+			}
+			refused(t, local, dir, 0, "job.yaml:6: env.eval.video_cfg: want a view that can be drawn: drift has no pictures",
+				append(film, "env.train.external.command="+command+" bare")...)
+		})
+	}
+}
+
+// checkDriftFilm checks that a film of three environments has the first states and four steps, drawn as drift does.
+func checkDriftFilm(t *testing.T, film []byte) {
+	t.Helper()
+	chunks := bytes.Split(film[:bytes.Index(film, []byte("idx1"))], []byte("00dc"))[1:]
+	if len(chunks) != 5 {
+		t.Fatalf("%d frames, want the first states and four steps", len(chunks))
+	}
+	near := func(got uint32, want int) bool { return max(int(got>>8)-want, want-int(got>>8)) <= 6 } // as JPEG has it
+	for step, chunk := range chunks {
+		img, err := jpeg.Decode(bytes.NewReader(chunk[4 : 4+binary.LittleEndian.Uint32(chunk)]))
+		if err != nil || img.Bounds() != image.Rect(0, 0, 64, 64) {
+			t.Fatalf("frame %d of %v: %v, want two pictures side by side, and one below", step, img.Bounds(), err)
+		}
+		var numbers [3]uint32
+		for n := range numbers {
+			x, y := 32*(n%2)+16, 32*(n/2)
+			red, green, blue, _ := img.At(x, y+6).RGBA()
+			if !near(red, 60*step) || !near(green, 0) || !near(blue, 0) {
+				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d above, want %d, 0, 0", step, n, red>>8, green>>8, blue>>8, 60*step)
+			}
+			red, green, numbers[n], _ = img.At(x, y+26).RGBA()
+			if !near(red, 0) || !near(green, 0) || near(numbers[n], 0) {
+				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d below, want blue alone", step, n, red>>8, green>>8, numbers[n]>>8)
+			}
+		}
+		if step == 0 && (numbers[0] == numbers[1] || numbers[1] == numbers[2] || numbers[2] == numbers[0]) {
+			t.Errorf("episodes that begin with numbers of brightness %d: want three", numbers)
+		}
 	}
 }
