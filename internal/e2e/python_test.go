@@ -92,9 +92,12 @@ func block(t *testing.T, page, language, word string) string {
 	return ""
 }
 
-// TestTanks trains the example, and draws what it has learned.
+// TestTanks trains the example by its script, and draws what it has learned.
 func TestTanks(t *testing.T) {
 	python := python(t)
+	program := local.program(t, ".")
+	t.Setenv("PYTHON", python)
+	t.Setenv("RLINF", program)
 	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
 	if err != nil {
 		t.Fatal(err)
@@ -107,13 +110,19 @@ func TestTanks(t *testing.T) {
 		t.Errorf("tanks.py is not what the README shows (%v)", err)
 	}
 	dir := t.TempDir()
-	args := []string{"-c", filepath.Join(example, "tanks.yaml"), "env.train.external.command=" + python + " " + filepath.Join(example, "tanks.py")}
-	local.ok(t, dir, 0, append(args, "runner.max_steps=20", "runner.save_interval=20", "runner.val_check_interval=20")...)
-	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
-		t.Errorf("eval/return %v, want more than -5", got)
+	r := local.startProgram(t, filepath.Join(example, "run"), dir, 0, "runner.logger.log_path="+filepath.Join(dir, "logs"), steps(20),
+		"runner.save_interval=20", "runner.val_check_interval=20").result()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	local.ok(t, dir, 0, append([]string{"eval"}, append(args, "env.eval.total_num_envs=2",
-		"env.eval.external.command="+python+" "+filepath.Join(example, "record.py")+" episodes.csv")...)...)
+	if text, err := os.ReadFile(filepath.Join(dir, "logs", "tanks", "provenance.json")); err != nil || !strings.Contains(string(text), program) {
+		t.Errorf("it was not %s, as RLINF says, that trained: %s, %v", program, text, err)
+	}
+	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
+		t.Errorf("eval/return %v, want more than -5; a policy that learns nothing has -25", got)
+	}
+	local.ok(t, dir, 0, "eval", "-c", filepath.Join(example, "tanks.yaml"), "env.eval.total_num_envs=2",
+		"env.eval.external.command="+python+" "+filepath.Join(example, "record.py")+" episodes.csv")
 	draw := exec.Command(python, filepath.Join(example, "draw.py"), "episodes.csv", "tanks.svg")
 	draw.Dir = dir
 	if out, err := draw.CombinedOutput(); err != nil {
