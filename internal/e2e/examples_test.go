@@ -16,7 +16,9 @@ type example struct {
 	few, many           target // many with RLINF_TEST_FULL=1
 }
 
-// A target is what a return has to come to after so many steps of the runner: at least so many times the return without control, a cost.
+// A target is what a return has to come to after so many steps of the runner: at least so many times the return without control, a cost. The few steps come,
+// over three to five seeds, to 0.07 of it at most (burgers), 0.84 (kuramoto-sivashinsky) and 0.22 (heat); where nothing is learned, with a learning rate of
+// 1e-12, to 0.88, 0.97 and 0.66 at the least.
 type target struct {
 	steps int
 	part  float64
@@ -24,8 +26,8 @@ type target struct {
 
 func TestExamples(t *testing.T) {
 	for _, x := range []example{
-		{"burgers", "burgers", "burgers", "eval/return", target{10, 0.5}, target{60, 0.1}},
-		{"kuramoto-sivashinsky", "ks", "kuramoto_sivashinsky", "eval/return", target{2, 1.1}, target{100, 0.6}},
+		{"burgers", "burgers", "burgers", "eval/return", target{10, 0.2}, target{60, 0.1}},
+		{"kuramoto-sivashinsky", "ks", "kuramoto_sivashinsky", "eval/return", target{25, 0.92}, target{100, 0.6}},
 	} {
 		t.Run(x.folder, func(t *testing.T) {
 			if _, err := exec.LookPath("gfortran"); err != nil && x.solver == "burgers" {
@@ -39,8 +41,12 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOnMPI trains on a solver of many processes in the same MPI job.
+// TestExamplesOnMPI trains on a solver of many processes in the same MPI job. Processes that wait for each other wait for the scheduler, where there are more
+// than cores, and MPICH's the more so: it trains for a moment alone, and as Open MPI does.
 func TestExamplesOnMPI(t *testing.T) {
+	x := example{"heat", "heat", "heat", "env/return", target{20, 0.4}, target{50, 0.15}}
+	moment := []string{steps(2), "env.train.max_steps_per_rollout_epoch=128"}
+	var want metrics
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			p.program(t, ".") // or skip
@@ -49,20 +55,14 @@ func TestExamplesOnMPI(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Setenv("MPIRUN", strings.Join(append([]string{launcher}, p.flags...), " "))
-			t.Setenv("MPICC", "mpicc."+p.name)
-			if _, err := exec.LookPath("mpicc." + p.name); err != nil {
-				t.Setenv("MPICC", "mpicc")
+			t.Setenv("MPICC", first("mpicc."+p.name, "mpicc"))
+			t.Setenv("NP", "2")
+			if p == openmpi {
+				x.train(t, p)
+				want = x.play(t, p, moment...)
+			} else if diff := x.play(t, p, moment...).diff(want); want != nil && diff != "" {
+				t.Errorf("not the metrics of Open MPI:\n%s", diff)
 			}
-			t.Setenv("NP", "2") // processes that wait for each other wait for the scheduler, where there are more than cores
-			x := example{"heat", "heat", "heat", "env/return", target{2, 1.1}, target{25, 0.4}}
-			if p == mpich { // the more so
-				x.many = x.few
-			}
-			var args []string
-			if x.target() == x.few {
-				args = append(args, "env.train.max_steps_per_rollout_epoch=128")
-			}
-			x.train(t, p, args...)
 		})
 	}
 }
@@ -77,27 +77,32 @@ func (x example) target() target {
 // train runs the example's script, and compares what has been learned with what the solver says of no control.
 func (x example) train(t *testing.T, p *platform, args ...string) {
 	t.Helper()
-	t.Setenv("RLINF", p.program(t, "."))
-	folder, err := filepath.Abs(filepath.Join(root, "examples", x.folder))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, logs := x.target(), t.TempDir()
-	args = append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1", fmt.Sprint("runner.max_steps=", want.steps))
-	r := local.startProgram(t, filepath.Join(folder, "run"), logs, 0, args...).result()
-	if r.code != 0 {
-		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
-	}
-
-	out, err := exec.Command(filepath.Join(folder, x.solver), "none").Output()
+	want := x.target()
+	m := x.play(t, p, append(args, steps(want.steps))...)
+	out, err := exec.Command(filepath.Join(root, "examples", x.folder, x.solver), "none").Output()
 	_, text, _ := strings.Cut(string(out), "mean return ")
 	none, bad := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || bad != nil || none >= 0 {
 		t.Fatalf("%s none: %v\n%s", x.solver, err, out)
 	}
-	m := readMetrics(t, filepath.Join(logs, x.run))
 	got, err := strconv.ParseFloat(fmt.Sprint(m[len(m)-1][x.metric]), 64)
 	if err != nil || got < want.part*none {
-		t.Errorf("%s is %v: want at least %g of %g\n%s", x.metric, m[len(m)-1][x.metric], want.part, none, r.stdout)
+		t.Errorf("%s is %v: want at least %g of %g", x.metric, m[len(m)-1][x.metric], want.part, none)
 	}
+}
+
+// play runs the example's script, and returns its metrics.
+func (x example) play(t *testing.T, p *platform, args ...string) metrics {
+	t.Helper()
+	t.Setenv("RLINF", p.program(t, "."))
+	script, err := filepath.Abs(filepath.Join(root, "examples", x.folder, "run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := t.TempDir()
+	r := local.startProgram(t, script, logs, 0, append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1")...).result()
+	if r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	return readMetrics(t, filepath.Join(logs, x.run))
 }
