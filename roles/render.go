@@ -28,7 +28,11 @@ func runRender(c *cli.Context, reg Registries) error {
 		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
-	s, err := newShard(reg.Envs, e, env.Eval, 0, e.TotalNumEnvs, 1) // all of them: simulators may play no smaller number
+	made := n
+	if !e.External.IsZero() {
+		made = e.TotalNumEnvs // a simulator may play no smaller number
+	}
+	s, err := newShard(reg.Envs, e, env.Eval, 0, made, 1)
 	if err != nil {
 		return UsageError{err}
 	}
