@@ -179,9 +179,9 @@ class Stream:
         frame = self._look()
         if frame is not None:
             return frame
-        frame = os.read(self._read_fd, wire.HEADER.size)
+        frame = self._receive(os.read, wire.HEADER.size)
         while 0 < len(frame) < wire.HEADER.size:
-            more = os.read(self._read_fd, wire.HEADER.size - len(frame))
+            more = self._receive(os.read, wire.HEADER.size - len(frame))
             if not more:
                 raise wire.ProtocolError("the stream ends after %d bytes of a header" % len(frame))
             frame += more
@@ -191,13 +191,25 @@ class Stream:
         """Fill a buffer with what follows of the frame."""
         view = memoryview(buffer).cast("B")
         while len(view):
-            n = os.readv(self._read_fd, [view])
-            if n == 0:
+            n = self._receive(os.readv, [view])
+            if not n:
                 raise wire.ProtocolError("the stream ends within a frame, %d bytes before its end" % len(view))
             view = view[n:]
 
+    def _receive(self, read, what):
+        try:
+            return read(self._read_fd, what)
+        except ConnectionResetError:  # the parent left with answers unread
+            return b""
+
     def write(self, header, payload=b""):
-        """Send a frame."""
+        """Send a frame; one to a parent that is gone is lost, and the next header says so."""
+        try:
+            self._write(header, payload)
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
+    def _write(self, header, payload):
         parts = [memoryview(header), memoryview(payload).cast("B")]
         if not len(payload):  # most are this, and take less than a list
             parts = [parts[0][os.write(self._write_fd, header):]]

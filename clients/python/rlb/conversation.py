@@ -43,6 +43,7 @@ class Conversation:
         self.payload = b""
         self._count = 0
         self._state_size = greeting.get("state_size", 0)
+        self._renders = greeting.get("render", False)
         self._channel = connect(address)
         hello = json.dumps(dict(greeting, v=wire.VERSION, token=_token() if token is None else token), allow_nan=False).encode()
         if len(hello) > wire.MAX_GREETING:
@@ -157,7 +158,7 @@ class Conversation:
     def _length(self, kind):
         if kind in (wire.STEP, wire.RESET):
             return len(self._request_bytes)
-        if kind == wire.RENDER:
+        if kind == wire.RENDER and self._renders:
             return 8 + self.num_envs
         if kind in (wire.SAVE, wire.LOAD) and self._state_size:
             return self.num_envs * self._state_size if kind == wire.LOAD else 0
@@ -243,5 +244,5 @@ def _share(path, size, need):
             return mmap.mmap(fd, size)  # which refuses files that are shorter
         finally:
             os.close(fd)
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return None

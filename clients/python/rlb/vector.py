@@ -79,7 +79,8 @@ class _Vector:
 
     def reset(self):
         conversation, mask = self._conversation, self._conversation.mask.copy()
-        self._begin_episodes(mask)
+        if mask.any():
+            self._begin_episodes(mask)
         conversation.reward[mask] = 0
         conversation.terminated[mask] = conversation.truncated[mask] = False
 

@@ -82,7 +82,7 @@ class SyncVectorEnv:
         self.mode = autoreset_mode
         self.metadata = {"autoreset_mode": autoreset_mode}
         self.done = np.zeros(self.num_envs, bool)
-        self.observations = [None] * self.num_envs
+        self.observations = [env.reset()[0] for env in self.envs]  # for those that are not in the first mask
 
     def reset(self, *, seed=None, options=None):
         seed = seed if isinstance(seed, list) else [None if seed is None else seed + i for i in range(self.num_envs)]

@@ -1,5 +1,6 @@
 """The protocol itself: greeting, configuration, and frames that are wrong."""
 
+import contextlib
 import os
 import socket
 import struct
@@ -13,12 +14,20 @@ import numpy as np
 
 import rlb
 from gymlike import Walk
-from parent import AUTORESET, CLOSE, CONFIG, ERROR, LOAD, RENDER, RESET, SAVE, STEP, Parent
+from fuzz import hold
+from parent import AUTORESET, CLOSE, CONFIG, ERROR, LOAD, READY, RENDER, RESET, SAVE, STEP, Parent
 from test_serve import quiet
 
 
 def child(address):
     rlb.serve(Walk, info=["t"], max_steps=50, name="walk", address=address)
+
+
+def drawn(address):
+    """A child that can be drawn."""
+    class Drawn(Walk):
+        render_mode = "rgb_array"
+    rlb.serve(Drawn, address=address)
 
 
 class Greeting(unittest.TestCase):
@@ -72,7 +81,7 @@ class Greeting(unittest.TestCase):
 class WrongFrames(unittest.TestCase):
     """After each of these the child says ERROR, and what it found."""
 
-    def refuse(self, message, *frame, **header):
+    def refuse(self, message, *frame, child=child, **header):
         with self.subTest(message), quiet(), Parent(child) as parent:
             parent.reset()
             parent.seq += 1
@@ -95,7 +104,8 @@ class WrongFrames(unittest.TestCase):
         self.refuse("type 2 came, which is none", CONFIG)
         self.refuse("type 99 came, which is none", 99)
         self.refuse("type 10 came, which is none", SAVE)
-        self.refuse("has 4 bytes; want 10", RENDER, 0, 0, b"1234")
+        self.refuse("type 12 came, which is none", RENDER)
+        self.refuse("has 4 bytes; want 10", RENDER, 0, 0, b"1234", child=drawn)
 
     def test_end_of_stream(self):
         with Parent(child) as parent:
@@ -109,6 +119,30 @@ class WrongFrames(unittest.TestCase):
         with quiet(), self.assertRaises(SystemExit) as end:
             child("fd:%d,%d" % (read_fd, answers))
         self.assertIn("after 4 bytes of a header", str(end.exception.code))
+
+    def test_parent_that_is_gone(self):
+        """It ends the conversation as CLOSE does, whoever was to speak: a pipe says so by EPIPE, a socket with answers unread by ECONNRESET."""
+        class Lonely(Walk):
+            def step(self, action):
+                parent.close()
+                return super().step(action)
+
+        block = bytes(128) + b"\1" + bytes(63)
+        frames = [(CONFIG, 0, 0, struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 0)), (RESET, 1, 1, block), (STEP, 1, 2, block)]
+        for transport in "pipe", "socket":
+            with self.subTest(transport), contextlib.ExitStack() as parent:
+                if transport == "pipe":
+                    (read_fd, writes), (reads, write_fd) = os.pipe(), os.pipe()
+                    parent.callback(os.close, reads)
+                    parent.callback(os.close, writes)
+                else:
+                    own, other = socket.socketpair()
+                    parent.callback(own.close)
+                    read_fd = write_fd = other.detach()
+                    writes = own.fileno()
+                for kind, count, seq, payload in frames:
+                    os.write(writes, struct.pack("<4sHHIIQQ", b"RLB1", kind, 0, count, 0, seq, len(payload)) + payload)
+                rlb.serve(Lonely, address="fd:%d,%d" % (read_fd, write_fd))
 
     def test_close_after_the_greeting(self):
         read_fd, write_fd = os.pipe()
@@ -138,6 +172,26 @@ class WrongFrames(unittest.TestCase):
         with mock.patch("mmap.mmap", side_effect=OSError), Parent(child, 2, shared=False) as parent:
             parent.reset([5, 6])
             np.testing.assert_array_equal(parent.out["obs.state"][0], np.float32(Walk().reset(seed=5)[0]))
+
+        read_fd, write_fd = os.pipe()
+        answers, said = os.pipe()
+        payload = struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 1 << 63) + b"/dev/zero"
+        os.write(write_fd, struct.pack("<4sHHIIQQ", b"RLB1", CONFIG, 0, 0, 0, 0, len(payload)) + payload)
+        os.close(write_fd)
+        child("fd:%d,%d" % (read_fd, said))
+        self.assertIn(struct.pack("<4sHHIIQQ", b"RLB1", READY, 0, 0, 0, 0, 0), os.read(answers, 4096))
+
+
+class Fuzz(unittest.TestCase):
+    def test_spoilt_conversations(self):
+        """The first of those that fuzz.py holds: with errors in some, and answers in most."""
+        parents = []
+        for seed in range(400):
+            parent, fault = hold(seed)
+            self.assertIsNone(fault, "fuzz.py 0 %d" % seed)
+            parents.append(parent)
+        self.assertGreater(sum(parent.answers for parent in parents), len(parents))
+        self.assertTrue(0.1 < sum(parent.errors for parent in parents) / len(parents) < 0.9)
 
 
 if __name__ == "__main__":

@@ -529,6 +529,11 @@ class Vectors(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, "can't wait for each other"):
                 parent.step([1, 1], autoreset=False)
 
+    def test_mask_of_none(self):
+        with Parent(vector(AutoresetMode.DISABLED), 2) as parent:
+            seen = parent.reset([1, 2])["obs.state"].copy()
+            np.testing.assert_array_equal(parent.reset([3, 4], mask=[0, 0])["obs.state"], seen)
+
     def test_mask_that_is_not_understood(self):
         class Deaf(gymlike.SyncVectorEnv):
             def reset(self, *, seed=None, options=None):
