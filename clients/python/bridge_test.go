@@ -24,7 +24,7 @@ const envs = 16
 
 // TestContract: Python's environments keep the contract of environments, over pipes and shared memory; with RLINF_TEST_FULL=1 those in arrays too, inline.
 func TestContract(t *testing.T) {
-	python := python(t)
+	python := python(t, "numpy")
 	kinds := []string{"single"}
 	if os.Getenv("RLINF_TEST_FULL") != "" {
 		kinds = append(kinds, "batch")
@@ -59,7 +59,7 @@ func config(python, kind string) env.Config {
 //
 //	CHILD_CORE=1 taskset -c 0 go test ./clients/python -run '^$' -bench Step -benchtime 40x
 func BenchmarkStep(b *testing.B) {
-	python := python(b)
+	python := python(b, "numpy")
 	for _, bb := range []struct {
 		kind  string
 		alone []string

@@ -13,7 +13,7 @@ import (
 )
 
 func TestPython(t *testing.T) {
-	python := python(t)
+	python := python(t, "numpy")
 	for _, glob := range []string{"rlb/*.py", "tests/*.py", "bench/*.py"} { // so go test knows what its result depends on
 		files, err := filepath.Glob(glob)
 		if err != nil || len(files) == 0 {
@@ -25,7 +25,17 @@ func TestPython(t *testing.T) {
 			}
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), python, "-m", "unittest", "discover", "-s", "tests")
+	unittest(t, python, "test*.py")
+}
+
+// TestTorch has environments return tensors of torch itself; what is a tensor to TestPython is a stand-in.
+func TestTorch(t *testing.T) {
+	unittest(t, python(t, "numpy", "torch"), "torch_*.py")
+}
+
+// unittest runs the tests of the files that match the pattern.
+func unittest(t *testing.T, python, pattern string) {
+	cmd := exec.CommandContext(t.Context(), python, "-m", "unittest", "discover", "-s", "tests", "-p", pattern)
 	cmd.Env = append(os.Environ(), "PYTHONPATH=.", "PYTHONDONTWRITEBYTECODE=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, out)
@@ -34,7 +44,7 @@ func TestPython(t *testing.T) {
 
 // TestChecked holds children of each kind against the whole protocol. Vector environments of Gymnasium can't do all of it, and say so.
 func TestChecked(t *testing.T) {
-	python := python(t)
+	python := python(t, "numpy")
 	t.Setenv("PYTHONPATH", ".")
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	kinds, only := map[string]string{"rich": ""}, "STEP"
@@ -56,13 +66,13 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// python finds a Python with NumPy: the one in PATH, or the system's own.
-func python(t testing.TB) string {
+// python finds a Python with these modules: the one in PATH, or the system's own.
+func python(t testing.TB, modules ...string) string {
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(python, "-c", "import numpy").Run() == nil {
+		if exec.Command(python, "-c", "import "+strings.Join(modules, ", ")).Run() == nil {
 			return python
 		}
 	}
-	t.Skip("no python3 with numpy: apt-get install python3-numpy")
+	t.Skipf("no python3 with %s: apt-get install python3-%s", strings.Join(modules, " and "), strings.Join(modules, " python3-"))
 	return ""
 }

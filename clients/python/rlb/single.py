@@ -114,7 +114,8 @@ class _Single:
             if masks is None:
                 raise ValueError("environment %d says no action_mask: neither in info, nor by a method action_masks" % i)
             mask = masks()
-        observations["action_mask"][i] = np.concatenate([np.ravel(part) for part in mask]) if isinstance(mask, (list, tuple)) else np.ravel(mask)
+        parts = mask if isinstance(mask, (list, tuple)) else [mask]
+        observations["action_mask"][i] = np.concatenate([spaces.to_numpy(part).ravel() for part in parts])
 
     def step(self, autoreset):
         conversation, envs, over, seen, final = self._conversation, self._envs, self._over, [], False
@@ -135,7 +136,7 @@ class _Single:
             reward_of[i], terminated_of[i], truncated_of[i] = reward, terminated, truncated
             ended = terminated or truncated
             if more:
-                conversation.info[i] = self._figures.of(info)
+                conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
                 self._write_mask(conversation.final if ended and autoreset else conversation.obs, i, info)
             if ended and autoreset:
                 self._final.write(i, observation)

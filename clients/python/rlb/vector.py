@@ -200,9 +200,9 @@ class _Vector:
             observer.write_rows(rows, last)
         final_info = info.get("final_info", {})
         for i in which if not isinstance(final_info, dict) else ():  # an info for each, before Gymnasium 1.0
-            self._conversation.info[i] = self._figures.of(final_info[i])
+            self._conversation.info[i] = [float(figure) for figure in self._figures.of(final_info[i])]
             if self._has_mask:
-                arrays["action_mask"][i] = final_info[i]["action_mask"]
+                arrays["action_mask"][i] = spaces.to_numpy(final_info[i]["action_mask"])
         if isinstance(final_info, dict) and final_info:
             self._write_figures(rows, final_info)
             if self._has_mask:

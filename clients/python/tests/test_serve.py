@@ -428,6 +428,20 @@ class Kinds(unittest.TestCase):
             def __array__(self, *_):
                 raise TypeError("can't convert cuda tensor")
 
+            def __float__(self):
+                return float(self.array)
+
+            def __bool__(self):
+                return bool(self.array)
+
+        class Single(Walk):
+            def step(self, action):
+                obs, *rest, info = super().step(action)
+                return (Tensor(obs), *map(Tensor, rest), {key: Tensor(value) for key, value in info.items()})
+
+            def action_masks(self):
+                return Tensor([1, self.t % 2])
+
         class Device(gymlike.SyncVectorEnv):
             def batch(self, values):
                 return Tensor(super().batch(values))
@@ -439,10 +453,16 @@ class Kinds(unittest.TestCase):
         actions, seeds = drawn()
         seen, replies = by_hand(actions, seeds)
         with Parent(lambda address: rlb.serve_vector(lambda n: Device([Walk] * n), info=["success", "t"], address=address), N) as parent:
-            parent.reset(seeds[0])
-            parent.step(actions[0], seeds[1])
-            np.testing.assert_array_equal(parent.out["obs.state"], np.float32(replies[0]["obs"]))
-            np.testing.assert_array_equal(parent.out["info"], np.float32(replies[0]["info"]))
+            self.check_step(parent, actions, seeds, replies)
+        with Parent(lambda address: rlb.serve(Single, info=["success", "t"], action_mask=True, address=address), N) as parent:
+            self.check_step(parent, actions, seeds, replies)
+            self.assertEqual(parent.out["obs.action_mask"].tolist(), [[1, 1]] * N)
+
+    def check_step(self, parent, actions, seeds, replies):
+        parent.reset(seeds[0])
+        parent.step(actions[0], seeds[1])
+        np.testing.assert_array_equal(parent.out["obs.state"], np.float32(replies[0]["obs"]))
+        np.testing.assert_array_equal(parent.out["info"], np.float32(replies[0]["info"]))
 
 
 class Failures(unittest.TestCase):
