@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,9 +20,10 @@ type solver struct {
 	lang  string
 	needs string                                         // how to get what is missing
 	build func(t *testing.T, mpi bool) ([]string, error) // returns the command; mpi: to be a program of rlinf's job, on Open MPI
+	serve bool                                           // does it play several environments, with one more argument?
 }
 
-// solvers play the same task, each in its own arithmetic.
+// solvers play the same task, and compute the same.
 func solvers() []solver {
 	const folder, c, fortran = "testdata/bridge/", root + "/clients/c/", root + "/clients/fortran/"
 	compile := func(t *testing.T, line ...string) ([]string, error) {
@@ -29,7 +31,7 @@ func solvers() []solver {
 		if strings.Contains(line[0], "fort") {
 			line = append(line, "-J"+filepath.Dir(out)) // where modules go
 		}
-		cmd := exec.Command(line[0], append(line[1:], "-O2", "-I"+c, "-o", out)...)
+		cmd := exec.Command(line[0], append(line[1:], "-O2", "-ffp-contract=off", "-I"+c, "-o", out)...)
 		if text, err := cmd.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%v: %w\n%s", cmd.Args, err, text)
 		}
@@ -41,7 +43,7 @@ func solvers() []solver {
 				return compile(t, mpicc(), "-DWITH_MPI", folder+"point.c", c+"rlb.c", c+"rlb_mpi.c")
 			}
 			return compile(t, "gcc", folder+"point.c", c+"rlb.c")
-		}},
+		}, true},
 		{"Python", "apt-get install python3-numpy python3-mpi4py", func(t *testing.T, mpi bool) ([]string, error) {
 			module := map[bool]string{false: "numpy", true: "mpi4py"}[mpi]
 			for _, python := range []string{"python3", "/usr/bin/python3"} {
@@ -59,13 +61,13 @@ func solvers() []solver {
 				}
 			}
 			return nil, fmt.Errorf("no Python 3 with %s", module)
-		}},
+		}, true},
 		{"Fortran", "apt-get install gfortran libopenmpi-dev", func(t *testing.T, mpi bool) ([]string, error) {
 			if mpi {
 				return compile(t, mpifort(), "-cpp", "-DWITH_MPI", fortran+"rlb.f90", fortran+"rlb_mpi.f90", folder+"point.f90", fortran+"rlb_mpi_f.c", c+"rlb.c", c+"rlb_mpi.c")
 			}
 			return compile(t, "gfortran", "-cpp", fortran+"rlb.f90", folder+"point.f90", c+"rlb.c")
-		}},
+		}, false},
 	}
 }
 
@@ -94,10 +96,23 @@ actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3, weight_
 // pointChildren is how many solvers pointTask needs, each playing one environment.
 const pointChildren = 4 + 2
 
-// TestTransports: a task is trained the same, bit for bit, whatever carries it: pipes, sockets, shared memory or not, messages of MPI, with one
-// rank or two.
+// TestTransports: a task is trained the same, bit for bit, whatever plays and carries it: an environment of this program, or solvers over pipes, sockets,
+// shared memory or not, messages of MPI, with one rank or two; and so it is with chunks of actions, at whose ends episodes need not end.
 func TestTransports(t *testing.T) {
 	t.Parallel()
+	chunks := []string{"actor.model.num_action_chunks=3", "actor.global_batch_size=32", "actor.micro_batch_size=32", "env.eval.max_steps_per_rollout_epoch=42"}
+	native := func(more ...string) metrics {
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+pointTask)
+		r := local.startProgram(t, local.program(t, "./internal/e2e/point"), dir, 0, append([]string{"-c", "job.yaml", "env.train.env_type=Point"}, more...)...).result()
+		if r.code != 0 {
+			t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+		}
+		return readMetrics(t, filepath.Join(dir, "logs", "run"))
+	}
+	want, wantOfChunks := native(), native(chunks...)
+	want.checkWhole(t, 4)
+	wantOfChunks.checkWhole(t, 4)
 	for _, s := range solvers() {
 		t.Run(s.lang, func(t *testing.T) {
 			t.Parallel()
@@ -105,17 +120,21 @@ func TestTransports(t *testing.T) {
 			if err != nil {
 				t.Skipf("%v; %s", err, s.needs)
 			}
-			var want metrics
 			for _, inline := range []bool{false, true} {
 				for _, way := range []string{"command", "unix", "tcp"} {
 					name := map[bool]string{false: way, true: way + ", inline"}[inline]
-					got := train(t, name, command, way, inline)
-					if want == nil {
-						want = got
-						want.checkWhole(t, 4)
-					} else if diff := got.diff(want); diff != "" {
-						t.Errorf("%s: not the metrics of children over pipes:\n%s", name, diff)
+					if diff := train(t, name, command, way, inline).diff(want); diff != "" {
+						t.Errorf("%s: not the metrics of the environment without a bridge:\n%s", name, diff)
 					}
+				}
+			}
+			if diff := train(t, "chunks", command, "command", false, chunks...).diff(wantOfChunks); diff != "" {
+				t.Errorf("chunks: not the metrics of the environment without a bridge:\n%s", diff)
+			}
+			if s.serve {
+				one := append([]string{"env.train.external.n=1"}, chunks...)
+				if diff := train(t, "chunks, served", slices.Concat(command, []string{"served"}), "command", false, one...).diff(wantOfChunks); diff != "" {
+					t.Errorf("chunks of environments that wait for each other: not the metrics of the environment without a bridge:\n%s", diff)
 				}
 			}
 			t.Run("mpi", func(t *testing.T) {
@@ -141,7 +160,7 @@ func TestTransports(t *testing.T) {
 					np := 1 + strings.Count(placement, "\n")
 					run(dir, np, pointChildren, "runner.save_interval=4")
 					if diff := readMetrics(t, filepath.Join(dir, "logs", "run")).diff(want); diff != "" {
-						t.Errorf("on %d ranks, not the metrics of children over pipes:\n%s", np, diff)
+						t.Errorf("on %d ranks, not the metrics of the environment without a bridge:\n%s", np, diff)
 					}
 					r := run(dir, np, 2, "runner.only_eval=true")
 					last, err := strconv.ParseFloat(fmt.Sprint(want[3]["eval/return"]), 64)
@@ -207,11 +226,11 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 }
 
 // train trains the point in one process whose solvers come that way.
-func train(t *testing.T, name string, command []string, way string, inline bool) metrics {
+func train(t *testing.T, name string, command []string, way string, inline bool, more ...string) metrics {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+pointTask)
-	args := []string{"-c", "job.yaml", fmt.Sprint("env.train.external.shared_memory=", !inline)}
+	args := append([]string{"-c", "job.yaml", fmt.Sprint("env.train.external.shared_memory=", !inline)}, more...)
 	var address string
 	switch way {
 	case "command":

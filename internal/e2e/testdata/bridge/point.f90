@@ -43,7 +43,7 @@ program point
             state(2) = state(2) + 0.2d0*push(1)
             state(1) = state(1) + 0.2d0*state(2)
             far = state(1)**2
-            reward = -far - 0.1d0*state(2)**2
+            reward = -far - 0.1d0*state(2)*state(2)
             if (c_associated(root)) call rlb_info(root, 1, merge(1d0, 0d0, far < 0.01d0))
             if (far > 9) then
                 call CALL_(send_last)(r, state, reward - 10, RLB_TERMINATED)
