@@ -133,13 +133,14 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	link, err := newSocket(conn)
 	var c *conversation
 	if err == nil {
-		if c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime)); err != nil {
-			link.Close()
-		}
+		c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime))
 	}
 	<-l.greeting
 	if err != nil {
 		fmt.Fprintf(h.log, "%s: refused: %v\n", who, err)
+		if link != nil {
+			link.Close()
+		}
 		return
 	}
 	select {
