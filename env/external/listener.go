@@ -1,6 +1,7 @@
 package external
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
@@ -12,9 +13,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/env"
+	"golang.org/x/sys/unix"
 )
 
 // A listener is where children that were started elsewhere connect. Those that greet as they should wait in its queue.
@@ -49,23 +52,16 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 	} else if network == "tcp" {
 		return nil, errors.New("a token_file is needed: everybody on this machine can connect to a TCP port")
 	}
+	on := net.ListenConfig{}
 	if network == "unix" {
-		if old, err := os.Lstat(at); err == nil && old.Mode().Type() == os.ModeSocket {
-			if conn, err := net.Dial(network, at); err == nil {
-				conn.Close()
-				return nil, fmt.Errorf("%s: another job listens there", at)
-			}
-			os.Remove(at) // of a job that was killed
+		if err := makeRoom(at); err != nil {
+			return nil, err
 		}
+		on.Control = ownersOnly
 	}
 	l := &listener{queue: make(chan *conversation, maxWaiting), greeting: make(chan struct{}, maxGreeting), done: make(chan struct{})}
-	if l.net, err = net.Listen(network, at); err != nil {
+	if l.net, err = on.Listen(context.Background(), network, at); err != nil {
 		return nil, err
-	}
-	if network == "unix" {
-		if err := os.Chmod(at, 0o600); err != nil {
-			return nil, errors.Join(err, l.net.Close())
-		}
 	}
 	l.accepting.Go(func() { l.accept(h, token) })
 	return l, nil
@@ -100,6 +96,37 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, want unix:/path, tcp:host:port or mpi", address)
 }
 
+// makeRoom removes the socket that a job which was killed left at path; with anything else there it is an error.
+func makeRoom(path string) error {
+	old, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if old.Mode().Type() != os.ModeSocket {
+		return fmt.Errorf("%s: there is a file that is no socket (%v), want a path where nothing is", path, old.Mode())
+	}
+	conn, err := net.Dial("unix", path)
+	if err == nil {
+		conn.Close()
+		return fmt.Errorf("%s: another job listens there", path)
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) { // perhaps somebody listens
+		return fmt.Errorf("%s: there is a socket that may be another job's (%w), want a path where nothing is", path, err)
+	}
+	return os.Remove(path)
+}
+
+// ownersOnly has the file of a Unix socket be there for its owner alone from its beginning.
+func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
+	if e := c.Control(func(fd uintptr) { err = os.NewSyscallError("fchmod", unix.Fchmod(int(fd), 0o600)) }); e != nil {
+		return e
+	}
+	return err
+}
+
 func (l *listener) accept(h *Hub, token string) {
 	for {
 		select {
@@ -132,6 +159,9 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	}
 	link, err := newSocket(conn)
 	var c *conversation
+	if err == nil && conn.RemoteAddr().Network() == "unix" {
+		err = knownUser(link.in)
+	}
 	if err == nil {
 		c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime))
 	}
@@ -148,6 +178,18 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	case <-l.done:
 		c.close(true)
 	}
+}
+
+// knownUser returns an error unless who has connected to the Unix socket fd is of the same user as this process, or of root.
+func knownUser(fd int) error {
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return os.NewSyscallError("getsockopt", err)
+	}
+	if own := os.Geteuid(); peer.Uid != 0 && int(peer.Uid) != own {
+		return fmt.Errorf("process %d is of user %d, want one of user %d or of root", peer.Pid, peer.Uid, own)
+	}
+	return nil
 }
 
 func (l *listener) close() error {

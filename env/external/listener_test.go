@@ -1,14 +1,19 @@
 package external
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestSilentConnections: of many that do not greet few take a thread each, and who greets comes in once they are gone.
@@ -63,6 +68,128 @@ func TestSilentConnections(t *testing.T) {
 	began := time.Now()
 	if err := l.close(); err != nil || time.Since(began) > greetingTime/2 {
 		t.Errorf("close: %v after %v", err, time.Since(began))
+	}
+}
+
+// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that gets through all the same is refused.
+func TestOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it needs root, to connect as another user")
+	}
+	const nobody = 65534
+	t.Chdir(t.TempDir()) // others may not get here by a path
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	log := make(lines, 1)
+	l, err := NewHub(log, 0).listen("unix:s", "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := func() (err error) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread() // never unlocked: the thread that is of another user ends with the goroutine
+			if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); no != 0 {
+				err = no
+				return
+			}
+			fd, e := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if e != nil {
+				err = e
+				return
+			}
+			defer unix.Close(fd)
+			if err = unix.Connect(fd, &unix.SockaddrUnix{Name: "s"}); err == nil {
+				unix.Read(fd, make([]byte, 1)) // until it is closed
+			}
+		}()
+		<-done
+		return err
+	}
+	if info, err := os.Stat("s"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("the socket's file: %v, %v, want mode 0600", info.Mode(), err)
+	}
+	if err := connect(); err != unix.EACCES {
+		t.Fatalf("another user connects: %v, want %v", err, unix.EACCES)
+	}
+	if err := os.Chmod("s", 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := connect(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+	want := fmt.Sprintf("child at s: refused: process %d is of user %d, want one of user 0 or of root\n", os.Getpid(), nobody)
+	if got := <-log; got != want {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+}
+
+// Lines are what was written, line by line.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// TestMakeRoom: what a job that was killed left where a socket is to be gives way, and nothing else does.
+func TestMakeRoom(t *testing.T) {
+	socket := func(path string, kind int) int {
+		fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		if err == nil {
+			t.Cleanup(func() { unix.Close(fd) })
+			err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
+	for name, c := range map[string]struct {
+		put  func(path string) error
+		says string // "": it gives way
+	}{
+		"nothing":        {func(string) error { return nil }, ""},
+		"nobody listens": {func(path string) error { socket(path, unix.SOCK_STREAM); return nil }, ""},
+		"a file":         {func(path string) error { return os.WriteFile(path, nil, 0o600) }, "there is a file that is no socket (-rw-------)"},
+		"a directory":    {func(path string) error { return os.Mkdir(path, 0o700) }, "there is a file that is no socket (drwx------)"},
+		"a link": {func(path string) error {
+			socket(path+".to", unix.SOCK_STREAM)
+			return os.Symlink(path+".to", path)
+		}, "there is a file that is no socket (Lrwxrwxrwx)"},
+		"somebody listens": {func(path string) error { return unix.Listen(socket(path, unix.SOCK_STREAM), 1) }, "another job listens there"},
+		"somebody listens to too many": {func(path string) error {
+			fd := socket(path, unix.SOCK_STREAM)
+			if err := unix.Listen(fd, 0); err != nil {
+				return err
+			}
+			conn, err := net.Dial("unix", path)
+			if err == nil {
+				t.Cleanup(func() { conn.Close() })
+			}
+			return err
+		}, "there is a socket that may be another job's ("},
+		"datagrams": {func(path string) error { socket(path, unix.SOCK_DGRAM); return nil }, "there is a socket that may be another job's ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			if err := c.put(path); err != nil {
+				t.Fatal(err)
+			}
+			l, err := NewHub(io.Discard, 0).listen("unix:"+path, "", 0)
+			if err == nil {
+				err = l.close()
+			} else if _, gone := os.Lstat(path); gone != nil {
+				t.Error(gone)
+			}
+			if (err == nil) != (c.says == "") || err != nil && !strings.HasPrefix(err.Error(), path+": "+c.says) {
+				t.Errorf("%v, want %q", err, c.says)
+			}
+		})
 	}
 }
 
