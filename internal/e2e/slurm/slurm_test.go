@@ -196,7 +196,7 @@ func testSweep(t *testing.T, m *machine) {
 	}
 }
 
-// solvers.sbatch trains on solvers of the same job, under either launcher, as on children over pipes.
+// solvers.sbatch trains on solvers of the same job, under every launcher and whatever the number of a solver's ranks, as on children over pipes.
 func testSolvers(t *testing.T, m *machine) {
 	const source, clients, run = root + "/internal/e2e/testdata/bridge/point.c", root + "/clients/c/", "solvers"
 	const task = `runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: NAME}}
@@ -218,20 +218,30 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 	}
 	m.command(t, nil, m.openmpi.rlinf, "-c", config(run, "command: ["+compile("point", "gcc")+"]"))
 	want := m.metrics(t, run)
-	mpicc := "mpicc.openmpi"
-	if _, err := exec.LookPath(mpicc); err != nil {
-		mpicc = "mpicc"
-	}
-	solver := compile("point-mpi", mpicc, "-DWITH_MPI", clients+"rlb_mpi.c")
-	for _, launcher := range []string{mpirun, srun} {
-		t.Run(launcher, func(t *testing.T) {
-			run := "solvers-" + launcher
-			m.submit(t, submission{
-				env:     append(knobs(config(run, "listen: mpi"), m.openmpi, launcher), "SOLVER="+solver, "RANKS=2", "SOLVER_RANKS=1"),
-				options: []string{"--ntasks=8", "--ntasks-per-node=4"}, script: "solvers",
-			}).wants("COMPLETED 0:0")
-			m.same(t, run, want)
-		})
+	const count = 6 // of solvers: one for each environment
+	for mpi, p := range map[string]platform{"openmpi": m.openmpi, "mpich": m.mpich} {
+		mpicc := "mpicc." + mpi
+		if _, err := exec.LookPath(mpicc); err != nil {
+			mpicc = "mpicc"
+		}
+		solver := compile("point-"+mpi, mpicc, "-DWITH_MPI", clients+"rlb_mpi.c")
+		for _, c := range []struct {
+			launcher string
+			ranks    int // of a solver
+		}{{mpirun, 2}, {srun, 1}, {srun, 3}} { // with 2 and 3 the third solver is on both nodes
+			run := fmt.Sprint("solvers-", mpi, "-", c.launcher, "-", c.ranks)
+			t.Run(run, func(t *testing.T) {
+				env := append(knobs(config(run, "listen: mpi"), p, c.launcher), "SOLVER="+solver, "RANKS=2", fmt.Sprint("SOLVER_RANKS=", c.ranks))
+				if mpi == "mpich" {
+					env = append(env, "PMI=pmi2")
+				}
+				tasks := 2 + count*c.ranks
+				m.submit(t, submission{
+					env: env, options: []string{fmt.Sprint("--ntasks=", tasks), fmt.Sprint("--ntasks-per-node=", tasks/2)}, script: "solvers",
+				}).wants("COMPLETED 0:0")
+				m.same(t, run, want)
+			})
+		}
 	}
 }
 
