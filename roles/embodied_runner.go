@@ -281,8 +281,11 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	r.writeReport()
 	v := vote{step: r.step}
 	_, v.path = r.world.Calls()
-	if !last && d.stop == 0 {
+	if d.stop == 0 {
 		v.stop, v.save = r.requests.vote()
+	}
+	if last && v.stop != ExitFailed+1 { // nothing is left to be stopped; but what failed in the last iteration has failed
+		v.stop, v.save = 0, false
 	}
 	r.reported = r.step
 	if err := r.agreement.begin(v, r.buf); err != nil {

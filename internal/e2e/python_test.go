@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
 // python returns a Python with NumPy, the one in PATH or the system's own, to which the client is known.
@@ -77,6 +80,47 @@ func TestPythonReadme(t *testing.T) {
 				t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
 			}
 		})
+	}
+}
+
+// TestPythonBreaks: a job whose simulators break for good in its last iteration has failed, with a checkpoint, and so has an evaluation without episodes.
+func TestPythonBreaks(t *testing.T) {
+	python := python(t)
+	dir := t.TempDir()
+	writeFile(t, dir, "breaks.py", `
+import rlb
+
+class Breaks:
+    observation_space, action_space = rlb.Box(-1, 1, (1,)), rlb.Box(-1, 1, (1,))
+
+    def reset(self, seed=None):
+        return [0], {}
+
+    def step(self, action):
+        raise RuntimeError("the mesh has a hole")
+
+rlb.serve(Breaks, max_steps=8)
+`)
+	writeFile(t, dir, "breaks.yaml", `
+cluster: {component_placement: {"actor,env,rollout": 0}}
+runner: {max_steps: 1, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
+env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 16, external: {command: `+python+` breaks.py, max_restarts: 1}}}
+actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
+`)
+	r := local.run(t, dir, 0, "-c", "breaks.yaml")
+	run := filepath.Join(dir, "logs", "run")
+	if says := "stopping, with a checkpoint"; r.code != 1 || !strings.Contains(r.stderr, says) {
+		t.Fatalf("exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
+	}
+	if s := readStatus(t, run); s != runfolder.Failed {
+		t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
+	}
+	if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step != 1 {
+		t.Errorf("latest checkpoint: %+v, %v", last, err)
+	}
+	r = local.run(t, dir, 0, "eval", "-c", "breaks.yaml", "+env.eval.total_num_envs=2", "+env.eval.max_steps_per_rollout_epoch=8")
+	if says := "its simulators lost all episodes"; r.code != 1 || !strings.Contains(r.stderr, says) {
+		t.Errorf("eval: exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
 	}
 }
 
