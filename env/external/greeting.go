@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"strings"
 	"unicode"
@@ -122,7 +123,7 @@ func readGreeting(text []byte) (*greeting, error) {
 		Action json.RawMessage   `json:"action"`
 	}
 	if err := json.Unmarshal(text, g); err != nil {
-		return nil, fmt.Errorf("greeting: %w", err)
+		return nil, fmt.Errorf("greeting: %w", inJSON(err))
 	}
 	if err := json.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
@@ -203,6 +204,25 @@ func readGreeting(text []byte) (*greeting, error) {
 		return nil, problem("num_envs", err)
 	}
 	return g, nil
+}
+
+// inJSON says of err where it is and what would be right, to those who know JSON and not Go. The text itself, which may have a token, stays out of it.
+func inJSON(err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("no JSON at byte %d: %w", syntax.Offset, err)
+	}
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err
+	}
+	want := map[reflect.Kind]string{
+		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number", reflect.Bool: "true or false",
+	}[kind.Type.Kind()]
+	if kind.Field == "" {
+		return fmt.Errorf("%s, want %s", kind.Value, want)
+	}
+	return fmt.Errorf("%s: %s, want %s", kind.Field, kind.Value, want)
 }
 
 // fits returns an error if n environments are too many for one child.

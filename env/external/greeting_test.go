@@ -24,6 +24,21 @@ func TestGreetingErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.members, err, tt.want)
 		}
 	}
+	for text, want := range map[string]string{
+		`[]`:                           "greeting: array, want an object",
+		`{"v":"1"}`:                    "greeting: v: string, want a whole number",
+		`{"v":1,"name":2}`:             "greeting: name: number, want a text",
+		`{"v":1,"max_steps":0.5}`:      "greeting: max_steps: number 0.5, want a whole number",
+		`{"v":1,"render":1}`:           "greeting: render: number, want true or false",
+		`{"v":1,"obs":[{"shape":3}]}`:  "greeting: obs.shape: number, want an array",
+		`{"v":1,"obs":["state"]}`:      "greeting: obs: string, want an object",
+		`{"v":1,"action":{"low":-Inf}`: "greeting: no JSON at byte 25: invalid character 'I' in numeric literal",
+		`{"v":1`:                       "greeting: no JSON at byte 6: unexpected end of JSON input",
+	} {
+		if _, err := readGreeting([]byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
 	g, err := readGreeting([]byte(`{"v":1,"name":"a",` + obs + "," + action + "}"))
 	if err != nil {
 		t.Fatal(err)
