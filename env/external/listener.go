@@ -82,7 +82,7 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	case "tcp":
 		host, port, err := net.SplitHostPort(at)
 		if err != nil {
-			return "", "", fmt.Errorf("%q: %w", address, err)
+			return "", "", fmt.Errorf("%q: %w, want tcp:host:port", address, err)
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 || int(n)+rank > 65535 {
