@@ -67,6 +67,7 @@ func TestConfigCheck(t *testing.T) {
 		{func(c *env.Config) {
 			c.EnvType, c.External.Listen = env.ExternalID, "unix:"+strings.Repeat("x", env.MaxSocketPath+1)
 		}, "external.listen"},
+		{func(c *env.Config) { c.EnvType, c.External.Command = env.ExternalID, env.Command{""} }, "external.command"},
 	} {
 		cfg := good
 		c.spoil(&cfg)

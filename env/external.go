@@ -67,6 +67,7 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 		return
 	}
 	want(len(e.Command) == 0 || e.Listen == "", "listen", e.Listen, "a command or listen, not both")
+	want(len(e.Command) == 0 || e.Command[0] != "", "command", e.Command, "a program and its arguments")
 	network, at, _ := strings.Cut(e.Listen, ":")
 	want(e.Listen == "" || e.Listen == ListenMPI || network == "unix" || network == "tcp", "listen", e.Listen, "unix:/path, tcp:host:port or mpi")
 	want(network != "unix" || at != "" && len(at) <= MaxSocketPath, "listen", e.Listen,
