@@ -127,13 +127,16 @@ class _Single:
             if over[i]:
                 raise ProtocolError("STEP of environment %d, whose episode is over" % i)
             result = envs[i].step(actions[i])
-            observation, reward, terminated, truncated, info = result if len(result) == 5 else _of_old_gym(*result)
+            observation, reward, terminated, truncated, info = result if len(result) == 5 else _of_old_gym(result)
             if limit:
                 self._steps[i] += 1
                 truncated = truncated or self._steps[i] >= limit
             if never_terminate:
                 terminated = False
-            reward_of[i], terminated_of[i], truncated_of[i] = reward, terminated, truncated
+            try:
+                reward_of[i], terminated_of[i], truncated_of[i] = reward, terminated, truncated
+            except TypeError:
+                raise TypeError("step returned the reward %r, want a number" % (reward,)) from None
             ended = terminated or truncated
             if more:
                 conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
@@ -186,8 +189,11 @@ class _Single:
                 env.close()
 
 
-def _of_old_gym(observation, reward, done, info):
+def _of_old_gym(result):
     """Make what step returns today of what it returned before Gym 0.26."""
+    if len(result) != 4:
+        raise ValueError("step returned %d values, want observation, reward, terminated, truncated, info" % len(result))
+    observation, reward, done, info = result
     truncated = done and info.get("TimeLimit.truncated", False)
     return observation, reward, done and not truncated, truncated, info
 

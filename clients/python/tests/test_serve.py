@@ -488,6 +488,21 @@ class Failures(unittest.TestCase):
             with self.assertRaisesRegex(AssertionError, r"state has shape \(1,\); its space says \(2,\)"):
                 parent.reset()
 
+    def test_wrong_results(self):
+        for result, want in [
+            (([0, 0], 1, False), "step returned 3 values, want observation, reward, terminated, truncated, info"),
+            (([0, 0], None, False, False, {}), "step returned the reward None, want a number"),
+            (([0, 0], [1, 2], False, False, {}), r"step returned the reward \[1, 2\], want a number"),
+        ]:
+            class Wrong(Walk):
+                def step(self, action):
+                    return result
+
+            with self.subTest(want), quiet(), Parent(lambda address: rlb.serve(Wrong, address=address)) as parent:
+                parent.reset()
+                with self.assertRaisesRegex(AssertionError, want):
+                    parent.step([0, 0])
+
     def test_no_spaces(self):
         with self.assertRaisesRegex(TypeError, "observation_space"):
             rlb.serve(OldWalk, address="fd:0,1")
