@@ -336,7 +336,7 @@ func (c *child) showAll(dst tensor.Tensor, i int) {
 		return
 	}
 	size := len(dst.Bytes()) / dst.Dim(0)
-	copy(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
+	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
 // showInfo copies the figures of all environments of c.
@@ -350,7 +350,7 @@ func (c *child) showInfo(dst tensor.Tensor) {
 
 func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {
 	size := len(dst.Bytes()) / dst.Dim(0)
-	copy(dst.Bytes()[n*size:(n+1)*size], src.Bytes()[i*size:(i+1)*size])
+	take(dst.Bytes()[n*size:(n+1)*size], src.Bytes()[i*size:(i+1)*size])
 }
 
 func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }

@@ -1,0 +1,18 @@
+package external
+
+import "golang.org/x/sys/cpu"
+
+// takeLines takes as many whole lines of src as there are to dst, and returns how many bytes they have.
+func takeLines(dst, src []byte) int {
+	n := len(src) / cacheLine
+	if n == 0 || !cpu.X86.HasAVX {
+		return 0
+	}
+	takeAVX(&dst[:n*cacheLine][0], &src[0], n)
+	return n * cacheLine
+}
+
+// takeAVX takes n lines, at least one.
+//
+//go:noescape
+func takeAVX(dst, src *byte, n int)
