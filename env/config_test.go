@@ -68,6 +68,9 @@ func TestConfigCheck(t *testing.T) {
 			c.EnvType, c.External.Listen = env.ExternalID, "unix:"+strings.Repeat("x", env.MaxSocketPath+1)
 		}, "external.listen"},
 		{func(c *env.Config) { c.EnvType, c.External.Command = env.ExternalID, env.Command{""} }, "external.command"},
+		{func(c *env.Config) {
+			c.EnvType, c.External.Command, c.External.TokenFile = env.ExternalID, env.Command{"sim"}, "token"
+		}, "external.token_file"},
 	} {
 		cfg := good
 		c.spoil(&cfg)

@@ -73,6 +73,7 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 	want(network != "unix" || at != "" && len(at) <= MaxSocketPath, "listen", e.Listen,
 		fmt.Sprintf("unix: and the path of a socket, at most %d bytes; rank R adds .R to it", MaxSocketPath))
 	want(network != "tcp" || e.TokenFile != "", "token_file", e.TokenFile, "a file for a secret: everybody who reaches a TCP port can connect to it")
+	want(e.TokenFile == "" || network == "unix" || network == "tcp", "token_file", e.TokenFile, "none but with listen: unix: or tcp:")
 	want(e.N >= 0, "n", e.N, "a number of children, or 0 for as many as needed")
 	want(e.StartTimeout > 0, "start_timeout", e.StartTimeout, "a duration, as 2m")
 	want(e.StepTimeout > 0, "step_timeout", e.StepTimeout, "a duration, as 1m")

@@ -113,6 +113,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	if out == nil {
 		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c cfg.yaml : -np M solver", uses[0].key)
 	} else if w.Rank() == 0 {
+		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
 		all, err = gather(out, s.reg.outside, uses, ranks)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
@@ -143,7 +144,7 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 	timeout := uses[0].env.External.StartTimeout
 	by := time.Now().Add(timeout)
 	var all []dealt
-	for wanted := 1; len(all) < wanted; {
+	for wanted, each := 1, " at least"; len(all) < wanted; {
 		var process int
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
@@ -151,10 +152,10 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 			return err
 		})
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d", len(all), timeout, wanted)
+			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d%s", len(all), timeout, wanted, each)
 		}
 		if err == nil && len(all) == 0 {
-			wanted, err = needed(hello, uses)
+			wanted, each, err = needed(hello, uses)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", uses[0].key, err)
@@ -168,16 +169,17 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 	return all, nil
 }
 
-// needed returns how many solvers the uses need, if all are as the one that said hello.
-func needed(hello []byte, uses []use) (solvers int, err error) {
+// needed returns how many solvers the uses need, if all are as the one that said hello, and for what.
+func needed(hello []byte, uses []use) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.env.External, u.env.TotalNumEnvs/u.vecs)
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
 		solvers += u.vecs * perVec
+		each += fmt.Sprintf(", %d for %s", u.vecs*perVec, u.key)
 	}
-	return solvers, nil
+	return solvers, each, nil
 }
 
 // lastCall is how long a solver that was given up may take to hear that it is to end.

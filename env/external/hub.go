@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -141,8 +144,8 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	h.mu.Unlock()
 	proc, link, err := h.starter.start(cfg.Command, nil, who, h.log)
 	if err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return nil, fmt.Errorf("%w: want a program that can be found and run", err)
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = fmt.Errorf("%w: want a program that can be found and run; of a script, the one that its #! line names too", err)
 		}
 		return nil, err
 	}
@@ -197,10 +200,16 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 // errNoSolver is what comes of waiting for a program of the same MPI job: all that will ever come were offered when it began.
 var errNoSolver = errors.New("no other solver is in this MPI job; those that are take part in a job (rlinf -c), and in no other command")
 
-// source says where the children of cfg come from.
+// source says where the children of cfg come from: of others it says something else.
 func source(cfg env.External) string {
 	if cfg.Listen != "" {
 		return cfg.Listen
 	}
-	return strings.Join(cfg.Command, " ")
+	words := slices.Clone(cfg.Command)
+	for i, w := range words {
+		if w == "" || strings.ContainsAny(w, " \"") {
+			words[i] = strconv.Quote(w)
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -359,11 +359,16 @@ func TestNoChild(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
+	notRun := filepath.Join(dir, "sim")
+	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		change func(*env.External)
 		says   string
 	}{
-		"no program": {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "want a program that can be found and run"},
+		"no program":    {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "want a program that can be found and run"},
+		"not to be run": {func(e *env.External) { e.Command = env.Command{notRun} }, "permission denied: want a program that can be found and run"},
 		"no greeting": {func(e *env.External) {
 			e.Command = env.Command{os.Args[0], "silent"}
 			e.StartTimeout = 300 * time.Millisecond

@@ -173,6 +173,40 @@ func TestTransports(t *testing.T) {
 	}
 }
 
+// TestSolversMissing: solvers of the same MPI job that do not come are waited for no longer than start_timeout, and it is said how many there should be.
+func TestSolversMissing(t *testing.T) {
+	t.Parallel()
+	program := openmpi.program(t, ".") // or skip
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+`
+runner: {max_steps: 2, val_check_interval: 1}
+env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 8, external: {listen: mpi, n: 2, start_timeout: 2s}}}
+actor: {micro_batch_size: 16, global_batch_size: 16, optim: {lr: 1.0e-3}}
+`)
+	r := openmpi.startProgram(t, program, dir, 1, "-c", "job.yaml", ":", "-np", "1", openmpi.faulty(t, dir), "nan").result()
+	for _, says := range []string{"waiting for the solvers of this MPI job\n",
+		"1 solvers have come in 2s (start_timeout), want 4, 2 for env.train.external, 2 for env.eval.external\n"} {
+		if strings.Count(r.stderr, says) != 1 {
+			t.Errorf("want once: %s\n%s%s", says, r.stdout, r.stderr)
+		}
+	}
+	if r.code != 2 {
+		t.Errorf("exit code %d, want 2", r.code)
+	}
+}
+
+// faulty builds the solver of testdata/bridge/faulty.c in dir.
+func (p *platform) faulty(t *testing.T, dir string) string {
+	t.Helper()
+	solver := filepath.Join(dir, "solver")
+	const clients = root + "/clients/c/"
+	cc := exec.Command(first("mpicc."+p.name, "mpicc"), "testdata/bridge/faulty.c", clients+"rlb.c", clients+"rlb_mpi.c", "-I"+clients, "-o", solver)
+	if text, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cc.Args, err, text)
+	}
+	return solver
+}
+
 // TestSolverFails: a job whose solver of the same MPI job fails, which nobody can replace, stops with a checkpoint and says why. It ends even if the
 // solver does not.
 func TestSolverFails(t *testing.T) {
@@ -196,12 +230,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				t.Parallel()
 				program := p.program(t, ".") // or skip
 				dir := t.TempDir()
-				solver := filepath.Join(dir, "solver")
-				const clients = root + "/clients/c/"
-				cc := exec.Command(first("mpicc."+p.name, "mpicc"), "testdata/bridge/faulty.c", clients+"rlb.c", clients+"rlb_mpi.c", "-I"+clients, "-o", solver)
-				if text, err := cc.CombinedOutput(); err != nil {
-					t.Fatalf("%v: %v\n%s", cc.Args, err, text)
-				}
+				solver := p.faulty(t, dir)
 				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank))
 				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver, c.fault).result() // which sees that no process is left
 				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver of this MPI job can take its place\nstopping, with a checkpoint\n",
