@@ -11,15 +11,15 @@ import (
 // docs/bridge.md. Either Command or Listen is given.
 type External struct {
 	// Command is the program and its arguments; one text is taken apart at blanks. Every rank with environments starts it N times, and ends it.
-	Command Command `yaml:"command,omitempty"`
+	Command Command `yaml:"command"`
 	// N is how many children share the environments of a rank (of a stage of it, with rollout.pipeline_stage_num), if they play as many as they are told.
 	// Default 1. Of those that play a certain number there are as many as needed.
-	N int `yaml:"n,omitempty"`
+	N int `yaml:"n"`
 	// Listen waits for children that were started elsewhere: unix:/path or tcp:host:port, where rank R listens at path.R (rank 0: path) or port+R; or mpi: they are
 	// other programs of the same MPI job. A host that is left out is this machine alone.
-	Listen string `yaml:"listen,omitempty"`
+	Listen string `yaml:"listen"`
 	// TokenFile has, in its first line, the secret that children must know to connect; it is made if there is none. TCP needs one.
-	TokenFile string `yaml:"token_file,omitempty"`
+	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`
 	// StartTimeout is how long a child may take to greet, or to connect. Default 2m.

@@ -81,6 +81,8 @@ func TestResolvedReadAgain(t *testing.T) {
 		{"runner.logger.experiment_name='a \\${b}'", "cluster.component_placement.env={node_group: [a, b], placement: 0-3}", "cluster.node_groups=[{label: a, node_ranks: 0-1}, {label: b, node_ranks: [3]}]"},
 		{"runner.task_type=embodied_eval", "runner.max_time=90m", "comm.stall_timeout=0", "actor.seed=18446744073709551615"},
 		{"actor.model.hidden_sizes=[]", "runner.logger.logger_backends=[]", "algorithm.normalize_advantages=false", "algorithm.group_size=4"},
+		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={command: sim, n: 2}", "env.eval.external={command: [], listen: 'unix:s', n: 0}"},
+		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={listen: 'tcp:h:1', token_file: t}", "env.eval.external={command: sim, listen: '', token_file: ''}"},
 	} {
 		for _, path := range []string{cartpole, "testdata/config/maniskill_like.yaml"} {
 			if len(overrides) == 4 && path != cartpole {
