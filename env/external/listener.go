@@ -78,6 +78,9 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 		if at == "" || len(at) > env.MaxSocketPath {
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at, len(at), env.MaxSocketPath)
 		}
+		if at[0] == '@' { // to Go, a name that is in no folder, where the clients look for a file
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, want ./@ for a file of this name", address, at)
+		}
 		return network, at, nil
 	case "tcp":
 		host, port, err := net.SplitHostPort(at)
