@@ -148,7 +148,9 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 		var process int
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
-			process, hello, err = out.ReceiveOut(until, -1, nil)
+			if process, hello, err = out.ReceiveOut(until, -1, nil); err != nil && hub.Hurries() {
+				err = fmt.Errorf("%d solvers have come before the program was asked to stop, want %d%s", len(all), wanted, each)
+			}
 			return err
 		})
 		if errors.Is(err, os.ErrDeadlineExceeded) {

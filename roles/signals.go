@@ -30,7 +30,9 @@ type requests struct {
 	parent   *requests       // of the sweep that the run belongs to; nil: none
 	stop     atomic.Int64    // exit code plus one; 0: none
 	signaled context.Context // ends with the first signal that asks to stop
-	end      context.CancelFunc
+	signal   context.CancelFunc
+	pressed  context.Context // ends with the first that gives little time for it: INT or TERM
+	press    context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
 	arrived  chan os.Signal
@@ -41,7 +43,8 @@ type requests struct {
 // standard error and goes on.
 func watch() *requests {
 	r := &requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
-	r.signaled, r.end = context.WithCancel(context.Background())
+	r.signaled, r.signal = context.WithCancel(context.Background())
+	r.pressed, r.press = context.WithCancel(context.Background())
 	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
 	go r.listen()
 	return r
@@ -53,7 +56,7 @@ func (r *requests) listen() {
 		switch s {
 		case syscall.SIGUSR1:
 			r.stop.CompareAndSwap(0, ExitRequeue+1)
-			r.end()
+			r.signal()
 		case syscall.SIGINT:
 			r.again(ExitInterrupted)
 		case syscall.SIGTERM:
@@ -70,7 +73,8 @@ func (r *requests) again(code int) {
 		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
 		os.Exit(code)
 	}
-	r.end()
+	r.signal()
+	r.press()
 }
 
 // fail asks to stop, with a checkpoint, because of something that the run can't go on without.
@@ -81,12 +85,13 @@ func (r *requests) close() {
 	signal.Stop(r.arrived)
 	close(r.arrived)
 	<-r.done
-	r.end()
+	r.signal()
+	r.press()
 }
 
 // forRun returns the requests of a run that stops when r says so, and has a clock of its own.
 func (r *requests) forRun() *requests {
-	return &requests{parent: r, started: time.Now(), signaled: r.signaled}
+	return &requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
 
 // vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
@@ -117,15 +122,17 @@ func (r *requests) expire(maxTime time.Duration) {
 	}
 }
 
-// atStop calls f once a signal or the clock asks to stop, unless cancel is called before.
-func (r *requests) atStop(f func()) (cancel func()) {
-	ctx, end := r.signaled, func() {}
+// atStop calls f once a signal or the clock asks to stop, and with true where that is INT or TERM, unless cancel is called before.
+func (r *requests) atStop(f func(atOnce bool)) (cancel func()) {
+	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {
-		ctx, end = context.WithDeadline(ctx, time.Unix(0, at))
+		asked, end = context.WithDeadline(asked, time.Unix(0, at))
 	}
-	stop := context.AfterFunc(ctx, f)
+	onAsked := context.AfterFunc(asked, func() { f(false) })
+	onPressed := context.AfterFunc(r.pressed, func() { f(true) })
 	return func() {
-		stop()
+		onAsked()
+		onPressed()
 		end()
 	}
 }

@@ -6,29 +6,31 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// A haste says that the program is to stop soon, so that nobody is waited for as long as else. nil: it never is.
+// A haste says that the program is to stop: nobody is waited for to come any more, and if it is to stop at once nor for an answer as long as else. nil: it
+// never is.
 type haste struct {
 	once  sync.Once
-	began chan struct{} // closed then
-	at    time.Time     // once began is closed
+	began chan struct{} // closed when the program is to stop
+	at    atomic.Int64  // since when it is to stop at once, in Unix nanoseconds; 0: it is not
 }
 
 const (
-	lastWait = 5 * time.Second        // for an answer, in haste
+	lastWait = 5 * time.Second        // for an answer, where the program is to stop at once
 	nap      = 200 * time.Millisecond // between looks whether there is haste
 )
 
-// errHaste is what comes of waiting in haste.
+// errHaste is what comes of waiting where the program is to stop at once.
 var errHaste = fmt.Errorf("it is waited for no longer than %v, for the program was asked to stop", lastWait)
 
-func (h *haste) begin() {
-	h.once.Do(func() {
-		h.at = time.Now()
-		close(h.began)
-	})
+func (h *haste) begin(atOnce bool) {
+	if atOnce {
+		h.at.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	h.once.Do(func() { close(h.began) })
 }
 
 // longest returns how many milliseconds may pass between two looks whether there is haste.
@@ -39,7 +41,7 @@ func (h *haste) longest() int64 {
 	return nap.Milliseconds()
 }
 
-// is reports whether there is haste.
+// is reports whether the program is to stop.
 func (h *haste) is() bool {
 	if h == nil {
 		return false
@@ -52,13 +54,16 @@ func (h *haste) is() bool {
 	}
 }
 
+// atOnce reports whether it is to stop at once.
+func (h *haste) atOnce() bool { return h != nil && h.at.Load() != 0 }
+
 // bound returns when a wait that began at start, and would have ended at by, ends.
 func (h *haste) bound(start, by time.Time) time.Time {
-	if !h.is() {
+	if !h.atOnce() {
 		return by
 	}
-	if h.at.After(start) {
-		start = h.at
+	if at := time.Unix(0, h.at.Load()); at.After(start) {
+		start = at
 	}
 	if until := start.Add(lastWait); until.Before(by) {
 		return until
@@ -66,11 +71,15 @@ func (h *haste) bound(start, by time.Time) time.Time {
 	return by
 }
 
-// Hurry says that the program is to stop: no children are waited for to come or replaced any more, and an answer is waited for no longer than some seconds.
-func (h *Hub) Hurry() { h.haste.begin() }
+// Hurry says that the program is to stop: no children are waited for to come or replaced any more. Where it is to stop at once, an answer is waited for no
+// longer than some seconds, too. It may be called again.
+func (h *Hub) Hurry(atOnce bool) { h.haste.begin(atOnce) }
 
-// Wait calls look again and again, with the time until which it is to wait, while that gives os.ErrDeadlineExceeded: until by, or in haste for some seconds,
-// and then gives errHaste. It is for Links that wait in ways of their own.
+// Hurries reports whether it was called.
+func (h *Hub) Hurries() bool { return h.haste.is() }
+
+// Wait calls look again and again, with the time until which it is to wait, while that gives os.ErrDeadlineExceeded: until by, or where the program is to stop
+// at once for some seconds, and then gives errHaste. It is for Links that wait in ways of their own.
 func (h *Hub) Wait(by time.Time, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.haste.bound(start, by)

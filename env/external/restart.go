@@ -119,7 +119,7 @@ func (v *Vec) last(c *child) string {
 // explain says what befell child c.
 func (v *Vec) explain(c *child, err error) string {
 	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-	case late && v.hub.haste.is():
+	case late && v.hub.haste.atOnce():
 		err = errHaste
 	case late:
 		err = fmt.Errorf("no answer in %v (external.step_timeout)", v.cfg.External.StepTimeout)

@@ -268,21 +268,23 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
-// TestHurry: in haste nobody is waited for that does not come, and for an answer a moment alone; nobody takes over then, and who answers plays on.
+// TestHurry: where the program is to stop nobody is waited for that does not come, and nobody takes over, but who answers plays on; where it is to stop at
+// once, an answer is waited for a moment alone.
 func TestHurry(t *testing.T) {
 	t.Parallel()
-	soon := func(hub *external.Hub) func() time.Duration {
+	soon := func(hub *external.Hub, atOnce bool) func() time.Duration {
 		start := time.Now()
-		time.AfterFunc(300*time.Millisecond, hub.Hurry)
+		time.AfterFunc(300*time.Millisecond, func() { hub.Hurry(atOnce) })
 		return func() time.Duration { return time.Since(start) }
 	}
 	for name, c := range map[string]struct {
 		change func(*env.External)
+		atOnce bool
 		says   string
 		atMost time.Duration
 	}{
-		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, "before the program was asked to stop", 3 * time.Second},
-		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} },
+		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, false, "before the program was asked to stop", 3 * time.Second},
+		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, true,
 			"greeting: it is waited for no longer than 5s, for the program was asked to stop", 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -292,7 +294,7 @@ func TestHurry(t *testing.T) {
 			c.change(&cfg.External)
 			hub := external.NewHub(&record{}, 0)
 			defer hub.Close()
-			took := soon(hub)
+			took := soon(hub, c.atOnce)
 			if _, err := hub.Ask(cfg); err == nil || !strings.Contains(err.Error(), c.says) || took() > c.atMost {
 				t.Errorf("after %v: %v, want %q within %v", took(), err, c.says, c.atMost)
 			}
@@ -317,35 +319,41 @@ func TestHurry(t *testing.T) {
 		if c.vec, err = c.hub.New(cfg, 4); err != nil {
 			t.Fatal(err)
 		}
-		took := soon(c.hub)
+		took := soon(c.hub, false)
 		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || bytes.Count(c.out.Truncated.U8(), []byte{env.Lost}) != 4 || took() > 3*time.Second {
 			t.Errorf("after %v: %v, truncated %v, want 4 environments that are lost", took(), err, c.out.Truncated)
 		}
 	})
-	for _, before := range []bool{false, true} {
-		t.Run(fmt.Sprintf("no answer, in haste before %v", before), func(t *testing.T) {
+	for name, c := range map[string]struct {
+		before, atOnce bool
+		says           string
+	}{
+		"no answer":                              {false, true, "it is waited for no longer than 5s, for the program was asked to stop\n"},
+		"no answer, in haste before":             {true, true, "it is waited for no longer than 5s, for the program was asked to stop\n"},
+		"no answer, where there is time for one": {true, false, "no answer in 7s (external.step_timeout)\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCrew(t, nil, "hang@2", filepath.Join(t.TempDir(), "once"))
-			c.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
-			c.reset()
-			if err := c.step(0); err != nil {
+			crew := newCrew(t, func(e *env.External) { e.StepTimeout = 7 * time.Second }, "hang@2", filepath.Join(t.TempDir(), "once"))
+			crew.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
+			crew.reset()
+			if err := crew.step(0); err != nil {
 				t.Fatal(err)
 			}
-			took := soon(c.hub)
-			if before {
-				c.hub.Hurry()
+			took := soon(crew.hub, c.atOnce)
+			if c.before {
+				crew.hub.Hurry(c.atOnce)
 			}
 			for k := 1; k < 5; k++ {
-				if err := c.step(k); err != nil {
+				if err := crew.step(k); err != nil {
 					t.Fatal(err)
 				}
-				if lost := bytes.Count(c.out.Truncated.U8(), []byte{env.Lost}); lost != 2 {
+				if lost := bytes.Count(crew.out.Truncated.U8(), []byte{env.Lost}); lost != 2 {
 					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
 				}
 			}
-			const says = "it is waited for no longer than 5s, for the program was asked to stop\n"
-			if log := c.log.String(); took() > 20*time.Second || strings.Contains(log, "restart") || !strings.Contains(log, says) {
-				t.Errorf("after %v: want %q in the log:\n%s", took(), says, log)
+			if log := crew.log.String(); took() > 20*time.Second || strings.Contains(log, "restart") || !strings.Contains(log, c.says) {
+				t.Errorf("after %v: want %q in the log:\n%s", took(), c.says, log)
 			}
 		})
 	}

@@ -152,7 +152,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, for the program is to stop", runfolder.Interrupted},
 		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s", "runner.max_time=3s"}, nil, 75,
 			"before the program was asked to stop", ""},
-		{"no answer, max_time", []string{"runner.max_time=10s"}, nil, 75, "no other child takes over, for the program is to stop", runfolder.Checkpointed},
+		{"no answer, max_time", []string{"runner.max_time=20s", "env.train.external.step_timeout=25s"}, nil, 75, "no other child takes over, for the program is to stop", runfolder.Checkpointed},
 		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			r := j.result()
-			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) || took > 25*time.Second {
+			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) || took > 50*time.Second {
 				t.Fatalf("exit code %d after %v, want %d and %q\n%s%s", r.code, took, c.code, c.says, r.stdout, r.stderr)
 			}
 			if c.status == "" {
