@@ -1009,9 +1009,10 @@ static int again(pair *p)
 /* Words of the bells: header, of which seq is written last, and whether the other side looks; of requests, then of results. */
 enum { IN_SEQ = 2, IN_LOOKING = 4, OUT = 8, OUT_SEQ = OUT + 2, OUT_LOOKING = OUT + 4 };
 
-/* How often the bell is looked at before a look at the stream, which takes a system call, in the end. It begins with one look, for the parent may be waiting
-   for the core that this process has; with an eighth of them if the parent has another. */
-enum { MANY_LOOKS = 400 };
+/* How often the bell is looked at before a look at the stream, which takes a system call. It begins with one look, for the parent may be waiting for the core
+   that this process has, and goes on with FEW_LOOKS and twice as many each time. If the parent has another it begins with BESIDE_LOOKS: what comes within a
+   system call is seen later. Machines that are virtual lose their core for a while after some 3000 in a row. */
+enum { FEW_LOOKS = 50, MANY_LOOKS = 400, BESIDE_LOOKS = 2000 };
 
 #if defined(__GCC_ATOMIC_LLONG_LOCK_FREE) && __GCC_ATOMIC_LLONG_LOCK_FREE == 2
 enum { HAS_BELLS = 1 };
@@ -1086,7 +1087,7 @@ static long pair_await(void *ctx, void *bells, void *header)
 	}
 	if (load(&p->bells[IN_LOOKING]) == 0)
 		store(&p->bells[IN_LOOKING], 1);
-	int looks = p->beside ? MANY_LOOKS / 8 : 1;
+	int looks = p->beside ? BESIDE_LOOKS : 1;
 	for (int yielded = 0;; yielded = 1) {
 		int look = rung(p, looks, header);
 		if (look > 0) {
@@ -1102,7 +1103,7 @@ static long pair_await(void *ctx, void *bells, void *header)
 				poll(&in, 1, -1);
 			return n;
 		}
-		looks = looks == 1 ? MANY_LOOKS / 8 : looks < MANY_LOOKS ? 2 * looks : looks;
+		looks = looks == 1 ? FEW_LOOKS : 2 * looks < MANY_LOOKS ? 2 * looks : MANY_LOOKS;
 	}
 }
 

@@ -53,7 +53,7 @@ func config(python, kind string) env.Config {
 	return cfg
 }
 
-// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 200, and what the same Python takes alone, in rounds between them: the
+// BenchmarkStep measures a step of 16 environments behind the bridge, in rounds of 2000, and what the same Python takes alone, in rounds between them: the
 // medians, and how many steps the one makes while the other makes 100. "seeded" is alone with a seed for every episode, as behind the bridge. CHILD_CORE is
 // the core that Python is bound to, if it is set:
 //
@@ -65,7 +65,7 @@ func BenchmarkStep(b *testing.B) {
 		alone []string
 	}{{"null", nil}, {"images", nil}, {"single", []string{"single", "seeded"}}, {"batch", []string{"batch"}}} {
 		b.Run(bb.kind, func(b *testing.B) {
-			const steps = 200
+			const steps = 2000
 			step := bridged(b, python, bb.kind)
 			var alone []func(int) time.Duration
 			for _, kind := range bb.alone {

@@ -114,9 +114,14 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return s.head[:], s.payload, s.fill(s.payload, by)
 }
 
-// manyLooks is how often await looks at the bell before a look at the stream, which takes a system call, in the end; a look takes some 20 ns. It begins with
-// one look, for the other side may be waiting for the core that this one has; with an eighth of them if the other side has another.
-const manyLooks = 400
+// How often await looks at the bell, at some 20 ns each, before it looks at the stream, which takes a system call. It begins with one look, for the other side
+// may be waiting for the core that this one has, and goes on with fewLooks and twice as many each time. Where the other side has a core of its own it begins
+// with besideLooks: what comes within a system call is seen later. Machines that are virtual lose their core for a while after some 3000 in a row.
+const (
+	fewLooks    = 50
+	manyLooks   = 400
+	besideLooks = 2000
+)
 
 // await waits for a header, by the bell or by the stream.
 func (s *stream) await(by time.Time) error {
@@ -126,7 +131,7 @@ func (s *stream) await(by time.Time) error {
 	looked := s.lookout.looks()
 	looks := 1
 	if s.beside {
-		looks = manyLooks / 8
+		looks = besideLooks
 	}
 	yielded := false
 	for again := looked; again; yielded, again = true, s.lookout.again() {
@@ -137,7 +142,7 @@ func (s *stream) await(by time.Time) error {
 			return nil
 		}
 		if looks == 1 {
-			looks = manyLooks / 8
+			looks = fewLooks
 			continue
 		}
 		looks = min(2*looks, manyLooks)

@@ -234,11 +234,13 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
 		}
 	}
-	for _, c := range v.children {
+	for i, c := range v.children {
 		if c.err == nil {
 			c.by = v.hub.haste.bound(c.by.Add(-v.cfg.External.StepTimeout), c.by) // the first is when it was asked
-			if late := time.Now().Add(leeway); c.by.Before(late) {                // another child took the time, and this one's answer may not fit into a pipe
-				c.by = late
+			if i > 0 {                                                            // others may have taken the time, and this one's answer may not fit into a pipe
+				if late := time.Now().Add(leeway); c.by.Before(late) {
+					c.by = late
+				}
 			}
 			c.err = c.answer(c.by)
 		}

@@ -18,6 +18,7 @@ _PATIENCE = 10  # seconds to wait for an rlinf that does not listen yet
 _SEQ, _LOOKING = wire.SEQ_WORD, 4
 _RESULT, _RESULT_SEQ, _RESULT_LOOKING = 8, 10, 12
 _BELL_LOOKS = range(80)
+_BESIDE_LOOKS = range(400)  # where the parent has a core of its own
 _WORDS = struct.Struct("<QQQQ")
 
 # Python has no memory barriers: it needs a processor that keeps the order of stores.
@@ -89,7 +90,9 @@ class Stream:
         self._heard = 0  # seq of the last one taken from there
         # Does the parent have a core of its own? A frame came between two looks, and since then none by yielding alone. While this is set, LOOKING is 1.
         self._beside = False
-        self._barrier = threading.Lock()
+        self._rung_words = None  # of the last header left at the bell
+        barrier = threading.Lock()
+        self._acquire, self._release = barrier.acquire, barrier.release
 
     def hang(self, bells):
         """Use the bells, a writable buffer that is shared with the parent, from now on, and say whether that can be done."""
@@ -105,7 +108,7 @@ class Stream:
         """
         if self._beside:
             bells, heard = self._bells, self._heard
-            for _ in _BELL_LOOKS:
+            for _ in _BESIDE_LOOKS:
                 seq = bells[_SEQ]
                 if seq != heard:
                     if seq == words[_SEQ] and self._request == words:  # seq first: the rest stands there when seq does
@@ -160,17 +163,18 @@ class Stream:
 
     def _order(self):
         """Have what was written seen by others before what is read from now on: what changes a lock is a barrier."""
-        self._barrier.acquire(False)
-        self._barrier.release()
+        self._acquire(False)
+        self._release()
 
     def ring(self, words):
         """Leave the header of a RESULT, which has these words, at the bell, and send it if the parent does not look there."""
         bells = self._bells
-        bells[_RESULT] = words[0]
-        bells[_RESULT + 1] = words[1]
-        bells[_RESULT + 3] = words[3]
+        if words is not self._rung_words:  # else all but seq stands there
+            bells[_RESULT], bells[_RESULT + 1], bells[_RESULT + 3] = words[0], words[1], words[3]
+            self._rung_words = words
         bells[_RESULT_SEQ] = words[_SEQ]  # last
-        self._order()
+        self._acquire(False)  # as _order does
+        self._release()
         if not bells[_RESULT_LOOKING]:
             self.write(words.tobytes())
 

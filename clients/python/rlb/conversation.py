@@ -94,12 +94,13 @@ class Conversation:
         self._request.add(*wire.element_and_shape(_flat(greeting["action"])))
         self._request.add(np.uint64)
         self._mask_begin = self._request.add(np.bool_)
+        self._mask_end = self._mask_begin + self.num_envs
         self._reply_begin = wire.next_page(self._request.size)
 
         self._reply = wire.Block(self.num_envs)
         self._reply.add(np.float32)
-        self._ends_begin = self._reply.add(np.bool_)
-        self._ends_end = self._reply.add(np.bool_) + self.num_envs
+        self._ends_begin = self._reply_begin + self._reply.add(np.bool_)
+        self._ends_end = self._reply_begin + self._reply.add(np.bool_) + self.num_envs
         if greeting.get("info"):
             self._reply.add(np.float32, (len(greeting["info"]),))
         for space in greeting["obs"]:
@@ -180,11 +181,11 @@ class Conversation:
 
     def ended(self):
         """Say whether terminated or truncated of any environment is set."""
-        return self._memory.find(b"\1", self._reply_begin + self._ends_begin, self._reply_begin + self._ends_end) >= 0
+        return self._memory.find(b"\1", self._ends_begin, self._ends_end) >= 0
 
     def whole(self):
         """Say whether the request is for all environments: the mask has no 0."""
-        return self._memory.find(b"\0", self._mask_begin, self._mask_begin + self.num_envs) < 0
+        return self._memory.find(b"\0", self._mask_begin, self._mask_end) < 0
 
     def log(self, text):
         """Write to the log of the rank."""

@@ -32,7 +32,7 @@ def play(player, greeting, address=None):
                 break
             kind, flags = request
             if kind == wire.STEP:
-                conversation.answer(player.step(bool(flags)))
+                conversation.answer(player.step(flags == wire.AUTORESET))
             elif kind == wire.RESET:
                 player.reset()
                 conversation.answer()
