@@ -76,23 +76,17 @@ func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 		return
 	}
 	if t == tensor.F32 && op == spmd.Sum {
-		from = sumF32(dsts, pieces, from, end)
+		if from = sumF32(dsts, pieces, from, end); from == end {
+			return
+		}
 	}
 	var acc [reach / 8]float64 // for its alignment
 	room := bytesOf(acc[:])
 	for lo := from; lo < end; lo += reach {
 		hi := min(lo+reach, end)
 		a := room[:hi-lo]
-		switch {
-		case len(pieces) == 1:
-			copy(a, pieces[0][lo:hi])
-		case t == tensor.F32 && op == spmd.Sum:
-			addF32(view[float32](a), view[float32](pieces[0][lo:hi]), view[float32](pieces[1][lo:hi]))
-		default:
-			copy(a, pieces[0][lo:hi])
-			join(t, op, a, pieces[1][lo:hi])
-		}
-		for _, p := range pieces[min(2, len(pieces)):] {
+		copy(a, pieces[0][lo:hi])
+		for _, p := range pieces[1:] {
 			join(t, op, a, p[lo:hi])
 		}
 		for _, d := range dsts {
