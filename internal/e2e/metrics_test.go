@@ -52,6 +52,21 @@ func (m metrics) only(prefix string) metrics {
 	return some
 }
 
+// values returns the numbers of this name, of the lines that have it.
+func (m metrics) values(t testing.TB, name string) (all []float64) {
+	t.Helper()
+	for _, line := range m {
+		if n, ok := line[name].(json.Number); ok {
+			x, err := n.Float64()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
 // diff says where m differs from want first; "" where they are the same.
 func (m metrics) diff(want metrics) string {
 	for i := range min(len(m), len(want)) {
