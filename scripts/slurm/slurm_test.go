@@ -2,10 +2,15 @@ package slurm
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // Everything that a job says is in its script, where it belongs.
@@ -52,6 +57,58 @@ func TestQuote(t *testing.T) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
+
+// train-requeue.sbatch queues itself again when its job was stopped before its end, and only then, and not for ever.
+func TestRequeue(t *testing.T) {
+	for _, c := range []struct {
+		code     int // the launcher's
+		signal   bool
+		restarts string
+		again    bool
+	}{
+		{75, false, "", true}, {75, true, "19", true}, {75, true, "20", false}, {75, false, "21", false},
+		{0, true, "19", true}, {0, true, "20", false}, {0, false, "", false},
+		{1, true, "", false}, {1, false, "", false}, {143, true, "", false},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for name, text := range map[string]string{
+				"launch":   fmt.Sprintf("#!/bin/sh\ntrap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n", c.code, c.signal),
+				"scontrol": "#!/bin/sh\necho \"$@\" >again\nkill $PPID\n",
+				"script":   read("requeue"),
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
+					t.Fatal(err)
+				}
+			}
+			job := exec.Command("bash", "script")
+			job.Dir = dir
+			job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1", "SLURM_JOB_ID=7", "SLURM_RESTART_COUNT="+c.restarts)
+			if err := job.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if c.signal {
+				for { // until both have their traps
+					status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", job.Process.Pid))
+					if _, err := os.Stat(filepath.Join(dir, "started")); err == nil && catchesUSR1.Match(status) {
+						break
+					}
+					time.Sleep(time.Millisecond)
+				}
+				job.Process.Signal(syscall.SIGUSR1)
+			}
+			job.Wait()
+			again, _ := os.ReadFile(filepath.Join(dir, "again"))
+			if code := job.ProcessState.ExitCode(); (string(again) == "requeue 7\n") != c.again || !c.again && code != c.code {
+				t.Errorf("exit code %d, scontrol %q, want exit code %d, or requeue: %v", code, again, c.code, c.again)
+			}
+		})
+	}
+}
+
+// catchesUSR1 matches the status of a process that catches signal 10: bit 9 of the mask.
+var catchesUSR1 = regexp.MustCompile(`(?m)^SigCgt:.*[2367abef]..$`)
 
 // The scripts are for reading: short, and with the same knobs in the same words.
 func TestScriptsAreShort(t *testing.T) {
