@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -36,6 +37,15 @@ func beChild(address, token string) error {
 		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`)
 	case "blocking": // every choice
 		return repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`)
+	case "wordy": // LOG of so many MiB, and no greeting
+		answers, frame := os.NewFile(4, "answers"), append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
+		frame[26] = 0x10
+		frame = append(frame, bytes.Repeat([]byte("verbose "), 1<<17)...)
+		for range at {
+			answers.Write(frame)
+		}
+		fmt.Println("no licence")
+		os.Exit(3)
 	case "undead":
 		defer time.Sleep(time.Hour)
 	case "parent":

@@ -20,6 +20,7 @@ import (
 // used by several goroutines.
 type Hub struct {
 	log     io.Writer
+	output  io.Writer // for what children write: to log, as long as it is not too much
 	rank    int
 	starter starter
 	haste   *haste
@@ -36,8 +37,9 @@ type Hub struct {
 // NewHub returns a Hub whose children's output, and what befalls them, goes to log. rank is that of this process in its job, 0 if it is alone: sockets
 // of different ranks have different addresses.
 func NewHub(log io.Writer, rank int) *Hub {
+	lines := &lineWriter{to: log}
 	return &Hub{
-		log: &lineWriter{to: log}, rank: rank, haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
+		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank, haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}
 }
@@ -52,6 +54,29 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.to.Write(p)
+}
+
+// maxOutput is how many bytes of what children write, all of a Hub together, go to its log: of those that are replaced again and again there is no end.
+const maxOutput = 16 << 20
+
+// A limitedWriter passes on what goroutines write until left bytes are passed on, then says that the rest is left out.
+type limitedWriter struct {
+	mu   sync.Mutex
+	to   io.Writer
+	left int // < 0: none, and it was said
+}
+
+func (w *limitedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.left < 0 {
+		return len(p), nil
+	}
+	if w.left -= len(p); w.left >= 0 {
+		return w.to.Write(p)
+	}
+	_, err := fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
+	return len(p), err
 }
 
 // Ask returns what the simulators of cfg say of themselves, for env.External.Greeting. The child that it asks is there for the first Vec of
@@ -72,7 +97,7 @@ func (h *Hub) Ask(cfg env.Config) (string, error) {
 
 // Offer gives the Hub a child that talks over link, for Vecs whose env.External.Listen is env.ListenMPI.
 func (h *Hub) Offer(link Link, who string) error {
-	c, err := greet(link, nil, who, "", h.log, time.Now().Add(greetingTime))
+	c, err := greet(link, nil, who, "", h.output, time.Now().Add(greetingTime))
 	if err == nil {
 		h.offered <- c
 	}
@@ -142,7 +167,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	who := fmt.Sprintf("child %d", h.started)
 	h.started++
 	h.mu.Unlock()
-	proc, link, err := h.starter.start(cfg.Command, nil, who, h.log)
+	proc, link, err := h.starter.start(cfg.Command, nil, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: want a program that can be found and run; of a script, the one that its #! line names too", err)
@@ -150,7 +175,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 		return nil, err
 	}
 	link.haste = h.haste
-	c, err := greet(link, proc, who, "", h.log, by)
+	c, err := greet(link, proc, who, "", h.output, by)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("no greeting in %v (external.start_timeout)", cfg.StartTimeout)

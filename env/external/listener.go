@@ -166,7 +166,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 		err = knownUser(link.in)
 	}
 	if err == nil {
-		c, err = greet(link, nil, who, token, h.log, time.Now().Add(greetingTime))
+		c, err = greet(link, nil, who, token, h.output, time.Now().Add(greetingTime))
 	}
 	<-l.greeting
 	if err != nil {

@@ -403,6 +403,33 @@ func TestNoChild(t *testing.T) {
 	}
 }
 
+// TestMuchOutput: of what children write, and say by LOG, the log gets no more than a certain amount, but all is read, to the last words.
+func TestMuchOutput(t *testing.T) {
+	for name, command := range map[string]env.Command{
+		"standard output": {"sh", "-c", "yes $(printf %0999d) | head -c 20000000; echo no licence; exit 3"},
+		"LOG":             {os.Args[0], "wordy@20"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := env.DefaultConfig()
+			cfg.EnvType, cfg.External.Command = env.ExternalID, command
+			log := &record{}
+			hub := external.NewHub(log, 0)
+			defer hub.Close()
+			for range 2 { // the second is told no more
+				_, err := hub.New(cfg, 2)
+				if want := "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n"; err == nil ||
+					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
+					t.Errorf("%v, want %q and at last \"no licence\"", err, want)
+				}
+			}
+			text, notice := log.String(), "simulators have written 16 MiB: the rest is left out here"
+			if n := len(text); n < 14<<20 || n > 16<<20+1000 || strings.Count(text, notice) != 1 {
+				t.Errorf("%d bytes in the log, with %q %d times, want 16 MiB and once", n, notice, strings.Count(text, notice))
+			}
+		})
+	}
+}
+
 // TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
 func TestNoReady(t *testing.T) {
 	t.Parallel()
