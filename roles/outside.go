@@ -149,7 +149,7 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
 			if process, hello, err = out.ReceiveOut(until, -1, nil); err != nil && hub.Hurries() {
-				err = fmt.Errorf("%d solvers have come before the program was asked to stop, want %d%s", len(all), wanted, each)
+				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrHaste, wanted, each)
 			}
 			return err
 		})

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/spmd"
@@ -145,21 +146,21 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return ParseConfig(text)
 }
 
-// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, and nobody goes on: it is the user's to mend.
+// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit code it is, and nobody goes on: it is the user's to mend.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
 	if err != nil {
-		mine = []byte(err.Error())
+		mine = append([]byte{byte(s.refusal(err))}, err.Error()...)
 	}
 	all, err := world.Gather(ctx, mine, 0)
 	if err != nil {
 		return false, err
 	}
-	flag := []byte{0}
+	flag := []byte{ExitOK}
 	var wrong error
-	for r, text := range all {
-		if len(text) > 0 && wrong == nil {
-			flag[0], wrong = 1, errors.New(string(text))
+	for r, theirs := range all {
+		if len(theirs) > 0 && wrong == nil {
+			flag[0], wrong = theirs[0], errors.New(string(theirs[1:]))
 			if r > 0 {
 				wrong = fmt.Errorf("rank %d: %w", r, wrong)
 			}
@@ -168,19 +169,25 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	if err := world.Broadcast(ctx, flag, 0); err != nil {
 		return false, err
 	}
-	if flag[0] != 0 {
-		s.refuse(w, wrong)
+	if flag[0] != ExitOK {
+		s.refuse(w, int(flag[0]), wrong)
 		return false, nil
 	}
 	return true, nil
 }
 
-// refuse ends the session before it has begun, with one message from rank 0. Where it was asked to stop meanwhile that is what its exit code says.
-func (s *session) refuse(w *spmd.World, err error) {
-	code := ExitConfig
-	if stop, _ := s.asked.vote(); stop != 0 {
-		code = stop - 1
+// refusal returns the exit code of a session that has not begun because of err. Where it was asked to stop meanwhile it is that of the stop, unless it would
+// be queued again for what is wrong, only to find the same.
+func (s *session) refusal(err error) int {
+	stop, _ := s.asked.vote()
+	if stop == 0 || stop-1 == ExitRequeue && !errors.Is(err, external.ErrHaste) {
+		return ExitConfig
 	}
+	return stop - 1
+}
+
+// refuse ends the session before it has begun, with one message from rank 0.
+func (s *session) refuse(w *spmd.World, code int, err error) {
 	s.code.Store(int64(code))
 	if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, err)

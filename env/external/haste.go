@@ -23,8 +23,11 @@ const (
 	nap      = 200 * time.Millisecond // between looks whether there is haste
 )
 
+// ErrHaste is in the errors of those who were waited for no longer because the program is to stop.
+var ErrHaste = errors.New("the program was asked to stop")
+
 // errHaste is what comes of waiting where the program is to stop at once.
-var errHaste = fmt.Errorf("it is waited for no longer than %v, for the program was asked to stop", lastWait)
+var errHaste = fmt.Errorf("it is waited for no longer than %v, for %w", lastWait, ErrHaste)
 
 func (h *haste) begin(atOnce bool) {
 	if atOnce {

@@ -216,7 +216,7 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 		c.link.(*stream).haste = h.haste
 		return c, nil
 	case <-h.haste.began:
-		return nil, fmt.Errorf("no simulator has come to %v before the program was asked to stop", l.net.Addr())
+		return nil, fmt.Errorf("no simulator has come to %v before %w", l.net.Addr(), ErrHaste)
 	case <-timer.C:
 		return nil, fmt.Errorf("no simulator has come in %v (start_timeout)", cfg.StartTimeout)
 	}

@@ -103,7 +103,7 @@ func TestChildrenKilled(t *testing.T) {
 }
 
 // TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer, with a checkpoint if it has begun; and
-// at once when it is asked twice, whatever the signals are.
+// at once when it is asked twice, whatever the signals are. Nobody is to queue a mistake again that is found when time is up.
 func TestStoppedWhileWaiting(t *testing.T) {
 	program := local.program(t, ".")
 	for _, c := range []struct {
@@ -123,6 +123,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, for the program is to stop", runfolder.Interrupted},
 		{"nobody comes, max_time", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s", "runner.max_time=3s"}, nil, 75,
 			"before the program was asked to stop", ""},
+		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2, "a policy that fits: ", ""},
 		{"no answer, max_time", []string{"runner.max_time=20s", "env.train.external.step_timeout=25s"}, nil, 75, "no other child takes over, for the program is to stop", runfolder.Checkpointed},
 		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Running},
 	} {
