@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -265,8 +266,9 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 		ranks[r] = m.Rank
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
-	if train := j.cfg.Env.Train; len(train.External.Command) > 0 {
-		for _, r := range j.place.Group("env").Ranks {
+	at := j.place.Group("env").Ranks
+	if slices.ContainsFunc(usesOf(j.cfg, at), func(u use) bool { return len(u.env.External.Command) > 0 }) {
+		for _, r := range at {
 			if _, err := strconv.Atoi(p.Binding[r]); err == nil {
 				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to none or more --cpus-per-task, if there are more",
 					r, p.Binding[r]))

@@ -306,12 +306,14 @@ func TestSharedCore(t *testing.T) {
 	program, dir := local.program(t, "."), t.TempDir()
 	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+strings.Replace(pointTask, "external", "CartPole-v1", 1))
 	core := regexp.MustCompile(`\d+`).FindString(runfolder.Binding())
-	cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1", "runner.val_check_interval=1",
-		"env.train.env_type=external", fmt.Sprintf("env.train.external.command=[%s,bridge,serve,-c,job.yaml]", program))
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if want := "warning: rank 0 is bound to core " + core + ", "; err != nil || !strings.Contains(string(out), want) {
-		t.Errorf("%v: want %q in\n%s", err, want, out)
+	for _, section := range []string{"env.train", "env.eval"} { // what training has is there for evaluations too
+		cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1", "runner.val_check_interval=1",
+			section+".env_type=external", fmt.Sprintf("%s.external.command=[%s,bridge,serve,-c,job.yaml]", section, program))
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if want := "warning: rank 0 is bound to core " + core + ", "; err != nil || strings.Count(string(out), want) != 1 {
+			t.Errorf("%s: %v: want %q once in\n%s", section, err, want, out)
+		}
 	}
 }
 
