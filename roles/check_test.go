@@ -4,6 +4,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestCheckObservations: environments that show more than the nodes' memory holds are refused, however many steps they take.
@@ -47,19 +51,28 @@ func TestHeapWithin(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what no memory holds is refused under its key, before it is made.
+// TestTooLarge: what no memory holds is refused under its key, before it is made, and before a policy is made for it.
 func TestTooLarge(t *testing.T) {
 	if have := findRoom("/", 1); have.free > 1<<40 {
 		t.Skipf("%v: want a machine with less", have)
 	}
-	for _, c := range []struct{ key, value, want string }{
-		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "want a smaller policy: "},
-		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: want fewer environments or shorter rollouts: "},
+	for _, c := range []struct {
+		key, value, want string
+		policies         int // that were begun
+	}{
+		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "want a smaller policy: ", 1},
+		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: want fewer environments or shorter rollouts: ", 0},
 	} {
 		cfg, _ := mustLoad(t, cartpole, c.key+"="+c.value)
-		_, err := newJob(cfg, registries(), make([]int, 8))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %.30s: %v\nwant %s", c.key, c.value, err, c.want)
+		reg, policies := registries(), 0
+		reg.Policies = new(policy.Registry)
+		reg.Policies.Add("mlp_policy", func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+			policies++
+			return policy.NewMLP(cfg, spec, seed, alloc)
+		})
+		_, err := newJob(cfg, reg, make([]int, 8))
+		if err == nil || !strings.Contains(err.Error(), c.want) || policies != c.policies {
+			t.Errorf("%s %.30s: %d policies begun, %v\nwant %d, %s", c.key, c.value, policies, err, c.policies, c.want)
 		}
 	}
 }

@@ -95,7 +95,13 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	}
 	if j.spec, err = probe(reg, cfg.Env.Train); err != nil {
 		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
-	} else if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(roomOn(nodes, 0))); errors.As(err, new(shortage)) {
+	} else {
+		j.checkObservations(nodes[len(nodes)-1]+1, roomOn(nodes, 0))
+	}
+	if err := cfg.check.Err(); err != nil {
+		return nil, err
+	}
+	if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(roomOn(nodes, 0))); errors.As(err, new(shortage)) {
 		cfg.Problem("actor.model.hidden_sizes", cfg.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
 	} else if err != nil {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
@@ -108,7 +114,6 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
 		return nil, err
 	}
-	j.checkObservations(nodes[len(nodes)-1]+1, roomOn(nodes, 0))
 	j.checkOutside()
 	j.checkExpert()
 	j.checkReward()
