@@ -153,16 +153,22 @@ class WrongFrames(unittest.TestCase):
         self.assertEqual(end.exception.code, 0)
 
     def test_configuration(self):
-        for message, payload in [
+        for message, payload, *header in [  # flags and count
             ("is of version 2", struct.pack("<IIIIIIQ", 2, 1, 0, 0, 0, 0, 0)),
             ("for 0 environments", struct.pack("<IIIIIIQ", 1, 0, 0, 0, 0, 0, 0)),
             ("and 8 bytes came in place of CONFIG", b"12345678"),
+            ("has flags 0x3 and reserved 0; want flags 0 or 1", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 3, 0, 0)),
+            ("has flags 0x1 and reserved 7; want flags 0 or 1, and reserved 0", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 1, 7, 0)),
             ("shares 64 bytes; the blocks need", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 64)),
+            ("with flags 0x4, count 0", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 0), 4),
+            ("with flags 0x0, count 5", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 0), 0, 5),
         ]:
             with self.subTest(message):
                 read_fd, write_fd = os.pipe()
                 answers = os.open(os.devnull, os.O_WRONLY)
-                os.write(write_fd, struct.pack("<4sHHIIQQ", b"RLB1", CONFIG, 0, 0, 0, 0, len(payload)) + payload)
+                flags, count = (header + [0, 0])[:2]
+                os.write(write_fd, struct.pack("<4sHHIIQQ", b"RLB1", CONFIG, flags, count, 0, 0, len(payload)) + payload)
+                os.close(write_fd)
                 with quiet(), self.assertRaises(SystemExit) as end:
                     child("fd:%d,%d" % (read_fd, answers))
                 self.assertIn(message, str(end.exception.code))
