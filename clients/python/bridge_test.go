@@ -2,6 +2,7 @@ package python_test
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -42,6 +43,50 @@ func TestContract(t *testing.T) {
 			}
 			envtest.Run(t, func(n int) (env.Vec, error) { return hub.New(cfg, n) }, envtest.Options{})
 		})
+	}
+}
+
+// TestException: of an exception the log has the traceback once, line by line after the child's name, and then what it was and of which environments.
+func TestException(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = env.ExternalID
+	cfg.External.MaxRestarts = 0
+	cfg.External.Command = env.Command{python(t, "numpy"), "-c", `
+import rlb
+
+class Arm:
+    observation_space, action_space = rlb.Box(-1, 1, (1,)), rlb.Discrete(2)
+    def reset(self, *, seed, options=None):
+        return [0], {}
+    def step(self, action):
+        print("reaching")
+        raise RuntimeError("the arm is\nstuck")
+
+rlb.serve(Arm)`}
+	t.Setenv("PYTHONPATH", ".")
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	var log bytes.Buffer
+	hub := external.NewHub(&log, 0)
+	defer hub.Close()
+	vec, err := hub.New(cfg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer vec.Close()
+	out, seeds := vec.Spec().NewStep(2, 1), make([]uint64, 2)
+	if err := vec.Reset(nil, seeds, out); err != nil {
+		t.Fatal(err)
+	}
+	var action tensor.Dict
+	action.Set("action", tensor.New(tensor.I32, 2, 1, 1))
+	err = vec.Step(action, seeds, out)
+	const says = "environments 0-1 of Arm: child 0: it says: RuntimeError: the arm is\nstuck (exit status 1)\nthat was once in a row"
+	if err == nil || !strings.HasPrefix(err.Error(), says) {
+		t.Errorf("%v, want %q", err, says)
+	}
+	const in, raised = "child 0:   File \"<string>\", line 10, in step\n", "child 0: RuntimeError: the arm is\nchild 0: stuck\n"
+	if got := log.String(); strings.Count(got, "Traceback") != 1 || strings.Count(got, in) != 1 || strings.Count(got, raised) != 1 {
+		t.Errorf("want a traceback with %q and %q in the log, once:\n%s", in, raised, got)
 	}
 }
 

@@ -329,7 +329,7 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 		case c.received.kind == c.wanted:
 			return payload, nil
 		case c.received.kind == failure:
-			return nil, fmt.Errorf("it says: %s", strings.TrimSpace(string(payload)))
+			return nil, complaint(strings.TrimSpace(string(payload)))
 		default:
 			fmt.Fprintf(c.log, "%s: %s\n", c.who, strings.TrimSpace(string(payload)))
 			if time.Now().After(by) { // it may go on like this for ever
@@ -338,6 +338,11 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 		}
 	}
 }
+
+// A complaint is what a child says in an ERROR: why it can't go on.
+type complaint string
+
+func (c complaint) Error() string { return "it says: " + string(c) }
 
 // expect is asked about every header before more is read.
 func (c *conversation) expect(head []byte) (uint64, error) {
@@ -436,10 +441,15 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// obituary says what is known of a child's end: nothing, if this process did not start it.
-func (c *conversation) obituary() string {
-	if c.proc == nil {
+// obituary says how the child that failed with err ended: nothing, if this process did not start it. Unless it complained, what it wrote last follows; the log
+// has that too.
+func (c *conversation) obituary(err error) string {
+	var complained complaint
+	switch {
+	case c.proc == nil:
 		return ""
+	case errors.As(err, &complained):
+		return c.proc.fate()
 	}
-	return c.proc.obituary()
+	return c.proc.fate() + c.proc.lastWords()
 }

@@ -180,7 +180,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = fmt.Errorf("no greeting in %v (external.start_timeout)", cfg.StartTimeout)
 		}
-		about := proc.obituary()
+		about := proc.fate() + proc.lastWords()
 		return nil, errors.Join(fmt.Errorf("%s: %w%s", who, err, about), link.Close(), proc.end(true))
 	}
 	return c, nil

@@ -166,25 +166,25 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// obituary says how the child ended, if it has, and what it wrote last. It waits a moment for both.
-func (p *process) obituary() string {
-	var b strings.Builder
+// fate says how the child ended, if it has, and all that it wrote has been passed on. It waits a moment for both.
+func (p *process) fate() string {
 	select {
 	case <-p.done:
-		how := "exit status 0"
-		if p.died != nil {
-			how = p.died.Error()
+		if p.died == nil {
+			return " (exit status 0)"
 		}
-		fmt.Fprintf(&b, " (%s)", how)
+		return fmt.Sprintf(" (%v)", p.died)
 	case <-time.After(200 * time.Millisecond):
+		return ""
 	}
+}
+
+// lastWords says what the child wrote last, if it wrote anything.
+func (p *process) lastWords() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.lines) > 0 {
-		b.WriteString("; the last that it wrote:")
-		for _, line := range p.lines {
-			b.WriteString("\n    " + line)
-		}
+	if len(p.lines) == 0 {
+		return ""
 	}
-	return b.String()
+	return "; the last that it wrote:\n    " + strings.Join(p.lines, "\n    ")
 }

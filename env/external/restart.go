@@ -55,7 +55,7 @@ func (v *Vec) bring(c *child) error {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.obituary())
+		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.obituary(err))
 		talk.close(true)
 		return err
 	}
@@ -124,7 +124,7 @@ func (v *Vec) explain(c *child, err error) string {
 	case late:
 		err = fmt.Errorf("no answer in %v (external.step_timeout)", v.cfg.External.StepTimeout)
 	}
-	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary())
+	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary(err))
 }
 
 func times(n int) string {

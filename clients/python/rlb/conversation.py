@@ -45,6 +45,7 @@ class Conversation:
         self._state_size = greeting.get("state_size", 0)
         self._renders = greeting.get("render", False)
         self._channel = connect(address)
+        self.logged = address.startswith("fd:")  # the parent has started this process, and what that writes goes to its log
         hello = json.dumps(dict(greeting, v=wire.VERSION, token=_token() if token is None else token), allow_nan=False).encode()
         if len(hello) > wire.MAX_GREETING:
             raise ValueError("the greeting has %d bytes; at most %d are allowed: give bounds that are all the same as one number"

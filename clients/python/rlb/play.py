@@ -48,9 +48,12 @@ def play(player, greeting, address=None):
     except ProtocolError as err:
         conversation.error(str(err))
         sys.exit("rlb: %s" % err)
-    except Exception:
+    except Exception as err:
         traceback.print_exc()
-        conversation.error("".join(traceback.format_exc().splitlines(True)[-5:]).rstrip())
+        if conversation.logged:  # the traceback is
+            conversation.error("".join(traceback.format_exception_only(type(err), err)).rstrip())
+        else:
+            conversation.error(traceback.format_exc().rstrip())
         sys.exit(1)
     finally:
         player.close()

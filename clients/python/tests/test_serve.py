@@ -471,13 +471,15 @@ class Failures(unittest.TestCase):
             def step(self, action):
                 raise RuntimeError("the arm is stuck")
 
-        with quiet() as stderr, Parent(lambda address: rlb.serve(Broken, address=address)) as parent:
-            parent.reset()
-            with self.assertRaisesRegex(AssertionError, "RuntimeError: the arm is stuck"):
-                parent.step([0, 0])
-            parent.thread.join(10)
-            self.assertEqual(parent.end.code, 1)
-        self.assertIn("Traceback", stderr.getvalue())
+        for transport, says in ("fd", "^the child says: RuntimeError: the arm is stuck$"), ("unix", "(?s)^the child says: Traceback .*in step.*arm is stuck$"):
+            with self.subTest(transport):
+                with quiet() as stderr, Parent(lambda address: rlb.serve(Broken, address=address), transport=transport) as parent:
+                    parent.reset()
+                    with self.assertRaisesRegex(AssertionError, says):
+                        parent.step([0, 0])
+                    parent.thread.join(10)
+                    self.assertEqual(parent.end.code, 1)
+                self.assertIn("Traceback", stderr.getvalue())
 
     def test_wrong_shape(self):
         class Wrong(Walk):
