@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,12 +19,10 @@ import (
 
 // TestSilentConnections: of many that do not greet few take a thread each, and who greets comes in once they are gone.
 func TestSilentConnections(t *testing.T) {
-	threads := func() int {
-		tasks, err := os.ReadDir("/proc/self/task")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(tasks)
+	threads := func() int { // that are taken: those that idle may be taken again
+		sample := []metrics.Sample{{Name: "/sched/goroutines/not-in-go:goroutines"}}
+		metrics.Read(sample)
+		return int(sample[0].Value.Uint64())
 	}
 	hub := NewHub(io.Discard, 0)
 	path := filepath.Join(t.TempDir(), "s")
@@ -62,12 +61,20 @@ func TestSilentConnections(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("who greets does not come in")
 	}
-	for range 2 * maxGreeting { // it ends while no more are accepted
-		defer dial().Close()
+	for i := range 2 * maxGreeting { // it ends while no more are accepted
+		silent[i] = dial()
 	}
 	began := time.Now()
 	if err := l.close(); err != nil || time.Since(began) > greetingTime/2 {
 		t.Errorf("close: %v after %v", err, time.Since(began))
+	}
+	for _, conn := range silent {
+		conn.Close()
+	}
+	for threads() > before {
+		if time.Sleep(time.Millisecond); time.Since(began) > greetingTime {
+			t.Fatalf("%d threads are taken still, %d before", threads(), before)
+		}
 	}
 }
 
