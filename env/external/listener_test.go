@@ -83,7 +83,10 @@ func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to connect as another user")
 	}
-	const nobody = 65534
+	other := anotherUser(t)
+	if other == 0 {
+		t.Skip("it needs a user besides root, and this user namespace has none (/proc/self/uid_map)")
+	}
 	t.Chdir(t.TempDir()) // others may not get here by a path
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
@@ -97,7 +100,7 @@ func TestOtherUser(t *testing.T) {
 		go func() {
 			defer close(done)
 			runtime.LockOSThread() // never unlocked: the thread that is of another user ends with the goroutine
-			if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); no != 0 {
+			if _, _, no := syscall.RawSyscall(syscall.SYS_SETRESUID, other, other, other); no != 0 {
 				err = no
 				return
 			}
@@ -129,10 +132,29 @@ func TestOtherUser(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("child at s: refused: process %d is of user %d, want one of user 0 or of root\n", os.Getpid(), nobody)
+	want := fmt.Sprintf("child at s: refused: process %d is of user %d, want one of user 0 or of root\n", os.Getpid(), other)
 	if got := <-log; got != want {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
+}
+
+// anotherUser returns a user of this user namespace who is not root, nobody if there is nobody; 0: there is none.
+func anotherUser(t *testing.T) uintptr {
+	users, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(users)) {
+		var first, outside, count uintptr
+		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
+			t.Fatalf("/proc/self/uid_map: %q: %v", line, err)
+		}
+		const nobody = 65534
+		if user := max(first, min(first+count-1, nobody)); user != 0 {
+			return user
+		}
+	}
+	return 0
 }
 
 // Lines are what was written, line by line.
