@@ -26,12 +26,15 @@ type Step struct {
 	FinalObs   tensor.Dict   // the same; rows are valid only where the step ended an episode and the environment reset itself
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
-	Truncated  tensor.Tensor // U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated. Or Lost
+	Truncated  tensor.Tensor // U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated. Or Lost, or Unplayed
 	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
 }
 
 // Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt from; it counts as lost alone. Its last observations are zeros.
 const Lost = 2
+
+// Unplayed is the value of Truncated, with seeds, where the simulator has failed for good: there was no other episode that could be lost. It has the bit of Lost.
+const Unplayed = Lost | 4
 
 // A Spec describes one environment of a Vec.
 type Spec struct {

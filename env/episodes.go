@@ -106,8 +106,8 @@ func (e *Episodes) Observe(step *Step) {
 			continue
 		}
 		steps, ended := step.Took(n)
-		if ended && step.Truncated.U8()[n*chunk+steps-1]&Lost != 0 {
-			if !e.failed[n] { // or nobody plays it: there was no other episode
+		if cut := step.Truncated.U8()[n*chunk+steps-1]; cut&Lost != 0 {
+			if cut != Unplayed || !e.failed[n] { // else there was no other episode
 				e.finish(n, false, true)
 			}
 			e.failed[n] = true

@@ -129,13 +129,14 @@ func TestEpisodesIdle(t *testing.T) {
 	}
 }
 
-// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it; where nobody plays from then on there are no others.
+// TestEpisodesLost: an episode that its simulator lost says so and nothing else counts of it, though it was lost in its first step; where nobody plays from then
+// on there are no others.
 func TestEpisodesLost(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag"}}
-	const end, lost = 1, env.Lost
+	const end, lost, none = 1, env.Lost, env.Unplayed
 	for _, auto := range []bool{true, false} {
 		out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 10, 3, auto)
-		for _, truncated := range [][]byte{{0, 0, lost}, {end, lost, lost}, {0, lost, lost}, {0, 0, lost}, {0, lost, lost}} {
+		for _, truncated := range [][]byte{{0, 0, lost}, {end, lost, none}, {0, lost, none}, {0, 0, none}, {0, lost, none}} {
 			copy(out.Truncated.U8(), truncated)
 			e.Observe(out)
 		}
@@ -146,8 +147,8 @@ func TestEpisodesLost(t *testing.T) {
 			}
 		}
 		want := []int{12, 10, 11}
-		if auto { // 11 took a step, and was lost again
-			want = append(want, 11)
+		if auto {
+			want = append(want, 11, 11)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("auto reset %v: episodes of environments %v, want %v", auto, got, want)

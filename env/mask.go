@@ -92,7 +92,7 @@ func (w masked) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 			continue
 		case ended:
 			w.release(n, out.FinalObs)
-			if out.Truncated.U8()[n*chunk+steps-1] == Lost { // and there may be no next episode
+			if out.Truncated.U8()[n*chunk+steps-1]&Lost != 0 { // and there may be no next episode
 				w.release(n, out.Obs)
 			}
 		}

@@ -83,6 +83,15 @@ func (c *crew) step(k int) error {
 	return c.vec.Step(c.action, c.seeds, c.out)
 }
 
+// lost returns how many environments the last step has lost, or nobody plays.
+func (c *crew) lost() int {
+	lost := 0
+	for _, cut := range c.out.Truncated.U8() {
+		lost += int(cut & env.Lost / env.Lost)
+	}
+	return lost
+}
+
 func (c *crew) close() {
 	if c.vec != nil {
 		if err := errors.Join(c.vec.Close(), c.hub.Close()); err != nil {
@@ -201,9 +210,12 @@ func TestFailsInReset(t *testing.T) {
 
 // TestTooManyRestarts: a child that fails again and again is given up: by an error, or where somebody watches by telling them.
 func TestTooManyRestarts(t *testing.T) {
-	for _, c := range []struct{ args, says string }{
-		{"exit@1", "(exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"},
-		{"changeling@1 FILE", `its greeting is not that of the first: {"action":`},
+	for _, c := range []struct {
+		args, says string
+		lost       int // episodes: four for each child that has begun some
+	}{
+		{"exit@1", "(exit status 7); the last that it wrote:\n    about to leave\n    out of fuel", 12},
+		{"changeling@1 FILE", `its greeting is not that of the first: {"action":`, 4},
 	} {
 		for _, watched := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, watched %v", c.args, watched), func(t *testing.T) {
@@ -215,14 +227,19 @@ func TestTooManyRestarts(t *testing.T) {
 					crew.hub.Watch(func(err error) { told = append(told, err) })
 				}
 				crew.reset()
+				episodes := env.NewEpisodes(crew.vec.Spec(), 0, 4, true)
 				var err error
-				for k := range 4 {
+				for k := range 5 {
 					if e := crew.step(k); err == nil {
 						err = e
 					}
-					if lost := bytes.Count(crew.out.Truncated.U8(), []byte{env.Lost}); lost != 4 {
+					if lost := crew.lost(); lost != 4 {
 						t.Errorf("step %d: %d environments are lost, want 4", k, lost)
 					}
+					episodes.Observe(crew.out)
+				}
+				if lost := env.Summarize(episodes.Take()).NumLost; lost != c.lost {
+					t.Errorf("%d episodes were lost, want %d", lost, c.lost)
 				}
 				if watched != (len(told) == 1) || watched != (err == nil) {
 					t.Fatalf("watchers were told %v, and Step gave %v", told, err)
@@ -320,7 +337,7 @@ func TestHurry(t *testing.T) {
 			t.Fatal(err)
 		}
 		took := soon(c.hub, false)
-		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || bytes.Count(c.out.Truncated.U8(), []byte{env.Lost}) != 4 || took() > 3*time.Second {
+		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || c.lost() != 4 || took() > 3*time.Second {
 			t.Errorf("after %v: %v, truncated %v, want 4 environments that are lost", took(), err, c.out.Truncated)
 		}
 	})
@@ -348,7 +365,7 @@ func TestHurry(t *testing.T) {
 				if err := crew.step(k); err != nil {
 					t.Fatal(err)
 				}
-				if lost := bytes.Count(crew.out.Truncated.U8(), []byte{env.Lost}); lost != 2 {
+				if lost := crew.lost(); lost != 2 {
 					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
 				}
 			}

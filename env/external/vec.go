@@ -310,7 +310,9 @@ func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
 			continue
 		}
 		v.turn[n] = 0
-		trunc[n*chunk+k] = env.Lost
+		if trunc[n*chunk+k] = env.Lost; autoReset && c.conversation == nil {
+			trunc[n*chunk+k] = env.Unplayed
+		}
 		if !autoReset {
 			v.over[n] = lost
 			continue

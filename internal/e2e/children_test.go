@@ -95,7 +95,7 @@ func TestChildrenKilled(t *testing.T) {
 			for _, n := range readMetrics(t, run).values(t, "env/num_lost") {
 				lost += n
 			}
-			if lost < 4 || lost > 4*float64(kills) { // one that takes over and is killed before a step loses no more
+			if lost < 4 || lost > 4*float64(kills) { // one that takes over and is killed before it has begun episodes loses no more
 				t.Errorf("%v episodes were lost in %d restarts of children with 4 environments each", lost, kills)
 			}
 		})
