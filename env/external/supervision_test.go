@@ -285,6 +285,20 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
+// TestMaskOfNobody: environments that nobody plays, from their first episode on, allow everything: else their masks would end the program before its checkpoint.
+func TestMaskOfNobody(t *testing.T) {
+	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 0, 1 }, "blocking")
+	told := 0
+	c.hub.Watch(func(error) { told++ })
+	c.out.Obs.Must(env.ActionMask).Zero()
+	if err := c.vec.Reset(nil, c.seeds, c.out); err != nil || told != 1 {
+		t.Fatalf("watchers were told %d times, and Reset gave %v", told, err)
+	}
+	if mask := c.out.Obs.Must(env.ActionMask).U8(); bytes.Contains(mask, []byte{0}) {
+		t.Errorf("mask %v, want ones", mask)
+	}
+}
+
 // TestHurry: where the program is to stop nobody is waited for that does not come, and nobody takes over, but who answers plays on; where it is to stop at
 // once, an answer is waited for a moment alone.
 func TestHurry(t *testing.T) {

@@ -145,7 +145,7 @@ func (v *Vec) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 			_, dst := out.Obs.Entry(i)
 			for n := c.lo; n < c.hi; n++ {
 				if v.turn[n] != 0 {
-					c.show(dst, i, n)
+					v.show(c, dst, i, n)
 				}
 			}
 		}
@@ -324,13 +324,18 @@ func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// show copies what environment n of child c shows as observation i to its row of dst; zeros where nobody plays it.
-func (c *child) show(dst tensor.Tensor, i, n int) {
-	if c.conversation == nil {
+// show copies what environment n of child c shows as observation i to its row of dst; where nobody plays it zeros, and a mask that allows everything.
+func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
+	switch {
+	case c.conversation != nil:
+		copyRow(dst, n, c.obs[i], n-c.lo)
+	case v.spec.Obs[i].Name == env.ActionMask:
+		for row := dst.Slice(n, n+1).U8(); len(row) > 0; row = row[1:] {
+			row[0] = 1
+		}
+	default:
 		zeroRow(dst, n)
-		return
 	}
-	copyRow(dst, n, c.obs[i], n-c.lo)
 }
 
 // showAll is show for all environments of c.
