@@ -33,6 +33,7 @@ func TestCheck(t *testing.T) {
 		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); the last that it wrote:\n    farewell"}},
 		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 300ms, --timeout)"}},
+		{"cut@3", first, map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 300ms, --timeout)"}},
 		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 300ms, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
 		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, want at least one"}},
@@ -41,7 +42,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			timeout := 20 * time.Second
-			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" || strings.HasPrefix(c.fault, "hang") {
+			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" || strings.HasPrefix(c.fault, "hang") || strings.HasPrefix(c.fault, "cut") {
 				timeout = 300 * time.Millisecond
 			}
 			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}

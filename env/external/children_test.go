@@ -53,7 +53,7 @@ func beChild(address, token string) error {
 	}
 	answers, memory := -1, -1
 	switch fault { // before Serve takes them
-	case "garbage", "chatter", "orphan":
+	case "garbage", "chatter", "orphan", "cut":
 		answers, _ = syscall.Dup(4)
 	case "shrink":
 		memory, _ = syscall.Dup(5)
@@ -149,6 +149,11 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	case "garbage":
 		syscall.Write(f.answers, []byte(strings.Repeat("Segmentation fault? ", 4)))
 		time.Sleep(time.Hour) // an answer by the bell could be sooner
+	case "cut": // ERROR, of which 5 bytes come
+		frame := append([]byte("RLB1\x08\x00"), make([]byte, 26)...)
+		frame[24] = 100
+		syscall.Write(f.answers, append(frame, "stuck"...))
+		time.Sleep(time.Hour)
 	case "chatter": // LOG for ever
 		const text = "still thinking"
 		frame := append([]byte("RLB1\x09\x00"), make([]byte, 26)...)

@@ -178,7 +178,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	c, err := greet(link, proc, who, "", h.output, by)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("no greeting in %v (external.start_timeout)", cfg.StartTimeout)
+			err = late("greeting", cfg.StartTimeout, "external.start_timeout", err)
 		}
 		about := proc.fate() + proc.lastWords()
 		return nil, errors.Join(fmt.Errorf("%s: %w%s", who, err, about), link.Close(), proc.end(true))

@@ -51,7 +51,7 @@ func (v *Vec) bring(c *child) error {
 			shareMemory: ext.SharedMemory, before: time.Now().Add(ext.StartTimeout),
 		})
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("no READY after CONFIG in %v (external.start_timeout)", ext.StartTimeout)
+			err = late("READY after CONFIG", ext.StartTimeout, "external.start_timeout", err)
 		}
 	}
 	if err != nil {
@@ -118,11 +118,12 @@ func (v *Vec) last(c *child) string {
 
 // explain says what befell child c.
 func (v *Vec) explain(c *child, err error) string {
-	switch late := errors.Is(err, os.ErrDeadlineExceeded); {
-	case late && v.hub.haste.atOnce():
+	switch {
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+	case v.hub.haste.atOnce():
 		err = errHaste
-	case late:
-		err = fmt.Errorf("no answer in %v (external.step_timeout)", v.cfg.External.StepTimeout)
+	default:
+		err = late("answer", v.cfg.External.StepTimeout, "external.step_timeout", err)
 	}
 	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary(err))
 }

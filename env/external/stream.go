@@ -2,6 +2,7 @@ package external
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -111,7 +112,35 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 		s.payload = make([]byte, n)
 	}
 	s.payload = s.payload[:n]
-	return s.head[:], s.payload, s.fill(s.payload, by)
+	if left, err := s.read(s.payload, by); err != nil {
+		return nil, nil, &cutError{s.head, len(s.payload) - left, err}
+	}
+	return s.head[:], s.payload, nil
+}
+
+// A cutError is what a frame comes to whose payload did not come whole: what the header announces is more than what was sent, say.
+type cutError struct {
+	head [headerSize]byte
+	came int
+	err  error
+}
+
+func (e *cutError) Error() string { return fmt.Sprintf("%s: %v", e.what(), e.err) }
+
+func (e *cutError) Unwrap() error { return e.err }
+
+func (e *cutError) what() string {
+	h, _ := parse(e.head[:]) // which was accepted
+	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
+}
+
+// late says of err, by which there was no answer within the time that setting gives, how much of one there was.
+func late(what string, within time.Duration, setting string, err error) error {
+	came := ""
+	if cut := (*cutError)(nil); errors.As(err, &cut) {
+		came = ": " + cut.what()
+	}
+	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
 // How often await looks at the bell, at some 20 ns each, before it looks at the stream, which takes a system call. It begins with one look, for the other side
@@ -171,24 +200,30 @@ func (s *stream) await(by time.Time) error {
 
 // fill reads as many bytes as b has.
 func (s *stream) fill(b []byte, by time.Time) error {
+	_, err := s.read(b, by)
+	return err
+}
+
+// read is fill, and returns how many bytes are left to be read.
+func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)
 		switch {
 		case err == unix.EINTR || err == unix.EAGAIN && s.lookout.again():
 		case err == unix.EAGAIN:
 			if err := s.wait(s.in, unix.POLLIN, by); err != nil {
-				return err
+				return len(b), err
 			}
 		case err == unix.ECONNRESET || err == nil && n == 0:
-			return ErrGone
+			return len(b), ErrGone
 		case err != nil:
-			return os.NewSyscallError("read", err)
+			return len(b), os.NewSyscallError("read", err)
 		default:
 			s.lookout.found()
 			b = b[n:]
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // A lookout says whether who waits for an answer should look for it again, or sleep until it is there: to be woken takes longer than a quick simulator's

@@ -132,6 +132,7 @@ func TestChildFails(t *testing.T) {
 		"kill":     "the other side is gone (signal: killed); the last that it wrote:\n    farewell",
 		"hang":     "no answer in 3s (external.step_timeout)",
 		"chatter":  "no answer in 3s (external.step_timeout)",
+		"cut":      "no answer in 3s (external.step_timeout): 5 of the 100 bytes of ERROR came",
 		"shrink":   "the other side is gone (exit status 7); the last that it wrote:\n    shrink: operation not permitted",
 		"garbage":  `"Segm" where a frame should begin, want "RLB1"`,
 		"nan":      "environment 0: reward NaN",
@@ -142,7 +143,7 @@ func TestChildFails(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			timeout := time.Minute
-			if fault == "hang" || fault == "chatter" {
+			if fault == "hang" || fault == "chatter" || fault == "cut" {
 				timeout = 3 * time.Second
 			}
 			c := newCrew(t, func(e *env.External) { e.StepTimeout = timeout }, fault+"@4", filepath.Join(t.TempDir(), "once"))
@@ -412,6 +413,10 @@ func TestNoChild(t *testing.T) {
 			e.Command = env.Command{os.Args[0], "silent"}
 			e.StartTimeout = 300 * time.Millisecond
 		}, "no greeting in 300ms (external.start_timeout)"},
+		"half a greeting": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
+			e.StartTimeout = 300 * time.Millisecond
+		}, "no greeting in 300ms (external.start_timeout): 4 of the 10 bytes of HELLO came"},
 		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
 		"nobody": {func(e *env.External) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
