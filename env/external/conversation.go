@@ -86,9 +86,6 @@ func (c *conversation) configure(s setup) error {
 	if err := c.greeting.fits(s.n); err != nil {
 		return err
 	}
-	if c.greeting.OwnsLoop && s.ignoreTerminations {
-		return errors.New("ignore_terminations: a solver that owns its loop can't go on where its episode has ended")
-	}
 	c.n, c.blocks = s.n, newBlocks(c.greeting.spec, s.n)
 	var err error
 	size := c.blocks.size()

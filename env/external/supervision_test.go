@@ -466,6 +466,18 @@ func TestMuchOutput(t *testing.T) {
 	}
 }
 
+// TestOwnLoop: a solver that owns its loop is known, before it plays, to be none for a task that ignores terminations.
+func TestOwnLoop(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.External.Command, cfg.IgnoreTerminations = env.ExternalID, env.Command{"solver"}, true
+	cfg.External.Greeting = `{"v":1,"name":"solver","owns_loop":true,"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`
+	hub := external.NewHub(&record{}, 0)
+	defer hub.Close()
+	if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), "solver: ignore_terminations: true: a solver that owns its loop") {
+		t.Errorf("%v, want what is wrong with ignore_terminations", err)
+	}
+}
+
 // TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
 func TestNoReady(t *testing.T) {
 	t.Parallel()

@@ -75,6 +75,9 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g.OwnsLoop && cfg.IgnoreTerminations {
+		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop can't go on where its episode has ended, want false", g.Name)
+	}
 	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n), turn: make([]byte, n)}
 	if cfg.MaxEpisodeSteps > 0 {
 		v.spec.MaxSteps = cfg.MaxEpisodeSteps
