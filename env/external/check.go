@@ -185,7 +185,7 @@ func (k *checker) doesWithout() error {
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {
 			if t.shared {
-				return fmt.Errorf("READY with SHARED for %s, which is not what CONFIG says: want no SHARED", path)
+				return fmt.Errorf("READY with SHARED for %s, which has not the %d bytes that CONFIG says: want no SHARED", path, len(private.bytes))
 			}
 			return t.resetAll()
 		})

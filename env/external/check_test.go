@@ -37,6 +37,7 @@ func TestCheck(t *testing.T) {
 		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 300ms, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
 		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, want at least one"}},
+		{"sharing", "can't be mapped", map[string]string{"can't be mapped": "READY with SHARED for /nowhere/at/all, which has not the 4416 bytes that CONFIG says: want no SHARED"}},
 		{"silent", "", map[string]string{"HELLO": "greeting: "}},
 		{"deaf", "hostile: a CONFIG", map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, want ERROR"}},
 	} {

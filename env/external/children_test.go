@@ -34,9 +34,11 @@ func beChild(address, token string) error {
 	case "silent":
 		time.Sleep(time.Hour)
 	case "deaf": // to whatever is wrong with a frame
-		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`)
+		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`, 0)
+	case "sharing": // it says, whatever it was offered
+		return repeat(3, 4, `{"name":"state","kind":"box","dtype":"f32","shape":[1]}`, 1)
 	case "blocking": // every choice
-		return repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`)
+		return repeat(3, 4, `{"name":"action_mask","kind":"box","dtype":"u8","shape":[2]}`, 0)
 	case "wordy": // LOG of so many MiB, and no greeting
 		answers, frame := os.NewFile(4, "answers"), append([]byte("RLB1\x09\x00"), make([]byte, 26)...)
 		frame[26] = 0x10
@@ -201,8 +203,8 @@ func (r renamed) Spec() env.Spec {
 	return s
 }
 
-// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs.
-func repeat(in, out int, obs string) error {
+// repeat is a child that answers any frame as if it were all right, and with zeros. It shows obs, and its READY has these flags.
+func repeat(in, out int, obs string, ready byte) error {
 	r, w := os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers")
 	hello := `{"v":1,"name":"deaf","obs":[` + obs + `],"action":{"kind":"discrete","n":2}}`
 	head := make([]byte, 32)
@@ -216,7 +218,7 @@ func repeat(in, out int, obs string) error {
 		payload := make([]byte, min(binary.LittleEndian.Uint64(head[24:]), 1<<16))
 		io.ReadFull(r, payload)
 		if copy(head, "RLB1\x06\x00\x00\x00"); first {
-			head[4] = 3
+			head[4], head[6] = 3, ready
 		}
 		reply := make([]byte, 64*4) // one environment's reward, flags and observation
 		if first {

@@ -383,8 +383,12 @@ func (c *conversation) expect(head []byte) (uint64, error) {
 		return 0, fmt.Errorf("%v with seq %d, want %d", h.kind, h.seq, c.seq)
 	case h.count != c.count:
 		return 0, fmt.Errorf("%v of %d environments, want %d", h.kind, h.count, c.count)
+	case h.flags&^flags != 0 && flags == 0:
+		return 0, fmt.Errorf("%v with flags %#x, want none", h.kind, h.flags)
 	case h.flags&^flags != 0:
 		return 0, fmt.Errorf("%v with flags %#x, want none but %#x", h.kind, h.flags, flags)
+	case h.length > most && most == 0 && c.shared && c.asked != render:
+		return 0, fmt.Errorf("RESULT of %d bytes, want none: the reply block is in shared memory", h.length)
 	case h.length > most:
 		return 0, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, most)
 	}

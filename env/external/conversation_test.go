@@ -47,3 +47,31 @@ func TestMaskChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestUnexpected: a header that is no answer to what was asked is said to be that, and what would be right.
+func TestUnexpected(t *testing.T) {
+	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		asked        kind
+		auto, shared bool
+		says         header
+		want         string
+	}{
+		{step, true, false, header{kind: result, flags: flagFinal, length: 320}, ""},
+		{step, false, false, header{kind: result, flags: flagFinal}, "RESULT with flags 0x4, want none"},
+		{step, true, false, header{kind: result, flags: 8}, "RESULT with flags 0x8, want none but 0x4"},
+		{step, false, false, header{kind: result, length: 1 << 20}, "RESULT of 1048576 bytes, want at most 320"},
+		{step, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, want none: the reply block is in shared memory"},
+		{render, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, want at most 0"},
+	} {
+		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto, shared: tt.shared, wanted: result}
+		head := make([]byte, headerSize)
+		tt.says.put(head)
+		if _, err := c.expect(head); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
+			t.Errorf("%v, with shared memory %v, answered by %+v: %v, want %q", tt.asked, tt.shared, tt.says, err, tt.want)
+		}
+	}
+}

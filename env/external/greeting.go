@@ -50,8 +50,9 @@ type spaceJSON struct {
 
 // bounds are one for all elements, or one for each; a null is NaN here.
 type bounds struct {
-	all  float64
-	each []float64
+	all   float64
+	each  []float64
+	wrong bool // neither: the JSON decoder would not say where
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {
@@ -67,8 +68,8 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 		return nil
 	}
 	var many []*float64
-	if err := json.Unmarshal(text, &many); err != nil {
-		return errors.New("want a number, null, or an array of them")
+	if b.wrong = json.Unmarshal(text, &many) != nil; b.wrong {
+		return nil
 	}
 	b.each = make([]float64, len(many))
 	for i, x := range many {
@@ -79,6 +80,9 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 
 // of returns the bounds of n elements, none for those that have none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
+	if b.wrong {
+		return nil, errors.New("want a number, null, or an array of them")
+	}
 	if b.each != nil && len(b.each) != n {
 		return nil, fmt.Errorf("%d bounds, want 1 or %d", len(b.each), n)
 	}
@@ -197,7 +201,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	}
 	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
 	if err := spec.CheckMask(); err != nil {
-		return nil, problem("obs "+env.ActionMask, err)
+		return nil, fmt.Errorf("greeting: %w", err)
 	}
 	g.spec = spec
 	if err := g.fits(g.NumEnvs); err != nil {
