@@ -1,6 +1,7 @@
 package external
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,27 @@ func TestMaskChecked(t *testing.T) {
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v, ended %v under AUTORESET %v, %v, at last %v: %v, want %q", tt.asked, tt.ended, tt.auto, tt.seen, tt.final, err, tt.want)
 		}
+	}
+}
+
+// TestLayout: the arrays are where the example of docs/bridge.md has them.
+func TestLayout(t *testing.T) {
+	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box","dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBlocks(g.spec, 3)
+	var got []int
+	for i := range b.request.Fields() {
+		got = append(got, b.request.Offset(i))
+	}
+	got = append(got, b.request.Size())
+	for i := range b.reply.Fields() {
+		got = append(got, b.reply.Offset(i))
+	}
+	got = append(got, b.reply.Size(), b.finalAt, b.replyAt, b.size(), b.size()+bellsSize)
+	if want := []int{0, 64, 128, 192, 0, 64, 128, 192, 256, 320, 384, 320, 4096, 4480, 4608}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 
