@@ -273,5 +273,5 @@ func (t *trial) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
-	return fmt.Errorf("%w%s%s", err, t.proc.fate(), t.proc.lastWords()) // no log has them
+	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.lastWords()) // no log has them
 }

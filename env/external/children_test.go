@@ -176,6 +176,9 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		out.Obs.Must("state").F32()[1] = float32(math.Inf(1))
 	case "flags":
 		out.Truncated.U8()[0] = 2
+	case "rant":
+		fmt.Print(strings.Repeat("and another thing: the pole\n", 1<<20))
+		fallthrough
 	case "error":
 		return fmt.Errorf("the pole broke in step %d", f.step)
 	case "final":

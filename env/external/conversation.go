@@ -48,13 +48,16 @@ type conversation struct {
 	accept   func(head []byte) (uint64, error) // expect
 }
 
+// errMute is of a child that leaves without a greeting.
+var errMute = errors.New("it ended before it greeted: does it speak RLB1?")
+
 // greet waits for the child's greeting, which must have the token.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := &conversation{link: link, proc: proc, who: who, log: log}
 	c.accept, c.wanted = c.expect, hello
 	payload, err := c.receive(by)
 	if errors.Is(err, ErrGone) {
-		return nil, errors.New("it ended before it greeted: does it speak RLB1?")
+		return nil, errMute
 	} else if err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
@@ -442,15 +445,15 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// obituary says how the child that failed with err ended: nothing, if this process did not start it. Unless it complained, what it wrote last follows; the log
-// has that too.
+// obituary says how the child that failed with err ended: nothing, if this process did not start it. What it wrote last follows, unless it complained and the
+// log has that.
 func (c *conversation) obituary(err error) string {
-	var complained complaint
-	switch {
-	case c.proc == nil:
+	if c.proc == nil {
 		return ""
-	case errors.As(err, &complained):
-		return c.proc.fate()
 	}
-	return c.proc.fate() + c.proc.lastWords()
+	fate := c.proc.fate(err)
+	if complained := new(complaint); errors.As(err, complained) && c.proc.logged() {
+		return fate
+	}
+	return fate + c.proc.lastWords()
 }

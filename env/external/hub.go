@@ -70,7 +70,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.left < 0 {
-		return len(p), nil
+		return 0, errTooMuch
 	}
 	if w.left -= len(p); w.left >= 0 {
 		return w.to.Write(p)
@@ -78,6 +78,9 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	_, err := fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
 	return len(p), err
 }
+
+// errTooMuch is what becomes of what a limitedWriter leaves out.
+var errTooMuch = errors.New("too much was written before")
 
 // Ask returns what the simulators of cfg say of themselves, for env.External.Greeting. The child that it asks is there for the first Vec of
 // the same command or address.
@@ -180,7 +183,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = late("greeting", cfg.StartTimeout, "external.start_timeout", err)
 		}
-		about := proc.fate() + proc.lastWords()
+		about := proc.fate(err) + proc.lastWords()
 		return nil, errors.Join(fmt.Errorf("%s: %w%s", who, err, about), link.Close(), proc.end(true))
 	}
 	return c, nil

@@ -21,8 +21,9 @@ type process struct {
 	done   chan struct{}
 	died   error // how it ended, once done is closed
 
-	mu    sync.Mutex
-	lines []string // what it wrote last
+	mu       sync.Mutex
+	lines    []string // what it wrote last
+	unlogged bool     // the log has not all of it
 }
 
 // lastLines is how many lines of a child's output its failure shows, and lineLimit how long they are at most.
@@ -141,14 +142,18 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 			p.mu.Lock()
 			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], string(line))
 			p.mu.Unlock()
-			fmt.Fprintf(log, "%s: %s\n", who, line)
+			if _, err := fmt.Fprintf(log, "%s: %s\n", who, line); err != nil {
+				p.mu.Lock()
+				p.unlogged = true
+				p.mu.Unlock()
+			}
 		}
 	}()
 	p.died = p.cmd.Wait()
 	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	select { // who has left its process group may hold the pipe open
 	case <-written:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(time.Second):
 	}
 	close(p.done)
 }
@@ -166,17 +171,29 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate says how the child ended, if it has, and all that it wrote has been passed on. It waits a moment for both.
-func (p *process) fate() string {
+// fate says how the child that failed with err ended, if it has, and all that it wrote has been passed on. It waits a moment for both, and longer if the child
+// is known to leave.
+func (p *process) fate(err error) string {
+	patience := 200 * time.Millisecond
+	if errors.Is(err, ErrGone) || errors.Is(err, errMute) || errors.As(err, new(complaint)) {
+		patience = grace
+	}
 	select {
 	case <-p.done:
 		if p.died == nil {
 			return " (exit status 0)"
 		}
 		return fmt.Sprintf(" (%v)", p.died)
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(patience):
 		return ""
 	}
+}
+
+// logged reports whether the log has all that the child wrote.
+func (p *process) logged() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.unlogged
 }
 
 // lastWords says what the child wrote last, if it wrote anything.

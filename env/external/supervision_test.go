@@ -478,6 +478,16 @@ func TestOwnLoop(t *testing.T) {
 	}
 }
 
+// TestErrorAfterMuchOutput: where the log no longer has what a child wrote last, the message has, though it says ERROR.
+func TestErrorAfterMuchOutput(t *testing.T) {
+	crew := newCrew(t, func(e *env.External) { e.N, e.MaxRestarts = 1, 0 }, "rant@1")
+	crew.reset()
+	const says, last = "it says: the pole broke in step 1", "; the last that it wrote:\n    and another thing: the pole\n"
+	if err := crew.step(0); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), last) {
+		t.Errorf("%v, want %q and %q", err, says, last)
+	}
+}
+
 // TestNoReady: a child that does not answer CONFIG is said to be late with what, and by which setting.
 func TestNoReady(t *testing.T) {
 	t.Parallel()
