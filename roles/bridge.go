@@ -44,6 +44,7 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
+	first := map[string]string{} // the rules by what was found, which one mistake makes many find
 	failed := check.Run(func(v external.Verdict) {
 		rules++
 		switch {
@@ -51,7 +52,13 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 			skipped++
 			fmt.Fprintf(out, "-       %s (%s)\n", v.Rule, v.Skipped)
 		case v.Err != nil:
-			fmt.Fprintf(out, "FAILED  %s\n          %s\n", v.Rule, strings.ReplaceAll(v.Err.Error(), "\n", "\n          "))
+			found := v.Err.Error()
+			if rule, again := first[found]; again {
+				found = fmt.Sprintf("the same as for %q", rule)
+			} else {
+				first[found] = v.Rule
+			}
+			fmt.Fprintf(out, "FAILED  %s\n          %s\n", v.Rule, strings.ReplaceAll(found, "\n", "\n          "))
 		default:
 			fmt.Fprintf(out, "ok      %s\n", v.Rule)
 		}
