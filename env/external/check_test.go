@@ -32,9 +32,9 @@ func TestCheck(t *testing.T) {
 		{"error@3", first, map[string]string{first: "it says: the pole broke in step 3"}},
 		{"exit@3", first, map[string]string{first: "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel"}},
 		{"kill@3", first, map[string]string{first: "(signal: killed); the last that it wrote:\n    farewell"}},
-		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 300ms, --timeout)"}},
-		{"cut@3", first, map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 300ms, --timeout)"}},
-		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 300ms, --timeout)"}},
+		{"hang@3", first, map[string]string{first: "STEP: i/o timeout (after 3s, --timeout)"}},
+		{"cut@3", first, map[string]string{first: "STEP: 5 of the 100 bytes of ERROR came: i/o timeout (after 3s, --timeout)"}},
+		{"unready", "maps", map[string]string{"CONFIG: the child maps": "after CONFIG: i/o timeout (after 3s, --timeout)"}},
 		{"garbage@3", first, map[string]string{first: `"Segm" where a frame should begin`}},
 		{"blocking", first, map[string]string{first: "RESET: environment 0: observation action_mask allows no option of choice 0, want at least one"}},
 		{"sharing", "can't be mapped", map[string]string{"can't be mapped": "READY with SHARED for /nowhere/at/all, which has not the 4416 bytes that CONFIG says: want no SHARED"}},
@@ -42,9 +42,10 @@ func TestCheck(t *testing.T) {
 		{"deaf", "hostile: a CONFIG", map[string]string{"hostile: a CONFIG of no environments": "READY and exit status 0, want ERROR"}},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
-			timeout := 20 * time.Second
+			t.Parallel()
+			timeout := time.Minute
 			if c.fault == "undead" || c.fault == "silent" || c.fault == "unready" || strings.HasPrefix(c.fault, "hang") || strings.HasPrefix(c.fault, "cut") {
-				timeout = 300 * time.Millisecond
+				timeout = 3 * time.Second // in which each other answer comes
 			}
 			check := external.Check{Command: []string{os.Args[0], c.fault}, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
 			missing := map[string]bool{}
