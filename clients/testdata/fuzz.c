@@ -217,7 +217,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	snprintf(p.path, sizeof p.path, "/proc/self/fd/%d", fd);
-	for (p.random = 1; time(NULL) < end; conversations++) {
+	for (p.random = 1; conversations < 1000 || time(NULL) < end; conversations++) {
 		int owns_loop = conversations % 3 == 0;
 		write_script(&p, owns_loop);
 		if (owns_loop)

@@ -72,6 +72,7 @@ func TestBenchOnMPI(t *testing.T) {
 func TestBenchInterrupted(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
+			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5") // Open MPI's launcher kills after so many seconds, by default one
 			dir := t.TempDir()
 			j := p.start(t, dir, 2, strings.Fields("bench --sizes 8,64 -n 100000000 --max-time 1h --out out.txt --out out.json")...)
 			for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {

@@ -204,7 +204,7 @@ func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...
 }
 
 // hung is after how long a job that should have ended is given up.
-const hung = 2 * time.Minute
+const hung = 5 * time.Minute
 
 // wait returns the exit code when the job has ended, and all its processes with it.
 func (j *job) wait() int {
@@ -269,10 +269,12 @@ func (j *job) processes() []process {
 // rankOf finds the rank in what a launcher tells a process.
 var rankOf = regexp.MustCompile(`(?:^|\x00)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)`)
 
-// kill ends all processes of the job at once, by SIGKILL.
+// kill ends all processes of the job at once, by SIGKILL, and those that they have started meanwhile.
 func (j *job) kill() {
-	for _, p := range j.processes() {
-		syscall.Kill(p.pid, syscall.SIGKILL)
+	for left := j.processes(); len(left) > 0; left = j.processes() {
+		for _, p := range left {
+			syscall.Kill(p.pid, syscall.SIGKILL)
+		}
 	}
 }
 

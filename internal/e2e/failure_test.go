@@ -50,8 +50,8 @@ var (
 // keeps the last checkpoint, and can be resumed.
 func TestFailures(t *testing.T) {
 	// Of a killed rank the launcher learns first, and only it can tell; MPICH's does not say which rank it was.
-	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=2s"}, codes: []int{76}, status: runfolder.Running,
-		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 2s): it is stopped, or its node hangs; rank % on % ends the job with exit code 76"}
+	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=5s"}, codes: []int{76}, status: runfolder.Running,
+		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 5s): it is stopped, or its node hangs; rank % on % ends the job with exit code 76"}
 	asyncErrs := failure{fault: "error", async: true, codes: []int{1}, status: runfolder.Failed, logged: true,
 		says: "env[0] rank 1 host % step %: simulate: environments 0-5, step %: out of patience"}
 	asyncKill := failure{fault: "kill", async: true, codes: []int{137}, status: runfolder.Running,

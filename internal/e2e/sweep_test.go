@@ -60,9 +60,9 @@ func TestSweepStops(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	args := append(grid, "--jobs", "2", "runner.save_interval=10", "runner.val_check_interval=10")
-	first := filepath.Join(dir, "logs", "default", "gamma=0.9", "seed_1")
+	first, second := filepath.Join(dir, "logs", "default", "gamma=0.9", "seed_1"), filepath.Join(dir, "logs", "default", "gamma=0.9", "seed_2")
 	j := local.start(t, dir, 0, append(args, "runner.max_steps=1000000")...)
-	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 })
+	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 && len(readMetrics(t, second)) > 0 })
 	j.signal(syscall.SIGINT)
 	if code := j.wait(); code != 130 || strings.Count(j.stdout.String(), "stopped before its end") != 2 || readStatus(t, first) != runfolder.Interrupted {
 		t.Fatalf("exit code %d, STATUS %s\n%s%s", code, readStatus(t, first), j.stdout.String(), j.stderr.String())

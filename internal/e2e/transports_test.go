@@ -180,12 +180,12 @@ func TestSolversMissing(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+`
 runner: {max_steps: 2, val_check_interval: 1}
-env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 8, external: {listen: mpi, n: 2, start_timeout: 2s}}}
+env: {train: {env_type: external, total_num_envs: 2, max_steps_per_rollout_epoch: 8, external: {listen: mpi, n: 2, start_timeout: 10s}}}
 actor: {micro_batch_size: 16, global_batch_size: 16, optim: {lr: 1.0e-3}}
 `)
 	r := openmpi.startProgram(t, program, dir, 1, "-c", "job.yaml", ":", "-np", "1", openmpi.faulty(t, dir), "nan").result()
 	for _, says := range []string{"waiting for the solvers of this MPI job\n",
-		"1 solvers have come in 2s (start_timeout), want 4, 2 for env.train.external, 2 for env.eval.external\n"} {
+		"1 solvers have come in 10s (start_timeout), want 4, 2 for env.train.external, 2 for env.eval.external\n"} {
 		if strings.Count(r.stderr, says) != 1 {
 			t.Errorf("want once: %s\n%s%s", says, r.stdout, r.stderr)
 		}
@@ -213,25 +213,26 @@ func TestSolverFails(t *testing.T) {
 	const task = `
 cluster: {component_placement: {"actor,rollout": 0, env: %d}}
 runner: {max_steps: 1000, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
-env: {train: {env_type: external, total_num_envs: 1, max_steps_per_rollout_epoch: 8, external: {listen: mpi, step_timeout: 1s}}}
+env: {train: {env_type: external, total_num_envs: 1, max_steps_per_rollout_epoch: 8, external: {listen: mpi, step_timeout: %s}}}
 actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 `
 	for _, p := range []*platform{openmpi, mpich} {
 		for _, c := range []struct {
 			fault      string
+			timeout    string
 			rank       int // that has the environments
 			says, ends string
 		}{
-			{"nan", 0, "environment 0: reward NaN", ""},
-			{"hang", 0, "no answer in 1s (external.step_timeout)", "solver on process 1: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
-			{"hang", 1, "no answer in 1s (external.step_timeout)", "solver on process 2: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
+			{"nan", "1m", 0, "environment 0: reward NaN", ""},
+			{"hang", "5s", 0, "no answer in 5s (external.step_timeout)", "solver on process 1: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
+			{"hang", "5s", 1, "no answer in 5s (external.step_timeout)", "solver on process 2: does not hear in 5s that it is to end: it hangs, and the job is ended without it"},
 		} {
 			t.Run(fmt.Sprintf("%s/%s, rank %d", p.name, c.fault, c.rank), func(t *testing.T) {
 				t.Parallel()
 				program := p.program(t, ".") // or skip
 				dir := t.TempDir()
 				solver := p.faulty(t, dir)
-				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank))
+				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank, c.timeout))
 				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver, c.fault).result() // which sees that no process is left
 				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver of this MPI job can take its place\nstopping, with a checkpoint\n",
 					c.rank, c.rank+1, c.says)

@@ -41,7 +41,7 @@ func TestReport(t *testing.T) {
 		{"panic", "package p\nimport \"testing\"\nfunc TestBefore(*testing.T) {}\nfunc TestPanic(*testing.T) { panic(\"boom\") }", "x_test.go", "", 1, 1, 0,
 			`(?s)TestPanic: FAIL.*panic: boom`, `TestBefore`},
 		{"exit", "package p\nimport (\"os\"; \"testing\")\nfunc TestExit(*testing.T) { os.Exit(3) }", "x_test.go", "", 0, 1, 0, `TestExit: `, ``},
-		{"hang", "package p\nimport \"testing\"\nfunc TestHang(*testing.T) { select {} }", "x_test.go", "-timeout=100ms", 0, 1, 0, `(?s)TestHang: .*timed out`, ``},
+		{"hang", "package p\nimport \"testing\"\nfunc TestHang(*testing.T) { select {} }", "x_test.go", "-timeout=2s", 0, 1, 0, `(?s)TestHang: .*timed out`, ``},
 		{"build", "package p\nvar x int = \"\"", "x_test.go", "", 0, 1, 0, `cannot use ""`, ``},
 		{"leaving TestMain", "package p\nimport (\"os\"; \"testing\")\nfunc TestMain(*testing.M) { os.Exit(1) }", "x_test.go", "", 0, 1, 0, `FAIL`, ``},
 		{"nothing", "package p", "x.go", "", 0, 1, 0, `ran nothing`, ``},

@@ -193,7 +193,7 @@ class Parent:
             self.send(CLOSE)
         except OSError:
             pass
-        self.thread.join(10)
+        self.thread.join(60)
         for fd in {self.read_fd, self.write_fd}:
             os.close(fd)
         assert not self.thread.is_alive(), "the child goes on after CLOSE"

@@ -66,7 +66,7 @@ class Greeting(unittest.TestCase):
                 time.sleep(0.3)
                 listener.bind(at)
                 listener.listen()
-                listener.settimeout(10)
+                listener.settimeout(60)
                 listener.accept()[0].detach()  # where it waits for its CONFIG
 
     def test_address_that_is_none(self):
@@ -90,7 +90,7 @@ class WrongFrames(unittest.TestCase):
             kind, payload = parent.receive()
             self.assertEqual(kind, ERROR)
             self.assertIn(message, payload.decode())
-            parent.thread.join(10)
+            parent.thread.join(60)
             self.assertIn(message, str(parent.end.code))
 
     def test_frames(self):

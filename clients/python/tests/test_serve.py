@@ -477,7 +477,7 @@ class Failures(unittest.TestCase):
                     parent.reset()
                     with self.assertRaisesRegex(AssertionError, says):
                         parent.step([0, 0])
-                    parent.thread.join(10)
+                    parent.thread.join(60)
                     self.assertEqual(parent.end.code, 1)
                 self.assertIn("Traceback", stderr.getvalue())
 

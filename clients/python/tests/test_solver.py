@@ -81,7 +81,7 @@ class Solvers(unittest.TestCase):
             parent.reset([1])
             parent.seq += 1
             parent.send(STEP, AUTORESET, 1, b"")
-            parent.thread.join(10)
+            parent.thread.join(60)
             self.assertIsInstance(parent.end, RuntimeError)
             self.assertIn("was not answered", str(parent.end))
             self.assertIn("no action to answer", str(parent.end.__context__))

@@ -66,6 +66,9 @@ func startMachine(t *testing.T) *machine {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("one-machine: %v\n%s", err, &stderr)
 		}
+		for by := time.Now().Add(20 * time.Second); len(processesOf(m.slurm)) > 0 && time.Now().Before(by); { // the last of them are about to end
+			time.Sleep(100 * time.Millisecond)
+		}
 		for _, p := range processesOf(m.slurm) {
 			t.Errorf("left behind: %s", p)
 		}
@@ -216,7 +219,7 @@ func (j job) states() (all []state) {
 }
 
 // hung is after how long a job is given up.
-const hung = 2 * time.Minute
+const hung = 5 * time.Minute
 
 // over tells whether a job has ended for good. Its other states come and go: SIGNALING, say, while it is told of its time limit.
 func (s state) over() bool {
@@ -252,7 +255,7 @@ func (j job) deserted(config string) (deserted bool) {
 		}) {
 			last = time.Now()
 		}
-		deserted = time.Since(last) > hung/4
+		deserted = time.Since(last) > 30*time.Second
 		return deserted || s.over()
 	})
 	return deserted
