@@ -319,19 +319,30 @@ func TestProgressWhileComputing(t *testing.T) {
 	})
 }
 
-// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine under load may add.
+// Waiting by turning a core would use all of it; what is asked for is less than 5 %. In between lies what a machine under load may add; one whose cores are
+// virtual may also count time in which it stood still, but not in each of a few tries.
 func TestWaitingIsCheap(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		out := r.ok(t, job{np: 3, args: []string{"idle"}})
-		t.Log(out)
-		shares := regexp.MustCompile(`([0-9.]+)% of a core`).FindAllStringSubmatch(out, -1)
-		if len(shares) != 3 {
-			t.Fatal("want a line of each rank")
-		}
-		for _, s := range shares {
-			if x, err := strconv.ParseFloat(s[1], 64); err != nil || x > 20 {
-				t.Errorf("a waiting rank uses %s %% of a core", s[1])
+		least := 100.0
+		for try := 0; try < 4 && least > 20; try++ {
+			out := r.ok(t, job{np: 3, args: []string{"idle"}})
+			t.Log(out)
+			shares := regexp.MustCompile(`([0-9.]+)% of a core`).FindAllStringSubmatch(out, -1)
+			if len(shares) != 3 {
+				t.Fatal("want a line of each rank")
 			}
+			most := 0.0
+			for _, s := range shares {
+				x, err := strconv.ParseFloat(s[1], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				most = max(most, x)
+			}
+			least = min(least, most)
+		}
+		if least > 20 {
+			t.Errorf("a waiting rank uses %v %% of a core, at the least", least)
 		}
 	})
 }
@@ -340,7 +351,7 @@ func TestWaitingIsCheap(t *testing.T) {
 func TestLongWaitIsReported(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
-		if !regexp.MustCompile(`(?m)^rank 1 has waited [12].* for communicator "idle", member 1: receive 0 bytes from member 0, tag 0; no rank has stopped`).MatchString(out) {
+		if !regexp.MustCompile(`(?m)^rank 1 has waited [1-9].* for communicator "idle", member 1: receive 0 bytes from member 0, tag 0; no rank has stopped`).MatchString(out) {
 			t.Errorf("no word of rank 1's wait in\n%s", out)
 		}
 	})
@@ -365,7 +376,7 @@ func TestFailures(t *testing.T) {
 			{"kill", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
 			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$.*^goroutine`},
 		} {
-			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=2s"}, args: append([]string{"fail"}, strings.Fields(c.how)...)})
+			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 			if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
 				t.Errorf("%s: exit code %d, want %d\n%s", c.how, code, want, out)
 			}
@@ -379,7 +390,7 @@ func TestFailures(t *testing.T) {
 // A job that is suspended for longer than the stall timeout and goes on has not stalled.
 func TestSuspendedJobGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=1s"}, args: []string{"resume"}})
+		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"resume"}})
 	})
 }
 

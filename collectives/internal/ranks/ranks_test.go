@@ -82,14 +82,14 @@ func each(t *testing.T, test func(t *testing.T, f *flavour)) {
 	}
 }
 
-// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take a minute.
+// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take five minutes.
 func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out string, code int, took time.Duration) {
 	t.Helper()
 	program, err := f.build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	line := append(append([]string{}, f.args...), "-np", strconv.Itoa(np), program)
 	cmd := exec.CommandContext(ctx, f.launcher, append(line, args...)...)
@@ -101,7 +101,7 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 	err = cmd.Run()
 	took = time.Since(start)
 	if ctx.Err() != nil {
-		t.Fatalf("%d ranks, %v: not over after a minute\n%s", np, args, text.String())
+		t.Fatalf("%d ranks, %v: not over after five minutes\n%s", np, args, text.String())
 	}
 	if err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestPeerThatStopsOrReturns(t *testing.T) {
 	if os.Getenv("RLINF_TEST_FULL") == "" { // a sample of the 80
 		kinds = []string{"allreduce", "broadcast", "alltoall"}
 	}
-	const stall = time.Second
+	const stall = 3 * time.Second
 	each(t, func(t *testing.T, f *flavour) {
 		slots := make(chan struct{}, 4) // they wait, most of the time
 		for _, kind := range kinds {
@@ -186,7 +186,7 @@ func TestPeerThatStopsOrReturns(t *testing.T) {
 						if what == "stop" && code != 76 {
 							t.Errorf("exit code %d, want 76\n%s", code, out)
 						}
-						if took > 30*time.Second {
+						if took > time.Minute {
 							t.Errorf("it took %v", took)
 						}
 					})

@@ -88,7 +88,7 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	c := ends[0]
 	defer c.Close()
 	pid := os.Getpid()
-	waker, err := os.StartProcess("/bin/sh", []string{"sh", "-c", fmt.Sprintf("sleep 2; kill -CONT %d", pid)}, &os.ProcAttr{})
+	waker, err := os.StartProcess("/bin/sh", []string{"sh", "-c", fmt.Sprintf("sleep 5; kill -CONT %d", pid)}, &os.ProcAttr{})
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	if _, err := waker.Wait(); err != nil {
 		return err
 	}
-	// A few stall timeouts more, in which a clock that did not start anew would strike.
-	time.Sleep(1500 * time.Millisecond)
+	// A stall timeout more, in which a clock that did not start anew would strike.
+	time.Sleep(4 * time.Second)
 	return nil
 }
