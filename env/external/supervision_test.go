@@ -420,6 +420,9 @@ func TestNoChild(t *testing.T) {
 			e.StartTimeout = 300 * time.Millisecond
 		}, "no greeting in 300ms (external.start_timeout): 4 of the 10 bytes of HELLO came"},
 		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
+		"gone, and then ends": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}
+		}, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
 		"nobody": {func(e *env.External) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
 			e.StartTimeout = 100 * time.Millisecond
