@@ -69,14 +69,13 @@ type limitedWriter struct {
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.left < 0 {
-		return 0, errTooMuch
+	if w.left >= 0 {
+		if w.left -= len(p); w.left >= 0 {
+			return w.to.Write(p)
+		}
+		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
 	}
-	if w.left -= len(p); w.left >= 0 {
-		return w.to.Write(p)
-	}
-	_, err := fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
-	return len(p), err
+	return 0, errTooMuch
 }
 
 // errTooMuch is what becomes of what a limitedWriter leaves out.
