@@ -107,6 +107,27 @@ func TestRequeue(t *testing.T) {
 	}
 }
 
+// A signal that comes when the launcher has ended already does not end train-requeue.sbatch with a code of its own.
+func TestRequeueSignaledLate(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"launch":   "#!/bin/sh\nexit 75\n",
+		"scontrol": "#!/bin/sh\nkill -USR1 $PPID\nexit 1\n", // it can't be queued again
+		"script":   read("requeue"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := exec.Command("bash", "script")
+	job.Dir = dir
+	job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1", "SLURM_JOB_ID=7")
+	out, _ := job.CombinedOutput()
+	if code := job.ProcessState.ExitCode(); code != 75 {
+		t.Errorf("exit code %d, want 75\n%s", code, out)
+	}
+}
+
 // catchesUSR1 matches the status of a process that catches signal 10: bit 9 of the mask.
 var catchesUSR1 = regexp.MustCompile(`(?m)^SigCgt:.*[2367abef]..$`)
 
