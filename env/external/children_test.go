@@ -247,8 +247,13 @@ func beParent() error {
 	if err != nil {
 		return err
 	}
-	out, err := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
-	fmt.Println(strings.Join(strings.Fields(string(out)), " "))
+	fmt.Println(strings.Join(offspring(), " "))
 	time.Sleep(time.Hour)
-	return err
+	return nil
+}
+
+// offspring returns the numbers of the processes that this one has started.
+func offspring() []string {
+	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
+	return strings.Fields(string(out))
 }

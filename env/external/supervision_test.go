@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -274,6 +275,31 @@ func TestRestartsInARow(t *testing.T) {
 	}
 	if ended == 0 || lost != 4*4 || strings.Count(c.log.String(), "(restart 1 of 1 in a row)") != 4 {
 		t.Errorf("%d episodes ended, %d were lost, want 16 of them in 4 restarts:\n%s", ended, lost, c.log)
+	}
+}
+
+// TestLostAfterSave: a child that fails as it saves has begun episodes, which are lost though it took over in the step before.
+func TestLostAfterSave(t *testing.T) {
+	c := newCrew(t, func(e *env.External) { e.N = 1 }, "exit@1", filepath.Join(t.TempDir(), "once"))
+	c.reset()
+	episodes := env.NewEpisodes(c.vec.Spec(), 0, 4, true)
+	observe := func(k int) {
+		if err := c.step(k); err != nil {
+			t.Fatal(err)
+		}
+		episodes.Observe(c.out)
+	}
+	observe(0)
+	for _, child := range offspring() {
+		pid, _ := strconv.Atoi(child)
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if _, err := env.Save(c.vec); err == nil {
+		t.Fatal("who was killed has saved")
+	}
+	observe(1)
+	if lost := env.Summarize(episodes.Take()).NumLost; lost != 8 {
+		t.Errorf("%d episodes were lost, want 8", lost)
 	}
 }
 
@@ -549,10 +575,9 @@ func held(t *testing.T) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	children, _ := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
 	count["descriptors"] = len(descriptors)
 	count["mappings"] = strings.Count(string(maps), "rlinf-")
-	count["processes"] = len(strings.Fields(string(children)))
+	count["processes"] = len(offspring())
 	return count
 }
 

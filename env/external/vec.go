@@ -313,7 +313,7 @@ func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
 			continue
 		}
 		v.turn[n] = 0
-		if trunc[n*chunk+k] = env.Lost; autoReset && c.conversation == nil {
+		if trunc[n*chunk+k] = env.Lost; autoReset && c.gone {
 			trunc[n*chunk+k] = env.Unplayed
 		}
 		if !autoReset {
