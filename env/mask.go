@@ -83,18 +83,14 @@ func (w masked) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	if err := w.Vec.Step(action, seeds, out); err != nil {
 		return err
 	}
-	chunk := out.Reward.Dim(1)
 	for n := range w.Len() {
-		steps, ended := out.Took(n)
+		_, ended := out.Took(n)
 		switch {
 		case ended && seeds == nil:
 			w.release(n, out.Obs)
 			continue
 		case ended:
 			w.release(n, out.FinalObs)
-			if out.Truncated.U8()[n*chunk+steps-1]&Lost != 0 { // and there may be no next episode
-				w.release(n, out.Obs)
-			}
 		}
 		if err := w.check(n, out.Obs); err != nil {
 			return err

@@ -98,36 +98,6 @@ func TestActionMask(t *testing.T) {
 	}
 }
 
-// TestLostMask: an environment that nobody plays any more, and that shows zeros, allows everything; it does not end the job.
-func TestLostMask(t *testing.T) {
-	cfg := env.DefaultConfig()
-	for _, truncated := range []uint8{env.Lost, env.Unplayed} {
-		v := env.Wrap(gone{env.NewEpisodic(newGuarded(2), cfg), truncated}, cfg)
-		out := begin(t, v, 1, 1, 2)
-		if err := v.Step(choices(0, 0, 0, 0), []uint64{3, 4}, out); err != nil {
-			t.Fatal(err)
-		}
-		wantU8(t, "of nobody", out.Obs.Must(env.ActionMask).Slice(0, 1), 1, 1, 1, 1, 1)
-		wantU8(t, "of nobody at last", out.FinalObs.Must(env.ActionMask).Slice(0, 1), 1, 1, 1, 1, 1)
-		wantU8(t, "of another", out.Obs.Must(env.ActionMask).Slice(1, 2), 0, 1, 0, 1, 1)
-	}
-}
-
-// A gone Vec has lost its environment 0, and says so.
-type gone struct {
-	env.Vec
-	truncated uint8
-}
-
-func (g gone) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
-	err := g.Vec.Step(action, seeds, out)
-	out.Truncated.U8()[0] = g.truncated
-	for _, obs := range []tensor.Dict{out.Obs, out.FinalObs} {
-		obs.Must(env.ActionMask).Slice(0, 1).Zero()
-	}
-	return err
-}
-
 // TestAllow: what is allowed stays, what is not gives way to the next, round the end.
 func TestAllow(t *testing.T) {
 	space := newGuarded(1).Spec().Action

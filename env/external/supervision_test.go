@@ -313,7 +313,8 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
-// TestMaskOfNobody: environments that nobody plays, from their first episode on, allow everything: else their masks would end the program before its checkpoint.
+// TestMaskOfNobody: environments that nobody plays allow everything, to begin with and in each step: else their masks would end the program before its
+// checkpoint.
 func TestMaskOfNobody(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 0, 1 }, "blocking")
 	told := 0
@@ -322,8 +323,13 @@ func TestMaskOfNobody(t *testing.T) {
 	if err := c.vec.Reset(nil, c.seeds, c.out); err != nil || told != 1 {
 		t.Fatalf("watchers were told %d times, and Reset gave %v", told, err)
 	}
-	if mask := c.out.Obs.Must(env.ActionMask).U8(); bytes.Contains(mask, []byte{0}) {
+	mask := c.out.Obs.Must(env.ActionMask).U8()
+	if bytes.Contains(mask, []byte{0}) {
 		t.Errorf("mask %v, want ones", mask)
+	}
+	clear(mask)
+	if err := c.step(0); err != nil || bytes.Contains(mask, []byte{0}) {
+		t.Errorf("after a step, %v: mask %v, want ones", err, mask)
 	}
 }
 

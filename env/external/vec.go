@@ -201,7 +201,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	for _, c := range v.children {
 		for i := range v.spec.Obs {
 			_, dst := out.Obs.Entry(i)
-			c.showAll(dst, i)
+			v.showAll(c, dst, i)
 		}
 		if !out.Info.IsZero() {
 			c.showInfo(out.Info)
@@ -342,9 +342,11 @@ func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 }
 
 // showAll is show for all environments of c.
-func (c *child) showAll(dst tensor.Tensor, i int) {
+func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	if c.conversation == nil {
-		dst.Slice(c.lo, c.hi).Zero()
+		for n := c.lo; n < c.hi; n++ {
+			v.show(c, dst, i, n)
+		}
 		return
 	}
 	size := len(dst.Bytes()) / dst.Dim(0)
