@@ -47,9 +47,9 @@ class Conversation:
         self._channel = connect(address)
         self.logged = address.startswith("fd:")  # the parent has started this process, and what that writes goes to its log
         hello = json.dumps(dict(greeting, v=wire.VERSION, token=_token() if token is None else token), allow_nan=False).encode()
-        if len(hello) > wire.MAX_GREETING:
+        if len(hello) > wire.MAX_TEXT:
             raise ValueError("the greeting has %d bytes; at most %d are allowed: give bounds that are all the same as one number"
-                             % (len(hello), wire.MAX_GREETING))
+                             % (len(hello), wire.MAX_TEXT))
         self._send(wire.HELLO, payload=hello)
         try:
             self._configure(greeting)
@@ -197,9 +197,9 @@ class Conversation:
         self._send(wire.LOG, payload=text.encode())
 
     def error(self, text):
-        """Tell the parent why the child can't go on, if it still listens."""
+        """Tell the parent why the child can't go on, if it still listens: the last of it, where it is long. A character has 4 bytes at most."""
         try:
-            self._send(wire.ERROR, payload=text.encode())
+            self._send(wire.ERROR, payload=text[-(wire.MAX_TEXT // 4):].encode(errors="replace"))
         except OSError:
             pass
 

@@ -481,6 +481,18 @@ class Failures(unittest.TestCase):
                     self.assertEqual(parent.end.code, 1)
                 self.assertIn("Traceback", stderr.getvalue())
 
+    def test_long_exception(self):
+        class Broken(Walk):
+            def step(self, action):
+                raise RuntimeError("\udcff" * (1 << 21) + "the arm is stuck")  # nor is it text
+
+        with quiet(), Parent(lambda address: rlb.serve(Broken, address=address)) as parent:
+            parent.reset()
+            with self.assertRaises(AssertionError) as says:
+                parent.step([0, 0])
+            self.assertRegex(str(says.exception), r"^the child says: \?+the arm is stuck$")
+            self.assertLess(len(str(says.exception)), 1 << 20)
+
     def test_wrong_shape(self):
         class Wrong(Walk):
             def reset(self, *, seed=None, options=None):
