@@ -528,7 +528,7 @@ func (k *checker) closesUnused() error {
 	if err := t.send(header{kind: closing}, nil, k.by()); err != nil {
 		return err
 	}
-	return t.explain(t.ends(k.by()))
+	return t.explain(t.leaves())
 }
 
 func (k *checker) endsWithStream() error {

@@ -170,7 +170,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	}
 	<-l.greeting
 	if err != nil {
-		fmt.Fprintf(h.log, "%s: refused: %v\n", who, err)
+		fmt.Fprintf(h.output, "%s: refused: %v\n", who, err)
 		if link != nil {
 			link.Close()
 		}
