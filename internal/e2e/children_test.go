@@ -93,6 +93,9 @@ func TestChildrenKilled(t *testing.T) {
 			}
 			lost := 0.0
 			for _, n := range readMetrics(t, run).values(t, "env/num_lost") {
+				if n == 0 {
+					t.Error("env/num_lost is 0, and there")
+				}
 				lost += n
 			}
 			if lost < 4 || lost > 4*float64(kills) { // one that takes over and is killed before it has begun episodes loses no more
