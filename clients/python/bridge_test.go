@@ -66,20 +66,10 @@ rlb.serve(Arm)`}
 	t.Setenv("PYTHONPATH", ".")
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	var log bytes.Buffer
-	hub := external.NewHub(&log, 0)
-	defer hub.Close()
-	vec, err := hub.New(cfg, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer vec.Close()
-	out, seeds := vec.Spec().NewStep(2, 1), make([]uint64, 2)
-	if err := vec.Reset(nil, seeds, out); err != nil {
-		t.Fatal(err)
-	}
+	vec, seeds, out := begin(t, &log, cfg, 2)
 	var action tensor.Dict
 	action.Set("action", tensor.New(tensor.I32, 2, 1, 1))
-	err = vec.Step(action, seeds, out)
+	err := vec.Step(action, seeds, out)
 	const says = "environments 0-1 of Arm: child 0: it says: RuntimeError: the arm is\nstuck (exit status 1)\nthat was once in a row"
 	if err == nil || !strings.HasPrefix(err.Error(), says) {
 		t.Errorf("%v, want %q", err, says)
@@ -139,19 +129,9 @@ func BenchmarkStep(b *testing.B) {
 
 // bridged returns what takes a step of environments that a child plays.
 func bridged(b *testing.B, python, kind string) func() {
-	hub := external.NewHub(b.Output(), 0)
-	b.Cleanup(func() { hub.Close() })
 	cfg := config(python, kind)
 	cfg.External.Command = bound(cfg.External.Command...)
-	vec, err := hub.New(cfg, envs)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { vec.Close() })
-	out, seeds := vec.Spec().NewStep(envs, 1), make([]uint64, envs)
-	if err := vec.Reset(nil, seeds, out); err != nil {
-		b.Fatal(err)
-	}
+	vec, seeds, out := begin(b, b.Output(), cfg, envs)
 	actions := make([]tensor.Dict, 4096)
 	for i := range actions {
 		a := tensor.New(vec.Spec().Action.DType, envs, 1, 1)
@@ -172,6 +152,23 @@ func bridged(b *testing.B, python, kind string) func() {
 			b.Fatal(err)
 		}
 	}
+}
+
+// begin returns n environments of cfg that have begun episodes, and what a step of them takes. What their child writes goes to log.
+func begin(tb testing.TB, log io.Writer, cfg env.Config, n int) (vec env.Vec, seeds []uint64, out *env.Step) {
+	tb.Helper()
+	hub := external.NewHub(log, 0)
+	tb.Cleanup(func() { hub.Close() })
+	vec, err := hub.New(cfg, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { vec.Close() })
+	seeds, out = make([]uint64, n), vec.Spec().NewStep(n, 1)
+	if err := vec.Reset(nil, seeds, out); err != nil {
+		tb.Fatal(err)
+	}
+	return vec, seeds, out
 }
 
 // bound returns a command that runs on CHILD_CORE.

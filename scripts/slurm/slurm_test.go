@@ -72,26 +72,16 @@ func TestRequeue(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			for name, text := range map[string]string{
-				"launch":   fmt.Sprintf("#!/bin/sh\ntrap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n", c.code, c.signal),
-				"scontrol": "#!/bin/sh\necho \"$@\" >again\nkill $PPID\n",
-				"script":   read("requeue"),
-			} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
-					t.Fatal(err)
-				}
-			}
-			job := exec.Command("bash", "script")
-			job.Dir = dir
-			job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1", "SLURM_JOB_ID=7", "SLURM_RESTART_COUNT="+c.restarts)
+			job := requeued(t, fmt.Sprintf("trap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n", c.code, c.signal),
+				"echo \"$@\" >again\nkill $PPID\n")
+			job.Env = append(job.Env, "SLURM_RESTART_COUNT="+c.restarts)
 			if err := job.Start(); err != nil {
 				t.Fatal(err)
 			}
 			if c.signal {
 				for { // until both have their traps
 					status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", job.Process.Pid))
-					if _, err := os.Stat(filepath.Join(dir, "started")); err == nil && catchesUSR1.Match(status) {
+					if _, err := os.Stat(filepath.Join(job.Dir, "started")); err == nil && catchesUSR1.Match(status) {
 						break
 					}
 					time.Sleep(time.Millisecond)
@@ -99,7 +89,7 @@ func TestRequeue(t *testing.T) {
 				job.Process.Signal(syscall.SIGUSR1)
 			}
 			job.Wait()
-			again, _ := os.ReadFile(filepath.Join(dir, "again"))
+			again, _ := os.ReadFile(filepath.Join(job.Dir, "again"))
 			if code := job.ProcessState.ExitCode(); (string(again) == "requeue 7\n") != c.again || !c.again && code != c.code {
 				t.Errorf("exit code %d, scontrol %q, want exit code %d, or requeue: %v", code, again, c.code, c.again)
 			}
@@ -109,12 +99,18 @@ func TestRequeue(t *testing.T) {
 
 // A signal that comes when the launcher has ended already does not end train-requeue.sbatch with a code of its own.
 func TestRequeueSignaledLate(t *testing.T) {
+	job := requeued(t, "exit 75\n", "kill -USR1 $PPID\nexit 1\n") // it can't be queued again
+	out, _ := job.CombinedOutput()
+	if code := job.ProcessState.ExitCode(); code != 75 {
+		t.Errorf("exit code %d, want 75\n%s", code, out)
+	}
+}
+
+// requeued returns train-requeue.sbatch, to be run in a folder of its own, with these shell scripts for a launcher and for scontrol.
+func requeued(t *testing.T, launcher, scontrol string) *exec.Cmd {
+	t.Helper()
 	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"launch":   "#!/bin/sh\nexit 75\n",
-		"scontrol": "#!/bin/sh\nkill -USR1 $PPID\nexit 1\n", // it can't be queued again
-		"script":   read("requeue"),
-	} {
+	for name, text := range map[string]string{"launch": "#!/bin/sh\n" + launcher, "scontrol": "#!/bin/sh\n" + scontrol, "script": read("requeue")} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -122,10 +118,7 @@ func TestRequeueSignaledLate(t *testing.T) {
 	job := exec.Command("bash", "script")
 	job.Dir = dir
 	job.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LAUNCHER=launch", "SLURM_NTASKS=1", "SLURM_JOB_ID=7")
-	out, _ := job.CombinedOutput()
-	if code := job.ProcessState.ExitCode(); code != 75 {
-		t.Errorf("exit code %d, want 75\n%s", code, out)
-	}
+	return job
 }
 
 // catchesUSR1 matches the status of a process that catches signal 10: bit 9 of the mask.
