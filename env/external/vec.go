@@ -333,8 +333,9 @@ func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	case c.conversation != nil:
 		copyRow(dst, n, c.obs[i], n-c.lo)
 	case v.spec.Obs[i].Name == env.ActionMask:
-		for row := dst.Slice(n, n+1).U8(); len(row) > 0; row = row[1:] {
-			row[0] = 1
+		row := dst.Slice(n, n+1).U8()
+		for j := range row {
+			row[j] = 1
 		}
 	default:
 		zeroRow(dst, n)
