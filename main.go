@@ -1,4 +1,5 @@
-// Command rlinf trains reinforcement-learning policies on clusters: one program, started by mpirun or srun, or alone.
+// Command rlinf trains reinforcement-learning policies on clusters: one program, started by mpirun
+// or srun, or alone.
 package main
 
 import (
@@ -12,5 +13,6 @@ import (
 )
 
 func main() {
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}))
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(),
+		Algorithms: algo.Builtin(), Rewards: reward.Builtin()}))
 }

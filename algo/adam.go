@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Adam is the optimiser of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of Loshchilov and Hutter 2019,
-// arXiv:1711.05101 (AdamW), over the flat groups of a network.
+// Adam is the optimiser of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of
+// Loshchilov and Hutter 2019, arXiv:1711.05101 (AdamW), over the flat groups of a network.
 type Adam struct {
 	params *nn.Params[float32]
 	cfg    OptimConfig
@@ -19,7 +19,8 @@ type Adam struct {
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
-// NewAdam makes an optimiser of p with moments from alloc. total is the run's iterations, for a schedule that ends with it.
+// NewAdam makes an optimiser of p with moments from alloc. total is the run's iterations, for a
+// schedule that ends with it.
 func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	if cfg.TotalTrainingSteps > 0 {
 		total = cfg.TotalTrainingSteps

@@ -9,8 +9,9 @@ const (
 	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of the mean over each
 )
 
-// spread multiplies the weights of samples so that their mean loss, Σ weight·loss / samples, is the aggregate that how names, over all replicas.
-// With S samples in K episodes that count, of which the sample's has s:
+// spread multiplies the weights of samples so that their mean loss, Σ weight·loss / samples, is the
+// aggregate that how names, over all replicas. With S samples in K episodes that count, of which
+// the sample's has s:
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //

@@ -9,19 +9,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BC is behaviour cloning: the policy learns to do what was demonstrated, from demonstrations alone (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88).
-// Update makes update_epoch updates, each on a batch drawn from there:
+// BC is behaviour cloning: the policy learns to do what was demonstrated, from demonstrations alone
+// (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
+// batch drawn from there:
 //
 //  1. observation statistics are those of the demonstrations, once                                  newBC
-//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its most likely action, because actions at the
+//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its most likely action,
+//     because actions at the
 //     bounds of the box, where experts often are, have no likelihood under a squashed distribution  LikelihoodLoss, ActionLoss
 //  3. the same of the episodes that were set aside, demo_buffer.validation_share                    validate
 //
-// A critic that the policy has stays as it is. The weights are for others to begin with (runner.ckpt_path), which explore: actor.model.learn_std false
-// keeps their deviations.
+// A critic that the policy has stays as it is. The weights are for others to begin with
+// (runner.ckpt_path), which explore: actor.model.learn_std false keeps their deviations.
 //
-// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing was set aside; actor/lr, actor/grad_norm;
-// demo_buffer/size = transitions learnt from.
+// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing
+// was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
 	*replayer
 	policy   policy.Policy
@@ -103,10 +105,12 @@ func newCloner(s *Setup, r *replayer) (*BC, error) {
 	if err := fitsBC(s.Policy); err != nil {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
-	b := &BC{replayer: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2), values: make([]float64, len(bcMetrics))}
+	b := &BC{replayer: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2),
+		values: make([]float64, len(bcMetrics))}
 	if _, ok := s.Policy.(SoftPolicy); ok {
 		_, space := s.Policy.Spaces()
-		b.soft, b.half, b.dAction = true, halfWidths(space.Low, space.High), tensor.New(tensor.F32, r.batch.Action.Shape()...)
+		b.soft, b.half, b.dAction = true, halfWidths(space.Low, space.High),
+			tensor.New(tensor.F32, r.batch.Action.Shape()...)
 	}
 	groups := s.Policy.Params().Groups
 	for i := range groups {
@@ -183,7 +187,8 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 			return policy.Grad{}, 0, err
 		}
 		dAction := b.dAction.Slice(0, t.Action.Dim(0))
-		return policy.Grad{Action: dAction}, ActionLoss(dAction.F32(), act.Action.F32(), t.Action.F32(), b.half, nil, b.perSample), nil
+		return policy.Grad{Action: dAction}, ActionLoss(dAction.F32(), act.Action.F32(), t.Action.F32(), b.half, nil,
+			b.perSample), nil
 	}
 	eval, err := b.policy.Evaluate(b.work, t.Obs, t.Action)
 	if err != nil {
@@ -196,7 +201,8 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of what was set aside; NaN for nothing. Every replica measures all of it.
+// validate returns the mean loss of what was set aside; NaN for nothing. Every replica measures all
+// of it.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
 		return math.NaN(), nil

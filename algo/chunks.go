@@ -2,9 +2,10 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// chunks lays rollouts out as trajectories of single actions, where every action of a chunk has a reward of its own (reward_type action_level): T
-// chunks of C actions in N environments as T·C steps, as RLinf flattens them. γ and λ then count actions. An action behind the end of an episode within
-// its chunk was not taken, and does not count.
+// chunks lays rollouts out as trajectories of single actions, where every action of a chunk has a
+// reward of its own (reward_type action_level): T chunks of C actions in N environments as T·C
+// steps, as RLinf flattens them. γ and λ then count actions. An action behind the end of an episode
+// within its chunk was not taken, and does not count.
 type chunks struct {
 	Trajectory         // T·C steps of N environments
 	size       int     // C
@@ -22,8 +23,9 @@ func newChunks(steps, envs, size int) *chunks {
 	}
 }
 
-// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C], the value of what is seen after so many of the chunk's actions as
-// far as can be told before them; next [T,N], of what was seen after the chunk or at its end; mask [T,N], nil where every chunk counts.
+// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C], the value
+// of what is seen after so many of the chunk's actions as far as can be told before them; next
+// [T,N], of what was seen after the chunk or at its end; mask [T,N], nil where every chunk counts.
 func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
 	toActions(c.Terminated, terminated, c.N, c.size)

@@ -2,105 +2,130 @@ package algo
 
 import "fmt"
 
-// Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key which is left out has its default.
+// Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
+// which is left out has its default.
 type Config struct {
-	// AdvType says how advantages are computed: gae (default), by a critic; grpo, by comparing the episodes of a group; reinpp, REINFORCE++,
-	// by what an episode paid.
+	// AdvType says how advantages are computed: gae (default), by a critic; grpo, by comparing the
+	// episodes of a group; reinpp, REINFORCE++, by what an episode paid.
 	AdvType string `yaml:"adv_type"`
-	// LossType says what is minimised: actor_critic (default); decoupled_actor_critic, the same for rollouts of older policies; actor, the policy's loss alone, the one of grpo and reinpp; a2c, that of the plain
-	// policy gradient and the critic's, in one step per rollout.
+	// LossType says what is minimised: actor_critic (default); decoupled_actor_critic, the same for
+	// rollouts of older policies; actor, the policy's loss alone, the one of grpo and reinpp; a2c,
+	// that of the plain policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
 	// Gamma is the discount γ per step, in [0, 1]. Default 1.
 	Gamma float32 `yaml:"gamma"`
-	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the rewards. Default 1.
+	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
+	// rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default): an episode that was cut off goes on with the value of its last observation, one that
-	// terminated is over; or always: both go on.
+	// BootstrapType is standard (default): an episode that was cut off goes on with the value of
+	// its last observation, one that terminated is over; or always: both go on.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages is batch (default; also true): mean 0 and deviation 1 over the rollouts of all actors, once; minibatch: over each
-	// global batch; none (also false). With grpo the groups normalise instead, with reinpp it is always the batch.
+	// NormalizeAdvantages is batch (default; also true): mean 0 and deviation 1 over the rollouts
+	// of all actors, once; minibatch: over each global batch; none (also false). With grpo the
+	// groups normalise instead, with reinpp it is always the batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
-	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default false.
+	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
+	// false.
 	NormalizeRewards bool `yaml:"normalize_rewards"`
 	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10.
 	RewardClip float32 `yaml:"reward_clip"`
 
-	// FilterRewards lets only groups (of one episode, where group_size is 1) count whose mean score is in [RewardsLowerBound, RewardsUpperBound].
-	// For grpo and reinpp. Default false.
+	// FilterRewards lets only groups (of one episode, where group_size is 1) count whose mean score
+	// is in [RewardsLowerBound, RewardsUpperBound]. For grpo and reinpp. Default false.
 	FilterRewards     bool    `yaml:"filter_rewards"`
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
-	// MaxNumGenBatches, where it is more than 1, replaces groups whose episodes all score the same by groups of further rollouts, of which at
-	// most so many are made for an update; what is left of such groups does not count (DAPO's dynamic sampling). For grpo, with rollout_epoch 1.
-	// The metric rollout/gen_batches says how many were made; env/steps counts one of them. Default 1.
+	// MaxNumGenBatches, where it is more than 1, replaces groups whose episodes all score the same
+	// by groups of further rollouts, of which at most so many are made for an update; what is left
+	// of such groups does not count (DAPO's dynamic sampling). For grpo, with rollout_epoch 1. The
+	// metric rollout/gen_batches says how many were made; env/steps counts one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
-	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part of it from one of more than SafeLength (DAPO's soft
-	// overlong punishment, see Overlong). For grpo and reinpp. Default 0.
+	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part
+	// of it from one of more than SafeLength (DAPO's soft overlong punishment, see Overlong). For
+	// grpo and reinpp. Default 0.
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
 	MaxLength        int     `yaml:"max_length"`
 	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
-	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see KLBeta. Default 0.
+	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp takes from each step's return; see
+	// KLBeta. Default 0.
 	ReinppKLBeta float32 `yaml:"reinpp_kl_beta"`
-	// RecomputeAdvantages computes them anew, by the critic as it is then, before each epoch but the first. For gae. Default false. (+)
+	// RecomputeAdvantages computes them anew, by the critic as it is then, before each epoch but
+	// the first. For gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one at the beginning of the run, before its first iteration
-	// (runner.ckpt_path says which). Default 0.
+	// KLBeta weighs a penalty in the loss on leaving the reference policy: the one at the beginning
+	// of the run, before its first iteration (runner.ckpt_path says which). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
-	// KLPenaltyType is how KLBeta's divergence is estimated: kl (also k1), abs, mse (k2) or low_var_kl (k3). Default low_var_kl. kl holds
-	// nothing back, since the mean of its gradient is 0; it is the one of ReinppKLBeta.
+	// KLPenaltyType is how KLBeta's divergence is estimated: kl (also k1), abs, mse (k2) or
+	// low_var_kl (k3). Default low_var_kl. kl holds nothing back, since the mean of its gradient is
+	// 0; it is the one of ReinppKLBeta.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
-	// LossAggFunc says how the losses of samples become one: token-mean (default), their mean; seq-mean-token-mean, the mean over episodes of
-	// the mean over each, so that short ones count as much as long ones; seq-mean-token-sum, the mean over episodes of the sum over each.
+	// LossAggFunc says how the losses of samples become one: token-mean (default), their mean;
+	// seq-mean-token-mean, the mean over episodes of the mean over each, so that short ones count
+	// as much as long ones; seq-mean-token-sum, the mean over episodes of the sum over each.
 	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
 	UpdateEpoch int `yaml:"update_epoch"`
-	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default true.
+	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
+	// true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
-	// SequenceLength is of how many successive steps of an environment a policy that remembers (rnn_policy) learns at once, its gradient going back
-	// through them; what it remembered before is taken as it was. It divides the steps of an iteration and actor.micro_batch_size. 0, the default, is all
-	// of them. (+)
+	// SequenceLength is of how many successive steps of an environment a policy that remembers
+	// (rnn_policy) learns at once, its gradient going back through them; what it remembered before
+	// is taken as it was. It divides the steps of an iteration and actor.micro_batch_size. 0, the
+	// default, is all of them. (+)
 	SequenceLength int `yaml:"sequence_length"`
-	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors together. 0, the default, never does.
+	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
+	// together. 0, the default, never does.
 	TargetKL float32 `yaml:"target_kl"`
 
-	// ClipRatioLow is ε⁻: for a negative advantage the ratio π_new/π_old counts down to 1-ε⁻. In (0, 1]. Default 0.2.
+	// ClipRatioLow is ε⁻: for a negative advantage the ratio π_new/π_old counts down to 1-ε⁻. In
+	// (0, 1]. Default 0.2.
 	ClipRatioLow float32 `yaml:"clip_ratio_low"`
-	// ClipRatioHigh is ε⁺: for a positive advantage the ratio counts up to 1+ε⁺. Must be > 0. Default 0.2.
+	// ClipRatioHigh is ε⁺: for a positive advantage the ratio counts up to 1+ε⁺. Must be > 0.
+	// Default 0.2.
 	ClipRatioHigh float32 `yaml:"clip_ratio_high"`
-	// ClipRatioC bounds the loss of a sample with negative advantage to c·|A|. Must be > 1; 0 is no bound. Default 3.
+	// ClipRatioC bounds the loss of a sample with negative advantage to c·|A|. Must be > 1; 0 is no
+	// bound. Default 3.
 	ClipRatioC float32 `yaml:"clip_ratio_c"`
-	// ClipRatioSchedule is constant (default), or linear: both clip ratios go to 0 over optim.total_training_steps.
+	// ClipRatioSchedule is constant (default), or linear: both clip ratios go to 0 over
+	// optim.total_training_steps.
 	ClipRatioSchedule string `yaml:"clip_ratio_schedule"`
 	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
-	// BehaveWeightThreshold drops what decoupled_actor_critic would weigh by more than that because the policy that took the action rarely
-	// does. 0, the default, drops nothing.
+	// BehaveWeightThreshold drops what decoupled_actor_critic would weigh by more than that because
+	// the policy that took the action rarely does. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs clips around the policy as it is before the update, at the cost of a forward pass, by the component inference where that is
-	// placed. Default false: around the one that took the actions, which is another where rollouts use older weights; with decoupled_actor_critic around
-	// one that is interpolated, by the number of iterations that a rollout lies behind.
+	// RecomputeLogprobs clips around the policy as it is before the update, at the cost of a
+	// forward pass, by the component inference where that is placed. Default false: around the one
+	// that took the actions, which is another where rollouts use older weights; with
+	// decoupled_actor_critic around one that is interpolated, by the number of iterations that a
+	// rollout lies behind.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a ratio of its own: chunk_level, all;
-	// action_level (default), the dimensions of each action; token_level, nothing. The policy is made with it.
+	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a
+	// ratio of its own: chunk_level, all; action_level (default), the dimensions of each action;
+	// token_level, nothing. The policy is made with it.
 	LogProbType string `yaml:"logprob_type"`
-	// EntropyType is for the entropy what LogProbType is for log-probs: EntropyBonus weighs the mean of such sums. Default: LogProbType.
+	// EntropyType is for the entropy what LogProbType is for log-probs: EntropyBonus weighs the
+	// mean of such sums. Default: LogProbType.
 	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up, and Gamma discounts chunks; or action_level: each action has its
-	// reward, its value and its advantage, Gamma discounts actions, and those that an end left untaken do not count. Log-probs are by action or token then.
-	// With chunks of one action they are the same.
+	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up, and
+	// Gamma discounts chunks; or action_level: each action has its reward, its value and its
+	// advantage, Gamma discounts actions, and those that an end left untaken do not count.
+	// Log-probs are by action or token then. With chunks of one action they are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus weighs the policy's mean entropy, to be kept high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
-	// ValueClip keeps a new value within ±ValueClip of the old one in the critic's loss. 0, the default, is no clipping.
+	// ValueClip keeps a new value within ±ValueClip of the old one in the critic's loss. 0, the
+	// default, is no clipping.
 	ValueClip float32 `yaml:"value_clip"`
-	// HuberDelta is where the critic's loss turns from quadratic to linear. 0, the default, is nowhere.
+	// HuberDelta is where the critic's loss turns from quadratic to linear. 0, the default, is
+	// nowhere.
 	HuberDelta float32 `yaml:"huber_delta"`
 	// ValueLossCoef weighs the critic's loss ½(ret-v)² against the policy's. Default 1.
 	ValueLossCoef float32 `yaml:"value_loss_coef"`
@@ -148,7 +173,8 @@ const (
 	NormalizeNone      Normalization = "none"
 )
 
-// UnmarshalText reads a Normalization; true and false, as RLinf has them, are batch and none. Anything else is left for Check to find.
+// UnmarshalText reads a Normalization; true and false, as RLinf has them, are batch and none.
+// Anything else is left for Check to find.
 func (n *Normalization) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "true":
@@ -161,7 +187,8 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Want receives the outcome of one check: whether ok, the key below the section, its value, and what would be valid.
+// A Want receives the outcome of one check: whether ok, the key below the section, its value, and
+// what would be valid.
 type Want func(ok bool, key string, value any, want string)
 
 // finite is want, with no number ok that is infinite or none.
@@ -181,7 +208,8 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check checks every field by itself and those that depend on each other. Only the bounds of rewards may be infinite.
+// Check checks every field by itself and those that depend on each other. Only the bounds of
+// rewards may be infinite.
 func (c *Config) Check(want Want) {
 	if c.AdvType == "grpo" || c.AdvType == "reinpp" || !c.FilterRewards {
 		want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
@@ -200,48 +228,62 @@ func (c *Config) Check(want Want) {
 		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	}
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
-	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches", c.MaxNumGenBatches,
+	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches",
+		c.MaxNumGenBatches,
 		"a number > 0, and 1 without adv_type grpo")
-	want(c.LenRewardPenalty == 0 || c.LenRewardPenalty > 0 && (c.AdvType == "grpo" || c.AdvType == "reinpp"), "len_reward_penalty", c.LenRewardPenalty,
+	want(c.LenRewardPenalty == 0 || c.LenRewardPenalty > 0 && (c.AdvType == "grpo" || c.AdvType == "reinpp"),
+		"len_reward_penalty", c.LenRewardPenalty,
 		"a number >= 0, with adv_type grpo or reinpp; else 0")
 	if c.LenRewardPenalty > 0 {
 		want(c.SafeLength >= 0, "safe_length", c.SafeLength, "a number of steps >= 0")
-		want(c.MaxLength > c.SafeLength, "max_length", c.MaxLength, fmt.Sprintf("more steps than safe_length, %d", c.SafeLength))
+		want(c.MaxLength > c.SafeLength, "max_length", c.MaxLength, fmt.Sprintf("more steps than safe_length, %d",
+			c.SafeLength))
 	}
-	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
-	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta, "a number >= 0, with adv_type reinpp; else 0")
-	want(!c.RecomputeAdvantages || c.AdvType == "gae" && (c.LossType == "actor_critic" || c.LossType == decoupledActorCritic), "recompute_advantages", c.RecomputeAdvantages,
+	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline,
+		"false (adv_type "+c.AdvType+")")
+	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta,
+		"a number >= 0, with adv_type reinpp; else 0")
+	want(!c.RecomputeAdvantages || c.AdvType == "gae" &&
+		(c.LossType == "actor_critic" || c.LossType == decoupledActorCritic), "recompute_advantages",
+		c.RecomputeAdvantages,
 		"false (without adv_type gae and loss_type actor_critic there is no critic to ask again)")
 	decoupled := c.LossType == decoupledActorCritic
-	want(c.BehaveWeightThreshold == 0 || c.BehaveWeightThreshold > 0 && decoupled, "behave_weight_threshold", c.BehaveWeightThreshold,
+	want(c.BehaveWeightThreshold == 0 || c.BehaveWeightThreshold > 0 && decoupled, "behave_weight_threshold",
+		c.BehaveWeightThreshold,
 		"a number > 0 with loss_type "+decoupledActorCritic+"; else 0")
-	want(!c.RecomputeLogprobs || decoupled || c.LossType == "actor" || c.LossType == "actor_critic", "recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
+	want(!c.RecomputeLogprobs || decoupled || c.LossType == "actor" || c.LossType == "actor_critic",
+		"recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
-	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType, "kl, abs, mse or low_var_kl (also k1, k2, k3)")
+	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType,
+		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
 	switch c.LossAggFunc {
 	case TokenMean, SeqMeanTokenSum, SeqMeanTokenMean:
 	default:
 		want(false, "loss_agg_func", c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
 	}
-	want(c.UpdateEpoch == 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch, "1 (loss_type a2c is right for samples of the present policy alone)")
+	want(c.UpdateEpoch == 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch,
+		"1 (loss_type a2c is right for samples of the present policy alone)")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
 	want(c.SequenceLength >= 0, "sequence_length", c.SequenceLength, "a number of steps, or 0 for all of an iteration")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
 	want(c.ClipRatioLow > 0 && c.ClipRatioLow <= 1, "clip_ratio_low", c.ClipRatioLow, "a number in (0, 1]")
 	want(c.ClipRatioHigh > 0, "clip_ratio_high", c.ClipRatioHigh, "a number > 0")
 	want(c.ClipRatioC == 0 || c.ClipRatioC > 1, "clip_ratio_c", c.ClipRatioC, "a number > 1 (0: no bound)")
-	want(c.ClipRatioSchedule == ScheduleConstant || c.ClipRatioSchedule == ScheduleLinear, "clip_ratio_schedule", c.ClipRatioSchedule,
+	want(c.ClipRatioSchedule == ScheduleConstant || c.ClipRatioSchedule == ScheduleLinear, "clip_ratio_schedule",
+		c.ClipRatioSchedule,
 		"constant or linear")
 	want(c.ClipLogRatioMin <= 0, "clip_log_ratio_min", c.ClipLogRatioMin, "a number <= 0")
 	want(c.ClipLogRatioMax >= 0, "clip_log_ratio_max", c.ClipLogRatioMax, "a number >= 0")
 	level := func(key, level string) {
-		want(level == ChunkLevel || level == ActionLevel || level == TokenLevel, key, level, "chunk_level, action_level or token_level")
+		want(level == ChunkLevel || level == ActionLevel || level == TokenLevel, key, level,
+			"chunk_level, action_level or token_level")
 	}
 	level("logprob_type", c.LogProbType)
 	if c.EntropyType != "" && c.EntropyType != c.LogProbType {
 		level("entropy_type", c.EntropyType)
 	}
-	want(c.RewardType == ChunkLevel || c.RewardType == ActionLevel, "reward_type", c.RewardType, "chunk_level or action_level")
+	want(c.RewardType == ChunkLevel || c.RewardType == ActionLevel, "reward_type", c.RewardType,
+		"chunk_level or action_level")
 	want(c.EntropyBonus >= 0, "entropy_bonus", c.EntropyBonus, "a number >= 0")
 	want(c.ValueClip >= 0, "value_clip", c.ValueClip, "a number >= 0 (0: no clipping)")
 	want(c.HuberDelta >= 0, "huber_delta", c.HuberDelta, "a number >= 0 (0: no linear part)")
@@ -259,20 +301,25 @@ type OptimConfig struct {
 	AdamBeta2 float32 `yaml:"adam_beta2"`
 	// AdamEps is added to the root of the second moment. Default 1e-8.
 	AdamEps float32 `yaml:"adam_eps"`
-	// WeightDecay shrinks parameters by lr·WeightDecay per step, apart from the gradient (AdamW). Default 0.01.
+	// WeightDecay shrinks parameters by lr·WeightDecay per step, apart from the gradient (AdamW).
+	// Default 0.01.
 	WeightDecay float32 `yaml:"weight_decay"`
 	// ClipGrad bounds the norm of the whole model's gradient. 0 is no bound. Default 1.
 	ClipGrad float32 `yaml:"clip_grad"`
 
-	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is one training iteration.
+	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is
+	// one training iteration.
 	LRScheduler string `yaml:"lr_scheduler"`
-	// LRWarmupSteps is over how many iterations the rates first rise linearly; they are included in TotalTrainingSteps. <= 0, the default: none.
+	// LRWarmupSteps is over how many iterations the rates first rise linearly; they are included in
+	// TotalTrainingSteps. <= 0, the default: none.
 	LRWarmupSteps int `yaml:"lr_warmup_steps"`
-	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, is the length of the run.
+	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, is the
+	// length of the run.
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is for how many optimiser steps the critic alone learns at first; then the moments start anew. Default 0.
+	// CriticWarmupSteps is for how many optimiser steps the critic alone learns at first; then the
+	// moments start anew. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 }
 
@@ -307,6 +354,7 @@ func (c *OptimConfig) Check(want Want) {
 	if c.ValueLR > 0 && c.ValueLR < least {
 		least, of = c.ValueLR, "value_lr"
 	}
-	want(c.LR <= 0 || c.MinLR >= 0 && c.MinLR <= least, "min_lr", c.MinLR, fmt.Sprintf("a number in [0, %g], up to %s", least, of))
+	want(c.LR <= 0 || c.MinLR >= 0 && c.MinLR <= least, "min_lr", c.MinLR, fmt.Sprintf("a number in [0, %g], up to %s",
+		least, of))
 	want(c.CriticWarmupSteps >= 0, "critic_warmup_steps", c.CriticWarmupSteps, "a number >= 0")
 }

@@ -8,8 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A joint is what CrossQ, Bhatt et al. 2024, arXiv:1902.05605, has in place of SAC's target networks: critics whose layers normalise their inputs, and
-// see what was done and what follows in one batch. Estimates of both then come from the same distribution, and need no network that lags behind.
+// A joint is what CrossQ, Bhatt et al. 2024, arXiv:1902.05605, has in place of SAC's target
+// networks: critics whose layers normalise their inputs, and see what was done and what follows in
+// one batch. Estimates of both then come from the same distribution, and need no network that lags
+// behind.
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
 //  2. targets from the second half, which counts as given            setTargets
@@ -17,8 +19,9 @@ import (
 //  4. running statistics, for the actor's gradient, a step towards
 //     those of the batches of all replicas                           followBatches, followActor
 //
-// The actor normalises too, by the batch where it is trained and by its running statistics where it chooses, as that of the paper's authors does. Its loss,
-// the temperature and the metrics are SAC's. Each replica normalises by its own micro-batches.
+// The actor normalises too, by the batch where it is trained and by its running statistics where it
+// chooses, as that of the paper's authors does. Its loss, the temperature and the metrics are
+// SAC's. Each replica normalises by its own micro-batches.
 type joint struct {
 	work    *policy.CriticWork
 	q, next []float32     // [H,micro]: the two halves of the estimates
@@ -30,7 +33,8 @@ type joint struct {
 func newJoint(p SoftPolicy, c *policy.Critic, micro int) *joint {
 	n := c.Heads() * micro
 	return &joint{
-		work: c.NewWork(2 * micro), q: make([]float32, n), next: make([]float32, n), dQ: tensor.New(tensor.F32, c.Heads(), 2*micro),
+		work: c.NewWork(2 * micro), q: make([]float32, n), next: make([]float32, n),
+		dQ:    tensor.New(tensor.F32, c.Heads(), 2*micro),
 		stats: make([]float64, c.StatsLen()), actor: make([]float64, p.StatsLen()),
 	}
 }
@@ -38,7 +42,8 @@ func newJoint(p SoftPolicy, c *policy.Critic, micro int) *joint {
 // fitsCrossQ says why pol cannot be trained by CrossQ.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
-		return errors.New("a policy with add_q_head, whose actions are in a box, q_head_type crossq and no exploration_noise")
+		return errors.New("a policy with add_q_head, whose actions are in a box, q_head_type crossq and no " +
+			"exploration_noise")
 	}
 	return nil
 }
@@ -81,7 +86,8 @@ func (a *SAC) addJointCritic(b *Transitions, lo int, last bool) error {
 	return nil
 }
 
-// followBatches moves the critics' running statistics towards those of this update's batches, on all replicas; followActor the actor's.
+// followBatches moves the critics' running statistics towards those of this update's batches, on
+// all replicas; followActor the actor's.
 func (a *SAC) followBatches() error {
 	clear(a.joint.stats)
 	a.critic.AddStats(a.joint.stats, a.joint.work)

@@ -7,12 +7,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DaggerConfig is the section algorithm.dagger. A step of an environment is the expert's with probability β, else the policy's; either way the expert's
-// action is what is learnt.
+// DaggerConfig is the section algorithm.dagger. A step of an environment is the expert's with
+// probability β, else the policy's; either way the expert's action is what is learnt.
 type DaggerConfig struct {
 	// InitBeta is β in the first iteration, in [0, 1]. Default 0.5.
 	InitBeta float64 `yaml:"init_beta"`
-	// BetaSchedule is exponential, the default and the only one: every iteration multiplies β by BetaDecay, down to BetaMin.
+	// BetaSchedule is exponential, the default and the only one: every iteration multiplies β by
+	// BetaDecay, down to BetaMin.
 	BetaSchedule string `yaml:"beta_schedule"`
 	// BetaDecay is in [0, 1]. Default 0.99.
 	BetaDecay float64 `yaml:"beta_decay"`
@@ -36,11 +37,14 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }
 
-// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686: what an expert would have done in the states that the policy
-// gets itself into is learnt as by BC, from all iterations so far that the replay buffer holds. Rollouts have the expert's actions (Registry.AddLabelled).
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686: what
+// an expert would have done in the states that the policy gets itself into is learnt as by BC, from
+// all iterations so far that the replay buffer holds. Rollouts have the expert's actions
+// (Registry.AddLabelled).
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss; dagger/beta, β of the rollout; actor/lr,
-// actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever added.
+// Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
+// dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
+// replay_buffer/total_samples = ever added.
 type DAgger struct {
 	*BC
 	stats  ObservationStats // nil: the policy normalises nothing
@@ -50,7 +54,8 @@ type DAgger struct {
 
 var _ Algorithm = (*DAgger)(nil)
 
-var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/grad_norm", "replay_buffer/size", "replay_buffer/total_samples"}
+var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/grad_norm", "replay_buffer/size",
+	"replay_buffer/total_samples"}
 
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) {

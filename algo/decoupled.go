@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DecoupledSums are sums over samples and their L log-probs; those of PolicySums are of the proximal ratio ρ, and of the loss with its weight.
+// DecoupledSums are sums over samples and their L log-probs; those of PolicySums are of the
+// proximal ratio ρ, and of the loss with its weight.
 type DecoupledSums struct {
 	PolicySums
 	Behave        float64 // w
@@ -16,16 +17,20 @@ type DecoupledSums struct {
 	BehaveClipped float64 // samples whose w is above the threshold
 }
 
-// DecoupledLoss is the clipped surrogate for samples of an older policy (Hilton et al. 2022, arXiv:2110.00641; Fu et al. 2025, arXiv:2505.24298): the
-// clip holds the policy near a newer one, the proximal, and importance weights account for who took the actions:
+// DecoupledLoss is the clipped surrogate for samples of an older policy (Hilton et al. 2022,
+// arXiv:2110.00641; Fu et al. 2025, arXiv:2505.24298): the clip holds the policy near a newer one,
+// the proximal, and importance weights account for who took the actions:
 //
 //	ρ = exp(logProb - prox),    w = exp(prox - old),    L = w max(-A ρ, -A clip(ρ, 1-low, 1+high)),    w a constant
 //
-// with the bounds of PolicyLoss, under the dual clip before its weight. Where threshold > 0, log-probs with w > threshold have no loss and no gradient;
-// they stay in the mean. prox has the shape of old; all else is as in PolicyLoss, which this is where prox equals old.
-func DecoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c Clip, threshold, scale float32) DecoupledSums {
+// with the bounds of PolicyLoss, under the dual clip before its weight. Where threshold > 0,
+// log-probs with w > threshold have no loss and no gradient; they stay in the mean. prox has the
+// shape of old; all else is as in PolicyLoss, which this is where prox equals old.
+func DecoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c Clip, threshold,
+	scale float32) DecoupledSums {
 	n := len(adv)
-	if len(logProb) != len(old) || len(prox) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || weight != nil && len(weight) != n {
+	if len(logProb) != len(old) || len(prox) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 ||
+		weight != nil && len(weight) != n {
 		panic("algo: DecoupledLoss: length mismatch")
 	}
 	var s DecoupledSums
@@ -57,7 +62,8 @@ func DecoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c Clip, 
 	return s
 }
 
-// interpolate fills prox, L log-probs for each of the len(share) samples, with what a policy between the behaviour's and the present one would say:
+// interpolate fills prox, L log-probs for each of the len(share) samples, with what a policy
+// between the behaviour's and the present one would say:
 //
 //	prox = old + share (logProb - old)
 func interpolate(prox, logProb, old, share []float32) {
@@ -69,15 +75,17 @@ func interpolate(prox, logProb, old, share []float32) {
 	}
 }
 
-// A proximal says what the policy of the last iteration thinks of a rollout's actions, which older ones may have taken.
+// A proximal says what the policy of the last iteration thinks of a rollout's actions, which older
+// ones may have taken.
 type proximal struct {
 	recompute bool
 	sequence  int           // Config.SequenceLength
 	given     bool          // for recompute: rollouts bring prox_log_prob
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
-	share     tensor.Tensor // F32 [T,N]: how far the proximal policy is on the way from the behaviour's to the present one
-	between   []float32     // interpolated log-probs of a micro-batch
+	// F32 [T,N]: how far the proximal policy is on the way from the behaviour's to the present one
+	share   tensor.Tensor
+	between []float32 // interpolated log-probs of a micro-batch
 }
 
 func newProximal(p policy.Policy, recompute bool, steps, envs, sequence int) *proximal {
@@ -90,10 +98,11 @@ func newProximal(p policy.Policy, recompute bool, steps, envs, sequence int) *pr
 	return x
 }
 
-// prepare adds to a rollout, trained on in this iteration, what logProbs needs of it: prox_log_prob, by the policy as it is now, or prox_share. A
-// sample that d iterations lie behind, by the rollout's version (I64 [T,N], the iterations that the policy had seen; nil: none lies behind), has
-// the share d/(d+1): at the end of this iteration the policy will have gone d+1 steps from the behaviour's, and the proximal has gone d. It returns the
-// sum of the versions.
+// prepare adds to a rollout, trained on in this iteration, what logProbs needs of it:
+// prox_log_prob, by the policy as it is now, or prox_share. A sample that d iterations lie behind,
+// by the rollout's version (I64 [T,N], the iterations that the policy had seen; nil: none lies
+// behind), has the share d/(d+1): at the end of this iteration the policy will have gone d+1 steps
+// from the behaviour's, and the proximal has gone d. It returns the sum of the versions.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must("action")
 	samples := action.Dim(0) * action.Dim(1)

@@ -8,22 +8,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DemoConfig is the section algorithm.demo_buffer: transitions that somebody else has made. Algorithms that learn from demonstrations alone need
-// them; one with a replay buffer draws half of each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
+// DemoConfig is the section algorithm.demo_buffer: transitions that somebody else has made.
+// Algorithms that learn from demonstrations alone need them; one with a replay buffer draws half of
+// each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
 	// LoadPath is the file, see ReadDemos. Empty, the default, is none.
 	LoadPath string `yaml:"load_path"`
-	// ValidationShare is the share of the transitions, the last episodes, that embodied_bc measures its loss on instead of learning from them. In
-	// [0, 1). Default 0. (+)
+	// ValidationShare is the share of the transitions, the last episodes, that embodied_bc measures
+	// its loss on instead of learning from them. In [0, 1). Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
 // Check checks every field by itself.
 func (c *DemoConfig) Check(want Want) {
-	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare, "a number in [0, 1)")
+	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
+		"a number in [0, 1)")
 }
 
-// ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after the other:
+// ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after
+// the other:
 //
 //	observation.<name>       [M,...]     what was seen, for every observation of the environment
 //	next_observation.<name>  [M,...]     what was observed after the step, before any reset
@@ -31,7 +34,8 @@ func (c *DemoConfig) Check(want Want) {
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
 //
-// fields are those of rollouts, [T,N,...], with which shapes and types must agree. What else is in the file is left out.
+// fields are those of rollouts, [T,N,...], with which shapes and types must agree. What else is in
+// the file is left out.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := os.ReadFile(path)
@@ -54,12 +58,14 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 			return demos, fmt.Errorf("%s: no tensor %s: want %v%v", path, f.Name, f.DType, shape)
 		}
 		if t.DType() != f.DType || !slices.Equal(t.Shape(), shape) {
-			return demos, fmt.Errorf("%s: %s is %v: want %v%v, as this environment has it in %d transitions", path, f.Name, t, f.DType, shape, m)
+			return demos, fmt.Errorf("%s: %s is %v: want %v%v, as this environment has it in %d transitions", path,
+				f.Name, t, f.DType, shape, m)
 		}
 		if f.DType == tensor.F32 {
 			for i, x := range t.F32() {
 				if bad(x) {
-					return demos, fmt.Errorf("%s: %s is %v in transition %d: want finite numbers", path, f.Name, x, i/(t.Len()/m))
+					return demos, fmt.Errorf("%s: %s is %v in transition %d: want finite numbers", path, f.Name, x,
+						i/(t.Len()/m))
 				}
 			}
 		}
@@ -68,7 +74,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	return demos, nil
 }
 
-// newDemos returns demonstrations, of rollouts with these fields, as what one environment went through.
+// newDemos returns demonstrations, of rollouts with these fields, as what one environment went
+// through.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must("reward").Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)
@@ -86,7 +93,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos cuts off the last episodes, about that share of the transitions; rest is the zero Dict where that is none.
+// splitDemos cuts off the last episodes, about that share of the transitions; rest is the zero Dict
+// where that is none.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
 	m := len(terminated)

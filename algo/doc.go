@@ -1,6 +1,7 @@
 // Package algo holds the update rules: how rollouts become better parameters.
 //
-// An Algorithm is made by a Registry from the policy that it trains and a Setup. Each iteration calls it twice:
+// An Algorithm is made by a Registry from the policy that it trains and a Setup. Each iteration
+// calls it twice:
 //
 //	alg, err := algo.Builtin().New(setup)    // setup names adv_type and loss_type, as gae and actor_critic
 //	err = alg.Prepare(&rollout)              // adds advantage and return
@@ -19,12 +20,15 @@
 //	version              I64 [T,N], optional iterations that the policy which took the action had learnt from
 //	memory               F32 [T,N,M]        what a policy that remembers did so before the step (policy.Recurrent)
 //
-// Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for PPO and A2C, comparisons within
-// groups of episodes for GRPO, normalised scores for REINFORCE++. Each is a file that names its details in order.
+// Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their
+// advantages: GAE for PPO and A2C, comparisons within groups of episodes for GRPO, normalised
+// scores for REINFORCE++. Each is a file that names its details in order.
 //
-// Algorithms that learn from transitions draw them from a Replay: of experience (SAC, TD3, DQN), with an expert's actions for those taken (DAgger), or of
-// demonstrations, which ReadDemos reads (BC, IQL).
+// Algorithms that learn from transitions draw them from a Replay: of experience (SAC, TD3, DQN),
+// with an expert's actions for those taken (DAgger), or of demonstrations, which ReadDemos reads
+// (BC, IQL).
 //
-// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, GRPO, PolicyLoss, KLLoss, Adam, Schedule) are pure functions or
-// small types of their own, so that a new algorithm is one file that names them in order, and one line in Builtin.
+// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, GRPO, PolicyLoss,
+// KLLoss, Adam, Schedule) are pure functions or small types of their own, so that a new algorithm
+// is one file that names them in order, and one line in Builtin.
 package algo

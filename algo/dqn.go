@@ -8,16 +8,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DQN learns what discrete actions are worth, Mnih et al. 2015, doi:10.1038/nature14236, with double Q-learning, van Hasselt et al. 2016,
-// arXiv:1509.06461, and returns of n_step steps. Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch drawn
-// from there:
+// DQN learns what discrete actions are worth, Mnih et al. 2015, doi:10.1038/nature14236, with
+// double Q-learning, van Hasselt et al. 2016, arXiv:1509.06461, and returns of n_step steps.
+// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
+// drawn from there:
 //
 //  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)), without double_q argmax Q'         GreedyTargets
 //  2. the network against y, by squared error or Huber's (huber_delta)                    ChosenQLoss
 //  3. every target_update_freq updates Q' ← Q' + τ (Q - Q'); τ = 1 copies                 follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: dqn/loss; critic/q_data = mean estimate of what was done,
-// critic/lr, critic/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
+// Metrics, over all replicas and updates of an iteration, NaN where there were none: dqn/loss;
+// critic/q_data = mean estimate of what was done, critic/lr, critic/grad_norm; replay_buffer/size =
+// transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
 	*replayer
 	policy     ValuePolicy
@@ -36,7 +38,8 @@ type ValuePolicy interface {
 	policy.Policy
 	// Values returns that, F32 [N,A], -Inf for actions that are not allowed.
 	Values(w policy.Work, obs tensor.Dict) (tensor.Tensor, error)
-	// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call on w, returned; ready is as Backward's.
+	// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last
+	// call on w, returned; ready is as Backward's.
 	BackwardValues(w policy.Work, dValues tensor.Tensor, ready func(lo, hi int)) error
 }
 
@@ -56,7 +59,8 @@ const (
 )
 
 var dqnMetrics = []string{
-	"dqn/loss", "critic/q_data", "critic/lr", "critic/grad_norm", "replay_buffer/size", "replay_buffer/total_samples", "rollout/rewards",
+	"dqn/loss", "critic/q_data", "critic/lr", "critic/grad_norm", "replay_buffer/size", "replay_buffer/total_samples",
+	"rollout/rewards",
 }
 
 // fitsDQN says why pol cannot be trained by DQN.
@@ -77,7 +81,8 @@ func NewDQN(s Setup) (*DQN, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
-	d := &DQN{replayer: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums), values: make([]float64, len(dqnMetrics))}
+	d := &DQN{replayer: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
+		values: make([]float64, len(dqnMetrics))}
 	if d.opt, err = newLearner(pol.Params(), s.Optim, s.Iterations, d.reducer, s.alloc()); err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
@@ -102,7 +107,8 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	_, lr := d.opt.adam.LR(iteration)
 	size, total := d.held()
 	copy(d.values, []float64{
-		d.sums[dqnLoss] / d.sums[dqnSamples], d.sums[dqnQData] / d.sums[dqnSamples], lr, d.opt.meanNorm(), size, total, d.sums[dqnReward] / d.sums[dqnSteps],
+		d.sums[dqnLoss] / d.sums[dqnSamples], d.sums[dqnQData] / d.sums[dqnSamples], lr, d.opt.meanNorm(), size, total,
+		d.sums[dqnReward] / d.sums[dqnSteps],
 	})
 	return Metrics{Names: dqnMetrics, Values: d.values}, nil
 }
@@ -157,7 +163,8 @@ func (d *DQN) targetValues(obs tensor.Dict) (tensor.Tensor, error) {
 	return d.policy.Values(d.next, obs)
 }
 
-// Save returns views of counters, optimiser and target network, and the replay buffer; see Algorithm.
+// Save returns views of counters, optimiser and target network, and the replay buffer; see
+// Algorithm.
 func (d *DQN) Save() (tensor.Dict, error) {
 	s := d.state()
 	d.save(&s)

@@ -7,17 +7,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Sifter is an Algorithm that may turn down parts of a rollout, and choose from further ones before it trains.
+// A Sifter is an Algorithm that may turn down parts of a rollout, and choose from further ones
+// before it trains.
 type Sifter interface {
-	// Sift keeps what it wants of rollout, the n-th of this update from 0 on, and reports whether it wants another, the same on every replica.
-	// Where it may want more than one, rollout becomes what it has kept of all of them, in memory of its own.
+	// Sift keeps what it wants of rollout, the n-th of this update from 0 on, and reports whether
+	// it wants another, the same on every replica. Where it may want more than one, rollout becomes
+	// what it has kept of all of them, in memory of its own.
 	Sift(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
 var _ Sifter = (*PPO)(nil)
 
-// Sift is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group whose episodes all score the same has advantages of 0 and
-// teaches nothing; its place is taken by a group of a later rollout that does, until all places are or max_num_gen_batches rollouts were made.
+// Sift is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group whose
+// episodes all score the same has advantages of 0 and teaches nothing; its place is taken by a
+// group of a later rollout that does, until all places are or max_num_gen_batches rollouts were
+// made.
 func (p *PPO) Sift(n int, rollout *tensor.Dict) (more bool, err error) {
 	p.rollouts = n + 1
 	if p.cfg.MaxNumGenBatches <= 1 {
@@ -33,7 +37,8 @@ func (p *PPO) Sift(n int, rollout *tensor.Dict) (more bool, err error) {
 		return false, fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
 	if len(p.episodes.score) != p.envs {
-		return false, fmt.Errorf("%s: rollout: %d episodes in %d environments: want one in each, to replace it", p.name, len(p.episodes.score), p.envs)
+		return false, fmt.Errorf("%s: rollout: %d episodes in %d environments: want one in each, to replace it", p.name,
+			len(p.episodes.score), p.envs)
 	}
 	if n == 0 {
 		p.keepAll(*rollout)
@@ -86,7 +91,8 @@ func (e *episodes) tells(k, size int) bool {
 	return slices.Max(group) > slices.Min(group)
 }
 
-// copyEnvs copies n environments, from env from of src on, to env to of dst, in all tensors of dst, [T,N,...].
+// copyEnvs copies n environments, from env from of src on, to env to of dst, in all tensors of dst,
+// [T,N,...].
 func copyEnvs(dst, src tensor.Dict, to, from, n int) {
 	for i := range dst.Len() {
 		name, d := dst.Entry(i)

@@ -2,7 +2,8 @@ package algo
 
 import "fmt"
 
-// episodes are what a rollout is made of: for each of its environments the runs of samples that end with an end, or with the rollout.
+// episodes are what a rollout is made of: for each of its environments the runs of samples that end
+// with an end, or with the rollout.
 type episodes struct {
 	of    []int32   // T·N: the episode that a sample belongs to; -1: none, the environment idled
 	score []float64 // of each episode: Σ reward
@@ -15,8 +16,8 @@ type episodes struct {
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find numbers the episodes of tr in the order in which they begin, of those that begin together by their environments. Samples with
-// mask 0 belong to none.
+// find numbers the episodes of tr in the order in which they begin, of those that begin together by
+// their environments. Samples with mask 0 belong to none.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
 	for i, r := range tr.Reward {
@@ -36,11 +37,13 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// grouped checks that every so many episodes are of neighbouring environments and begin together, so that they can be compared.
+// grouped checks that every so many episodes are of neighbouring environments and begin together,
+// so that they can be compared.
 func (e *episodes) grouped(size, envs int) error {
 	for k, first := range e.first {
 		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {
-			return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must begin together, as without auto_reset",
+			return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must begin "+
+				"together, as without auto_reset",
 				k, int(first)/envs, int(first)%envs, size)
 		}
 	}
@@ -50,7 +53,8 @@ func (e *episodes) grouped(size, envs int) error {
 	return nil
 }
 
-// keep gives weight 0 to the samples of groups of episodes whose mean score is not within [lower, upper].
+// keep gives weight 0 to the samples of groups of episodes whose mean score is not within [lower,
+// upper].
 func (e *episodes) keep(weight []float32, size int, lower, upper float64) {
 	for i, k := range e.of {
 		if k >= 0 {

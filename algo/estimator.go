@@ -1,8 +1,10 @@
 package algo
 
-// An estimator turns a rollout into advantages: what a family of algorithms differs in, while they train alike (PPO).
+// An estimator turns a rollout into advantages: what a family of algorithms differs in, while they
+// train alike (PPO).
 type estimator interface {
-	// estimate fills adv and ret, T·N elements each, those of samples that count. It may take the weight from samples that shall not.
+	// estimate fills adv and ret, T·N elements each, those of samples that count. It may take the
+	// weight from samples that shall not.
 	estimate(adv, ret []float32, x *experience) error
 }
 

@@ -1,19 +1,22 @@
 package algo
 
-// A Trajectory is what N environments went through in T steps; every slice has T·N elements, environment n at step t in t·N + n.
+// A Trajectory is what N environments went through in T steps; every slice has T·N elements,
+// environment n at step t in t·N + n.
 type Trajectory struct {
-	T, N            int
-	Reward          []float32
-	Value           []float32 // of the observation before the step
-	Next            []float32 // of the observation after it, before any auto-reset; finite everywhere
-	Terminated      []uint8   // the task's own end: nothing can follow, so nothing is bootstrapped
-	Truncated       []uint8   // cut off from outside: what would have followed is Next
-	BootstrapAlways bool      // bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
+	T, N       int
+	Reward     []float32
+	Value      []float32 // of the observation before the step
+	Next       []float32 // of the observation after it, before any auto-reset; finite everywhere
+	Terminated []uint8   // the task's own end: nothing can follow, so nothing is bootstrapped
+	Truncated  []uint8   // cut off from outside: what would have followed is Next
+	// bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
+	BootstrapAlways bool
 }
 
-// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns they imply; they overlap no input.
-// It bootstraps wherever the episode was not over by itself, and carries only within an episode. Schulman et al. 2016,
-// arXiv:1506.02438, eq. 16; the handling of time limits is Pardo et al. 2018, arXiv:1712.00378:
+// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns they imply;
+// they overlap no input. It bootstraps wherever the episode was not over by itself, and carries
+// only within an episode. Schulman et al. 2016, arXiv:1506.02438, eq. 16; the handling of time
+// limits is Pardo et al. 2018, arXiv:1712.00378:
 //
 //	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
 //	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t

@@ -8,10 +8,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is how many elements are summed together; the norm is the sum over blocks in their order, so its bits do not depend on what was final when.
+// normBlock is how many elements are summed together; the norm is the sum over blocks in their
+// order, so its bits do not depend on what was final when.
 const normBlock = 4096
 
-// A gradNorm is the Euclidean norm of the gradient of all trainable parameters together, taken of each block when that is final and still in the cache.
+// A gradNorm is the Euclidean norm of the gradient of all trainable parameters together, taken of
+// each block when that is final and still in the cache.
 type gradNorm struct {
 	params *nn.Params[float32]
 	sums   []float64 // of squares, per block
@@ -26,7 +28,8 @@ func newGradNorm(p *nn.Params[float32]) *gradNorm {
 // begin opens the norm of another gradient.
 func (n *gradNorm) begin() { clear(n.known) }
 
-// final says that elements lo to hi of the gradient are. Blocks that are so only in part are left for the end.
+// final says that elements lo to hi of the gradient are. Blocks that are so only in part are left
+// for the end.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)
@@ -42,7 +45,8 @@ func (n *gradNorm) sum(b int) {
 	}
 }
 
-// value returns the norm, once all of the gradient is final. A NaN or Inf in it is an error that names the tensor.
+// value returns the norm, once all of the gradient is final. A NaN or Inf in it is an error that
+// names the tensor.
 func (n *gradNorm) value() (float64, error) {
 	var sum float64
 	for b := range n.sums {
@@ -57,13 +61,15 @@ func (n *gradNorm) value() (float64, error) {
 	return math.Sqrt(sum), nil
 }
 
-// A DivergedError says that the gradient is not finite. It is summed over the replicas by then: all of them get this error.
+// A DivergedError says that the gradient is not finite. It is summed over the replicas by then: all
+// of them get this error.
 type DivergedError struct{ What string }
 
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
 
-// notFinite names the first tensor with a gradient that is NaN or Inf, and says whether its parameters already were.
+// notFinite names the first tensor with a gradient that is NaN or Inf, and says whether its
+// parameters already were.
 func notFinite(p *nn.Params[float32]) error {
 	for _, f := range p.Fields {
 		n := 1
@@ -75,7 +81,8 @@ func notFinite(p *nn.Params[float32]) error {
 			if bad(g) {
 				for _, x := range data {
 					if bad(x) {
-						return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself has %v", f.Name, f.Shape, g, i, x)}
+						return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d; the parameter itself "+
+							"has %v", f.Name, f.Shape, g, i, x)}
 					}
 				}
 				return &DivergedError{fmt.Sprintf("gradient of %s%v: %v at element %d", f.Name, f.Shape, g, i)}
@@ -87,7 +94,8 @@ func notFinite(p *nn.Params[float32]) error {
 
 func bad(x float32) bool { return x-x != 0 }
 
-// clipScale returns what a gradient of the given norm is multiplied with to have at most norm limit; 1 for limit 0.
+// clipScale returns what a gradient of the given norm is multiplied with to have at most norm
+// limit; 1 for limit 0.
 func clipScale(norm, limit float64) float32 {
 	if limit == 0 || norm <= limit {
 		return 1

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// NewGRPO makes group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with advantages that need no
-// critic. The environments of a group begin with the same state; what counts is whether an episode paid more than the others of its group. Its
+// NewGRPO makes group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's
+// clipped surrogate with advantages that need no critic. The environments of a group begin with the
+// same state; what counts is whether an episode paid more than the others of its group. Its
 // details, beside those of PPO:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPO
@@ -15,8 +16,8 @@ import (
 //  4. groups that tell no difference are replaced, and do not count                   PPO.Sift
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
-// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low, max_num_gen_batches > 1, loss_agg_func token-mean and
-// len_reward_penalty > 0 (Overlong).
+// DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low,
+// max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
 func NewGRPO(s Setup) (*PPO, error) {
 	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
 	if err != nil {
@@ -44,7 +45,8 @@ func newGroups(s Setup) groups {
 	}
 }
 
-// settle checks that the episodes can be compared, takes the weight from those that are filtered out, and lowers the scores of long ones.
+// settle checks that the episodes can be compared, takes the weight from those that are filtered
+// out, and lowers the scores of long ones.
 func (g *groups) settle(x *experience) error {
 	if g.envs%g.size != 0 {
 		return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
@@ -90,11 +92,13 @@ func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 // groupEps is added to the deviation of a group, as RLinf does.
 const groupEps = 1e-6
 
-// GRPO turns the scores of episodes, of which every size successive ones are a group, into advantages, in place (Shao et al. 2024, §4.1.2):
+// GRPO turns the scores of episodes, of which every size successive ones are a group, into
+// advantages, in place (Shao et al. 2024, §4.1.2):
 //
 //	A_i = (s_i - mean s) / (std s + 1e-6)
 //
-// with the unbiased deviation. The members of a group that all score the same get 0, as does a group of one.
+// with the unbiased deviation. The members of a group that all score the same get 0, as does a
+// group of one.
 func GRPO(score []float64, size int) {
 	if size <= 0 || len(score)%size != 0 {
 		panic("algo: GRPO: episodes that do not make groups")

@@ -2,7 +2,8 @@ package algo
 
 import "math"
 
-// The losses of learning from actions that others took. They return sums over N samples, and write the gradient of scale·Σ loss.
+// The losses of learning from actions that others took. They return sums over N samples, and write
+// the gradient of scale·Σ loss.
 
 // LikelihoodLoss is -log π(a|s), for log-probs [N,L] of N actions.
 func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
@@ -13,8 +14,8 @@ func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 	return loss
 }
 
-// ActionLoss is ½ w Σ ((a - target)/half)², over the dimensions of actions [N,C,A]; half, [A], are half the widths of their box. The weights w, [N], are 1
-// where they are nil.
+// ActionLoss is ½ w Σ ((a - target)/half)², over the dimensions of actions [N,C,A]; half, [A], are
+// half the widths of their box. The weights w, [N], are 1 where they are nil.
 func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
 	per := 1
 	if weight != nil {
@@ -32,8 +33,8 @@ func ActionLoss(dAction, action, target, half, weight []float32, scale float32) 
 	return loss
 }
 
-// ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et al. 2022, arXiv:2110.06169, eq. 5): for τ near 1 it is
-// least where few q are above v.
+// ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et
+// al. 2022, arXiv:2110.06169, eq. 5): for τ near 1 it is least where few q are above v.
 func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 	for i, x := range v {
 		e, w := q[i]-x, tau
@@ -46,7 +47,8 @@ func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 	return loss
 }
 
-// AdvantageWeights sets weight to exp(β (q - v)), at most 100 (arXiv:2110.06169, eq. 7), and returns the sum.
+// AdvantageWeights sets weight to exp(β (q - v)), at most 100 (arXiv:2110.06169, eq. 7), and
+// returns the sum.
 func AdvantageWeights(weight, q, v []float32, beta float32) (sum float64) {
 	for i, x := range v {
 		weight[i] = float32(min(math.Exp(float64(beta*(q[i]-x))), 100))

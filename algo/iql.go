@@ -10,17 +10,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169: from demonstrations of any quality it learns to do what the better of them did,
-// and never asks what an action is worth that none of them took. Update makes update_epoch updates, each on a batch of Setup.Demos:
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169: from demonstrations of any
+// quality it learns to do what the better of them did, and never asks what an action is worth that
+// none of them took. Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the best that was done there    ExpectileLoss
-//  2. the policy by the error of its most likely action, weighted by how much better than V the action was;
+//  2. the policy by the error of its most likely action, weighted by how much better than V the
+//     action was;
 //     that is their likelihood under a normal distribution of fixed deviation                                  AdvantageWeights, ActionLoss
 //  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                                                   QLoss
 //  4. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                                    follow
 //
-// Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss, iql/critic_loss; critic/q_data = mean estimate of what was
-// done, critic/value = of where; actor/weight = mean weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm; demo_buffer/size.
+// Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss,
+// iql/critic_loss; critic/q_data = mean estimate of what was done, critic/value = of where;
+// actor/weight = mean weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm;
+// demo_buffer/size.
 type IQL struct {
 	*replayer
 	policy                     SoftPolicy
@@ -51,7 +55,8 @@ const (
 )
 
 var iqlMetrics = []string{
-	"iql/value_loss", "iql/actor_loss", "iql/critic_loss", "critic/q_data", "critic/value", "actor/weight", "critic/lr", "critic/grad_norm", "actor/lr",
+	"iql/value_loss", "iql/actor_loss", "iql/critic_loss", "critic/q_data", "critic/value", "actor/weight", "critic/lr",
+	"critic/grad_norm", "actor/lr",
 	"actor/grad_norm", "demo_buffer/size",
 }
 
@@ -109,7 +114,8 @@ func newIQL(s *Setup) (*IQL, error) {
 	_, space := pol.Spaces()
 	a.half = halfWidths(space.Low, space.High)
 	a.least, a.y, a.weight = make([]float32, a.micro), make([]float32, a.micro), make([]float32, a.micro)
-	a.dQ, a.dV, a.dAction = tensor.New(tensor.F32, len(a.heads), a.micro), tensor.New(tensor.F32, 1, a.micro), tensor.New(tensor.F32, a.batch.Action.Shape()...)
+	a.dQ, a.dV, a.dAction = tensor.New(tensor.F32, len(a.heads), a.micro), tensor.New(tensor.F32, 1, a.micro),
+		tensor.New(tensor.F32, a.batch.Action.Shape()...)
 	a.valueStep, a.actorStep, a.step = a.addValue, a.addActor, a.addCritic
 	return a, nil
 }
@@ -212,7 +218,8 @@ func (a *IQL) addCritic(b *Transitions, _ int, last bool) error {
 	return nil
 }
 
-// Save returns views of counters, optimisers, critics and targets; the demonstrations are read again. See Algorithm.
+// Save returns views of counters, optimisers, critics and targets; the demonstrations are read
+// again. See Algorithm.
 func (a *IQL) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	d.Set("counters", a.counters)

@@ -31,15 +31,18 @@ func klName(name string) string {
 	return ""
 }
 
-// KLLoss adds to dLogProb the gradient of scale·Σ of an estimate of KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020),
-// and returns Σ of it and over how many log-probs that is. With δ = log π(a) - log π_ref(a):
+// KLLoss adds to dLogProb the gradient of scale·Σ of an estimate of KL(π‖π_ref) from single actions
+// (Schulman, "Approximating KL divergence", 2020), and returns Σ of it and over how many log-probs
+// that is. With δ = log π(a) - log π_ref(a):
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
-// The last is at most 10, and pulls no more from there on. On average over the policy's own actions the gradient of kl
-// is 0, and that of mse is the divergence's.
-func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum, count float64) {
-	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil && len(weight) != n {
+// The last is at most 10, and pulls no more from there on. On average over the policy's own actions
+// the gradient of kl is 0, and that of mse is the divergence's.
+func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum,
+	count float64) {
+	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil &&
+		len(weight) != n {
 		panic("algo: KLLoss: length mismatch")
 	}
 	per := len(ref) / n
@@ -75,7 +78,8 @@ func klEstimate(kind string, delta float64) (k, slope float64) {
 	return k, 1 - math.Exp(x)
 }
 
-// A reference is the policy as it was before the first iteration: what it thinks of actions, by the same network on other parameters.
+// A reference is the policy as it was before the first iteration: what it thinks of actions, by the
+// same network on other parameters.
 type reference struct {
 	policy   policy.Policy
 	work     policy.Work
@@ -90,21 +94,24 @@ type reference struct {
 func newReference(p policy.Policy, envs, advantages, sequence int, alloc tensor.Allocator) (*reference, error) {
 	n := len(p.Params().State())
 	if n == 0 {
-		return nil, fmt.Errorf("a reference policy: this policy's parameters cannot be exchanged (nn.Params without Alloc)")
+		return nil, fmt.Errorf("a reference policy: this policy's parameters cannot be exchanged (nn.Params without " +
+			"Alloc)")
 	}
 	mem, err := alloc(n)
 	if err != nil {
 		return nil, fmt.Errorf("memory of the reference policy: %w", err)
 	}
 	return &reference{
-		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, advantages), sequence: sequence,
+		policy: p, work: p.NewWork(envs), state: tensor.FromU8(mem[:n], n), logRatio: make([]float32, advantages),
+		sequence: sequence,
 	}, nil
 }
 
 // take makes the policy's present parameters the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as ref_log_prob, unless it brings them.
+// evaluate computes the reference's log-probs of a rollout's actions, and adds them to it as
+// ref_log_prob, unless it brings them.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get("sample_log_prob")
 	if _, there := rollout.Get("action"); !ok || !there {

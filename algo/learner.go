@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is one network of an algorithm that has several, with its optimiser. An optimiser step is open, backward passes that call ready, step.
+// A learner is one network of an algorithm that has several, with its optimiser. An optimiser step
+// is open, backward passes that call ready, step.
 type learner struct {
 	params  *nn.Params[float32]
 	adam    *Adam
@@ -21,7 +22,8 @@ type learner struct {
 	norms, steps float64 // since the last reset: sum of the gradients' norms before clipping, and how many
 }
 
-func newLearner(p *nn.Params[float32], cfg OptimConfig, total int, r Reducer, alloc tensor.Allocator) (*learner, error) {
+func newLearner(p *nn.Params[float32], cfg OptimConfig, total int, r Reducer, alloc tensor.Allocator) (*learner,
+	error) {
 	adam, err := NewAdam(p, cfg, total, alloc)
 	if err != nil {
 		return nil, err
@@ -93,7 +95,8 @@ func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	}
 }
 
-// restore copies into the tensors of state those of the same names in from, which must be of the same shapes.
+// restore copies into the tensors of state those of the same names in from, which must be of the
+// same shapes.
 func restore(state, from tensor.Dict) error {
 	for i := range state.Len() {
 		name, t := state.Entry(i)

@@ -8,8 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time after the other. work is for N rows. A policy that
-// remembers begins sequences of that length (Config.SequenceLength) as it does when it learns: with what was remembered when the actions were taken.
+// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time
+// after the other. work is for N rows. A policy that remembers begins sequences of that length
+// (Config.SequenceLength) as it does when it learns: with what was remembered when the actions were
+// taken.
 func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
 	action := rollout.Must("action")
 	again, err := newRetelling(p, rollout, sequence)
@@ -27,7 +29,8 @@ func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tens
 	return nil
 }
 
-// A retelling shows a policy the observations of a rollout again, one time after the other, with what it remembers of those before.
+// A retelling shows a policy the observations of a rollout again, one time after the other, with
+// what it remembers of those before.
 type retelling struct {
 	rollout               tensor.Dict
 	sequence              int // length; 0: all of the rollout
@@ -45,7 +48,8 @@ func newRetelling(p policy.Policy, rollout tensor.Dict, sequence int) (*retellin
 	}
 	recorded, ok := rollout.Get(policy.Memory)
 	if !ok || recorded.DType() != tensor.F32 || recorded.Rank() != 3 || recorded.Dim(2) != m {
-		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: what the policy remembered at each step", policy.Memory, recorded, m)
+		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: what the policy remembered at each step", policy.Memory,
+			recorded, m)
 	}
 	r.recorded, r.memory = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)
 	r.terminated, r.truncated = rollout.Must("terminated"), rollout.Must("truncated")

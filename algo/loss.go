@@ -2,10 +2,12 @@ package algo
 
 import "math"
 
-// The losses of the PPO family. Each is a pure function of what was sampled and of what the policy now says: it returns sums over the
-// samples that count, and writes the gradient of scale·Σ loss by each number the policy gave. With scale 1 over the number of
-// samples on all replicas, gradients added over micro-batches and replicas are those of the mean. Each sample's gradient is multiplied
-// by its weight; one whose weight is 0 counts nowhere. Sums are not weighted. Nil weights are 1 everywhere.
+// The losses of the PPO family. Each is a pure function of what was sampled and of what the policy
+// now says: it returns sums over the samples that count, and writes the gradient of scale·Σ loss by
+// each number the policy gave. With scale 1 over the number of samples on all replicas, gradients
+// added over micro-batches and replicas are those of the mean. Each sample's gradient is multiplied
+// by its weight; one whose weight is 0 counts nowhere. Sums are not weighted. Nil weights are 1
+// everywhere.
 
 // idle reports whether sample i counts nowhere.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -18,7 +20,8 @@ func weighted(scale float32, weight []float32, i int) float64 {
 	return float64(scale) * float64(weight[i])
 }
 
-// A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low and High bound nothing.
+// A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low
+// and High bound nothing.
 type Clip struct {
 	Low, High      float32 // the ratio counts within [1-Low, 1+High]
 	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|
@@ -38,15 +41,17 @@ type PolicySums struct {
 	Outside     float64 // samples whose ρ is outside the clip range
 }
 
-// PolicyLoss is the clipped surrogate of Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the dual clip of Ye et
-// al. 2020, arXiv:1912.09729, eq. 5:
+// PolicyLoss is the clipped surrogate of Schulman et al. 2017, arXiv:1707.06347, eq. 7, with
+// separate bounds and the dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
 //
 //	ρ = exp(logProb - old),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
 //
-// logProb, old and dLogProb have L elements for each of the len(adv) samples; all L share the sample's advantage.
+// logProb, old and dLogProb have L elements for each of the len(adv) samples; all L share the
+// sample's advantage.
 func PolicyLoss(dLogProb, logProb, old, adv, weight []float32, c Clip, scale float32) PolicySums {
 	n := len(adv)
-	if len(logProb) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || weight != nil && len(weight) != n {
+	if len(logProb) != len(old) || len(dLogProb) != len(old) || n == 0 || len(old)%n != 0 || weight != nil &&
+		len(weight) != n {
 		panic("algo: PolicyLoss: length mismatch")
 	}
 	var s PolicySums
@@ -115,8 +120,9 @@ func (s *PolicySums) add(x surrogate) {
 	}
 }
 
-// GradientLoss is that of the policy gradient, L = -A log π (Williams 1992; Mnih et al. 2016, arXiv:1602.01783, for A2C), whose gradient
-// is right only for samples of the very policy that learns from them. Of the sums it gives Count, Loss and LossAbs. Shapes are as in PolicyLoss.
+// GradientLoss is that of the policy gradient, L = -A log π (Williams 1992; Mnih et al. 2016,
+// arXiv:1602.01783, for A2C), whose gradient is right only for samples of the very policy that
+// learns from them. Of the sums it gives Count, Loss and LossAbs. Shapes are as in PolicyLoss.
 func GradientLoss(dLogProb, logProb, adv, weight []float32, scale float32) PolicySums {
 	n := len(adv)
 	if len(dLogProb) != len(logProb) || n == 0 || len(logProb)%n != 0 || weight != nil && len(weight) != n {
@@ -148,8 +154,9 @@ type ValueSums struct {
 	Clipped float64 // samples whose value moved further than the clip from the old one
 }
 
-// ValueLoss is the squared error, or Huber's of width delta where delta > 0, of value against ret. With clip > 0 it is the larger of
-// that and of the error of value kept within ±clip of old (Engstrom et al. 2020, arXiv:2005.12729, §3):
+// ValueLoss is the squared error, or Huber's of width delta where delta > 0, of value against ret.
+// With clip > 0 it is the larger of that and of the error of value kept within ±clip of old
+// (Engstrom et al. 2020, arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
 //	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))
@@ -187,8 +194,8 @@ func huber(e, delta float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// EntropyLoss is -Σ entropy over the samples that count, L numbers for each of n samples: to lower it is to explore. It returns Σ entropy
-// and how many numbers that is.
+// EntropyLoss is -Σ entropy over the samples that count, L numbers for each of n samples: to lower
+// it is to explore. It returns Σ entropy and how many numbers that is.
 func EntropyLoss(dEntropy, entropy []float32, n int, weight []float32, scale float32) (sum, count float64) {
 	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || weight != nil && len(weight) != n {
 		panic("algo: EntropyLoss: length mismatch")

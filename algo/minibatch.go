@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates with numbers that belong to this replica, iteration and epoch alone, so
-// that a resumed run draws the same. Without shuffle they stay in order.
+// permute fills order with 0..n-1, shuffled by Fisher and Yates with numbers that belong to this
+// replica, iteration and epoch alone, so that a resumed run draws the same. Without shuffle they
+// stay in order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -26,7 +27,8 @@ func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch
 	}
 }
 
-// A minibatch holds copies of scattered samples in one piece. Its memory is used again for every gather.
+// A minibatch holds copies of scattered samples in one piece. Its memory is used again for every
+// gather.
 type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
@@ -48,12 +50,13 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs], in sequences s unless that is nil. It takes over
-// what training reads.
+// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs],
+// in sequences s unless that is nil. It takes over what training reads.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
-		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") || slices.Contains([]string{"value", "weight", "ref_log_prob", "prox_log_prob", "prox_share"}, name) {
+		if name, _ := r.Entry(i); strings.HasPrefix(name, "observation.") ||
+			slices.Contains([]string{"value", "weight", "ref_log_prob", "prox_log_prob", "prox_share"}, name) {
 			names = append(names, name)
 		}
 	}
@@ -66,7 +69,8 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 		if t.Rank() < 2 || t.Dim(0) != steps || t.Dim(1) != envs {
 			return nil, fmt.Errorf("%s is %v, want leading dimensions [%d %d]", name, t, steps, envs)
 		}
-		fields = append(fields, tensor.Field{Name: name, DType: t.DType(), Shape: append([]int{rows}, t.Shape()[2:]...)})
+		fields = append(fields, tensor.Field{Name: name, DType: t.DType(),
+			Shape: append([]int{rows}, t.Shape()[2:]...)})
 	}
 	layout := tensor.NewLayout(fields...)
 	mem, err := alloc(layout.Size())
@@ -82,7 +86,8 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	b.logProb = samples.Must("sample_log_prob").F32()
 	b.adv, b.ret = samples.Must("advantage").F32(), samples.Must("return").F32()
 	for name, column := range map[string]*[]float32{
-		"value": &b.value, "weight": &b.weight, "ref_log_prob": &b.refLogProb, "prox_log_prob": &b.proxLogProb, "prox_share": &b.proxShare,
+		"value": &b.value, "weight": &b.weight, "ref_log_prob": &b.refLogProb, "prox_log_prob": &b.proxLogProb,
+		"prox_share": &b.proxShare,
 	} {
 		if t, ok := samples.Get(name); ok {
 			*column = t.F32()

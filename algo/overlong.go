@@ -1,7 +1,7 @@
 package algo
 
-// An Overlong punishes long episodes (soft overlong punishment of DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache): of
-// an episode of n steps
+// An Overlong punishes long episodes (soft overlong punishment of DAPO, Yu et al. 2025,
+// arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache): of an episode of n steps
 //
 //	penalty = -Weight · min(max((n - Safe) / (Max - Safe), 0), 1)
 //

@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// PPO is proximal policy optimisation with the clipped surrogate, Schulman et al. 2017, arXiv:1707.06347. The details that decide whether
-// it works (Huang et al. 2022, "The 37 implementation details of PPO") and where they are:
+// PPO is proximal policy optimisation with the clipped surrogate, Schulman et al. 2017,
+// arXiv:1707.06347. The details that decide whether it works (Huang et al. 2022, "The 37
+// implementation details of PPO") and where they are:
 //
 //  1. advantages by GAE, bootstrapped where an episode was cut off                      GAE
 //  2. rewards logRatio by the deviation of the discounted return, and clipped            rewardScale
@@ -28,16 +29,21 @@ import (
 //  12. advantages computed anew before each further epoch, as an option                 reconsider
 //  13. sequences in place of single samples, for a policy that remembers                sequences
 //
-// GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type a2c, is one step per rollout along the
-// policy gradient (GradientLoss); loss_type decoupled_actor_critic is for rollouts of older policies (DecoupledLoss).
+// GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type
+// a2c, is one step per rollout along the policy gradient (GradientLoss); loss_type
+// decoupled_actor_critic is for rollouts of older policies (DecoupledLoss).
 //
-// Metrics, over all replicas: actor/policy_loss, actor/policy_loss_abs; actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio,
-// actor/dual_cliped_ratio; actor/approx_kl = mean of (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range;
-// actor/entropy_loss = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than update_epoch after an
-// early stop), actor/kl_loss (to the reference policy, before its weight); critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards (as the environment
-// paid), rollout/gen_batches (rollouts made for this update), rollout/advantages_* (before normalisation), rollout/returns_*. With the decoupled loss
-// the ratio, clipped ratio and KL are called actor/proximal_ratio, actor/clipped_proximal_ratio and actor/proximal_approx_kl; with them come
-// actor/behav_approx_kl, actor/behav_clip_fraction = share of samples above behave_weight_threshold, actor/average_version and actor/current_version.
+// Metrics, over all replicas: actor/policy_loss, actor/policy_loss_abs; actor/ratio,
+// actor/ratio_abs (|ρ-1|), actor/clipped_ratio, actor/dual_cliped_ratio; actor/approx_kl = mean of
+// (ρ-1) - log ρ; actor/clip_fraction = share of samples outside the clip range; actor/entropy_loss
+// = mean entropy; actor/lr, actor/grad_norm (before clipping), actor/update_epochs (fewer than
+// update_epoch after an early stop), actor/kl_loss (to the reference policy, before its weight);
+// critic/value_loss, critic/value_clip_ratio, critic/explained_variance, critic/lr; rollout/rewards
+// (as the environment paid), rollout/gen_batches (rollouts made for this update),
+// rollout/advantages_* (before normalisation), rollout/returns_*. With the decoupled loss the
+// ratio, clipped ratio and KL are called actor/proximal_ratio, actor/clipped_proximal_ratio and
+// actor/proximal_approx_kl; with them come actor/behav_approx_kl, actor/behav_clip_fraction = share
+// of samples above behave_weight_threshold, actor/average_version and actor/current_version.
 type PPO struct {
 	name   string // in errors
 	cfg    Config
@@ -107,7 +113,8 @@ type PPO struct {
 	values   []float64
 }
 
-// ObservationStats is a policy that normalises observations by statistics which only an algorithm can gather over all replicas.
+// ObservationStats is a policy that normalises observations by statistics which only an algorithm
+// can gather over all replicas.
 type ObservationStats interface {
 	// StatsLen returns how many sums describe a batch; 0: observations stay as they are.
 	StatsLen() int
@@ -127,7 +134,8 @@ var _ Algorithm = (*PPO)(nil)
 
 const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
 
-// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and decoupled_actor_critic, without for actor; for a2c it makes A2C.
+// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and decoupled_actor_critic,
+// without for actor; for a2c it makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	name := "ppo"
 	if s.Config.LossType == "a2c" {
@@ -144,8 +152,9 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	p := &PPO{
 		name: name, cfg: s.Config, optim: s.Optim, seed: s.Seed, steps: s.Steps, envs: s.Envs, global: s.GlobalBatch,
 		critic: s.Config.LossType != "actor", clips: s.Config.LossType != "a2c",
-		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType), groupSize: s.GroupSize,
-		policy: s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
+		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType),
+		groupSize: s.GroupSize,
+		policy:    s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
 		counters: tensor.New(tensor.I64, 2),
 	}
 	if p.reducer == nil {
@@ -160,11 +169,13 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	}
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
-		return nil, fmt.Errorf("%s: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d environments) on %d replicas",
+		return nil, fmt.Errorf("%s: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d "+
+			"environments) on %d replicas",
 			name, s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
 	}
 	if !p.clips && s.GlobalBatch != n*p.replicas {
-		return nil, fmt.Errorf("%s: global_batch_size %d: want the whole rollout, %d samples", name, s.GlobalBatch, n*p.replicas)
+		return nil, fmt.Errorf("%s: global_batch_size %d: want the whole rollout, %d samples", name, s.GlobalBatch,
+			n*p.replicas)
 	}
 	p.local = s.GlobalBatch / p.replicas
 	p.micro = s.MicroBatch
@@ -172,7 +183,8 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		p.micro = p.local
 	}
 	if p.micro < 0 || p.local%p.micro != 0 {
-		return nil, fmt.Errorf("%s: micro_batch_size %d: want a share of the %d samples of a minibatch on each replica", name, p.micro, p.local)
+		return nil, fmt.Errorf("%s: micro_batch_size %d: want a share of the %d samples of a minibatch on each replica",
+			name, p.micro, p.local)
 	}
 
 	var err error
@@ -180,7 +192,8 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if p.seqs != nil && p.units > 1 {
-		return nil, fmt.Errorf("%s: reward_type %s: want %s: this policy remembers from chunk to chunk", name, s.Config.RewardType, ChunkLevel)
+		return nil, fmt.Errorf("%s: reward_type %s: want %s: this policy remembers from chunk to chunk", name,
+			s.Config.RewardType, ChunkLevel)
 	}
 	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -262,7 +275,8 @@ func (s *Setup) check() error {
 	return nil
 }
 
-// Prepare computes advantages and returns, and where samples do not all count the same, their weight; see Algorithm.
+// Prepare computes advantages and returns, and where samples do not all count the same, their
+// weight; see Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	tr, mask, err := p.trajectory(*rollout)
 	if err != nil {
@@ -335,7 +349,8 @@ func (p *PPO) perAction(x []float32) []float32 {
 	return y
 }
 
-// weights returns the weight of each sample as the mask has it, and finds the episodes; nil where all count the same.
+// weights returns the weight of each sample as the mask has it, and finds the episodes; nil where
+// all count the same.
 func (p *PPO) weights(tr *Trajectory, mask []uint8) []float32 {
 	if p.episodes != nil {
 		p.episodes.find(tr, mask)
@@ -353,7 +368,8 @@ func (p *PPO) weights(tr *Trajectory, mask []uint8) []float32 {
 	return weight
 }
 
-// standardise normalises the advantages over all replicas, where that is done for the whole rollout.
+// standardise normalises the advantages over all replicas, where that is done for the whole
+// rollout.
 func (p *PPO) standardise(weight []float32) error {
 	if p.normalize != NormalizeBatch {
 		return nil
@@ -377,7 +393,8 @@ func (p *PPO) standardise(weight []float32) error {
 	return nil
 }
 
-// trajectory returns the parts of a rollout that advantages are made of. Values are 0 without a critic.
+// trajectory returns the parts of a rollout that advantages are made of. Values are 0 without a
+// critic.
 func (p *PPO) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	if tr, mask, err = p.view(rollout); err == nil {
 		tr, mask = p.ofActions(tr, mask)
@@ -393,7 +410,8 @@ func (p *PPO) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error
 		case err != nil:
 		case !ok:
 			err = fmt.Errorf("no %s", name)
-		case t.DType() != dtype || t.Rank() < 2 || t.Dim(0) != p.steps || t.Dim(1) != p.envs || t.Len() != p.steps*p.envs*units:
+		case t.DType() != dtype || t.Rank() < 2 || t.Dim(0) != p.steps || t.Dim(1) != p.envs ||
+			t.Len() != p.steps*p.envs*units:
 			shape := []int{p.steps, p.envs}
 			if units > 1 {
 				shape = append(shape, units)
@@ -437,7 +455,8 @@ func (p *PPO) ofActions(tr *Trajectory, mask []uint8) (*Trajectory, []uint8) {
 	return &of, p.chunks.mask
 }
 
-// describe enters what there is to say of a rollout into the tally. A NaN or Inf is an error that says where it came from.
+// describe enters what there is to say of a rollout into the tally. A NaN or Inf is an error that
+// says where it came from.
 func (p *PPO) describe(tr *Trajectory, reward, weight []float32) error {
 	adv, ret := p.adv.F32(), p.ret.F32()
 	lowest, highest := math.Inf(1), math.Inf(-1)
@@ -477,14 +496,16 @@ func notFiniteIn(tr *Trajectory, reward []float32) error {
 			x    float32
 		}{{"reward", reward[i]}, {"value", tr.Value[i]}, {"next_value", tr.Next[i]}} {
 			if bad(in.x) {
-				return fmt.Errorf("rollout: %s is %v at step %d of environment %d of this replica", in.name, in.x, i/tr.N, i%tr.N)
+				return fmt.Errorf("rollout: %s is %v at step %d of environment %d of this replica", in.name, in.x,
+					i/tr.N, i%tr.N)
 			}
 		}
 	}
 	return fmt.Errorf("rollout: advantages are not finite, though the rewards and values of this replica are")
 }
 
-// standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased) deviation 1.
+// standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased)
+// deviation 1.
 func standard(n, sum, sq float64) (shift, inv float32) {
 	if n < 2 {
 		return 0, 1
@@ -493,8 +514,9 @@ func standard(n, sum, sq float64) (shift, inv float32) {
 	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
 }
 
-// reconsider computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et al. 2021, arXiv:2006.05990, §3.5). What followed
-// an end is not in the rollout, so its value stays that of the critic that saw it.
+// reconsider computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et
+// al. 2021, arXiv:2006.05990, §3.5). What followed an end is not in the rollout, so its value stays
+// that of the critic that saw it.
 func (p *PPO) reconsider(rollout tensor.Dict) error {
 	tr, mask, err := p.view(rollout)
 	if err != nil {
@@ -556,7 +578,8 @@ func (p *PPO) revalue(rollout tensor.Dict) error {
 	return nil
 }
 
-// Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are as the last good step left them.
+// Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are
+// as the last good step left them.
 func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
 		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)
@@ -623,8 +646,9 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 	return p.batch.from(rollout)
 }
 
-// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one moved the policy too far, how many
-// samples each minibatch has, and how its advantages are normalised.
+// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last one
+// moved the policy too far, how many samples each minibatch has, and how its advantages are
+// normalised.
 func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	some := p.batch.weight != nil // not all samples count
 	byMinibatch := p.normalize == NormalizeMinibatch
@@ -673,7 +697,8 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	return false, nil
 }
 
-// step is one optimiser step on minibatch m: the gradient in micro-batches, its sum over the replicas, its norm, Adam.
+// step is one optimiser step on minibatch m: the gradient in micro-batches, its sum over the
+// replicas, its norm, Adam.
 func (p *PPO) step(iteration, m int) error {
 	taken := p.counters.I64()
 	warmup := taken[1] < int64(p.optim.CriticWarmupSteps)
@@ -702,7 +727,8 @@ func (p *PPO) step(iteration, m int) error {
 	return nil
 }
 
-// accumulate adds the gradient of the gathered micro-batch. last says that the gradient is final as the backward pass leaves it.
+// accumulate adds the gradient of the gathered micro-batch. last says that the gradient is final as
+// the backward pass leaves it.
 func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) error {
 	b := p.batch
 	eval, err := p.policy.Evaluate(p.work, b.input, b.action)
@@ -710,7 +736,8 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 		return err
 	}
 	if len(eval.LogProb.F32()) != len(b.logProb) {
-		return fmt.Errorf("the policy gives log-probs %v, the rollout has %d per sample", eval.LogProb, len(b.logProb)/p.micro)
+		return fmt.Errorf("the policy gives log-probs %v, the rollout has %d per sample", eval.LogProb,
+			len(b.logProb)/p.micro)
 	}
 	for i := range b.adv {
 		b.adv[i] = (b.adv[i] - plan.shift) * plan.inv
@@ -724,7 +751,8 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	grad := policy.Grad{}
 	var s PolicySums
 	if p.decoupled {
-		d := DecoupledLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb, p.proximal.logProbs(b, eval.LogProb.F32()), b.adv, b.weight,
+		d := DecoupledLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.logProb,
+			p.proximal.logProbs(b, eval.LogProb.F32()), b.adv, b.weight,
 			p.clip(iteration), p.cfg.BehaveWeightThreshold, perLogProb)
 		s = d.PolicySums
 		p.tally.add(behaveKL, d.BehaveKL, d.Count)
@@ -739,14 +767,16 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 		s = GradientLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.adv, b.weight, perLogProb)
 	}
 	if p.reference != nil {
-		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, len(b.adv), b.weight, p.klPenalty, p.cfg.KLBeta*perLogProb)
+		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, len(b.adv), b.weight, p.klPenalty,
+			p.cfg.KLBeta*perLogProb)
 		p.tally.add(klLoss, kl, n)
 	}
 	coarser := float32(1) // log-probs in a sum of entropies
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
 	}
-	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), len(b.adv), b.weight, p.cfg.EntropyBonus*coarser*perLogProb)
+	entropies, n := EntropyLoss(p.grad.Entropy.F32(), eval.Entropy.F32(), len(b.adv), b.weight,
+		p.cfg.EntropyBonus*coarser*perLogProb)
 	if !warmup {
 		grad.LogProb = p.grad.LogProb
 		if p.cfg.EntropyBonus > 0 {
@@ -755,9 +785,11 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	}
 	if p.critic {
 		if eval.Value.IsZero() {
-			return fmt.Errorf("loss_type %s needs values, and this policy has no critic (actor.model.add_value_head)", p.cfg.LossType)
+			return fmt.Errorf("loss_type %s needs values, and this policy has no critic (actor.model.add_value_head)",
+				p.cfg.LossType)
 		}
-		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip, p.cfg.HuberDelta,
+		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip,
+			p.cfg.HuberDelta,
 			p.cfg.ValueLossCoef*perUnit)
 		grad.Value = p.grad.Value
 		p.tally.add(valueLoss, v.Loss, v.Count)
@@ -792,7 +824,8 @@ func (p *PPO) clip(iteration int) Clip {
 	}
 }
 
-// addObservations adds the rollout's observations to the sums that the policy asked for. Samples with mask 0 are not seen.
+// addObservations adds the rollout's observations to the sums that the policy asked for. Samples
+// with mask 0 are not seen.
 func (p *PPO) addObservations(rollout tensor.Dict) error {
 	var mask []uint8
 	if t, ok := rollout.Get("mask"); ok {
@@ -815,14 +848,17 @@ func (p *PPO) addObservations(rollout tensor.Dict) error {
 	return nil
 }
 
-// ppoMetrics are the names of the metrics, in the order of metrics. What belongs to a critic is left out where none learns.
+// ppoMetrics are the names of the metrics, in the order of metrics. What belongs to a critic is
+// left out where none learns.
 var ppoMetrics = []string{
-	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
+	"actor/policy_loss", "actor/policy_loss_abs", "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio",
+	"actor/dual_cliped_ratio",
 	"actor/approx_kl", "actor/clip_fraction", "actor/entropy_loss", "critic/value_loss", "critic/value_clip_ratio",
 	"actor/kl_loss", "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version",
 	"rollout/rewards", "rollout/advantages_mean", "rollout/returns_mean",
 	"rollout/advantages_max", "rollout/advantages_min", "rollout/returns_max", "rollout/returns_min",
-	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs", "rollout/gen_batches",
+	"critic/explained_variance", "actor/lr", "critic/lr", "actor/grad_norm", "actor/update_epochs",
+	"rollout/gen_batches",
 	"actor/current_version",
 }
 
@@ -835,7 +871,8 @@ func (p *PPO) gives(name string) bool {
 		return p.reference != nil
 	case "actor/behav_approx_kl", "actor/behav_clip_fraction", "actor/average_version", "actor/current_version":
 		return p.decoupled
-	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl", "actor/clip_fraction":
+	case "actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio", "actor/approx_kl",
+		"actor/clip_fraction":
 		return p.clips
 	}
 	return p.critic || !strings.HasPrefix(name, "critic/")
@@ -864,8 +901,10 @@ func (p *PPO) metrics(iteration int) Metrics {
 		all = append(all, p.tally.mean(i))
 	}
 	lr, valueLR := p.adam.LR(iteration)
-	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax), -p.tally.max(returnMin),
-		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts), float64(iteration))
+	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax),
+		-p.tally.max(returnMin),
+		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts),
+		float64(iteration))
 	kept := all[:0]
 	for i, name := range ppoMetrics {
 		if p.gives(name) {

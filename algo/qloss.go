@@ -2,8 +2,9 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// The losses of algorithms with critics of actions. Critics give estimates [H,N], H for each of N samples. As in the PPO family each loss returns sums
-// and writes the gradient of scale·Σ loss by each number that a network gave.
+// The losses of algorithms with critics of actions. Critics give estimates [H,N], H for each of N
+// samples. As in the PPO family each loss returns sums and writes the gradient of scale·Σ loss by
+// each number that a network gave.
 
 // AggregateQ sets dst, [N], to the least or the mean of the estimates q, [H,N], of the given heads.
 func AggregateQ(dst, q []float32, heads []int, how string) {
@@ -24,8 +25,9 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 	}
 }
 
-// SoftTargets sets y to what critics should say (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5): next holds the estimates of what follows, logProb
-// the log-probs of those actions; discount is 0 where nothing follows. alpha 0 leaves entropy out.
+// SoftTargets sets y to what critics should say (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and
+// 5): next holds the estimates of what follows, logProb the log-probs of those actions; discount is
+// 0 where nothing follows. alpha 0 leaves entropy out.
 //
 //	y = reward + discount (next - α logProb)
 func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
@@ -37,7 +39,8 @@ func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
 	}
 }
 
-// QLoss is ½ Σ_h (Q_h - y)², every head by itself. It writes dQ and returns the sums over samples of the mean over heads of (Q - y)² and of Q.
+// QLoss is ½ Σ_h (Q_h - y)², every head by itself. It writes dQ and returns the sums over samples
+// of the mean over heads of (Q - y)² and of Q.
 func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	n := len(y)
 	for i, x := range q {
@@ -50,9 +53,10 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to what a critic of A discrete actions should say: next, [N,A], values what follows, and choice, [N,A], says which action is
-// taken there, its largest. With choice = next that is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236), with choice from the network that
-// learns double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
+// GreedyTargets sets y to what a critic of A discrete actions should say: next, [N,A], values what
+// follows, and choice, [N,A], says which action is taken there, its largest. With choice = next
+// that is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236), with choice from the network
+// that learns double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount next[argmax choice]
 func GreedyTargets(y, reward, discount, next, choice []float32) {
@@ -71,8 +75,8 @@ func GreedyTargets(y, reward, discount, next, choice []float32) {
 	}
 }
 
-// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q, [N,A]. It writes dQ, 0 for the other actions, and
-// returns the sums of the loss and of Q[action].
+// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q,
+// [N,A]. It writes dQ, 0 for the other actions, and returns the sums of the loss and of Q[action].
 func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale float32) (loss, estimates float64) {
 	options := len(q) / len(y)
 	clear(dQ)
@@ -86,8 +90,9 @@ func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale floa
 	return loss, estimates
 }
 
-// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7), for the estimates q of actions that the policy drew with those log-probs. It writes dQ
-// and dLogProb, and returns the sums of the loss and of agg Q.
+// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7), for the estimates q of actions that
+// the policy drew with those log-probs. It writes dQ and dLogProb, and returns the sums of the loss
+// and of agg Q.
 func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {
 	n := len(logProb)
 	heads := len(q) / n
@@ -117,7 +122,8 @@ func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale 
 	return loss, estimates
 }
 
-// follow moves target towards source: target ← target + τ (source - target) (Lillicrap et al. 2016, arXiv:1509.02971).
+// follow moves target towards source: target ← target + τ (source - target) (Lillicrap et al. 2016,
+// arXiv:1509.02971).
 func follow(target, source []float32, tau float32) {
 	kernel.Scale(target, 1-tau)
 	kernel.Axpy(target, tau, source)

@@ -1,7 +1,7 @@
 package algo
 
-// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a critic and (but for use_reinpp_baseline)
-// without groups. Its details, beside those of PPO:
+// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a
+// critic and (but for use_reinpp_baseline) without groups. Its details, beside those of PPO:
 //
 //  1. what an episode paid counts for all of its steps                       Reinforce
 //  2. less what its group paid on average, with use_reinpp_baseline          Reinforce
@@ -16,7 +16,8 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return p, nil
 }
 
-// reinforce is the estimator of adv_type reinpp. The return is what it is before the baseline and with the penalty.
+// reinforce is the estimator of adv_type reinpp. The return is what it is before the baseline and
+// with the penalty.
 type reinforce struct {
 	groups
 	baseline bool
@@ -45,13 +46,13 @@ func (r reinforce) estimate(adv, ret []float32, x *experience) error {
 	return nil
 }
 
-// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n environments: of the sample i of episode k, which
-// scored score[k],
+// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n
+// environments: of the sample i of episode k, which scored score[k],
 //
 //	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
 //
-// with the sum over the episode's samples from i on. of[i] is k, or -1 for a sample of none, which gets 0; logRatio holds the differences of log-probs,
-// nil for none.
+// with the sum over the episode's samples from i on. of[i] is k, or -1 for a sample of none, which
+// gets 0; logRatio holds the differences of log-probs, nil for none.
 func Reinforce(ret []float32, of []int32, score []float64, logRatio []float32, beta float64, n int) {
 	for i := len(ret) - 1; i >= 0; i-- {
 		k := of[i]

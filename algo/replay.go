@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments: a ring of steps for each, filled from rollouts and drawn from at random.
+// A Replay holds the newest transitions of one replica's environments: a ring of steps for each,
+// filled from rollouts and drawn from at random.
 type Replay struct {
 	envs, capacity int
 	columns        []ring
@@ -32,7 +33,8 @@ const (
 	ringTotal
 )
 
-// transitionFields are the tensors of capacity transitions in each of so many environments, from those of rollouts, [T,N,...].
+// transitionFields are the tensors of capacity transitions in each of so many environments, from
+// those of rollouts, [T,N,...].
 func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
 	fields := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {
@@ -41,7 +43,8 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 	return fields
 }
 
-// TransitionBytes returns the memory that one step of one environment takes in a Replay of rollouts with these fields, [T,N,...].
+// TransitionBytes returns the memory that one step of one environment takes in a Replay of rollouts
+// with these fields, [T,N,...].
 func TransitionBytes(rollout []tensor.Field) (n int) {
 	for _, f := range rollout {
 		per := f.DType.Size()
@@ -53,7 +56,8 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay makes room for capacity steps of each environment, from rollouts with these fields, [T,N,...].
+// NewReplay makes room for capacity steps of each environment, from rollouts with these fields,
+// [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
 	mem, err := alloc(layout.Size())
@@ -62,7 +66,8 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 	}
 	all := layout.Bind(mem)
 	r := &Replay{envs: envs, capacity: capacity, cursor: tensor.New(tensor.I64, 3)}
-	for name, t := range map[string]*tensor.Tensor{"reward": &r.reward, "terminated": &r.terminated, "truncated": &r.truncated} {
+	for name, t := range map[string]*tensor.Tensor{"reward": &r.reward, "terminated": &r.terminated,
+		"truncated": &r.truncated} {
 		var ok bool
 		if *t, ok = all.Get(name); !ok {
 			return nil, fmt.Errorf("rollouts without %s", name)
@@ -70,7 +75,8 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 	}
 	for i := range all.Len() {
 		name, t := all.Entry(i)
-		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity), strings.HasPrefix(name, "next_observation.")})
+		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity),
+			strings.HasPrefix(name, "next_observation.")})
 	}
 	return r, nil
 }
@@ -112,7 +118,8 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 // lost is env.Lost: what is in truncated at the end of an episode of which nothing is to be learnt.
 const lost = 2
 
-// lose marks all steps of the episodes that were lost (env.Lost) in the newest steps, which begin at place first, as lost; before it are so many older ones.
+// lose marks all steps of the episodes that were lost (env.Lost) in the newest steps, which begin
+// at place first, as lost; before it are so many older ones.
 func (r *Replay) lose(first, steps, older int) {
 	terminated, truncated := r.terminated.U8(), r.truncated.U8()
 	for n := range r.envs {
@@ -134,11 +141,12 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is how often Draw tries to find a transition that is not of a lost episode: more than enough where some are left.
+// redraws is how often Draw tries to find a transition that is not of a lost episode: more than
+// enough where some are left.
 const redraws = 100
 
-// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from the oldest step of the first environment on. Those of lost
-// episodes are left out.
+// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from
+// the oldest step of the first environment on. Those of lost episodes are left out.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	n, truncated := r.envs*r.Size(), r.truncated.U8()
 	for i := range rows {
@@ -154,7 +162,9 @@ func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 
 // Transitions are a batch drawn from a Replay. Its memory is used again for every batch.
 type Transitions struct {
-	Obs, Next tensor.Dict   // [n, ...] for each observation, without the prefix; Next is what was observed after the last of the steps
+	// [n, ...] for each observation, without the prefix; Next is what was observed after the last
+	// of the steps
+	Obs, Next tensor.Dict
 	Action    tensor.Tensor // [n,C,A]
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k ≤ n_step steps, fewer where an episode or what is held ends
 	Discount  []float32     // γᵏ, 0 where the task ended
@@ -181,7 +191,8 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 // slice returns views of transitions lo to hi of b.
 func (b *Transitions) slice(lo, hi int) *Transitions {
 	s := &Transitions{
-		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi], Discount: b.Discount[lo:hi],
+		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi],
+		Discount: b.Discount[lo:hi],
 	}
 	for _, c := range b.columns {
 		s.columns = append(s.columns, c.Slice(lo, hi))
@@ -189,7 +200,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always, terminations are bootstrapped too.
+// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps.
+// With always, terminations are bootstrapped too.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
@@ -219,7 +231,8 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
-// save adds the state to d: the cursor, and under env. the transitions, a copy of them until the rings are full.
+// save adds the state to d: the cursor, and under env. the transitions, a copy of them until the
+// rings are full.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A replayer is what algorithms with a replay buffer have in common: the buffer, the batches that are drawn from it, and the count of updates. Each
-// replica draws from what its own environments went through.
+// A replayer is what algorithms with a replay buffer have in common: the buffer, the batches that
+// are drawn from it, and the count of updates. Each replica draws from what its own environments
+// went through.
 type replayer struct {
 	cfg          Config
 	off          OffPolicyConfig
@@ -29,10 +30,12 @@ type replayer struct {
 	rewards  [2]float64      // sum and count of the last rollout
 }
 
-// common is the key of random numbers that are the same on all replicas, where others have the replica's number.
+// common is the key of random numbers that are the same on all replicas, where others have the
+// replica's number.
 const common = 1<<32 - 1
 
-// newReplayer makes one that draws from what the replica's environments go through, and where there are demonstrations half of each batch from those.
+// newReplayer makes one that draws from what the replica's environments go through, and where there
+// are demonstrations half of each batch from those.
 func newReplayer(s *Setup) (*replayer, error) {
 	e, err := newDrawer(s, false)
 	if err != nil {
@@ -46,7 +49,8 @@ func newReplayer(s *Setup) (*replayer, error) {
 		return e, nil
 	}
 	if e.micro%2 != 0 {
-		return nil, fmt.Errorf("micro_batch_size %d: want an even number (half of each batch is from demo_buffer)", e.micro)
+		return nil, fmt.Errorf("micro_batch_size %d: want an even number (half of each batch is from demo_buffer)",
+			e.micro)
 	}
 	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}
 	e.demos, err = newDemos(s.Rollout, s.Demos, s.alloc())
@@ -104,7 +108,8 @@ func (e *replayer) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// each calls update for every update of an iteration, with a new batch each time; held is how many iterations the buffer has seen.
+// each calls update for every update of an iteration, with a new batch each time; held is how many
+// iterations the buffer has seen.
 func (e *replayer) each(update func(iteration, held int, number uint64) error) (iteration int, err error) {
 	counters := e.counters.I64()
 	iteration = int(counters[0])
@@ -123,7 +128,8 @@ func (e *replayer) each(update func(iteration, held int, number uint64) error) (
 	return iteration, nil
 }
 
-// draw names the batch: of each micro-batch the second half are demonstrations, where there are any.
+// draw names the batch: of each micro-batch the second half are demonstrations, where there are
+// any.
 func (e *replayer) draw(s *philox.Stream) {
 	if e.demos == nil {
 		e.Draw(e.rows, s)
@@ -148,7 +154,8 @@ func (e *replayer) gather(lo int) {
 	e.demos.Gather(e.halves[1], e.rows[half:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
 }
 
-// micros calls f for every micro-batch of the batch; lo is its first sample. last says that gradients are final behind it.
+// micros calls f for every micro-batch of the batch; lo is its first sample. last says that
+// gradients are final behind it.
 func (e *replayer) micros(f func(b *Transitions, lo int, last bool) error) error {
 	for lo := 0; lo < e.local; lo += e.micro {
 		e.gather(lo)

@@ -6,9 +6,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's targets near 1 whatever the task pays
-// (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns from the rollouts of all replicas, and scales each with what it
-// knows including that rollout. Its moments are the same on every replica; the running return of each environment is its own.
+// A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's
+// targets near 1 whatever the task pays (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns
+// from the rollouts of all replicas, and scales each with what it knows including that rollout. Its
+// moments are the same on every replica; the running return of each environment is its own.
 type rewardScale struct {
 	gamma, clip float64
 	running     tensor.Tensor // F64 [N]: Σ γ^k r of the episode so far
@@ -23,7 +24,8 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 	}
 }
 
-// learn follows the returns through tr and adds them to the moments. Samples with mask 0 are not seen.
+// learn follows the returns through tr and adds them to the moments. Samples with mask 0 are not
+// seen.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Reducer) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}

@@ -11,8 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// SAC is soft actor-critic with a learnt temperature, Haarnoja et al. 2018, arXiv:1812.05905. Prepare adds a rollout to the replay buffer, Update
-// makes update_epoch updates, each on a batch drawn from there:
+// SAC is soft actor-critic with a learnt temperature, Haarnoja et al. 2018, arXiv:1812.05905.
+// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
+// drawn from there:
 //
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
 //  2. the critics against y, squared error, every head by itself                              QLoss
@@ -20,12 +21,15 @@ import (
 //  4. and the temperature, by -α (log π + target entropy)                                     updateAlpha
 //  5. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                   follow
 //
-// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean, in targets of a random subset of the critics where
-// critic_subsample_size says so (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the experience of its own environments.
+// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean, in targets of a
+// random subset of the critics where critic_subsample_size says so (REDQ, Chen et al. 2021,
+// arXiv:2101.05982). Each replica draws from the experience of its own environments.
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha;
-// critic/q_data = mean estimate of what was done, critic/lr, critic/grad_norm; actor/q_pi = of what the policy would do, actor/entropy, actor/lr,
-// actor/grad_norm; alpha/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
+// Metrics, over all replicas and updates of an iteration, NaN where there were none:
+// sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha; critic/q_data = mean estimate of what
+// was done, critic/lr, critic/grad_norm; actor/q_pi = of what the policy would do, actor/entropy,
+// actor/lr, actor/grad_norm; alpha/grad_norm; replay_buffer/size = transitions held,
+// replay_buffer/total_samples = ever added; rollout/rewards.
 type SAC struct {
 	*replayer
 	policy          SoftPolicy
@@ -49,14 +53,17 @@ type SAC struct {
 	actorStep       func(b *Transitions, lo int, last bool) error
 }
 
-// A SoftPolicy draws actions which depend smoothly on its parameters, and comes with critics of such actions.
+// A SoftPolicy draws actions which depend smoothly on its parameters, and comes with critics of
+// such actions.
 type SoftPolicy interface {
 	policy.Policy
-	// Noisy tells whether actions are one function of what is observed, with noise for exploration, not a distribution.
+	// Noisy tells whether actions are one function of what is observed, with noise for exploration,
+	// not a distribution.
 	Noisy() bool
 	// QHeadType returns policy.QHeadDefault or QHeadCrossQ.
 	QHeadType() string
-	// ForwardBatch is Forward of mode Sample by the statistics of these rows; of a policy that normalises they are added up and merged as a Critic's.
+	// ForwardBatch is Forward of mode Sample by the statistics of these rows; of a policy that
+	// normalises they are added up and merged as a Critic's.
 	ForwardBatch(w policy.Work, obs tensor.Dict, noise policy.Noise) (policy.Act, error)
 	StatsLen() int
 	AddStats(sums []float64, w policy.Work)
@@ -87,8 +94,10 @@ const (
 )
 
 var sacMetrics = []string{
-	"sac/critic_loss", "sac/actor_loss", "sac/alpha_loss", "sac/alpha", "critic/q_data", "critic/lr", "critic/grad_norm", "actor/q_pi",
-	"actor/entropy", "actor/lr", "actor/grad_norm", "alpha/grad_norm", "replay_buffer/size", "replay_buffer/total_samples", "rollout/rewards",
+	"sac/critic_loss", "sac/actor_loss", "sac/alpha_loss", "sac/alpha", "critic/q_data", "critic/lr",
+	"critic/grad_norm", "actor/q_pi",
+	"actor/entropy", "actor/lr", "actor/grad_norm", "alpha/grad_norm", "replay_buffer/size",
+	"replay_buffer/total_samples", "rollout/rewards",
 }
 
 // fitsSAC says why pol cannot be trained by SAC.
@@ -130,7 +139,8 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	}
 	heads := a.critic.Heads()
 	if a.off.CriticSubsampleSize > heads {
-		return nil, fmt.Errorf("critic_subsample_size %d: want at most %d (actor.model.num_q_heads)", a.off.CriticSubsampleSize, heads)
+		return nil, fmt.Errorf("critic_subsample_size %d: want at most %d (actor.model.num_q_heads)",
+			a.off.CriticSubsampleSize, heads)
 	}
 	temperature := new(nn.Params[float32])
 	temperature.Group("alpha")
@@ -143,7 +153,8 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 		to     **learner
 		params *nn.Params[float32]
 		cfg    OptimConfig
-	}{{&a.actorOpt, pol.Params(), s.Optim}, {&a.qOpt, a.critic.Params(), s.CriticOptim}, {&a.alphaOpt, temperature, a.off.EntropyTuning.Optim}} {
+	}{{&a.actorOpt, pol.Params(), s.Optim}, {&a.qOpt, a.critic.Params(), s.CriticOptim},
+		{&a.alphaOpt, temperature, a.off.EntropyTuning.Optim}} {
 		if *o.to, err = newLearner(o.params, o.cfg, s.Iterations, a.reducer, s.alloc()); err != nil {
 			return nil, err
 		}
@@ -185,7 +196,8 @@ func (a *SAC) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics(iteration), nil
 }
 
-// update makes one update of the critics, and where it is time to of actor, temperature and targets.
+// update makes one update of the critics, and where it is time to of actor, temperature and
+// targets.
 func (a *SAC) update(iteration, held int, number uint64) error {
 	a.number = number
 	a.drawSubset()
@@ -225,7 +237,8 @@ func (a *SAC) update(iteration, held int, number uint64) error {
 	return nil
 }
 
-// drawSubset puts the heads that count in this update's targets first in a.subset, the same on all replicas.
+// drawSubset puts the heads that count in this update's targets first in a.subset, the same on all
+// replicas.
 func (a *SAC) drawSubset() {
 	for h := range a.subset {
 		a.subset[h] = h
@@ -284,7 +297,8 @@ func (a *SAC) addActor(b *Transitions, lo int, last bool) error {
 	if err != nil {
 		return err
 	}
-	loss, estimates := SoftActorLoss(a.dQ.F32(), a.dLogProb.F32(), q.F32(), act.LogProb.F32(), a.off.ActorAggQ, float32(a.alpha()), a.perSample)
+	loss, estimates := SoftActorLoss(a.dQ.F32(), a.dLogProb.F32(), q.F32(), act.LogProb.F32(), a.off.ActorAggQ,
+		float32(a.alpha()), a.perSample)
 	a.critic.ActionGrad(a.qWork, a.dAction, a.dQ)
 	for _, lp := range act.LogProb.F32() {
 		a.sums[sacLogProb] += float64(lp)
@@ -303,14 +317,16 @@ func (a *SAC) noiseOf(lo int, draw uint64) policy.Noise {
 	return a.noise
 }
 
-// updateAlpha lowers -α (log π + target entropy), for the sum of this replica's log-probs: α grows where the policy is surer than it should be.
+// updateAlpha lowers -α (log π + target entropy), for the sum of this replica's log-probs: α grows
+// where the policy is surer than it should be.
 func (a *SAC) updateAlpha(iteration int, logProbs float64) error {
 	if a.off.EntropyTuning.AlphaType == AlphaFixed {
 		return nil
 	}
 	a.alphaOpt.open()
 	excess := logProbs + float64(a.local)*float64(a.off.EntropyTuning.TargetEntropy)
-	a.alphaOpt.params.Grad[0] = float32(-alphaSlope(a.off.EntropyTuning.AlphaType, a.raw()) * excess * float64(a.perSample))
+	a.alphaOpt.params.Grad[0] = float32(-alphaSlope(a.off.EntropyTuning.AlphaType,
+		a.raw()) * excess * float64(a.perSample))
 	return a.alphaOpt.step(iteration)
 }
 
@@ -360,14 +376,17 @@ func (a *SAC) metrics(iteration int) Metrics {
 	lr, _ := a.actorOpt.adam.LR(iteration)
 	size, total := a.held()
 	copy(a.values, []float64{
-		mean(sacCriticLoss, sacSamples), mean(sacActorLoss, sacActorSamples), -alpha * (logProb + float64(a.off.EntropyTuning.TargetEntropy)), alpha,
-		mean(sacQData, sacSamples), qLR, a.qOpt.meanNorm(), mean(sacQPi, sacActorSamples), -logProb, lr, a.actorOpt.meanNorm(), a.alphaOpt.meanNorm(),
+		mean(sacCriticLoss, sacSamples), mean(sacActorLoss, sacActorSamples),
+		-alpha * (logProb + float64(a.off.EntropyTuning.TargetEntropy)), alpha,
+		mean(sacQData, sacSamples), qLR, a.qOpt.meanNorm(), mean(sacQPi, sacActorSamples), -logProb, lr,
+		a.actorOpt.meanNorm(), a.alphaOpt.meanNorm(),
 		size, total, mean(sacReward, sacSteps),
 	})
 	return Metrics{Names: sacMetrics, Values: a.values}
 }
 
-// Save returns views of counters, optimisers, critics and temperature, and the replay buffer; see Algorithm.
+// Save returns views of counters, optimisers, critics and temperature, and the replay buffer; see
+// Algorithm.
 func (a *SAC) Save() (tensor.Dict, error) {
 	d := a.state()
 	a.save(&d)

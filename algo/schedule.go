@@ -16,8 +16,8 @@ type Schedule struct {
 	Total  int    // iterations after which it stays at the end; not used by constant
 }
 
-// At returns the number at iteration i ≥ 0, of a schedule from start to end. CleanRL anneals like this: the whole start at the first
-// iteration, one step short of the end at the last.
+// At returns the number at iteration i ≥ 0, of a schedule from start to end. CleanRL anneals like
+// this: the whole start at the first iteration, one step short of the end at the last.
 func (s Schedule) At(i int, start, end float64) float64 {
 	if i < s.Warmup {
 		return start * float64(i+1) / float64(s.Warmup)

@@ -7,15 +7,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sequences are what a policy that remembers learns from: the steps of each environment in a rollout, cut into pieces of one length. Sequence
-// q is piece q/N of environment q%N. It begins with the memory that the policy had there when it acted.
+// sequences are what a policy that remembers learns from: the steps of each environment in a
+// rollout, cut into pieces of one length. Sequence q is piece q/N of environment q%N. It begins
+// with the memory that the policy had there when it acted.
 type sequences struct {
 	length int // steps of one
 	envs   int // N
 	order  []int32
 }
 
-// newSequences cuts rollouts of so many steps; length 0 does not. It returns nil for a policy that remembers nothing.
+// newSequences cuts rollouts of so many steps; length 0 does not. It returns nil for a policy that
+// remembers nothing.
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
 	if policy.MemoryLen(pol) == 0 {
 		if length != 0 {
@@ -35,8 +37,9 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 	return &sequences{length: length, envs: envs, order: make([]int32, steps/length*envs)}, nil
 }
 
-// permute fills order with the samples of a rollout, the sequences shuffled as permute does it with samples. Each micro-batch has whole ones, and lists
-// the first step of all of them, then the second, and so on.
+// permute fills order with the samples of a rollout, the sequences shuffled as permute does it with
+// samples. Each micro-batch has whole ones, and lists the first step of all of them, then the
+// second, and so on.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	permute(s.order, shuffle, seed, replica, iteration, epoch)
 	n := micro / s.length // sequences of a micro-batch
@@ -58,12 +61,14 @@ type recollection struct {
 func newRecollection(s *sequences, rows int, r tensor.Dict) (*recollection, error) {
 	memory, ok := r.Get(policy.Memory)
 	if !ok || memory.DType() != tensor.F32 || memory.Rank() != 3 {
-		return nil, fmt.Errorf("%s is %v, want F32[T N M]: what the policy remembered at each step", policy.Memory, memory)
+		return nil, fmt.Errorf("%s is %v, want F32[T N M]: what the policy remembered at each step", policy.Memory,
+			memory)
 	}
 	m := memory.Dim(2)
 	dst := tensor.New(tensor.F32, rows/s.length, m)
 	return &recollection{
-		length: s.length, memory: column{name: policy.Memory, dst: dst.Bytes(), size: 4 * m}, begins: tensor.New(tensor.U8, rows),
+		length: s.length, memory: column{name: policy.Memory, dst: dst.Bytes(), size: 4 * m},
+		begins: tensor.New(tensor.U8, rows),
 	}, nil
 }
 

@@ -16,18 +16,23 @@ type Setup struct {
 	Optim       OptimConfig
 	CriticOptim OptimConfig // of the critics of actions, where they learn apart
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	MicroBatch  int         // samples evaluated at once; gradients add up to the global batch (actor.micro_batch_size). 0: all of a replica's
-	Seed        uint64
-	Iterations  int // length of the run, where schedules without an end of their own end
+	// samples evaluated at once; gradients add up to the global batch (actor.micro_batch_size). 0:
+	// all of a replica's
+	MicroBatch int
+	Seed       uint64
+	Iterations int // length of the run, where schedules without an end of their own end
 
-	Chunk       int            // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
-	GroupSize   int            // so many successive environments begin with the same states (env.train.group_size); 0 is 1
-	Steps, Envs int            // T and N of this replica's rollouts
-	Rollout     []tensor.Field // what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are not brought along
-	Demos       tensor.Dict    // demonstrations, from ReadDemos; the zero Dict: none
-	Policy      policy.Policy
-	Reducer     Reducer          // nil: Single
-	Alloc       tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
+	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
+	// so many successive environments begin with the same states (env.train.group_size); 0 is 1
+	GroupSize   int
+	Steps, Envs int // T and N of this replica's rollouts
+	// what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are
+	// not brought along
+	Rollout []tensor.Field
+	Demos   tensor.Dict // demonstrations, from ReadDemos; the zero Dict: none
+	Policy  policy.Policy
+	Reducer Reducer          // nil: Single
+	Alloc   tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
 }
 
 // A Registry makes Algorithms by adv_type and loss_type.
@@ -41,7 +46,8 @@ type entry struct {
 	labelled          bool                      // their actions are an expert's
 }
 
-// Builtin returns the algorithms that come with rlinf: a new one is one file and one line here; your own main adds its own.
+// Builtin returns the algorithms that come with rlinf: a new one is one file and one line here;
+// your own main adds its own.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", func(s Setup) (Algorithm, error) { return NewPPO(s) })
@@ -51,10 +57,14 @@ func Builtin() *Registry {
 	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
 	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
 	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
-	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) { return NewCrossQ(s) })
+	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) {
+		return NewCrossQ(s)
+	})
 	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
 	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
-	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, func(s Setup) (Algorithm, error) { return NewDAgger(s) })
+	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, func(s Setup) (Algorithm, error) {
+		return NewDAgger(s)
+	})
 	r.AddOffline("offline_iql", "offline_iql", fitsIQL, func(s Setup) (Algorithm, error) { return NewIQL(s) })
 	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
 	return r
@@ -68,24 +78,28 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 	r.entries = append(r.entries, entry{advType: advType, lossType: lossType, build: build})
 }
 
-// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold next_observation.<name>, [T,N,...], what was
-// observed after the step, before any auto-reset, and neither log-probs nor values. fits returns, as an error, what policy it wants where that is
+// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold
+// next_observation.<name>, [T,N,...], what was observed after the step, before any auto-reset, and
+// neither log-probs nor values. fits returns, as an error, what policy it wants where that is
 // another kind.
-func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build)
 	r.entries[len(r.entries)-1].fits = fits
 }
 
-// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is called without a rollout, and Prepare never. fits is
-// as AddOffPolicy's.
-func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is
+// called without a rollout, and Prepare never. fits is as AddOffPolicy's.
+func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
 	r.AddOffPolicy(advType, lossType, fits, build)
 	r.entries[len(r.entries)-1].offline = true
 }
 
-// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions are what the environments' experts would have done: who
-// acts is as OffPolicyConfig.Dagger says.
-func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error, build func(Setup) (Algorithm, error)) {
+// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions
+// are what the environments' experts would have done: who acts is as OffPolicyConfig.Dagger says.
+func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
 	r.AddOffPolicy(advType, lossType, fits, build)
 	r.entries[len(r.entries)-1].labelled = true
 }
@@ -140,7 +154,8 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 }
 
-// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known ones.
+// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known
+// ones.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
 	if e == nil {
@@ -168,7 +183,8 @@ func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
-// checkOffPolicy is check for algorithms that learn from a replay buffer, or with offline from demonstrations alone.
+// checkOffPolicy is check for algorithms that learn from a replay buffer, or with offline from
+// demonstrations alone.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
@@ -199,7 +215,8 @@ func (s *Setup) alloc() tensor.Allocator {
 	return s.Alloc
 }
 
-// batches returns how many samples of a batch each of so many replicas takes, and how many of these at once.
+// batches returns how many samples of a batch each of so many replicas takes, and how many of these
+// at once.
 func (s *Setup) batches(replicas int) (local, micro int, err error) {
 	if s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 {
 		return 0, 0, fmt.Errorf("global_batch_size %d: want a multiple of %d replicas", s.GlobalBatch, replicas)
@@ -209,10 +226,12 @@ func (s *Setup) batches(replicas int) (local, micro int, err error) {
 		micro = local
 	}
 	if micro < 0 || local%micro != 0 {
-		return 0, 0, fmt.Errorf("micro_batch_size %d: want a share of the %d samples of a batch on each replica", micro, local)
+		return 0, 0, fmt.Errorf("micro_batch_size %d: want a share of the %d samples of a batch on each replica", micro,
+			local)
 	}
 	return local, micro, nil
 }
 
-// ReplaySteps returns how many steps of each environment the replay buffer holds, for rollouts of so many.
+// ReplaySteps returns how many steps of each environment the replay buffer holds, for rollouts of
+// so many.
 func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

@@ -2,7 +2,8 @@ package algo
 
 import "math"
 
-// A tally collects the sums behind an update's metrics in one slice, so that one reduction makes them those of all replicas.
+// A tally collects the sums behind an update's metrics in one slice, so that one reduction makes
+// them those of all replicas.
 type tally struct {
 	sums  []float64 // everything below
 	means []float64 // numerator and denominator of each mean
@@ -87,7 +88,8 @@ func (t *tally) addFit(ret, err float64) {
 	t.fit[4] += err * err
 }
 
-// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for one no better than a constant; NaN when returns do not vary.
+// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for one no better than a
+// constant; NaN when returns do not vary.
 func (t *tally) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }

@@ -10,17 +10,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TD3 is twin delayed deep deterministic policy gradient, Fujimoto et al. 2018, arXiv:1802.09477. Prepare adds a rollout to the replay buffer, Update
-// makes update_epoch updates, each on a batch drawn from there:
+// TD3 is twin delayed deep deterministic policy gradient, Fujimoto et al. 2018, arXiv:1802.09477.
+// Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
+// drawn from there:
 //
 //  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off, the action kept in its box   smooth
 //  2. the critics against y, squared error, every head by itself                                                    QLoss
 //  3. every critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and then
 //     Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                                                  follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of
-// what was done, critic/lr, critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
-// added; rollout/rewards.
+// Metrics, over all replicas and updates of an iteration, NaN where there were none:
+// td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of what was done, critic/lr,
+// critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
+// replay_buffer/total_samples = ever added; rollout/rewards.
 type TD3 struct {
 	*replayer
 	policy          SoftPolicy
@@ -56,14 +58,16 @@ const (
 )
 
 var td3Metrics = []string{
-	"td3/critic_loss", "td3/actor_loss", "critic/q_data", "critic/lr", "critic/grad_norm", "actor/lr", "actor/grad_norm", "replay_buffer/size",
+	"td3/critic_loss", "td3/actor_loss", "critic/q_data", "critic/lr", "critic/grad_norm", "actor/lr",
+	"actor/grad_norm", "replay_buffer/size",
 	"replay_buffer/total_samples", "rollout/rewards",
 }
 
 // fitsTD3 says why pol cannot be trained by TD3.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
-		return errors.New("a policy with add_q_head and exploration_noise, whose actions are in a box, and q_head_type default")
+		return errors.New("a policy with add_q_head and exploration_noise, whose actions are in a box, and " +
+			"q_head_type default")
 	}
 	return nil
 }
@@ -112,7 +116,8 @@ func newTD3(s *Setup) (*TD3, error) {
 	}
 	a.y, a.next = make([]float32, a.micro), make([]float32, a.micro)
 	a.dQ = tensor.New(tensor.F32, len(a.heads), a.micro)
-	a.dAction, a.smoothed = tensor.New(tensor.F32, a.batch.Action.Shape()...), tensor.New(tensor.F32, a.batch.Action.Shape()...)
+	a.dAction, a.smoothed = tensor.New(tensor.F32, a.batch.Action.Shape()...),
+		tensor.New(tensor.F32, a.batch.Action.Shape()...)
 	a.criticStep, a.actorStep = a.addCritic, a.addActor
 	return a, nil
 }
@@ -132,7 +137,8 @@ func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	lr, _ := a.actorOpt.adam.LR(iteration)
 	size, total := a.held()
 	copy(a.values, []float64{
-		a.sums[td3CriticLoss] / a.sums[td3Samples], a.sums[td3ActorLoss] / a.sums[td3ActorSamples], a.sums[td3QData] / a.sums[td3Samples],
+		a.sums[td3CriticLoss] / a.sums[td3Samples], a.sums[td3ActorLoss] / a.sums[td3ActorSamples],
+		a.sums[td3QData] / a.sums[td3Samples],
 		qLR, a.qOpt.meanNorm(), lr, a.actorOpt.meanNorm(), size, total, a.sums[td3Reward] / a.sums[td3Steps],
 	})
 	return Metrics{Names: td3Metrics, Values: a.values}, nil
@@ -230,7 +236,8 @@ func (a *TD3) addActor(b *Transitions, _ int, last bool) error {
 	return a.policy.Backward(a.work, policy.Grad{Action: a.dAction}, a.actorOpt.readyAt(last))
 }
 
-// Save returns views of counters, optimisers, critics and targets, and the replay buffer; see Algorithm.
+// Save returns views of counters, optimisers, critics and targets, and the replay buffer; see
+// Algorithm.
 func (a *TD3) Save() (tensor.Dict, error) {
 	d := a.state()
 	a.save(&d)

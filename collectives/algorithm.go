@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An algorithm makes some kinds of operations. Each has a file of its own, which gives its steps, bytes and cost: P members, S bytes, α the
-// latency of a message in seconds, β the seconds per byte, γ the seconds to join one.
+// An algorithm makes some kinds of operations. Each has a file of its own, which gives its steps,
+// bytes and cost: P members, S bytes, α the latency of a message in seconds, β the seconds per
+// byte, γ the seconds to join one.
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // bits 1<<spmd.Kind
@@ -22,7 +23,8 @@ const Auto = "auto"
 
 // registry returns every algorithm.
 func registry() []*algorithm {
-	return []*algorithm{newShared(), newLibrary(), newHierarchical(), newRing(), newRabenseifner(), newDoubling(), newTree(), newOrdered(), newDirect()}
+	return []*algorithm{newShared(), newLibrary(), newHierarchical(), newRing(), newRabenseifner(), newDoubling(),
+		newTree(), newOrdered(), newDirect()}
 }
 
 // Algorithms returns the names that Options.Algorithm and a Table may have.
@@ -68,13 +70,15 @@ func (g *Group) Supports(name string, kind spmd.Kind) bool {
 	return a != nil && a.suits(g, &spmd.Collective{Kind: kind})
 }
 
-// choose returns the algorithm for c: the one that Options name, if it can, else that of the first rule that fits, the built-in ones last.
+// choose returns the algorithm for c: the one that Options name, if it can, else that of the first
+// rule that fits, the built-in ones last.
 func (g *Group) choose(c *spmd.Collective) *algorithm {
 	if g.forced != nil && g.forced.suits(g, c) {
 		return g.forced
 	}
 	for i := range g.rules {
-		if r := &g.rules[i]; r.fits(g, c) && r.algorithm.suits(g, c) && (r.algorithm.ordered || g.opts.Fast || !reduces(c.Kind)) {
+		if r := &g.rules[i]; r.fits(g, c) && r.algorithm.suits(g, c) &&
+			(r.algorithm.ordered || g.opts.Fast || !reduces(c.Kind)) {
 			return r.algorithm
 		}
 	}

@@ -31,8 +31,8 @@ func Broadcast[T Number](x []T, root int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Broadcast, DType: dtypeOf[T](), Root: root, Data: bytesOf(x)}
 }
 
-// ReduceScatter reduces x over the members and leaves block m of the result in its place in member m's x; counts are the blocks' lengths, nil
-// for even ones.
+// ReduceScatter reduces x over the members and leaves block m of the result in its place in member
+// m's x; counts are the blocks' lengths, nil for even ones.
 func ReduceScatter[T Number](x []T, op spmd.Op, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.ReduceScatter, DType: dtypeOf[T](), Op: op, Data: bytesOf(x), Counts: counts}
 }
@@ -42,20 +42,23 @@ func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
 
-// Gather fills root's x with every member's block: x is the whole at root, its own block in its place, and the block alone elsewhere.
+// Gather fills root's x with every member's block: x is the whole at root, its own block in its
+// place, and the block alone elsewhere.
 func Gather[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Gather, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// Scatter gives every member its block of root's x, which is the whole at root and the block alone elsewhere.
+// Scatter gives every member its block of root's x, which is the whole at root and the block alone
+// elsewhere.
 func Scatter[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Scatter, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// AllToAll sends block m of send to member m and fills block m of x with what comes from it; nil counts are even blocks. A nil send exchanges
-// the blocks of x in place.
+// AllToAll sends block m of send to member m and fills block m of x with what comes from it; nil
+// counts are even blocks. A nil send exchanges the blocks of x in place.
 func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Collective {
-	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts, SendCounts: sendCounts}
+	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts,
+		SendCounts: sendCounts}
 	if send != nil {
 		c.Send = bytesOf(send)
 	}
@@ -64,7 +67,8 @@ func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Co
 
 // SendReceive sends to member `to` and receives x from member `from`.
 func SendReceive[T Number](send []T, to int, x []T, from int) spmd.Collective {
-	return spmd.Collective{Kind: spmd.SendReceive, DType: dtypeOf[T](), Data: bytesOf(x), Send: bytesOf(send), To: to, From: from}
+	return spmd.Collective{Kind: spmd.SendReceive, DType: dtypeOf[T](), Data: bytesOf(x), Send: bytesOf(send), To: to,
+		From: from}
 }
 
 func dtypeOf[T Number]() tensor.DType {
@@ -113,7 +117,8 @@ func check(c *spmd.Collective, size, me int) error {
 	e := c.DType.Size()
 	for _, b := range [2][]byte{c.Data, c.Send} {
 		if len(b)%e != 0 || uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e) != 0 && len(b) > 0 {
-			return fmt.Errorf("a buffer of %d bytes at an address that is %d mod %d does not hold %v", len(b), uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e), e, c.DType)
+			return fmt.Errorf("a buffer of %d bytes at an address that is %d mod %d does not hold %v", len(b),
+				uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(e), e, c.DType)
 		}
 	}
 	if c.Op > spmd.Max {
@@ -136,7 +141,8 @@ func check(c *spmd.Collective, size, me int) error {
 		case c.Send == nil && (c.SendCounts != nil || c.Counts != nil || len(c.Data)/e%size != 0):
 			return fmt.Errorf("in place, blocks have one length: got %d elements for %d members", len(c.Data)/e, size)
 		case c.Send != nil && c.Counts == nil && (len(c.Data) != len(c.Send) || len(c.Data)/e%size != 0):
-			return fmt.Errorf("%d elements to send and %d to receive in even blocks for %d members: pass the counts", len(c.Send)/e, len(c.Data)/e, size)
+			return fmt.Errorf("%d elements to send and %d to receive in even blocks for %d members: pass the counts",
+				len(c.Send)/e, len(c.Data)/e, size)
 		case (c.Counts == nil) != (c.SendCounts == nil):
 			return fmt.Errorf("counts for one side only")
 		}

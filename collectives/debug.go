@@ -23,8 +23,8 @@ type debug struct {
 	mem  []byte
 }
 
-// A record is a call as the others see it, in recordBytes: sequence number, kind, type, reduction, root, elements (-1 where members may differ), a hash
-// of the counts, and the place of the call.
+// A record is a call as the others see it, in recordBytes: sequence number, kind, type, reduction,
+// root, elements (-1 where members may differ), a hash of the counts, and the place of the call.
 const recordBytes = 192
 
 // note remembers where the program calls from.
@@ -43,7 +43,8 @@ func (d *debug) note(on bool) {
 	}
 }
 
-// compare exchanges records with the neighbours in the ring of members: if any two differ, some neighbours do.
+// compare exchanges records with the neighbours in the ring of members: if any two differ, some
+// neighbours do.
 func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 	if err := g.grow(&g.debug.mem, 2*recordBytes); err != nil {
 		return err
@@ -59,7 +60,8 @@ func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 		return err
 	}
 	if err := g.wait(ctx); err != nil {
-		return fmt.Errorf("compare %s, call %d at %s, with member %d's (rank %d): %w", describe(c), g.seq, g.debug.site, before, g.comm.WorldRank(before), err)
+		return fmt.Errorf("compare %s, call %d at %s, with member %d's (rank %d): %w", describe(c), g.seq, g.debug.site,
+			before, g.comm.WorldRank(before), err)
 	}
 	if string(mine[:recordSite]) == string(theirs[:recordSite]) {
 		return nil
@@ -109,11 +111,13 @@ func recordText(b []byte) string {
 	if h := binary.LittleEndian.Uint64(b[32:]); h != 0 {
 		text += fmt.Sprintf(", counts with hash %x", h)
 	}
-	return fmt.Sprintf("%s (call %d, at %s)", text, binary.LittleEndian.Uint64(b), strings.TrimRight(string(b[recordSite:]), "\x00"))
+	return fmt.Sprintf("%s (call %d, at %s)", text, binary.LittleEndian.Uint64(b),
+		strings.TrimRight(string(b[recordSite:]), "\x00"))
 }
 
-// SameOnAllRanks compares named bytes across the members, all of which pass the same names: every member gets the same error, which names the first
-// that differs and on which member. They are compared by CRC-32C.
+// SameOnAllRanks compares named bytes across the members, all of which pass the same names: every
+// member gets the same error, which names the first that differs and on which member. They are
+// compared by CRC-32C.
 func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	sums := make([]int32, len(names)*g.Size())
 	for i, b := range data {
@@ -125,7 +129,8 @@ func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byt
 	for i, name := range names {
 		for m := range g.Size() {
 			if a, b := sums[i], sums[m*len(names)+i]; a != b {
-				return fmt.Errorf("replicas differ: %s has checksum %08x on member %d (rank %d) and %08x on member %d (rank %d)",
+				return fmt.Errorf("replicas differ: %s has checksum %08x on member %d (rank %d) and %08x on member "+
+					"%d (rank %d)",
 					name, uint32(a), 0, g.comm.WorldRank(0), uint32(b), m, g.comm.WorldRank(m))
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDirect returns the algorithm that sends every block straight from where it is to where it belongs, all at once. For operations whose
-// blocks are all different nothing moves fewer bytes.
+// newDirect returns the algorithm that sends every block straight from where it is to where it
+// belongs, all at once. For operations whose blocks are all different nothing moves fewer bytes.
 //
 //	gather, scatter     the root sends or receives P-1 messages                      (P-1)α + (P-1)/P·Sβ
 //	allgather           every member sends its block to all the others               (P-1)α + (P-1)/P·Sβ
@@ -16,7 +16,8 @@ import (
 //
 // Messages leave in the order me+1, me+2, …, so that no member is flooded at the start.
 func newDirect() *algorithm {
-	return &algorithm{name: "direct", kinds: of(spmd.Gather, spmd.Scatter, spmd.AllGather, spmd.AllToAll, spmd.SendReceive), run: runDirect}
+	return &algorithm{name: "direct", kinds: of(spmd.Gather, spmd.Scatter, spmd.AllGather, spmd.AllToAll,
+		spmd.SendReceive), run: runDirect}
 }
 
 func runDirect(ctx context.Context, t *team, c *spmd.Collective) error {

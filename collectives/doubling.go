@@ -6,9 +6,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so that after log₂P rounds everyone has joined
-// everything (Thakur, Rabenseifner and Gropp 2005). With P not a power of two the first 2(P-2^⌊log₂P⌋) members pair up before, and one
-// of each pair stands aside until the end.
+// newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so
+// that after log₂P rounds everyone has joined everything (Thakur, Rabenseifner and Gropp 2005).
+// With P not a power of two the first 2(P-2^⌊log₂P⌋) members pair up before, and one of each pair
+// stands aside until the end.
 //
 //	allreduce    log₂P(α + Sβ + Sγ), and 2(α + Sβ) + Sγ more where P is not a power of two
 //	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, which needs no such detour
@@ -37,7 +38,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	})
 }
 
-// A fold is a team cut down to a power of two: of the first 2·extra members the odd ones have joined the even ones' input to theirs.
+// A fold is a team cut down to a power of two: of the first 2·extra members the odd ones have
+// joined the even ones' input to theirs.
 type fold struct {
 	size, extra int
 	me          int // number in the fold; -1: stands aside
@@ -51,7 +53,8 @@ func (f fold) member(i int) int {
 	return i + f.extra
 }
 
-// folded folds the team, lets reduce do its work on the members of the fold, with memory as long as b, and gives the result to the others.
+// folded folds the team, lets reduce do its work on the members of the fold, with memory as long as
+// b, and gives the result to the others.
 func (t *team) folded(ctx context.Context, c *spmd.Collective, b []byte, reduce func(f fold, in []byte) error) error {
 	in, err := t.g.scratch(len(b))
 	if err != nil {
@@ -115,7 +118,8 @@ func (t *team) unfold(ctx context.Context, f fold, b []byte) error {
 	return t.wait(ctx)
 }
 
-// dissemination is a barrier: in round k every member tells the one 2^k behind it that it, and all it has heard of, are here.
+// dissemination is a barrier: in round k every member tells the one 2^k behind it that it, and all
+// it has heard of, are here.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

@@ -17,19 +17,23 @@ type Future struct {
 	next *Future
 }
 
-// A queue is the operations that were started and have not run, in order. They run one after the other: a goroutine of their own runs them,
-// which ends when none is left, or else whoever waits for one of them and finds nobody at it.
+// A queue is the operations that were started and have not run, in order. They run one after the
+// other: a goroutine of their own runs them, which ends when none is left, or else whoever waits
+// for one of them and finds nobody at it.
 type queue struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // an operation has ended
 	running bool       // somebody is at it
 	drains  bool       // a goroutine has been started that will look
-	failed  error      // the first failure; what comes after it ends with it too, as the members are no longer at the same call
-	first   *Future
-	last    *Future
+	// the first failure; what comes after it ends with it too, as the members are no longer at the
+	// same call
+	failed error
+	first  *Future
+	last   *Future
 }
 
-// Run runs c and returns when this member's part of it is over. An error ends the group: all later calls return it.
+// Run runs c and returns when this member's part of it is over. An error ends the group: all later
+// calls return it.
 func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	g.debug.note(g.opts.Debug)
 	q := &g.queue
@@ -54,8 +58,8 @@ func (g *Group) Run(ctx context.Context, c spmd.Collective) error {
 	return err
 }
 
-// Start begins c and returns at once. c completes without another call by this member; its buffers are the group's until then. Operations
-// of a group run in the order in which they were started.
+// Start begins c and returns at once. c completes without another call by this member; its buffers
+// are the group's until then. Operations of a group run in the order in which they were started.
 func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	g.debug.note(g.opts.Debug)
 	f := &Future{}
@@ -105,7 +109,8 @@ func (g *Group) drain() error {
 	return nil
 }
 
-// runFirst runs the operation that is first in the queue. The lock is held before and after, not while it runs.
+// runFirst runs the operation that is first in the queue. The lock is held before and after, not
+// while it runs.
 func (g *Group) runFirst() {
 	q := &g.queue
 	f := q.first
@@ -121,7 +126,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation has ended, or the context that it was started with. It lends a hand if nobody is at it.
+// Wait returns when the operation has ended, or the context that it was started with. It lends a
+// hand if nobody is at it.
 func (f *Future) Wait() error {
 	q := &f.g.queue
 	q.mu.Lock()

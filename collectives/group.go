@@ -22,29 +22,36 @@ type Host interface {
 
 // Options are how a Group works; the same on every member.
 type Options struct {
-	// Fast lets the fastest algorithm make a reduction. Else reductions are made in the order of the members, so that their bits depend on
-	// no transport, library, placement or order of arrival.
+	// Fast lets the fastest algorithm make a reduction. Else reductions are made in the order of
+	// the members, so that their bits depend on no transport, library, placement or order of
+	// arrival.
 	Fast bool
-	// Algorithm is the one that makes every operation it can, in place of the table's choice; "" and "auto" leave the choice to the table.
+	// Algorithm is the one that makes every operation it can, in place of the table's choice; ""
+	// and "auto" leave the choice to the table.
 	Algorithm string
 	// Table goes before the built-in one; nil: none.
 	Table *Table
-	// MaxMessage is the most bytes that one message carries, a multiple of 8; longer buffers travel in pieces. 0: 1 GiB, as MPI counts in C ints.
+	// MaxMessage is the most bytes that one message carries, a multiple of 8; longer buffers travel
+	// in pieces. 0: 1 GiB, as MPI counts in C ints.
 	MaxMessage int
-	// Debug compares every call across the members before it runs, and names both sides of a mismatch.
+	// Debug compares every call across the members before it runs, and names both sides of a
+	// mismatch.
 	Debug bool
 }
 
-// A Group runs collective operations over one Comm. It belongs to one goroutine at a time; what Start has started runs beside it.
+// A Group runs collective operations over one Comm. It belongs to one goroutine at a time; what
+// Start has started runs beside it.
 type Group struct {
-	comm      spmd.Comm
-	host      Host
-	opts      Options
-	me        int
-	nodes     []int // of each member
-	all       team
-	node      team // members of this node
-	lane      team // the members of all nodes with this member's number on its node; empty where nodes have different numbers
+	comm  spmd.Comm
+	host  Host
+	opts  Options
+	me    int
+	nodes []int // of each member
+	all   team
+	node  team // members of this node
+	// the members of all nodes with this member's number on its node; empty where nodes have
+	// different numbers
+	lane      team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's number among those of heads
 	distinct  bool // no rank stands twice
@@ -73,7 +80,8 @@ type Group struct {
 	debug debug
 }
 
-// Traffic counts what a Group has sent by messages. What members of a node read in each other's memory, and what a library moves, is not in it.
+// Traffic counts what a Group has sent by messages. What members of a node read in each other's
+// memory, and what a library moves, is not in it.
 type Traffic struct {
 	Messages, Bytes   int64
 	BytesBetweenNodes int64
@@ -176,8 +184,8 @@ func (g *Group) Sum32(ctx context.Context, x []float32) error {
 	return g.Run(ctx, AllReduce(x, spmd.Sum))
 }
 
-// Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ, and nobody needs to know the others'. It
-// allocates: not for step loops.
+// Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ,
+// and nobody needs to know the others'. It allocates: not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	length := make([]int64, g.Size())
 	length[g.me] = int64(len(b))
@@ -245,8 +253,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes mem at least n bytes long; what is in it may be lost. Memory is never given back, so lengths that grow little by little
-// take ever larger steps.
+// grow makes mem at least n bytes long; what is in it may be lost. Memory is never given back, so
+// lengths that grow little by little take ever larger steps.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

@@ -6,8 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newHierarchical returns the algorithms for several nodes with several members each: N nodes, L members on each. Inside a node they work in the
-// memory that its members share, or by messages where they share none; every byte between nodes crosses once.
+// newHierarchical returns the algorithms for several nodes with several members each: N nodes, L
+// members on each. Inside a node they work in the memory that its members share, or by messages
+// where they share none; every byte between nodes crosses once.
 //
 //	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the nodes for each of the L shards, one member a shard,
 //	             allgather in the node. Between nodes each member moves 2(N-1)/N·S/L bytes:           2(N-1)(α + S/(N·L)·β)
@@ -16,10 +17,12 @@ import (
 //	reduce       to the heads, then a tree over them                                                  ⌈log₂N⌉(α + Sβ + Sγ)
 //	barrier      the node, then the heads, then the node                                              ⌈log₂N⌉α
 //
-// The costs count what crosses between nodes. A node's head is its first member, the root on its own node.
+// The costs count what crosses between nodes. A node's head is its first member, the root on its
+// own node.
 func newHierarchical() *algorithm {
 	return &algorithm{
-		name: "hierarchical", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce), run: runHierarchical,
+		name: "hierarchical", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
+		run:  runHierarchical,
 		fits: func(g *Group, _ *spmd.Collective) bool { return g.heads.size() > 1 && g.heads.size() < g.Size() },
 	}
 }
@@ -77,7 +80,8 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	return g.inNode(ctx, c, spmd.Broadcast, inNode)
 }
 
-// headed returns the heads of the nodes, the root in place of its node's first member, and the root's number among them.
+// headed returns the heads of the nodes, the root in place of its node's first member, and the
+// root's number among them.
 func (g *Group) headed(root int) (heads team, at int) {
 	g.rooted = append(g.rooted[:0], g.heads.members...)
 	heads = team{g, g.rooted, -1}
@@ -92,7 +96,8 @@ func (g *Group) headed(root int) (heads team, at int) {
 	return heads, at
 }
 
-// inNode runs an operation of c's kind of data among the members of this node; root is a member of the group.
+// inNode runs an operation of c's kind of data among the members of this node; root is a member of
+// the group.
 func (g *Group) inNode(ctx context.Context, c *spmd.Collective, kind spmd.Kind, root int) error {
 	t := &g.node
 	if t.size() == 1 {

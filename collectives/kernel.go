@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// join sets dst to dst op src, element by element. What bfloat16 loses by rounding is lost at each join.
+// join sets dst to dst op src, element by element. What bfloat16 loses by rounding is lost at each
+// join.
 func join(t tensor.DType, op spmd.Op, dst, src []byte) {
 	switch t {
 	case tensor.F32:
@@ -65,11 +66,13 @@ func joinBF16(op spmd.Op, dst, src []uint16) {
 	}
 }
 
-// reach is how many bytes joinAll works on at a time: they stay in the first-level cache while all pieces are added.
+// reach is how many bytes joinAll works on at a time: they stay in the first-level cache while all
+// pieces are added.
 const reach = 8 << 10
 
-// joinAll joins bytes from to end of the pieces in their order and writes the result there in every one of dsts; a dst may be one of the pieces.
-// bfloat16 is joined in float32 and rounded once. The bits follow from the pieces and their order alone.
+// joinAll joins bytes from to end of the pieces in their order and writes the result there in every
+// one of dsts; a dst may be one of the pieces. bfloat16 is joined in float32 and rounded once. The
+// bits follow from the pieces and their order alone.
 func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	if t == tensor.BF16 {
 		joinAllBF16(op, dsts, pieces, from/2, end/2)

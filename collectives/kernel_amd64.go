@@ -19,7 +19,8 @@ func addF32(dst, a, b []float32) {
 //go:noescape
 func addF32AVX(dst, a, b *float32, n int)
 
-// sumF32 sums bytes from to end of the pieces, in their order, into every one of dsts, in blocks, and returns where the whole blocks end.
+// sumF32 sums bytes from to end of the pieces, in their order, into every one of dsts, in blocks,
+// and returns where the whole blocks end.
 func sumF32(dsts, pieces [][]byte, from, end int) int {
 	end = from + (end-from)&^127
 	if !cpu.X86.HasAVX || from == end {

@@ -6,20 +6,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// lone bounds the bytes, S·P, that one member takes in to reduce a vector alone instead of all members a shard each: there latency counts, and
-// 2(P-1) messages in all beat 2P(P-1).
+// lone bounds the bytes, S·P, that one member takes in to reduce a vector alone instead of all
+// members a shard each: there latency counts, and 2(P-1) messages in all beat 2P(P-1).
 const lone = 512 << 10
 
-// newOrdered returns the reductions in member order, x₀ + x₁ + … element by element, whose bits depend on nothing else: not on the transport, the
-// library, the placement, nor on who came first. The vector is cut into shards, each with an owner:
+// newOrdered returns the reductions in member order, x₀ + x₁ + … element by element, whose bits
+// depend on nothing else: not on the transport, the library, the placement, nor on who came first.
+// The vector is cut into shards, each with an owner:
 //
 //  1. every member sends its piece of each shard to the owner         (P-1)α + (P-1)/P·Sβ
 //  2. the owner joins the pieces in member order                      (P-1)/P·Sγ
 //  3. the owner sends the result to those that want it                (P-1)α + (P-1)/P·Sβ
 //
-// So it moves the bytes of a ring, in two rounds. A short vector is one shard, which the members own in turn: 2(α + Sβ(P-1)).
+// So it moves the bytes of a ring, in two rounds. A short vector is one shard, which the members
+// own in turn: 2(α + Sβ(P-1)).
 func newOrdered() *algorithm {
-	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter), run: runOrdered}
+	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter),
+		run: runOrdered}
 }
 
 func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
@@ -89,7 +92,8 @@ func orderedAlone(ctx context.Context, t *team, c *spmd.Collective, owner int) e
 	return t.wait(ctx)
 }
 
-// gatherPieces starts to receive every other member's piece of this member's shard, and lists all pieces in g.pieces, in member order.
+// gatherPieces starts to receive every other member's piece of this member's shard, and lists all
+// pieces in g.pieces, in member order.
 func gatherPieces(t *team, mine []byte) error {
 	g := t.g
 	mem, err := g.scratch(t.size() * len(mine))

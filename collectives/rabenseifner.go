@@ -6,19 +6,21 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving, then an allgather by recursive doubling. As
-// few bytes as the ring, in a logarithmic number of rounds; the distance of the partners grows with the halves, so that the large halves
-// travel between neighbours. P that is no power of two is folded first, as in recursive doubling.
+// newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving,
+// then an allgather by recursive doubling. As few bytes as the ring, in a logarithmic number of
+// rounds; the distance of the partners grows with the halves, so that the large halves travel
+// between neighbours. P that is no power of two is folded first, as in recursive doubling.
 //
 //	allreduce    2log₂P·α + 2(P-1)/P·Sβ + (P-1)/P·Sγ, and 2(α + Sβ) + Sγ more where P is not a power of two
 func newRabenseifner() *algorithm {
-	return &algorithm{name: "rabenseifner", kinds: of(spmd.AllReduce), run: func(ctx context.Context, t *team, c *spmd.Collective) error {
-		return t.folded(ctx, c, c.Data, func(f fold, in []byte) error { return halve(ctx, t, f, c, c.Data, in) })
-	}}
+	return &algorithm{name: "rabenseifner", kinds: of(spmd.AllReduce),
+		run: func(ctx context.Context, t *team, c *spmd.Collective) error {
+			return t.folded(ctx, c, c.Data, func(f fold, in []byte) error { return halve(ctx, t, f, c, c.Data, in) })
+		}}
 }
 
-// halve reduces b over a fold: members 1, 2, 4, … apart exchange halves of what they still have, down to a shard each, and collect the shards
-// the same way back.
+// halve reduces b over a fold: members 1, 2, 4, … apart exchange halves of what they still have,
+// down to a shard each, and collect the shards the same way back.
 func halve(ctx context.Context, t *team, f fold, c *spmd.Collective, b, in []byte) error {
 	e := c.DType.Size()
 	lo, hi := 0, len(b)/e

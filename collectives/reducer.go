@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a model. The methods that take no
-// context use the one it was made with.
+// A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a
+// model. The methods that take no context use the one it was made with.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -24,14 +24,15 @@ type Reducer struct {
 // maxBuckets is how many buckets a gradient is cut into at most.
 const maxBuckets = 1024
 
-// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes, or of a larger size when that were too many. ctx ends
-// every wait.
+// NewReducer returns a Reducer over g, whose gradients travel in buckets of about bucketBytes, or
+// of a larger size when that were too many. ctx ends every wait.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
 
-// Compress lets gradients travel as bfloat16 from here on: half the bytes, each member's part rounded once and their sum, which is made in float32,
-// once more. GradientSum.CompressionError says what that costs.
+// Compress lets gradients travel as bfloat16 from here on: half the bytes, each member's part
+// rounded once and their sum, which is made in float32, once more. GradientSum.CompressionError
+// says what that costs.
 func (r *Reducer) Compress() { r.compress = true }
 
 // Replicas returns the number of members, and which one this is.
@@ -40,15 +41,18 @@ func (r *Reducer) Replicas() (n, this int) { return r.g.Size(), r.g.Rank() }
 // Sum adds x over the members, in place.
 func (r *Reducer) Sum(x []float64) error { return r.g.Sum64(r.ctx, x) }
 
-// Gradient opens the sum of grad, which is communication memory. One is open at a time. The result is good until the next call.
+// Gradient opens the sum of grad, which is communication memory. One is open at a time. The result
+// is good until the next call.
 func (r *Reducer) Gradient(grad []float32) *GradientSum {
 	r.grad.begin(r, grad)
 	return &r.grad
 }
 
-// A GradientSum sums a flat gradient in buckets, each of which leaves as soon as all of it is final, and travels while the backward pass goes on.
-// Buckets are cut at the same places whatever became ready when, and each is summed in member order, so their size does not change the result.
-// All members make the same ranges ready in the same order, and so start the same buckets in the same order.
+// A GradientSum sums a flat gradient in buckets, each of which leaves as soon as all of it is
+// final, and travels while the backward pass goes on. Buckets are cut at the same places whatever
+// became ready when, and each is summed in member order, so their size does not change the result.
+// All members make the same ranges ready in the same order, and so start the same buckets in the
+// same order.
 type GradientSum struct {
 	r       *Reducer
 	grad    []float32
@@ -90,8 +94,9 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts what was never made ready, in order, and returns when all of grad holds the sum. final, if not nil, is told each bucket's range once
-// it does, in the order in which they were started.
+// Wait starts what was never made ready, in order, and returns when all of grad holds the sum.
+// final, if not nil, is told each bucket's range once it does, in the order in which they were
+// started.
 func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	if final == nil {
 		final = func(lo, hi int) {}
@@ -126,8 +131,8 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// CompressionError returns what rounding to bfloat16 has taken from this member's gradients since the last call, relative to them in the Euclidean
-// norm; 0 where none were compressed.
+// CompressionError returns what rounding to bfloat16 has taken from this member's gradients since
+// the last call, relative to them in the Euclidean norm; 0 where none were compressed.
 func (r *Reducer) CompressionError() float64 {
 	s := &r.grad
 	e := 0.0

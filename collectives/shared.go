@@ -7,13 +7,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithms for members of one node, which reach each other's memory: no messages. Everyone says where its buffers lie
-// and comes to a meeting; whoever needs bytes reads them where they are, and a last meeting, where one is needed, keeps buffers from changing while they are
-// read. What does not lie in memory of Alloc is copied there first, and back.
+// newShared returns the algorithms for members of one node, which reach each other's memory: no
+// messages. Everyone says where its buffers lie and comes to a meeting; whoever needs bytes reads
+// them where they are, and a last meeting, where one is needed, keeps buffers from changing while
+// they are read. What does not lie in memory of Alloc is copied there first, and back.
 //
-// Reductions are made in member order, so they have the bits of "ordered". A short one is made by the member that comes last, for all, before it lets the
-// others go: one meeting, and where members share cores nobody wakes up only to find work. A long one is cut into chunks, which those that are awake
-// take one by one; each is read from and written to every member's buffer once. With σ the time of a meeting, and the memory's β:
+// Reductions are made in member order, so they have the bits of "ordered". A short one is made by
+// the member that comes last, for all, before it lets the others go: one meeting, and where members
+// share cores nobody wakes up only to find work. A long one is cut into chunks, which those that
+// are awake take one by one; each is read from and written to every member's buffer once. With σ
+// the time of a meeting, and the memory's β:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -28,8 +31,9 @@ func newShared() *algorithm {
 	}
 }
 
-// chunk is how many bytes of a long vector a member takes at a time, and short how many the last one does for all while the others wait awake. Others
-// that sleep would have to be woken to help: then it does more by itself.
+// chunk is how many bytes of a long vector a member takes at a time, and short how many the last
+// one does for all while the others wait awake. Others that sleep would have to be woken to help:
+// then it does more by itself.
 const (
 	chunk = 64 << 10
 	short = 16 << 10
@@ -72,7 +76,8 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	return err
 }
 
-// publish says in this member's slot where the buffers of c lie. Those that the others cannot reach are staged; data is where Data is then.
+// publish says in this member's slot where the buffers of c lie. Those that the others cannot reach
+// are staged; data is where Data is then.
 func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
 	s := &w.slots[w.me]
 	s.bytes = int64(len(c.Data))
@@ -190,7 +195,8 @@ func joinViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline carries a short vector in the window. Who is slow to copy it out holds up the next meeting, and the root writes there again only after that.
+// broadcastInline carries a short vector in the window. Who is slow to copy it out holds up the
+// next meeting, and the root writes there again only after that.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {

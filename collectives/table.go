@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Table says which algorithm makes which operation. The first rule that matches, whose algorithm can make the operation in the group at hand,
-// decides; where none does, the built-in table.
+// A Table says which algorithm makes which operation. The first rule that matches, whose algorithm
+// can make the operation in the group at hand, decides; where none does, the built-in table.
 type Table struct {
 	Schema  int    `json:"schema"`            // 1
 	Machine string `json:"machine,omitempty"` // where it was measured, for the reader
@@ -68,7 +68,8 @@ type rule struct {
 
 func (r *rule) fits(g *Group, c *spmd.Collective) bool {
 	nodes := g.heads.size()
-	return r.kind == c.Kind && (r.members == 0 || g.Size() <= r.members) && (r.bytes == 0 || len(c.Data) <= r.bytes) && (nodes == 1 && r.one || nodes > 1 && r.many)
+	return r.kind == c.Kind && (r.members == 0 || g.Size() <= r.members) && (r.bytes == 0 || len(c.Data) <= r.bytes) &&
+		(nodes == 1 && r.one || nodes > 1 && r.many)
 }
 
 // resolve looks the names up.
@@ -84,11 +85,13 @@ func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 		case k < 0:
 			return nil, fmt.Errorf("table of algorithms, rule %d: kind %q: want one of %v", i+1, r.Kind, kinds())
 		case a == nil:
-			return nil, fmt.Errorf("table of algorithms, rule %d: algorithm %q: want one of %v", i+1, r.Algorithm, Algorithms()[1:])
+			return nil, fmt.Errorf("table of algorithms, rule %d: algorithm %q: want one of %v", i+1, r.Algorithm,
+				Algorithms()[1:])
 		case r.Nodes != "" && r.Nodes != "one" && r.Nodes != "many":
 			return nil, fmt.Errorf("table of algorithms, rule %d: nodes %q: want one, many or nothing", i+1, r.Nodes)
 		case r.Members < 0 || r.Bytes < 0:
-			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: want 0 or more", i+1, r.Members, r.Bytes)
+			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: want 0 or more", i+1, r.Members,
+				r.Bytes)
 		}
 		rules[i] = rule{kinds()[k], r.Members, r.Nodes != "many", r.Nodes != "one", r.Bytes, a}
 	}
@@ -103,9 +106,10 @@ func kinds() []spmd.Kind {
 	return all
 }
 
-// builtin returns the table for machines that nobody has measured. Where ranks share memory that wins at every size; between nodes messages are
-// few, then short. The bounds between the algorithms on messages are where their costs, as their files give them, cross for α = 2 µs and
-// β = 0.1 ns a byte.
+// builtin returns the table for machines that nobody has measured. Where ranks share memory that
+// wins at every size; between nodes messages are few, then short. The bounds between the algorithms
+// on messages are where their costs, as their files give them, cross for α = 2 µs and β = 0.1 ns a
+// byte.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the members of a group that an algorithm runs over, numbered 0, 1, … in the order of members: the whole group, those of a node,
-// or one of each node.
+// A team is the members of a group that an algorithm runs over, numbered 0, 1, … in the order of
+// members: the whole group, those of a node, or one of each node.
 type team struct {
 	g       *Group
 	members []int // of the group
@@ -17,7 +17,8 @@ type team struct {
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts to send b to member `to`. An empty b is no message at all: both sides know its length.
+// send starts to send b to member `to`. An empty b is no message at all: both sides know its
+// length.
 func (t *team) send(b []byte, to int) error { return t.g.post(true, b, t.members[to]) }
 
 // recv starts to receive b, the whole of it, from member `from`.
@@ -84,7 +85,8 @@ func (g *Group) wait(ctx context.Context) error {
 	err := g.comm.Wait(ctx, g.reqs)
 	for i := range g.reqs {
 		if err == nil && g.want[i] >= 0 && g.reqs[i].N != g.want[i] {
-			err = fmt.Errorf("member %d sent %d bytes where %d were expected: it passes another length or type", g.peers[i], g.reqs[i].N, g.want[i])
+			err = fmt.Errorf("member %d sent %d bytes where %d were expected: it passes another length or type",
+				g.peers[i], g.reqs[i].N, g.want[i])
 		}
 	}
 	g.reqs, g.want, g.peers = g.reqs[:0], g.want[:0], g.peers[:0]

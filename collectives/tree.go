@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newTree returns the binomial tree. Members are numbered from the root; in round k member m with m mod 2^(k+1) = 2^k is m-2^k's child.
+// newTree returns the binomial tree. Members are numbered from the root; in round k member m with m
+// mod 2^(k+1) = 2^k is m-2^k's child.
 //
 //	broadcast    ⌈log₂P⌉ rounds, the whole to one member more than have it      ⌈log₂P⌉(α + Sβ)
 //	reduce       the same rounds backwards                                      ⌈log₂P⌉(α + Sβ + Sγ)

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// WeightsSpec says what Weights carry, and between whom. But for State it is the same on every rank.
+// WeightsSpec says what Weights carry, and between whom. But for State it is the same on every
+// rank.
 type WeightsSpec struct {
 	Label string // names the weights in messages
 	// Layout is what State holds.
@@ -20,42 +21,50 @@ type WeightsSpec struct {
 	Sources []int
 	// Readers is the rank of each reader; several may be on one rank.
 	Readers []int
-	// State is this rank's replica on a source, memory of World.Alloc; elsewhere what Patch.Held asks for, or nil.
+	// State is this rank's replica on a source, memory of World.Alloc; elsewhere what Patch.Held
+	// asks for, or nil.
 	State []byte
-	// Slots is how many copies each set of ranks that share one has. With 2, a version arrives while readers still use the one before.
-	// With 1, it waits until they ask for it. With 0, readers on a source's node use its State in place: it must not change while they do, which
-	// is the caller's to see to.
+	// Slots is how many copies each set of ranks that share one has. With 2, a version arrives
+	// while readers still use the one before. With 1, it waits until they ask for it. With 0,
+	// readers on a source's node use its State in place: it must not change while they do, which is
+	// the caller's to see to.
 	Slots int
-	// Wire is what F32 tensors travel as: F32, or BF16, to which every reader's values are then rounded, wherever it is.
+	// Wire is what F32 tensors travel as: F32, or BF16, to which every reader's values are then
+	// rounded, wherever it is.
 	Wire tensor.DType
 	// Group is how the groups that the weights travel over work.
 	Group Options
 	// Bucket is how many bytes are sent at once; a tensor is not split.
 	Bucket int
-	// Patch, unless nil, sends what has changed in place of the whole, tensor by tensor, where that is less.
+	// Patch, unless nil, sends what has changed in place of the whole, tensor by tensor, where that
+	// is less.
 	Patch *PatchSpec
 }
 
 // A PatchSpec says how changes are sent.
 type PatchSpec struct {
-	// Delta writes the places of changed elements as distances, which take fewer bytes where many are close together.
+	// Delta writes the places of changed elements as distances, which take fewer bytes where many
+	// are close together.
 	Delta bool
-	// Held marks the tensors whose first values, in State, are the same on all ranks from the beginning; nil: none. They are compared.
+	// Held marks the tensors whose first values, in State, are the same on all ranks from the
+	// beginning; nil: none. They are compared.
 	Held []bool
 	// Bucket is WeightsSpec.Bucket for the first version.
 	Bucket int
 }
 
-// Weights carry versions of one state from its sources to readers. The sources publish; a reader adopts when it suits it:
+// Weights carry versions of one state from its sources to readers. The sources publish; a reader
+// adopts when it suits it:
 //
 //	w, err := NewWeights(ctx, world, spec)         // collective over Sources and Readers
 //	w.Publish(ctx, version)                        // on every source, in the same order
 //	state, version, err := w.Reader(i).Adopt(ctx, version)
 //	w.Close()                                      // on every rank, when no source will publish again
 //
-// The ranks of a node share a copy, where they share memory: the sources' own (Slots 0), or one that the first source of the node fills.
-// Nodes without a source get theirs by a broadcast from the first source of all, which goes on while Publish has returned and readers work. All
-// readers see the same bits.
+// The ranks of a node share a copy, where they share memory: the sources' own (Slots 0), or one
+// that the first source of the node fills. Nodes without a source get theirs by a broadcast from
+// the first source of all, which goes on while Publish has returned and readers work. All readers
+// see the same bits.
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
@@ -73,8 +82,9 @@ type job struct {
 	version int64
 }
 
-// NewWeights makes the weights of spec; collective over its sources and readers, a nil is returned elsewhere. It fails, on the first source,
-// when another rank's layout, or what it is said to hold, is not the same.
+// NewWeights makes the weights of spec; collective over its sources and readers, a nil is returned
+// elsewhere. It fails, on the first source, when another rank's layout, or what it is said to hold,
+// is not the same.
 func NewWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weights, error) {
 	w, err := newWeights(ctx, world, spec)
 	if err != nil {
@@ -140,8 +150,9 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	return w, nil
 }
 
-// Publish makes the present state of the sources the newest version. Every source calls it, with versions that grow. When it returns, the
-// state may change, unless readers use it in place. It waits for readers only where the slots are all in use.
+// Publish makes the present state of the sources the newest version. Every source calls it, with
+// versions that grow. When it returns, the state may change, unless readers use it in place. It
+// waits for readers only where the slots are all in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
 		return nil // another rank fills what is read here
@@ -172,7 +183,8 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot, with the values that readers elsewhere get. Frozen tensors are copied the first time alone.
+// copyState copies State to a slot, with the values that readers elsewhere get. Frozen tensors are
+// copied the first time alone.
 func (s *WeightsSpec) copyState(slot []byte, first bool) {
 	for i, f := range s.Layout.Fields() {
 		if !first && s.Frozen != nil && s.Frozen[i] {
@@ -238,7 +250,8 @@ func (w *Weights) receive(ctx context.Context) error {
 	}
 }
 
-// Close ends the broadcast. The sources call it after the last Publish; it does nothing elsewhere, nor on nil.
+// Close ends the broadcast. The sources call it after the last Publish; it does nothing elsewhere,
+// nor on nil.
 func (w *Weights) Close() {
 	if w != nil && w.jobs != nil {
 		close(w.jobs)
@@ -263,15 +276,17 @@ type WeightsReader struct {
 	using uint32
 }
 
-// Adopt moves on to the newest version that has arrived, and waits until that is atLeast. It returns its state, which does not change until the
-// next call, and its version. With the version that the reader has, it never waits: so one that works on while versions come calls it between
+// Adopt moves on to the newest version that has arrived, and waits until that is atLeast. It
+// returns its state, which does not change until the next call, and its version. With the version
+// that the reader has, it never waits: so one that works on while versions come calls it between
 // two of its steps.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	return r.unit.adopt(ctx, r, atLeast)
 }
 
-// Copy is Adopt for a reader that works with the same version for long: it copies the state, which no Publish then waits for, into memory of its size.
-// Where the newest version is the one that state holds already, has, nothing is copied.
+// Copy is Adopt for a reader that works with the same version for long: it copies the state, which
+// no Publish then waits for, into memory of its size. Where the newest version is the one that
+// state holds already, has, nothing is copied.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {

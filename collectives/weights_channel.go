@@ -65,7 +65,8 @@ func tellOrHear(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool)
 	return c.Wait(ctx, []spmd.Request{r})
 }
 
-// describeWeights encodes names, types and shapes, and a hash of those values that all ranks are said to hold.
+// describeWeights encodes names, types and shapes, and a hash of those values that all ranks are
+// said to hold.
 func describeWeights(s *WeightsSpec) []byte {
 	var d tensor.Dict
 	for i, f := range s.Layout.Fields() {
@@ -83,7 +84,8 @@ func describeWeights(s *WeightsSpec) []byte {
 	return tensor.Encode(nil, d)
 }
 
-// sameWeights returns an error that names the first thing in which two descriptions differ, and both sides.
+// sameWeights returns an error that names the first thing in which two descriptions differ, and
+// both sides.
 func sameWeights(a, b []byte) error {
 	mine, err := tensor.Decode(a)
 	if err != nil {
@@ -108,7 +110,8 @@ func sameWeights(a, b []byte) error {
 			return fmt.Errorf("tensor %d is %s on the one and %s on the other", i, what[0], what[1])
 		}
 		if hash[0] != hash[1] {
-			return fmt.Errorf("tensor %d (%s) is said to be held by all, and begins with other values on the other", i, what[0])
+			return fmt.Errorf("tensor %d (%s) is said to be held by all, and begins with other values on the other", i,
+				what[0])
 		}
 	}
 	return nil
@@ -121,15 +124,16 @@ const (
 	sentWhole         // in a bucket
 )
 
-// A channel is one end of the broadcast from the first source to the leaders of the units that have none. A publication is
+// A channel is one end of the broadcast from the first source to the leaders of the units that have
+// none. A publication is
 //
 //	head      { more u8, version i64, bytes of the patch u64, how each tensor travels u8 }
 //	patch     the sparse tensors, see weights_patch.go
 //	buckets   the others: runs of tensors in the order of the layout, each of as few as make up the size of a bucket
 //	credit    from each receiver when it has all that: the next publication waits for it, or a fast source would flood a slow reader
 //
-// On the wire F32 tensors have the type of WeightsSpec.Wire. An image holds all tensors as they travel; where that is as they are, it is the
-// state itself.
+// On the wire F32 tensors have the type of WeightsSpec.Wire. An image holds all tensors as they
+// travel; where that is as they are, it is the state itself.
 type channel struct {
 	g       *Group
 	credits spmd.Comm
@@ -204,7 +208,8 @@ func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error
 func (c *channel) setFields() {
 	s := c.spec
 	for i, f := range s.Layout.Fields() {
-		w := wireField{name: f.Name, dtype: f.DType, off: s.Layout.Offset(i), size: f.Bytes(), at: c.size, frozen: s.Frozen != nil && s.Frozen[i]}
+		w := wireField{name: f.Name, dtype: f.DType, off: s.Layout.Offset(i), size: f.Bytes(), at: c.size,
+			frozen: s.Frozen != nil && s.Frozen[i]}
 		if f.DType == tensor.F32 && s.Wire != tensor.F32 {
 			w.dtype, w.cast = s.Wire, true
 		}
@@ -291,7 +296,8 @@ func (c *channel) credit(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// begin waits for the head of a publication, and returns its version, or that there is none to come.
+// begin waits for the head of a publication, and returns its version, or that there is none to
+// come.
 func (c *channel) begin(ctx context.Context) (version int64, more bool, err error) {
 	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
 		return 0, false, err

@@ -7,14 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A patcher finds what has changed since a slot was last sent, and writes it so that a receiver can bring its own slot up to date. A sparse
-// tensor's part of a patch is, numbers little-endian,
+// A patcher finds what has changed since a slot was last sent, and writes it so that a receiver can
+// bring its own slot up to date. A sparse tensor's part of a patch is, numbers little-endian,
 //
 //	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
 //
-// w is 1, 4 or 8, the least that holds every number. A number is an element's place in the tensor; with delta, its distance from the changed
-// element before, which takes one byte where one in 256 or more has changed. RLinf's patch syncer, after which this is made, writes a row and a
-// column for each.
+// w is 1, 4 or 8, the least that holds every number. A number is an element's place in the tensor;
+// with delta, its distance from the changed element before, which takes one byte where one in 256
+// or more has changed. RLinf's patch syncer, after which this is made, writes a row and a column
+// for each.
 type patcher struct {
 	delta  bool
 	images [][]byte // of each slot: what it was last sent, in the wire's types
@@ -26,7 +27,8 @@ type patcher struct {
 	out    []byte // communication memory for the patch
 }
 
-// newPatcher returns the sender's. Tensors that are said to be held are taken from the state as it is now.
+// newPatcher returns the sender's. Tensors that are said to be held are taken from the state as it
+// is now.
 func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
 	held := c.spec.Patch.Held
@@ -57,7 +59,8 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 // patchHead is the bytes before a tensor's numbers.
 const patchHead = 16
 
-// diff brings the image of a slot up to date with src, sets how each tensor travels, and returns the patch.
+// diff brings the image of a slot up to date with src, sets how each tensor travels, and returns
+// the patch.
 func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	image, known := p.images[slot], p.known[slot]
 	out := p.out[:0]
@@ -84,7 +87,8 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends what differs between two versions of a tensor to a patch, unless that is nothing, or takes no fewer bytes than the whole.
+// compare appends what differs between two versions of a tensor to a patch, unless that is nothing,
+// or takes no fewer bytes than the whole.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // changed elements that may pay
@@ -132,7 +136,8 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 	return sentSparse, out
 }
 
-// differences appends where a and b differ in their bits, and reports whether that is in more than most places.
+// differences appends where a and b differ in their bits, and reports whether that is in more than
+// most places.
 func differences[T uint8 | uint16 | uint32 | uint64](places []int, a, b []T, most int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {
@@ -186,7 +191,8 @@ func (p *patcher) applyTo(f *wireField, patch, dst []byte) (rest []byte, err err
 			return nil, fmt.Errorf("changed element %d is at %d of %d", i, k, f.bytes/e)
 		}
 		if f.cast {
-			view[uint32](dst)[k] = uint32(binary.LittleEndian.Uint16(values[i*e:])) << 16 // BF16 is the upper half of an F32
+			// BF16 is the upper half of an F32
+			view[uint32](dst)[k] = uint32(binary.LittleEndian.Uint16(values[i*e:])) << 16
 		} else {
 			copy(dst[k*e:(k+1)*e], values[i*e:])
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A unitPlan is a set of ranks that share one copy of the weights: the readers of a node, or of a process.
+// A unitPlan is a set of ranks that share one copy of the weights: the readers of a node, or of a
+// process.
 type unitPlan struct {
 	leader  int   // the rank that fills the copy and owns its memory
 	source  bool  // it has a replica
@@ -20,8 +21,8 @@ type unitPlan struct {
 	ranks   []int // of the readers
 }
 
-// planUnits deals the readers to units. All ranks come to the same plan. The first source is in a unit even if nobody reads there: it sends from
-// that unit's copy.
+// planUnits deals the readers to units. All ranks come to the same plan. The first source is in a
+// unit even if nobody reads there: it sends from that unit's copy.
 func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	sources := slices.Sorted(slices.Values(s.Sources))
 	leaderOf := func(rank int) int {
@@ -58,9 +59,11 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	return units
 }
 
-// A unit is one copy of the weights, with what its writer and its readers tell each other, in memory that they share. Publication s lies in slot
-// s mod n. Writer and readers keep out of each other's way as with hazard pointers (Michael 2004): a reader says what it uses, then looks whether
-// the writer has begun to overwrite that; the writer says what it overwrites, then looks who uses it.
+// A unit is one copy of the weights, with what its writer and its readers tell each other, in
+// memory that they share. Publication s lies in slot s mod n. Writer and readers keep out of each
+// other's way as with hazard pointers (Michael 2004): a reader says what it uses, then looks
+// whether the writer has begun to overwrite that; the writer says what it overwrites, then looks
+// who uses it.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // of each reader, for messages
@@ -90,8 +93,10 @@ type signals interface {
 	Post(s *spmd.Signal, value uint32)
 }
 
-// newUnit makes this rank's end of the unit of plan. Its leader allocates, the others learn from it where.
-func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup spmd.Comm, ranks []int, s *WeightsSpec, plan *unitPlan) (*unit, error) {
+// newUnit makes this rank's end of the unit of plan. Its leader allocates, the others learn from it
+// where.
+func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup spmd.Comm, ranks []int, s *WeightsSpec,
+	plan *unitPlan) (*unit, error) {
 	u := &unit{plan: plan, slots: s.Slots, size: s.Layout.Size()}
 	if !plan.source {
 		u.slots = max(1, u.slots)
@@ -254,7 +259,8 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 	}
 }
 
-// newest is WeightsReader.Newest. A version that is overwritten while it looks gives way to a newer one.
+// newest is WeightsReader.Newest. A version that is overwritten while it looks gives way to a newer
+// one.
 func (u *unit) newest() int64 {
 	seq := u.ready.Value.Load()
 	if seq == 0 {

@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A window is what the members of a group on one node have in common: a few words by which they meet, and a slot for each in which it says where its
-// buffers lie. It lies in the memory of the first of them.
+// A window is what the members of a group on one node have in common: a few words by which they
+// meet, and a slot for each in which it says where its buffers lie. It lies in the memory of the
+// first of them.
 type window struct {
 	shared spmd.Shared
 	ranks  []int // in the world, of the members
@@ -96,8 +97,8 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 	return w, nil
 }
 
-// arrive comes to the next meeting, and reports whether this member is the last: then the others wait until it calls release. What it wrote before,
-// the others see after.
+// arrive comes to the next meeting, and reports whether this member is the last: then the others
+// wait until it calls release. What it wrote before, the others see after.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)
@@ -154,7 +155,8 @@ func (w *window) data(m, n int) ([]byte, error) {
 
 // otherLength says that member m's Data does not have the n bytes of this one's.
 func (w *window) otherLength(m, theirs, n int) error {
-	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs, w.ranks[w.me], n)
+	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs,
+		w.ranks[w.me], n)
 }
 
 // read copies what lies at a place in member m's memory.

@@ -6,61 +6,76 @@ import (
 	"time"
 )
 
-// A Config is what YAML says under env.train or env.eval. Start from DefaultConfig: not every default is zero.
+// A Config is what YAML says under env.train or env.eval. Start from DefaultConfig: not every
+// default is zero.
 type Config struct {
-	// EnvType is the environment's name in the registry, as CartPole-v1, unless InitParams has one. Where both are given, it is RLinf's
-	// name of the family and says nothing here.
+	// EnvType is the environment's name in the registry, as CartPole-v1, unless InitParams has one.
+	// Where both are given, it is RLinf's name of the family and says nothing here.
 	EnvType string `yaml:"env_type"`
 	// InitParams is what the environment is made from.
 	InitParams InitParams `yaml:"init_params"`
-	// ModelPath is the file of a model of one's own, for the environments that take one (mujoco: MJCF). Read where the environments are.
+	// ModelPath is the file of a model of one's own, for the environments that take one (mujoco:
+	// MJCF). Read where the environments are.
 	ModelPath string `yaml:"model_path,omitempty"`
 	// Task says what is to be done with that model.
 	Task *Task `yaml:"task,omitempty"`
 	// External says how the simulators of env_type external are reached. (+)
 	External External `yaml:"external,omitempty"`
-	// Observations names what is shown, for environments that can show several things: they say which. Default: their own choice. (+)
+	// Observations names what is shown, for environments that can show several things: they say
+	// which. Default: their own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
-	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that is a success, else 0, for environments
-	// that know of success.
+	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
+	// is a success, else 0, for environments that know of success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
-	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one update. Default 1.
+	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one
+	// update. Default 1.
 	RolloutEpoch int `yaml:"rollout_epoch"`
-	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be positive; no default.
+	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be
+	// positive; no default.
 	MaxStepsPerRolloutEpoch int `yaml:"max_steps_per_rollout_epoch"`
-	// AutoReset lets an environment start a new episode in the step that ended the last one. Without, it idles until the next rollout
-	// begins, and all start afresh there. Default true.
+	// AutoReset lets an environment start a new episode in the step that ended the last one.
+	// Without, it idles until the next rollout begins, and all start afresh there. Default true.
 	AutoReset bool `yaml:"auto_reset"`
-	// IgnoreTerminations drops the task's own ends, so that every episode goes on to the time limit. Default false.
+	// IgnoreTerminations drops the task's own ends, so that every episode goes on to the time
+	// limit. Default false.
 	IgnoreTerminations bool `yaml:"ignore_terminations"`
-	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default, is the task's own limit.
+	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default, is
+	// the task's own limit.
 	MaxEpisodeSteps int `yaml:"max_episode_steps"`
 	// GroupSize consecutive environments share their initial states, as GRPO needs it. Default 1.
 	GroupSize int `yaml:"group_size"`
-	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default false.
+	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default
+	// false.
 	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
 	// Seed names the initial states. Default 0.
 	Seed uint64 `yaml:"seed"`
-	// UseRelReward pays by how much a step's reward is above that of the step before, 0 before the first of an episode: for rewards that say how
-	// near the goal is, progress towards it. Default false.
+	// UseRelReward pays by how much a step's reward is above that of the step before, 0 before the
+	// first of an episode: for rewards that say how near the goal is, progress towards it. Default
+	// false.
 	UseRelReward bool `yaml:"use_rel_reward"`
-	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be 0; default 1.
+	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be
+	// 0; default 1.
 	RewardCoef float32 `yaml:"reward_coef"`
-	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no clipping.
+	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no
+	// clipping.
 	RewardClip float32 `yaml:"reward_clip"`
-	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the rewards. Default 1.
+	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the
+	// rewards. Default 1.
 	ActionRepeat int `yaml:"action_repeat"`
-	// StateElements are the elements of the observation "state", counted from 0, that are shown, in that order: [0, 2] of CartPole-v1 hides its
-	// velocities. Default: all. (+)
+	// StateElements are the elements of the observation "state", counted from 0, that are shown, in
+	// that order: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
 	StateElements []int `yaml:"state_elements,omitempty"`
-	// FrameStack shows the last so many observations, oldest first, in a new leading dimension. Default 1: the last one alone, no new dimension.
+	// FrameStack shows the last so many observations, oldest first, in a new leading dimension.
+	// Default 1: the last one alone, no new dimension.
 	FrameStack int `yaml:"frame_stack"`
-	// StepDelay makes each step of the batch last at least that long, to stand for a slow simulator. Default 0.
+	// StepDelay makes each step of the batch last at least that long, to stand for a slow
+	// simulator. Default 0.
 	StepDelay time.Duration `yaml:"step_delay"`
-	// StepDelayMax makes the durations of steps differ, from StepDelay up to this, as some simulators' do: most are short, few are long, half as many where
-	// they are twice as long. It counts where StepDelay does. Default 0: all last StepDelay.
+	// StepDelayMax makes the durations of steps differ, from StepDelay up to this, as some
+	// simulators' do: most are short, few are long, half as many where they are twice as long. It
+	// counts where StepDelay does. Default 0: all last StepDelay.
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg is how evaluations are filmed; env.train has no films.
 	VideoCfg Video `yaml:"video_cfg"`
@@ -72,9 +87,11 @@ type InitParams struct {
 	ID string `yaml:"id"`
 }
 
-// DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's name have none.
+// DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's
+// name have none.
 func DefaultConfig() Config {
-	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1, VideoCfg: DefaultVideo(), External: DefaultExternal()}
+	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1,
+		VideoCfg: DefaultVideo(), External: DefaultExternal()}
 }
 
 // ID returns the environment's name in the registry.
@@ -94,7 +111,8 @@ const (
 	RewardOnlySuccess = "only_success"
 )
 
-// Plain returns an error where something is given that only some environments take: a model, or a choice of observations.
+// Plain returns an error where something is given that only some environments take: a model, or a
+// choice of observations.
 func (c Config) Plain() error {
 	switch {
 	case c.ModelPath != "":
@@ -105,30 +123,37 @@ func (c Config) Plain() error {
 	return nil
 }
 
-// Check calls want for every rule, with the key below env.train or env.eval, its value, and what would be valid.
+// Check calls want for every rule, with the key below env.train or env.eval, its value, and what
+// would be valid.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
 	if c.Task != nil {
 		c.Task.check(func(ok bool, key string, value any, need string) { want(ok, "task."+key, value, need) })
 	}
-	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode, "raw or only_success")
-	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= 1<<20, "total_num_envs", c.TotalNumEnvs, fmt.Sprintf("a number from 1 to %d", 1<<20))
+	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode,
+		"raw or only_success")
+	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= 1<<20, "total_num_envs", c.TotalNumEnvs,
+		fmt.Sprintf("a number from 1 to %d", 1<<20))
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
 	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")
-	want(c.MaxEpisodeSteps >= 0 && c.MaxEpisodeSteps < 1<<31, "max_episode_steps", c.MaxEpisodeSteps, "a number of steps, or 0 for the task's own limit")
+	want(c.MaxEpisodeSteps >= 0 && c.MaxEpisodeSteps < 1<<31, "max_episode_steps", c.MaxEpisodeSteps,
+		"a number of steps, or 0 for the task's own limit")
 	want(c.GroupSize > 0, "group_size", c.GroupSize, "a positive number")
 	if c.GroupSize > 0 {
-		want(c.TotalNumEnvs%c.GroupSize == 0, "total_num_envs", c.TotalNumEnvs, fmt.Sprintf("a multiple of group_size %d", c.GroupSize))
+		want(c.TotalNumEnvs%c.GroupSize == 0, "total_num_envs", c.TotalNumEnvs,
+			fmt.Sprintf("a multiple of group_size %d", c.GroupSize))
 	}
 	want(finite(c.RewardCoef) && c.RewardCoef != 0, "reward_coef", c.RewardCoef, "a number other than 0")
 	want(finite(c.RewardClip) && c.RewardClip >= 0, "reward_clip", c.RewardClip, "a positive number, or 0 for none")
 	want(c.ActionRepeat > 0 && c.ActionRepeat <= 1000, "action_repeat", c.ActionRepeat, "a number from 1 to 1000")
 	want(c.FrameStack > 0 && c.FrameStack <= 1000, "frame_stack", c.FrameStack, "a number from 1 to 1000")
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
-	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax, fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
+	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax,
+		fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
 	c.External.check(func(ok bool, key string, value any, need string) { want(ok, "external."+key, value, need) })
-	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType, "external, with external.command or external.listen; or neither")
+	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType,
+		"external, with external.command or external.listen; or neither")
 	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Delay makes steps last, to stand for a slow simulator that computes elsewhere: the caller waits, the core is free.
+// Delay makes steps last, to stand for a slow simulator that computes elsewhere: the caller waits,
+// the core is free.
 type Delay struct {
 	wrapper
 	per, most time.Duration
@@ -20,8 +21,9 @@ var (
 	_ Saver = (*Delay)(nil)
 )
 
-// NewDelay wraps v: a Step with chunks of K actions lasts at least K·per. With most > per each action takes a time of its own, the same whenever
-// environments begin with the same seeds: bounded Pareto of exponent 1, P(d > t) = (per/t - per/most) / (1 - per/most) between the two.
+// NewDelay wraps v: a Step with chunks of K actions lasts at least K·per. With most > per each
+// action takes a time of its own, the same whenever environments begin with the same seeds: bounded
+// Pareto of exponent 1, P(d > t) = (per/t - per/most) / (1 - per/most) between the two.
 func NewDelay(v Vec, per, most time.Duration) *Delay {
 	return &Delay{wrapper: wrapper{v}, per: per, most: max(per, most)}
 }

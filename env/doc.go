@@ -1,6 +1,8 @@
-// Package env is the vector-environment contract, and what every environment shares: episodes, wrappers, seeds, metrics, a registry.
+// Package env is the vector-environment contract, and what every environment shares: episodes,
+// wrappers, seeds, metrics, a registry.
 //
-// A Vec is N environments that step together, into buffers of the caller. One is made by name, with the wrappers its Config asks for:
+// A Vec is N environments that step together, into buffers of the caller. One is made by name, with
+// the wrappers its Config asks for:
 //
 //	vec, err := registry.New(cfg, n)                // env/all has the registry of everything in this module
 //	step := vec.Spec().NewStep(n, 1)                // the buffers; a worker may lay them over its own memory instead
@@ -14,8 +16,10 @@
 //		seeds.Observe(step)
 //	}
 //
-// A new environment is a Simulator: dynamics, and nothing else. NewEpisodic makes a Vec of it by adding chunks of actions, time
-// limits, resets at the end of an episode, and saving. Package envtest checks any Vec against the contract.
+// A new environment is a Simulator: dynamics, and nothing else. NewEpisodic makes a Vec of it by
+// adding chunks of actions, time limits, resets at the end of an episode, and saving. Package
+// envtest checks any Vec against the contract.
 //
-// The package knows nothing of policies, algorithms and ranks: environments are numbered globally by whoever makes the Vec.
+// The package knows nothing of policies, algorithms and ranks: environments are numbered globally
+// by whoever makes the Vec.
 package env

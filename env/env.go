@@ -8,32 +8,43 @@ type Vec interface {
 	Spec() Spec
 	// Len returns N.
 	Len() int
-	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes Obs there; all else in out keeps
-	// its values. seeds holds one seed per environment (those outside mask are ignored): equal seeds give equal states.
+	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes Obs
+	// there; all else in out keeps its values. seeds holds one seed per environment (those outside
+	// mask are ignored): equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies action, "action" [N,K,A], and fills out; K > 1 is a chunk: the environment takes the K actions in turn, and
-	// stops at the first end of an episode (later Reward are 0, later flags 0). With seeds, an environment whose episode ended
-	// resets itself with its seed: FinalObs has what was observed at the end, Obs the first of the new episode. With nil
-	// seeds it stays done: until Reset, its further steps keep Obs and Info, give Reward 0 and repeat its flags, in the first
-	// column of a chunk. Bad actions and buffers, and a step before the first Reset, give an error and do nothing.
+	// Step applies action, "action" [N,K,A], and fills out; K > 1 is a chunk: the environment takes
+	// the K actions in turn, and stops at the first end of an episode (later Reward are 0, later
+	// flags 0). With seeds, an environment whose episode ended resets itself with its seed:
+	// FinalObs has what was observed at the end, Obs the first of the new episode. With nil seeds
+	// it stays done: until Reset, its further steps keep Obs and Info, give Reward 0 and repeat its
+	// flags, in the first column of a chunk. Bad actions and buffers, and a step before the first
+	// Reset, give an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
 
-// A Step is what N environments return from one Step or Reset; the caller owns it and may use it again and again.
+// A Step is what N environments return from one Step or Reset; the caller owns it and may use it
+// again and again.
 type Step struct {
-	Obs        tensor.Dict   // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
-	FinalObs   tensor.Dict   // the same; rows are valid only where the step ended an episode and the environment reset itself
+	Obs tensor.Dict // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
+	// the same; rows are valid only where the step ended an episode and the environment reset
+	// itself
+	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
-	Truncated  tensor.Tensor // U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated. Or Lost, or Unplayed
-	Info       tensor.Tensor // F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
+	// U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated.
+	// Or Lost, or Unplayed
+	Truncated tensor.Tensor
+	// F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
+	Info tensor.Tensor
 }
 
-// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt from; it counts as lost alone. Its last observations are zeros.
+// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt
+// from; it counts as lost alone. Its last observations are zeros.
 const Lost = 2
 
-// Unplayed is the value of Truncated, with seeds, where the simulator has failed for good: there was no other episode that could be lost. It has the bit of Lost.
+// Unplayed is the value of Truncated, with seeds, where the simulator has failed for good: there
+// was no other episode that could be lost. It has the bit of Lost.
 const Unplayed = Lost | 4
 
 // A Spec describes one environment of a Vec.
@@ -79,28 +90,32 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec (or a part of one) whose state can be taken and put back, so that a resumed run goes on where it was.
+// A Saver is a Vec (or a part of one) whose state can be taken and put back, so that a resumed run
+// goes on where it was.
 type Saver interface {
-	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's. A wrapper whose inside is no
-	// Saver gives an error that is errors.ErrUnsupported.
+	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's.
+	// A wrapper whose inside is no Saver gives an error that is errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
-	// Load puts back N rows that Save returned, perhaps rows of Vecs of other sizes: they belong to this Vec's environments in order.
+	// Load puts back N rows that Save returned, perhaps rows of Vecs of other sizes: they belong to
+	// this Vec's environments in order.
 	Load(tensor.Dict) error
 }
 
 // An Expert is a Vec that knows how its task is done, for demonstrations and labels.
 type Expert interface {
-	// Act fills action, [N,1,A], with what is to be done in each environment's present state: a function of that state alone, of which no
-	// state is changed. Environments whose episode is over get an action too. A wrapper whose inside is no Expert gives an error that is
+	// Act fills action, [N,1,A], with what is to be done in each environment's present state: a
+	// function of that state alone, of which no state is changed. Environments whose episode is
+	// over get an action too. A wrapper whose inside is no Expert gives an error that is
 	// errors.ErrUnsupported.
 	Act(action tensor.Tensor) error
 }
 
 // A Renderer is a Vec that can draw its environments.
 type Renderer interface {
-	// Render draws the environments where mask is true, all for a nil mask, into their rows of rgb, U8 [N,Height,Width,3], the top row
-	// first. Drawing changes nothing else. With an all-false mask it only says whether it could draw that view; one whose inside is no
-	// Renderer gives an error that is errors.ErrUnsupported.
+	// Render draws the environments where mask is true, all for a nil mask, into their rows of rgb,
+	// U8 [N,Height,Width,3], the top row first. Drawing changes nothing else. With an all-false
+	// mask it only says whether it could draw that view; one whose inside is no Renderer gives an
+	// error that is errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 

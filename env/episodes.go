@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episode of environments [first, first+n) and keeps those that finish. Take alone may be called while another
-// goroutine is at work with it.
+// Episodes follows the running episode of environments [first, first+n) and keeps those that
+// finish. Take alone may be called while another goroutine is at work with it.
 type Episodes struct {
 	first      int
 	success    int   // column of the Info "success", -1: none
@@ -51,7 +51,8 @@ type Episode struct {
 	Info         []float64 // means over the steps of the Spec's Figures; a chunk says what its last step says
 }
 
-// Figures returns the names of the Info that episodes report as they are: those that have no meaning of their own to this package.
+// Figures returns the names of the Info that episodes report as they are: those that have no
+// meaning of their own to this package.
 func (s Spec) Figures() []string {
 	var names []string
 	for _, i := range s.figures() {
@@ -70,16 +71,19 @@ func (s Spec) figures() (columns []int) {
 	return columns
 }
 
-// NewEpisodes returns an Episodes for n environments of the Spec that start an episode now; first is the global index of environment 0.
-// autoReset says how they are stepped: with seeds, so that an episode follows the other, or without, so that they idle when done.
+// NewEpisodes returns an Episodes for n environments of the Spec that start an episode now; first
+// is the global index of environment 0. autoReset says how they are stepped: with seeds, so that an
+// episode follows the other, or without, so that they idle when done.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
 	return &Episodes{
-		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"), taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
+		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"),
+		taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n), failed: make([]bool, n),
+		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
+		failed:   make([]bool, n),
 		finished: room(), taken: room(),
 	}
 }
@@ -171,7 +175,8 @@ func (e *Episodes) sums(n int) []float64 {
 	return e.told.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
-// Take returns the episodes that finished or were lost since the last Take, in the order of (step, environment). They are valid until the next Take.
+// Take returns the episodes that finished or were lost since the last Take, in the order of (step,
+// environment). They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -179,7 +184,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Save returns a copy of the running sums, leading dimension n. Episodes that nobody took are not in it.
+// Save returns a copy of the running sums, leading dimension n. Episodes that nobody took are not
+// in it.
 func (e *Episodes) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for _, f := range e.fields() {
@@ -206,7 +212,8 @@ type namedTensor struct {
 }
 
 func (e *Episodes) fields() []namedTensor {
-	fields := []namedTensor{{"episodes.return", e.ret}, {"episodes.length", e.length}, {"episodes.success_once", e.once}, {"episodes.over", e.over}}
+	fields := []namedTensor{{"episodes.return", e.ret}, {"episodes.length", e.length},
+		{"episodes.success_once", e.once}, {"episodes.over", e.over}}
 	if e.wrong >= 0 {
 		fields = append(fields, namedTensor{"episodes.wrong_object", e.mistaken})
 	}
@@ -216,20 +223,23 @@ func (e *Episodes) fields() []namedTensor {
 	return fields
 }
 
-// episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel between ranks.
+// episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel
+// between ranks.
 const episodeWidth = 7
 
 // AppendRows appends the figures of episodes to rows.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
-		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)), float64(bit(e.SuccessAtEnd)),
+		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)),
+			float64(bit(e.SuccessAtEnd)),
 			float64(bit(e.WrongObject)), float64(bit(e.Lost)))
 		rows = append(rows, e.Info...)
 	}
 	return rows
 }
 
-// FromRows returns the episodes of AppendRows, each with so many figures in its Info. They share the memory of rows.
+// FromRows returns the episodes of AppendRows, each with so many figures in its Info. They share
+// the memory of rows.
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
 	if len(rows)%width != 0 {
@@ -238,14 +248,16 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 	var episodes []Episode
 	for r := range slices.Chunk(rows, width) {
 		episodes = append(episodes, Episode{
-			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0, WrongObject: r[5] != 0, Lost: r[6] != 0,
+			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0,
+			WrongObject: r[5] != 0, Lost: r[6] != 0,
 			Info: r[episodeWidth:],
 		})
 	}
 	return episodes, nil
 }
 
-// A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's names.
+// A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's
+// names.
 type Summary struct {
 	NumTrajectories int       // episodes that finished; 0: the means are 0
 	NumLost         int       // episodes that were lost, which are in no mean
@@ -258,8 +270,8 @@ type Summary struct {
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 
-// Summarize sorts episodes by environment, keeping the order of each one's, and sums in that order: the same figures wherever the
-// environments were placed.
+// Summarize sorts episodes by environment, keeping the order of each one's, and sums in that order:
+// the same figures wherever the environments were placed.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
 	var s Summary

@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodic is a Vec made of a Simulator: it adds what makes episodes of dynamics, the same way for every environment.
+// Episodic is a Vec made of a Simulator: it adds what makes episodes of dynamics, the same way for
+// every environment.
 type Episodic struct {
 	sim    Simulator
 	spec   Spec
@@ -41,7 +42,8 @@ const (
 	unborn // never reset
 )
 
-// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps, IgnoreTerminations and RewardMode of cfg. sim belongs to it from now on.
+// NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps, IgnoreTerminations and RewardMode of
+// cfg. sim belongs to it from now on.
 func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	n, spec := sim.Len(), sim.Spec()
 	if cfg.MaxEpisodeSteps > 0 {
@@ -132,7 +134,8 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return e.renew(seeds, out)
 }
 
-// takeTurns counts the coming step of every environment that is not done, and reports whether there is one.
+// takeTurns counts the coming step of every environment that is not done, and reports whether there
+// is one.
 func (e *Episodic) takeTurns() bool {
 	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
 	alive := false
@@ -214,7 +217,8 @@ func (e *Episodic) renew(seeds []uint64, out *Step) error {
 // Act fills action with what the Simulator's expert does.
 func (e *Episodic) Act(action tensor.Tensor) error {
 	if space := e.spec.Action; action.DType() != space.DType || action.Len() != e.n*space.Dim() {
-		return fmt.Errorf("%s: expert's action: %v, want %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n, space.Dim())
+		return fmt.Errorf("%s: expert's action: %v, want %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n,
+			space.Dim())
 	}
 	return Act(e.sim, action)
 }

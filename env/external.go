@@ -7,29 +7,35 @@ import (
 	"time"
 )
 
-// An External says how the simulators of env_type external are reached: programs of their own, in any language, that speak the protocol of
-// docs/bridge.md. Either Command or Listen is given.
+// An External says how the simulators of env_type external are reached: programs of their own, in
+// any language, that speak the protocol of docs/bridge.md. Either Command or Listen is given.
 type External struct {
-	// Command is the program and its arguments; one text is taken apart at blanks. Every rank with environments starts it N times, and ends it.
+	// Command is the program and its arguments; one text is taken apart at blanks. Every rank with
+	// environments starts it N times, and ends it.
 	Command Command `yaml:"command"`
-	// N is how many children share the environments of a rank (of a stage of it, with rollout.pipeline_stage_num), if they play as many as they are told.
-	// Default 1. Of those that play a certain number there are as many as needed.
+	// N is how many children share the environments of a rank (of a stage of it, with
+	// rollout.pipeline_stage_num), if they play as many as they are told. Default 1. Of those that
+	// play a certain number there are as many as needed.
 	N int `yaml:"n"`
-	// Listen waits for children that were started elsewhere: unix:/path or tcp:host:port, where rank R listens at path.R (rank 0: path) or port+R; or mpi: they are
-	// other programs of the same MPI job. A host that is left out is this machine alone.
+	// Listen waits for children that were started elsewhere: unix:/path or tcp:host:port, where
+	// rank R listens at path.R (rank 0: path) or port+R; or mpi: they are other programs of the
+	// same MPI job. A host that is left out is this machine alone.
 	Listen string `yaml:"listen"`
-	// TokenFile has, in its first line, the secret that children must know to connect; it is made if there is none. TCP needs one.
+	// TokenFile has, in its first line, the secret that children must know to connect; it is made
+	// if there is none. TCP needs one.
 	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`
 	// StartTimeout is how long a child may take to greet, or to connect. Default 2m.
 	StartTimeout time.Duration `yaml:"start_timeout"`
-	// StepTimeout is how long a child may take for a step of its environments, or any other answer. Default 1m.
+	// StepTimeout is how long a child may take for a step of its environments, or any other answer.
+	// Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is how many times a child that fails is replaced before it has ended an episode again. Then the job stops, with a checkpoint. Default 3.
-	// Of listen: mpi none is.
+	// MaxRestarts is how many times a child that fails is replaced before it has ended an episode
+	// again. Then the job stops, with a checkpoint. Default 3. Of listen: mpi none is.
 	MaxRestarts int `yaml:"max_restarts"`
-	// Greeting is what the simulator says of itself. The job asks for it and writes it down; not for users.
+	// Greeting is what the simulator says of itself. The job asks for it and writes it down; not
+	// for users.
 	Greeting string `yaml:"greeting,omitempty"`
 }
 
@@ -69,13 +75,17 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 	want(len(e.Command) == 0 || e.Listen == "", "listen", e.Listen, "a command or listen, not both")
 	want(len(e.Command) == 0 || e.Command[0] != "", "command", e.Command, "a program and its arguments")
 	network, at, _ := strings.Cut(e.Listen, ":")
-	want(e.Listen == "" || e.Listen == ListenMPI || network == "unix" || network == "tcp", "listen", e.Listen, "unix:/path, tcp:host:port or mpi")
+	want(e.Listen == "" || e.Listen == ListenMPI || network == "unix" || network == "tcp", "listen", e.Listen,
+		"unix:/path, tcp:host:port or mpi")
 	want(network != "unix" || at != "" && len(at) <= MaxSocketPath, "listen", e.Listen,
 		fmt.Sprintf("unix: and the path of a socket, at most %d bytes; rank R adds .R to it", MaxSocketPath))
-	want(network != "tcp" || e.TokenFile != "", "token_file", e.TokenFile, "a file for a secret: everybody who reaches a TCP port can connect to it")
-	want(e.TokenFile == "" || network == "unix" || network == "tcp", "token_file", e.TokenFile, "none but with listen: unix: or tcp:")
+	want(network != "tcp" || e.TokenFile != "", "token_file", e.TokenFile,
+		"a file for a secret: everybody who reaches a TCP port can connect to it")
+	want(e.TokenFile == "" || network == "unix" || network == "tcp", "token_file", e.TokenFile,
+		"none but with listen: unix: or tcp:")
 	want(e.N >= 0, "n", e.N, "a number of children, or 0 for as many as needed")
 	want(e.StartTimeout > 0, "start_timeout", e.StartTimeout, "a duration, as 2m")
 	want(e.StepTimeout > 0, "step_timeout", e.StepTimeout, "a duration, as 1m")
-	want(e.MaxRestarts >= 0, "max_restarts", e.MaxRestarts, fmt.Sprintf("a number of times, %d say", DefaultExternal().MaxRestarts))
+	want(e.MaxRestarts >= 0, "max_restarts", e.MaxRestarts,
+		fmt.Sprintf("a number of times, %d say", DefaultExternal().MaxRestarts))
 }

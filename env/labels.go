@@ -9,8 +9,9 @@ import (
 // ExpertAction is the observation that Labels adds: an action, [1,A], as the environment takes it.
 const ExpertAction = "expert_action"
 
-// Labels adds to each observation what the expert would do about it, for who learns from such labels. It is the outermost wrapper. In FinalObs there is
-// room for the label and no label: nothing is done there.
+// Labels adds to each observation what the expert would do about it, for who learns from such
+// labels. It is the outermost wrapper. In FinalObs there is room for the label and no label:
+// nothing is done there.
 type Labels struct {
 	wrapper
 	spec  Spec
@@ -23,7 +24,8 @@ var (
 	_ Expert = (*Labels)(nil)
 )
 
-// NewLabels wraps v, which has to be an Expert: else Reset and Step give errors that are errors.ErrUnsupported.
+// NewLabels wraps v, which has to be an Expert: else Reset and Step give errors that are
+// errors.ErrUnsupported.
 func NewLabels(v Vec) *Labels {
 	w := &Labels{wrapper: wrapper{v}, spec: v.Spec().Labelled()}
 	w.label.Set(ExpertAction, tensor.New(w.spec.Action.DType, v.Len(), 1, w.spec.Action.Dim()))

@@ -7,13 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionMask is the name of the observation by which an environment with choices for actions says which are allowed now: a box of U8 with ΣNvec
-// elements, side by side for each choice of the action as Nvec has them, 1 where the option is allowed, else 0. One option of each choice must be, while
-// the episode runs. Policies never take an option that is not allowed. Frames of masks are not stacked. It holds for all actions of a chunk, though
-// it was shown before the first.
+// ActionMask is the name of the observation by which an environment with choices for actions says
+// which are allowed now: a box of U8 with ΣNvec elements, side by side for each choice of the
+// action as Nvec has them, 1 where the option is allowed, else 0. One option of each choice must
+// be, while the episode runs. Policies never take an option that is not allowed. Frames of masks
+// are not stacked. It holds for all actions of a chunk, though it was shown before the first.
 const ActionMask = "action_mask"
 
-// Blocked returns the first choice of an action in s of which mask, one row of an ActionMask, allows no option; -1 where there is none.
+// Blocked returns the first choice of an action in s of which mask, one row of an ActionMask,
+// allows no option; -1 where there is none.
 func (s Space) Blocked(mask []uint8) int {
 	for k, n := range s.Nvec {
 		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
@@ -24,7 +26,8 @@ func (s Space) Blocked(mask []uint8) int {
 	return -1
 }
 
-// Allow changes choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not allow to the next that it does. Something must be allowed.
+// Allow changes choices in action, [n, len(Nvec)], that mask, n rows of an ActionMask, does not
+// allow to the next that it does. Something must be allowed.
 func (s Space) Allow(action []int32, mask []uint8) {
 	for i, choice := range action {
 		n := s.Nvec[i%len(s.Nvec)]
@@ -35,8 +38,9 @@ func (s Space) Allow(action []int32, mask []uint8) {
 	}
 }
 
-// A masked Vec makes sure that something is allowed wherever an action is chosen. At the end of an episode, where environments may have nothing to
-// offer and nothing depends on the action, that is everything then.
+// A masked Vec makes sure that something is allowed wherever an action is chosen. At the end of an
+// episode, where environments may have nothing to offer and nothing depends on the action, that is
+// everything then.
 type masked struct {
 	wrapper
 	spec Spec
@@ -55,10 +59,12 @@ func (s Spec) CheckMask() error {
 		options += n
 	}
 	if options == 0 {
-		return fmt.Errorf("%s: observation %s: its actions are in a box: want discrete or multi-discrete ones, or no mask", s.Name, ActionMask)
+		return fmt.Errorf("%s: observation %s: its actions are in a box: want discrete or multi-discrete ones, or no "+
+			"mask", s.Name, ActionMask)
 	}
 	if f := s.Obs[i]; f.Kind != Box || f.DType != tensor.U8 || f.Dim() != options {
-		return fmt.Errorf("%s: observation %s: %v%v: want a box of U8[%d], the options %v of its actions", s.Name, f.Name, f.DType, f.Shape, options, s.Action.Nvec)
+		return fmt.Errorf("%s: observation %s: %v%v: want a box of U8[%d], the options %v of its actions", s.Name,
+			f.Name, f.DType, f.Shape, options, s.Action.Nvec)
 	}
 	return nil
 }
@@ -101,7 +107,8 @@ func (w masked) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 
 func (w masked) check(n int, obs tensor.Dict) error {
 	if k := w.spec.Action.Blocked(w.row(n, obs)); k >= 0 {
-		return fmt.Errorf("%s: %s of environment %d allows no option of choice %d, want at least one", w.spec.Name, ActionMask, n, k)
+		return fmt.Errorf("%s: %s of environment %d allows no option of choice %d, want at least one", w.spec.Name,
+			ActionMask, n, k)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 // stateName is the name of the observation that Partial hides parts of.
 const stateName = "state"
 
-// Partial shows some elements of the observation "state" and hides the others: a task that was fully observed may then ask for a memory.
+// Partial shows some elements of the observation "state" and hides the others: a task that was
+// fully observed may then ask for a memory.
 type Partial struct {
 	wrapper
 	elements []int
@@ -26,13 +27,17 @@ var (
 
 // checkPartial returns an error where s has no state, a vector, with such elements.
 func checkPartial(s Spec, elements []int) error {
-	i := slices.IndexFunc(s.Obs, func(f Field) bool { return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1 })
+	i := slices.IndexFunc(s.Obs, func(f Field) bool {
+		return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1
+	})
 	if i < 0 {
-		return fmt.Errorf("%s: state_elements %v: it has no vector %q of F32 to show elements of", s.Name, elements, stateName)
+		return fmt.Errorf("%s: state_elements %v: it has no vector %q of F32 to show elements of", s.Name, elements,
+			stateName)
 	}
 	for k, e := range elements {
 		if width := s.Obs[i].Dim(); e < 0 || e >= width || slices.Contains(elements[:k], e) {
-			return fmt.Errorf("%s: state_elements %v: element %d, want some of 0 to %d, each once", s.Name, elements, e, width-1)
+			return fmt.Errorf("%s: state_elements %v: element %d, want some of 0 to %d, each once", s.Name, elements, e,
+				width-1)
 		}
 	}
 	return nil
@@ -96,7 +101,8 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 
 // share lets the Vec inside write all but the state where the caller wants it.
 func (w *Partial) share(out *Step) {
-	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated, out.Info
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated,
+		out.Info
 	for _, f := range w.spec.Obs {
 		if f.Name != stateName {
 			w.inner.Obs.Set(f.Name, out.Obs.Must(f.Name))
@@ -113,7 +119,8 @@ func (w *Partial) show(dst, src tensor.Dict, n int) {
 	}
 }
 
-// Save returns the state of the Vec inside, and what is hidden of its last observations, which environments that are done keep.
+// Save returns the state of the Vec inside, and what is hidden of its last observations, which
+// environments that are done keep.
 func (w *Partial) Save() (tensor.Dict, error) {
 	saved, err := w.wrapper.Save()
 	if err == nil {

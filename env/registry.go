@@ -8,14 +8,17 @@ import (
 	"strings"
 )
 
-// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps, IgnoreTerminations and RewardMode, which NewEpisodic does for
-// it, and what is its own; the rest is the wrappers' and the workers'.
+// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps, IgnoreTerminations and
+// RewardMode, which NewEpisodic does for it, and what is its own; the rest is the wrappers' and the
+// workers'.
 type Constructor func(cfg Config, n int) (Vec, error)
 
-// ErrNotBuilt is what a Constructor's error is where the environment is known and the program was built without what it needs.
+// ErrNotBuilt is what a Constructor's error is where the environment is known and the program was
+// built without what it needs.
 var ErrNotBuilt = errors.New("not in this build")
 
-// A Registry maps names to environments: a value that its maker fills, env/all for one. Reading it is safe for concurrent use.
+// A Registry maps names to environments: a value that its maker fills, env/all for one. Reading it
+// is safe for concurrent use.
 type Registry struct {
 	names []string
 	make  map[string]Constructor
@@ -33,7 +36,8 @@ func (r *Registry) Add(name string, c Constructor) {
 	r.make[name] = c
 }
 
-// With returns a Registry that has the environment c under name too, in place of what r may have there.
+// With returns a Registry that has the environment c under name too, in place of what r may have
+// there.
 func (r *Registry) With(name string, c Constructor) *Registry {
 	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make)}
 	if more.make[name] == nil {
@@ -54,8 +58,9 @@ func (r *Registry) Find(name string) error {
 	return UnknownError{Name: name, Known: r.Names()}
 }
 
-// New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated, rewards scaled and clipped,
-// observations hidden, frames stacked, steps delayed. An ActionMask is checked, and in every step.
+// New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated,
+// rewards scaled and clipped, observations hidden, frames stacked, steps delayed. An ActionMask is
+// checked, and in every step.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err
@@ -68,7 +73,8 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 		return nil, err
 	}
 	if limit := vec.Spec().MaxSteps; cfg.MaxEpisodeSteps > 0 && limit != cfg.MaxEpisodeSteps {
-		err := fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", cfg.ID(), cfg.MaxEpisodeSteps, limit)
+		err := fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", cfg.ID(), cfg.MaxEpisodeSteps,
+			limit)
 		return nil, errors.Join(err, vec.Close())
 	}
 	if cfg.RewardMode == RewardOnlySuccess && vec.Spec().InfoIndex("success") < 0 {
@@ -89,7 +95,8 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	return Wrap(vec, cfg), nil
 }
 
-// Wrap puts the wrappers that cfg asks for around vec, and where it shows an ActionMask what checks it.
+// Wrap puts the wrappers that cfg asks for around vec, and where it shows an ActionMask what checks
+// it.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
 		vec = masked{wrapper{vec}, vec.Spec()}
@@ -127,7 +134,8 @@ func (e UnknownError) Error() string {
 	return msg + " Known: " + strings.Join(e.Known, ", ")
 }
 
-// nearest returns the known name with the fewest edits to the wanted one, ignoring case; "" where even that needs too many.
+// nearest returns the known name with the fewest edits to the wanted one, ignoring case; "" where
+// even that needs too many.
 func (e UnknownError) nearest() string {
 	best, least := "", len(e.Name)/2+1
 	for _, name := range e.Known {
@@ -138,7 +146,8 @@ func (e UnknownError) nearest() string {
 	return best
 }
 
-// edits returns the least number of insertions, deletions and replacements of bytes that make b of a (Levenshtein 1966).
+// edits returns the least number of insertions, deletions and replacements of bytes that make b of
+// a (Levenshtein 1966).
 func edits(a, b string) int {
 	row := make([]int, len(b)+1) // row[j]: edits from a[:i] to b[:j]
 	for j := range row {

@@ -2,8 +2,9 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// ActionRepeat takes every action several times and adds up the rewards; the end of an episode cuts the repetition short. To the
-// Vec inside, a repeated action is a chunk of equal ones, so nothing of the contract is lost.
+// ActionRepeat takes every action several times and adds up the rewards; the end of an episode cuts
+// the repetition short. To the Vec inside, a repeated action is a chunk of equal ones, so nothing
+// of the contract is lost.
 type ActionRepeat struct {
 	wrapper
 	times  int

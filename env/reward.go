@@ -2,17 +2,20 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// TaskReward is the Info that a Vec gives when its Reward is not the task's own: the sum over the chunk of what it would have been.
+// TaskReward is the Info that a Vec gives when its Reward is not the task's own: the sum over the
+// chunk of what it would have been.
 const TaskReward = "task_reward"
 
-// RewardScale makes rewards relative, if that is asked for, multiplies them by a factor and clips them. It adds TaskReward to the Info, so that returns are
-// still the task's.
+// RewardScale makes rewards relative, if that is asked for, multiplies them by a factor and clips
+// them. It adds TaskReward to the Info, so that returns are still the task's.
 type RewardScale struct {
 	wrapper
 	coef, clip float32
-	last       []float32 // [N], the task's last reward of each episode, 0 before its first step; nil: rewards are not relative
-	spec       Spec
-	info       tensor.Tensor // F32 [N,I] for the Vec inside
+	// [N], the task's last reward of each episode, 0 before its first step; nil: rewards are not
+	// relative
+	last []float32
+	spec Spec
+	info tensor.Tensor // F32 [N,I] for the Vec inside
 }
 
 var (
@@ -20,8 +23,8 @@ var (
 	_ Saver = (*RewardScale)(nil)
 )
 
-// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0. With relative, r is by how much a reward is above that of the step
-// before, which is 0 for the first of an episode.
+// NewRewardScale wraps v: rewards become coef·r, within ±clip unless clip is 0. With relative, r is
+// by how much a reward is above that of the step before, which is 0 for the first of an episode.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
@@ -92,7 +95,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate makes the rewards of environment n relative. A new episode begins from 0, and one that is over and idles stays there.
+// relate makes the rewards of environment n relative. A new episode begins from 0, and one that is
+// over and idles stays there.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns a copy of the state of v if it is a Saver, and all that it is made of are; else an error that is errors.ErrUnsupported.
+// Save returns a copy of the state of v if it is a Saver, and all that it is made of are; else an
+// error that is errors.ErrUnsupported.
 func Save(v any) (tensor.Dict, error) {
 	if s, ok := v.(Saver); ok {
 		return s.Save()
@@ -15,7 +16,8 @@ func Save(v any) (tensor.Dict, error) {
 	return tensor.Dict{}, fmt.Errorf("save %T: %w", v, errors.ErrUnsupported)
 }
 
-// Load puts back into v what Save returned. It gives an error, and v is then to be reset, where a tensor is missing or of another shape.
+// Load puts back into v what Save returned. It gives an error, and v is then to be reset, where a
+// tensor is missing or of another shape.
 func Load(v any, state tensor.Dict) error {
 	if s, ok := v.(Saver); ok {
 		return s.Load(state)

@@ -13,8 +13,9 @@ const (
 	Eval
 )
 
-// A Seeder names the initial states of environments [first, first+n): the seed of an episode follows from the job's seed, the
-// environment's group and the episode's number alone, so it is the same wherever the environment is placed.
+// A Seeder names the initial states of environments [first, first+n): the seed of an episode
+// follows from the job's seed, the environment's group and the episode's number alone, so it is the
+// same wherever the environment is placed.
 type Seeder struct {
 	seed    uint64
 	purpose philox.Purpose
@@ -25,10 +26,12 @@ type Seeder struct {
 	next    []uint64
 }
 
-// NewSeeder returns the Seeder of cfg's Seed, GroupSize and UseFixedResetStateIDs; first is the global index of environment 0.
+// NewSeeder returns the Seeder of cfg's Seed, GroupSize and UseFixedResetStateIDs; first is the
+// global index of environment 0.
 func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	s := &Seeder{
-		seed: cfg.Seed, purpose: philox.Reset, group: max(cfg.GroupSize, 1), fixed: cfg.UseFixedResetStateIDs, first: first,
+		seed: cfg.Seed, purpose: philox.Reset, group: max(cfg.GroupSize, 1), fixed: cfg.UseFixedResetStateIDs,
+		first:   first,
 		episode: tensor.New(tensor.I64, n), next: make([]uint64, n),
 	}
 	if use == Eval {
@@ -38,7 +41,8 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	return s
 }
 
-// Next returns the seed of each environment's next episode. The slice is the Seeder's and changes with it.
+// Next returns the seed of each environment's next episode. The slice is the Seeder's and changes
+// with it.
 func (s *Seeder) Next() []uint64 { return s.next }
 
 // Started says that a Reset with mask began episodes with the seeds of Next.
@@ -50,7 +54,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe says that a Step was given the seeds of Next; where it ended an episode, that began a new one.
+// Observe says that a Step was given the seeds of Next; where it ended an episode, that began a new
+// one.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {

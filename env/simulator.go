@@ -2,9 +2,9 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A Simulator is the dynamics of N independent environments: no episodes, no time limit, no chunks. It is what one writes to add
-// an environment; NewEpisodic makes a Vec of it. Environment n must behave the same whatever N is. One that is a Saver too makes
-// the Vec resumable.
+// A Simulator is the dynamics of N independent environments: no episodes, no time limit, no chunks.
+// It is what one writes to add an environment; NewEpisodic makes a Vec of it. Environment n must
+// behave the same whatever N is. One that is a Saver too makes the Vec resumable.
 type Simulator interface {
 	// Spec describes one environment; MaxSteps is the task's usual limit.
 	Spec() Spec
@@ -12,11 +12,13 @@ type Simulator interface {
 	Len() int
 	// Reset puts environment n in the initial state that seed names.
 	Reset(n int, seed uint64) error
-	// Step takes one step of every environment whose turn is not Idle. action holds N·Dim elements, row by row, checked against the
-	// Spec: choices are in range, numbers finite (but not clipped). It writes reward [N], terminated [N] (0 or 1) and
-	// info [N, len(Spec.Info)] of those environments and leaves the others' alone.
+	// Step takes one step of every environment whose turn is not Idle. action holds N·Dim elements,
+	// row by row, checked against the Spec: choices are in range, numbers finite (but not clipped).
+	// It writes reward [N], terminated [N] (0 or 1) and info [N, len(Spec.Info)] of those
+	// environments and leaves the others' alone.
 	Step(action tensor.Tensor, turn []Turn, reward []float32, terminated []byte, info []float32) error
-	// Observe writes what is observed now into the rows of obs where mask is true, into all rows for a nil mask.
+	// Observe writes what is observed now into the rows of obs where mask is true, into all rows
+	// for a nil mask.
 	Observe(mask []bool, obs tensor.Dict)
 	Close() error
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// FrameStack shows the last observations together, oldest first, each observation [shape...] becoming [frames, shape...]; of an
-// ActionMask the last alone. A new episode begins with its first observation in every place. A chunk of actions gives one frame: what
-// is observed at its end.
+// FrameStack shows the last observations together, oldest first, each observation [shape...]
+// becoming [frames, shape...]; of an ActionMask the last alone. A new episode begins with its first
+// observation in every place. A chunk of actions gives one frame: what is observed at its end.
 type FrameStack struct {
 	wrapper
 	frames int
@@ -32,7 +32,8 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	for i := range w.spec.Obs {
 		if f := &w.spec.Obs[i]; !f.isMask() {
 			f.Shape = append([]int{frames}, f.Shape...)
-			f.Low, f.High, f.Nvec = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames), slices.Repeat(f.Nvec, frames)
+			f.Low, f.High, f.Nvec = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames),
+				slices.Repeat(f.Nvec, frames)
 			if f.Kind == Discrete {
 				f.Kind = MultiDiscrete
 			}
@@ -47,7 +48,8 @@ func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
 		if can := max(most/max(f.Dim(), 1), 1); frames > can && !f.isMask() {
-			return fmt.Errorf("%s: frame_stack %d of observation %s, %d numbers: want at most %d", s.Name, frames, f.Name, f.Dim(), can)
+			return fmt.Errorf("%s: frame_stack %d of observation %s, %d numbers: want at most %d", s.Name, frames,
+				f.Name, f.Dim(), can)
 		}
 	}
 	return nil
@@ -83,7 +85,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
-	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated, out.Info
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated,
+		out.Info
 	if err := w.Vec.Step(action, seeds, &w.inner); err != nil {
 		return err
 	}
@@ -100,8 +103,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends environment n's new frame. Where the episode ended and the environment reset itself, the final stack goes to
-// FinalObs and a new one begins.
+// push appends environment n's new frame. Where the episode ended and the environment reset itself,
+// the final stack goes to FinalObs and a new one begins.
 func (w *FrameStack) push(n int, anew bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)

@@ -20,7 +20,8 @@ func (s Spec) NewStep(n, k int) *Step {
 	return out
 }
 
-// Took returns how many steps of its chunk environment n took, and whether the last of them ended its episode.
+// Took returns how many steps of its chunk environment n took, and whether the last of them ended
+// its episode.
 func (s *Step) Took(n int) (steps int, ended bool) {
 	chunk := s.Reward.Dim(1)
 	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
@@ -45,12 +46,14 @@ func (s Spec) InfoIndex(name string) int {
 // CheckReset checks the arguments of a Reset of n environments.
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
-		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, want %d of each, or no mask", s.Name, len(seeds), len(mask), n)
+		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, want %d of each, or no mask", s.Name, len(seeds),
+			len(mask), n)
 	}
 	return s.checkObs("Obs", out.Obs, n)
 }
 
-// CheckStep checks the arguments of a Step of n environments, and returns the tensor of the actions, [n,K,Dim].
+// CheckStep checks the arguments of a Step of n environments, and returns the tensor of the
+// actions, [n,K,Dim].
 func (s Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
 	a, err := s.action(action, n)
 	if err != nil {
@@ -76,13 +79,15 @@ func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 		f := &s.Obs[i]
 		t, ok := d.Get(f.Name)
 		if !ok || t.DType() != f.DType || t.Rank() == 0 || t.Dim(0) != n || t.Len() != n*f.Dim() {
-			return fmt.Errorf("%s: buffer of %s.%s: %v, want %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n, f.Shape)
+			return fmt.Errorf("%s: buffer of %s.%s: %v, want %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n,
+				f.Shape)
 		}
 	}
 	return nil
 }
 
-// checkOut checks the buffers of a step of n environments with k actions each; final: FinalObs may be written too.
+// checkOut checks the buffers of a step of n environments with k actions each; final: FinalObs may
+// be written too.
 func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	if err := s.checkObs("Obs", out.Obs, n); err != nil {
 		return err
@@ -92,7 +97,8 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 			return err
 		}
 	}
-	if !matrix(out.Reward, tensor.F32, n, k) || !matrix(out.Terminated, tensor.U8, n, k) || !matrix(out.Truncated, tensor.U8, n, k) {
+	if !matrix(out.Reward, tensor.F32, n, k) || !matrix(out.Terminated, tensor.U8, n, k) ||
+		!matrix(out.Truncated, tensor.U8, n, k) {
 		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, want F32, U8, U8 [%d %d]",
 			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
 	}
@@ -106,10 +112,12 @@ func matrix(t tensor.Tensor, dtype tensor.DType, rows, cols int) bool {
 	return t.DType() == dtype && t.Rank() == 2 && t.Dim(0) == rows && t.Dim(1) == cols
 }
 
-// action returns the tensor of action for n environments, [n,K,Dim], all of whose values the space has.
+// action returns the tensor of action for n environments, [n,K,Dim], all of whose values the space
+// has.
 func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
-	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 || a.Dim(2) != s.Action.Dim() {
+	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
+		a.Dim(2) != s.Action.Dim() {
 		return a, fmt.Errorf("%s: action: %v, want %v[%d K %d]", s.Name, a, s.Action.DType, n, s.Action.Dim())
 	}
 	var bad, choices int
@@ -117,17 +125,20 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	case Discrete, MultiDiscrete:
 		if bad = badChoice(a.I32(), s.Action.Nvec); bad >= 0 {
 			choices = s.Action.Nvec[bad%len(s.Action.Nvec)]
-			return a, fmt.Errorf("%s: action of environment %d: %d, want 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)), a.I32()[bad], choices-1)
+			return a, fmt.Errorf("%s: action of environment %d: %d, want 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)),
+				a.I32()[bad], choices-1)
 		}
 	case Box:
 		if bad = badNumber(a.F32()); bad >= 0 {
-			return a, fmt.Errorf("%s: action of environment %d: %v, want a finite number", s.Name, bad/(a.Dim(1)*a.Dim(2)), a.F32()[bad])
+			return a, fmt.Errorf("%s: action of environment %d: %v, want a finite number", s.Name,
+				bad/(a.Dim(1)*a.Dim(2)), a.F32()[bad])
 		}
 	}
 	return a, nil
 }
 
-// badChoice returns the index of the first of x, rows of len(nvec), that is not a choice; -1 when all are.
+// badChoice returns the index of the first of x, rows of len(nvec), that is not a choice; -1 when
+// all are.
 func badChoice(x []int32, nvec []int) int {
 	for i := 0; i < len(x); i += len(nvec) {
 		for j, n := range nvec {

@@ -6,27 +6,33 @@ import (
 	"strings"
 )
 
-// A Task says in data what is to be done with a model of one's own (Config.ModelPath): what is observed, what acts, what is rewarded, when it
-// ends, and where it begins. Names are those of the model.
+// A Task says in data what is to be done with a model of one's own (Config.ModelPath): what is
+// observed, what acts, what is rewarded, when it ends, and where it begins. Names are those of the
+// model.
 type Task struct {
-	// FrameSkip is how many steps of the simulation one step of the environment has, with the same action. Default 1.
+	// FrameSkip is how many steps of the simulation one step of the environment has, with the same
+	// action. Default 1.
 	FrameSkip int `yaml:"frame_skip,omitempty"`
 	// MaxSteps is the task's usual time limit, in steps. 0, the default, is none.
 	MaxSteps int `yaml:"max_steps,omitempty"`
 	// Observations are what is observed, one after the other. At least one.
 	Observations []Quantity `yaml:"observations,omitempty"`
-	// Actuators are what an action sets, in its order; bounds are the actuators' control ranges. Default: all of the model's.
+	// Actuators are what an action sets, in its order; bounds are the actuators' control ranges.
+	// Default: all of the model's.
 	Actuators []string `yaml:"actuators,omitempty"`
-	// Delta makes an action, within ±1, a way to go: it moves what an actuator is set to by up to Delta, in the unit of the actuator's joint, from
-	// where that joint is in the initial state on. For actuators of positions. 0, the default: an action is what the actuators are set to.
+	// Delta makes an action, within ±1, a way to go: it moves what an actuator is set to by up to
+	// Delta, in the unit of the actuator's joint, from where that joint is in the initial state on.
+	// For actuators of positions. 0, the default: an action is what the actuators are set to.
 	Delta float64 `yaml:"delta,omitempty"`
-	// Lead is how far ahead of its joint an actuator may be set by Delta. 0, the default, is as far as its control range.
+	// Lead is how far ahead of its joint an actuator may be set by Delta. 0, the default, is as far
+	// as its control range.
 	Lead float64 `yaml:"lead,omitempty"`
 	// Rewards add up to the reward of a step. At least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
 	// Terminations end the episode where one of their numbers leaves its bounds.
 	Terminations []Bounds `yaml:"terminations,omitempty"`
-	// Success ends the episode, with the figure "success", where all of their numbers are within their bounds. Default: no such end.
+	// Success ends the episode, with the figure "success", where all of their numbers are within
+	// their bounds. Default: no such end.
 	Success []Bounds `yaml:"success,omitempty"`
 	// SuccessSteps is for how many steps in a row that must be so. Default 1.
 	SuccessSteps int `yaml:"success_steps,omitempty"`
@@ -34,25 +40,28 @@ type Task struct {
 	ResetNoise []Noise `yaml:"reset_noise,omitempty"`
 }
 
-// A Quantity is a list of numbers that the simulation has. Exactly one of its first six keys is given; the name "*" stands for all parts of
-// that kind, in the model's order. All are of the state that the step left, except sensors of forces and accelerations, which are of the last
-// one that the simulation computed them for.
+// A Quantity is a list of numbers that the simulation has. Exactly one of its first six keys is
+// given; the name "*" stands for all parts of that kind, in the model's order. All are of the state
+// that the step left, except sensors of forces and accelerations, which are of the last one that
+// the simulation computed them for.
 type Quantity struct {
-	Joint    string `yaml:"joint,omitempty"`    // position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
+	// position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
+	Joint    string `yaml:"joint,omitempty"`
 	Velocity string `yaml:"velocity,omitempty"` // of a joint
 	Sensor   string `yaml:"sensor,omitempty"`   // what a sensor measures
 	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
 	Actuator string `yaml:"actuator,omitempty"` // what the action says for an actuator, not clipped; rewards only
 
-	// RelativeTo is a body or a site whose position is subtracted from that of a body or a site. A name that both have is of the quantity's kind.
+	// RelativeTo is a body or a site whose position is subtracted from that of a body or a site. A
+	// name that both have is of the quantity's kind.
 	RelativeTo string `yaml:"relative_to,omitempty"`
 	// Elements picks some of the numbers, counted from 0. Default: all.
 	Elements []int `yaml:"elements,omitempty"`
 	// Scale multiplies the numbers, 0 being 1.
 	Scale float64 `yaml:"scale,omitempty"`
-	// Apply is what is done with the numbers then, in this order: cos, sin, wrap (an angle to [-π, π)), abs, square, tanh, each by itself; norm
-	// (their length) and sum make one number of them.
+	// Apply is what is done with the numbers then, in this order: cos, sin, wrap (an angle to [-π,
+	// π)), abs, square, tanh, each by itself; norm (their length) and sum make one number of them.
 	Apply []string `yaml:"apply,omitempty"`
 	// Clip keeps each number within ±Clip at last. 0, the default, does nothing.
 	Clip float64 `yaml:"clip,omitempty"`
@@ -69,7 +78,8 @@ type Reward struct {
 	Before bool `yaml:"before,omitempty"`
 	// Rate takes what the quantity gained in the step, per second.
 	Rate bool `yaml:"rate,omitempty"`
-	// When is "always", the default; "alive": not in a step that ends the episode by a termination; "success": in one that is a success.
+	// When is "always", the default; "alive": not in a step that ends the episode by a termination;
+	// "success": in one that is a success.
 	When string `yaml:"when,omitempty"`
 }
 
@@ -80,7 +90,8 @@ type Bounds struct {
 	High     *float64 `yaml:"high,omitempty"` // default: none
 }
 
-// Noise is drawn for every number of a joint's position or velocity by itself: uniformly from [Low, High), or normally with Std.
+// Noise is drawn for every number of a joint's position or velocity by itself: uniformly from [Low,
+// High), or normally with Std.
 type Noise struct {
 	Joint    string  `yaml:"joint,omitempty"` // "*": all
 	Velocity string  `yaml:"velocity,omitempty"`
@@ -93,11 +104,13 @@ type Noise struct {
 // functions are what Quantity.Apply may name.
 var functions = []string{"cos", "sin", "wrap", "abs", "square", "tanh", "norm", "sum"}
 
-// Source returns the key of q's kind ("joint", "velocity", "sensor", "body", "site", "actuator") and the name, "" where there is not exactly one.
+// Source returns the key of q's kind ("joint", "velocity", "sensor", "body", "site", "actuator")
+// and the name, "" where there is not exactly one.
 func (q Quantity) Source() (kind, name string) {
 	given := 0
 	for _, k := range []struct{ kind, name string }{
-		{"joint", q.Joint}, {"velocity", q.Velocity}, {"sensor", q.Sensor}, {"body", q.Body}, {"site", q.Site}, {"actuator", q.Actuator},
+		{"joint", q.Joint}, {"velocity", q.Velocity}, {"sensor", q.Sensor}, {"body", q.Body}, {"site", q.Site},
+		{"actuator", q.Actuator},
 	} {
 		if k.name != "" {
 			kind, name = k.kind, k.name
@@ -121,7 +134,8 @@ func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number(t.Lead, "lead")
 	want(t.Delta >= 0, "delta", t.Delta, "a positive number, or 0")
 	want(t.Lead >= 0 && (t.Lead == 0 || t.Delta > 0), "lead", t.Lead, "a positive number, with delta, or 0")
-	want(t.SuccessSteps >= 0 && (t.SuccessSteps == 0 || len(t.Success) > 0), "success_steps", t.SuccessSteps, "a positive number, with success")
+	want(t.SuccessSteps >= 0 && (t.SuccessSteps == 0 || len(t.Success) > 0), "success_steps", t.SuccessSteps,
+		"a positive number, with success")
 	want(len(t.Observations) > 0, "observations", t.Observations, "at least one quantity")
 	want(t.Actuators == nil || len(t.Actuators) > 0, "actuators", t.Actuators, "at least one, or no such key for all")
 	want(len(t.Rewards) > 0, "rewards", t.Rewards, "at least one term")
@@ -135,10 +149,12 @@ func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 		if kind, _ := r.Source(); kind != "" || r.Constant == 0 {
 			r.check(key, true, want)
 			want(r.Weight != 0 && r.Constant == 0, key+".weight", r.Weight, "a number other than 0, and no constant")
-			want(!(r.Before || r.Rate) || kind != "actuator", key+".actuator", r.Actuator, "no before and no rate: an action is of the step")
+			want(!(r.Before || r.Rate) || kind != "actuator", key+".actuator", r.Actuator,
+				"no before and no rate: an action is of the step")
 		}
 		want(!r.Before || !r.Rate, key+".before", r.Before, "before or rate, not both")
-		want(slices.Contains([]string{"", "always", "alive", "success"}, r.When), key+".when", r.When, "always, alive or success")
+		want(slices.Contains([]string{"", "always", "alive", "success"}, r.When), key+".when", r.When,
+			"always, alive or success")
 		want(r.When != "success" || len(t.Success) > 0, key+".when", r.When, "always or alive: the task has no success")
 	}
 	bounds := func(name string, list []Bounds) {
@@ -158,7 +174,8 @@ func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 		number(n.Low, key+".low")
 		number(n.High, key+".high")
 		number(n.Std, key+".std")
-		want(n.Elements == nil || len(n.Elements) > 0, key+".elements", n.Elements, "at least one, or no such key for all")
+		want(n.Elements == nil || len(n.Elements) > 0, key+".elements", n.Elements,
+			"at least one, or no such key for all")
 		want((n.Joint == "") != (n.Velocity == ""), key+".joint", n.Joint, "a joint, or a velocity")
 		uniform := n.Low != 0 || n.High != 0
 		want(n.Low <= n.High, key+".low", n.Low, "no more than high")
@@ -173,9 +190,11 @@ func (q Quantity) check(key string, actions bool, want func(ok bool, key string,
 		kinds += ", actuator"
 	}
 	want(name != "" && (actions || kind != "actuator"), key, nil, "exactly one of "+kinds)
-	want(q.RelativeTo == "" || (kind == "body" || kind == "site") && name != "*", key+".relative_to", q.RelativeTo, "that of one body or one site only")
+	want(q.RelativeTo == "" || (kind == "body" || kind == "site") && name != "*", key+".relative_to", q.RelativeTo,
+		"that of one body or one site only")
 	for i, f := range q.Apply {
-		want(slices.Contains(functions, f), fmt.Sprintf("%s.apply.%d", key, i), f, "one of "+strings.Join(functions, ", "))
+		want(slices.Contains(functions, f), fmt.Sprintf("%s.apply.%d", key, i), f,
+			"one of "+strings.Join(functions, ", "))
 	}
 	want(q.Elements == nil || len(q.Elements) > 0, key+".elements", q.Elements, "at least one, or no such key for all")
 	want(finite(float32(q.Scale)), key+".scale", q.Scale, "a number that float32 can hold")

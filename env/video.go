@@ -8,12 +8,14 @@ type Video struct {
 	VideoBaseDir string `yaml:"video_base_dir"`
 	// FPS is how many steps of an environment a second of the film shows. Default 30.
 	FPS int `yaml:"fps"`
-	// NumEnvs is how many environments are shown side by side: the first ones, of those that the first env worker has. Default 4. (+)
+	// NumEnvs is how many environments are shown side by side: the first ones, of those that the
+	// first env worker has. Default 4. (+)
 	NumEnvs int `yaml:"num_envs"`
 	// Width and Height are those of the picture of one environment, in pixels. Default 128. (+)
 	Width  int `yaml:"width"`
 	Height int `yaml:"height"`
-	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows are a View's. Default: the environment's choices, and true. (+)
+	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows are a View's.
+	// Default: the environment's choices, and true. (+)
 	Camera   string `yaml:"camera"`
 	Renderer string `yaml:"renderer"`
 	Shadows  bool   `yaml:"shadows"`

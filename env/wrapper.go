@@ -2,8 +2,8 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A wrapper is a Vec over a Vec that changes nothing; the wrappers embed it and change something. One without state of its own saves
-// what is inside.
+// A wrapper is a Vec over a Vec that changes nothing; the wrappers embed it and change something.
+// One without state of its own saves what is inside.
 type wrapper struct{ Vec }
 
 // Save returns the state of the Vec inside.

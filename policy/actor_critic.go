@@ -10,10 +10,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the same one; both may build on the features of
-// images and words, or be heads alone on what a recurrent core gives (NewRNN). Discrete actions are categorical; those in a box are normal, with a
-// deviation that is the same everywhere or depends on the state (Config.UseSDE,
-// Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment is fed, as Config.ActionBound says.
+// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on
+// the same one; both may build on the features of images and words, or be heads alone on what a
+// recurrent core gives (NewRNN). Discrete actions are categorical; those in a box are normal, with
+// a deviation that is the same everywhere or depends on the state (Config.UseSDE,
+// Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment
+// is fed, as Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
@@ -25,7 +27,8 @@ type ActorCritic struct {
 
 var _ Recurrent = (*ActorCritic)(nil)
 
-// NewMLP is the Builder of mlp_policy, for observations of numbers and choices: an ActorCritic, or with Config.AddQHead a SoftActor or a Greedy.
+// NewMLP is the Builder of mlp_policy, for observations of numbers and choices: an ActorCritic, or
+// with Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -38,7 +41,8 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return newActorCritic(cfg, spec, seed, alloc)
 }
 
-// NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the features of Config.Encoder. There is no SoftActor.
+// NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the
+// features of Config.Encoder. There is no SoftActor.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -47,7 +51,8 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		cfg.Encoder = NatureCNN
 	}
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy; cnn_policy values discrete actions alone", spec.Name)
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy; cnn_policy "+
+			"values discrete actions alone", spec.Name)
 	} else if cfg.AddQHead {
 		return newGreedy(cfg, spec, seed, alloc)
 	}
@@ -157,7 +162,8 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+			len(noise.Step), n)
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Memory: w.remembers()}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
@@ -175,7 +181,8 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	return act, nil
 }
 
-// Squashes tells whether the actions that environments take are others than those which have log-probs (Config.ActionBound).
+// Squashes tells whether the actions that environments take are others than those which have
+// log-probs (Config.ActionBound).
 func (p *ActorCritic) Squashes() bool { return p.box != nil }
 
 // Evaluate implements Policy.
@@ -189,7 +196,8 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 	}
 	p.net.evaluate(w.net, x, n, actionsOf(action))
 	w.evaluated = n
-	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n), Memory: w.remembers()}, nil
+	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n),
+		Memory: w.remembers()}, nil
 }
 
 // Value implements Policy; without a critic it is an error.
@@ -205,7 +213,8 @@ func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return w.values(n), nil
 }
 
-// Backward implements Policy: ranges become ready from the end of the flat gradient to its beginning.
+// Backward implements Policy: ranges become ready from the end of the flat gradient to its
+// beginning.
 func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, err := p.own(wk)
 	if err != nil {
@@ -246,8 +255,9 @@ func (p *ActorCritic) MemoryLen() int {
 	return p.core.layer.State
 }
 
-// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this policy does not normalise observations.
-// It does so by running statistics (Params().Buffers obs.mean, obs.var, obs.count) that move once per iteration:
+// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this
+// policy does not normalise observations. It does so by running statistics (Params().Buffers
+// obs.mean, obs.var, obs.count) that move once per iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration
@@ -255,7 +265,8 @@ func (p *ActorCritic) MemoryLen() int {
 //	p.MergeStats(sums)                       // the same on all of them
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats adds count, sum and sum of squares of each element of obs to sums; the sums are taken about the current mean.
+// AddStats adds count, sum and sum of squares of each element of obs to sums; the sums are taken
+// about the current mean.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)
@@ -330,7 +341,8 @@ func finite(t tensor.Tensor, what string, n int) error {
 	x := t.F32()
 	for i, v := range x {
 		if v-v != 0 {
-			return fmt.Errorf("row %d: %s is %v: its observation, or the parameters, are not finite", i*n/len(x), what, v)
+			return fmt.Errorf("row %d: %s is %v: its observation, or the parameters, are not finite", i*n/len(x), what,
+				v)
 		}
 	}
 	return nil

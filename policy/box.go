@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], whatever units the environment measures in, and back. Chunks of actions
-// repeat it.
+// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], whatever units the
+// environment measures in, and back. Chunks of actions repeat it.
 type unitBox struct{ center, half []float32 }
 
 func newUnitBox(s env.Space) (unitBox, error) {

@@ -8,9 +8,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities of each
-// choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several. Options that a mask does not allow have
-// probability 0 and get no gradient; the others share what is left (Huang and Ontañón 2022, arXiv:2006.14171).
+// categorical is the distribution of D independent choices: the head's outputs are the unnormalised
+// log-probabilities of each choice's options, side by side. Discrete actions have one dimension,
+// multi-discrete ones several. Options that a mask does not allow have probability 0 and get no
+// gradient; the others share what is left (Huang and Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // of each dimension
 	width   int   // their sum
@@ -110,7 +111,8 @@ func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T]
 
 func (w *categoricalWork[T]) BackwardFeatures([]T, inputs[T]) {}
 
-// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z) over the options that are allowed, -Inf for others.
+// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z)
+// over the options that are allowed, -Inf for others.
 func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	n := in.n * w.width
 	logp, prob := w.logp[:n], w.prob[:n]
@@ -145,7 +147,8 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	}
 }
 
-// draw returns the option in whose share of [0,1) u lies; the last possible one when rounding leaves u beyond all of them.
+// draw returns the option in whose share of [0,1) u lies; the last possible one when rounding
+// leaves u beyond all of them.
 func draw[T nn.Float](prob []T, u float64) int {
 	last := 0
 	for j, p := range prob {

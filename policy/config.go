@@ -7,27 +7,34 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and false are legal values of many.
+// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and
+// false are legal values of many.
 type Config struct {
-	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and choices, or cnn_policy for images beside them.
+	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and
+	// choices, or cnn_policy for images beside them.
 	ModelType string `yaml:"model_type"`
-	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a residual network, or keypoints, which tells where
-	// things are (see package nn). Choices (I32), as words, say what to look for and have 32 features; with numbers they join those of the images, for
-	// actor and critic alike. hidden_sizes follow. (+)
+	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a
+	// residual network, or keypoints, which tells where things are (see package nn). Choices (I32),
+	// as words, say what to look for and have 32 features; with numbers they join those of the
+	// images, for actor and critic alike. hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, when not 0, must be the number of elements of one observation of the environment, which otherwise decides: numbers, and an element for each
-	// option of a choice. With cnn_policy numbers alone.
+	// ObsDim, when not 0, must be the number of elements of one observation of the environment,
+	// which otherwise decides: numbers, and an element for each option of a choice. With cnn_policy
+	// numbers alone.
 	ObsDim int `yaml:"obs_dim"`
-	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a discrete action, number of choices
-	// made at a time in a multi-discrete one.
+	// ActionDim, when not 0, must be that of the environment: elements of a box, choices of a
+	// discrete action, number of choices made at a time in a multi-discrete one.
 	ActionDim int `yaml:"action_dim"`
-	// NumActionChunks is C, how many actions are chosen from one observation and then taken in turn. Default 1.
+	// NumActionChunks is C, how many actions are chosen from one observation and then taken in
+	// turn. Default 1.
 	NumActionChunks int `yaml:"num_action_chunks"`
-	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default [64, 64]; [] is a linear policy.
+	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
+	// [64, 64]; [] is a linear policy.
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
-	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false: two networks. rnn_policy wants true.
+	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
+	// two networks. rnn_policy wants true.
 	ShareTrunk bool `yaml:"share_trunk"`
 	// RNNType is what remembers in rnn_policy, behind the hidden layers: gru (default) or lstm. (+)
 	RNNType string `yaml:"rnn_type"`
@@ -35,53 +42,70 @@ type Config struct {
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
-	// AddQHead makes the policy one that learns by what actions are worth: through a critic of actions in a box (SAC), or itself the critic of
-	// discrete ones (DQN). It has no value head then. Default false.
+	// AddQHead makes the policy one that learns by what actions are worth: through a critic of
+	// actions in a box (SAC), or itself the critic of discrete ones (DQN). It has no value head
+	// then. Default false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with HiddenSizes each. Default 2.
+	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with
+	// HiddenSizes each. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
-	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq, whose layers normalise their inputs over a batch (CrossQ).
+	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq,
+	// whose layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
-	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed (TD3), to which exploration adds noise of that deviation;
-	// actions are in [-1, 1] here. 0, the default, draws them from a distribution (SAC). (+)
+	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed
+	// (TD3), to which exploration adds noise of that deviation; actions are in [-1, 1] here. 0, the
+	// default, draws them from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
-	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions explores: at first, and after each environment has
-	// taken EpsilonSteps steps. Defaults 1, 0.05 and 10000. (+)
+	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions
+	// explores: at first, and after each environment has taken EpsilonSteps steps. Defaults 1, 0.05
+	// and 10000. (+)
 	EpsilonStart float64 `yaml:"epsilon_start"`
 	EpsilonEnd   float64 `yaml:"epsilon_end"`
 	EpsilonSteps int     `yaml:"epsilon_steps"`
-	// InitLogStd is where the log of the standard deviation of box actions starts: of each dimension, or with UseSDE of each element
-	// of the noise matrix, where the deviation of an action is √features times as large, so that -2 is a fit value. With AddQHead it is that of
-	// an action before tanh, in (-5, 2). Default -0.5.
+	// InitLogStd is where the log of the standard deviation of box actions starts: of each
+	// dimension, or with UseSDE of each element of the noise matrix, where the deviation of an
+	// action is √features times as large, so that -2 is a fit value. With AddQHead it is that of an
+	// action before tanh, in (-5, 2). Default -0.5.
 	InitLogStd float64 `yaml:"init_log_std"`
-	// LearnStd lets training change the deviation of box actions. Default true. Without, the gradient leaves it alone, as imitation wants whose
-	// policy is then to explore: the likelihood of demonstrations would take it towards 0. (+)
+	// LearnStd lets training change the deviation of box actions. Default true. Without, the
+	// gradient leaves it alone, as imitation wants whose policy is then to explore: the likelihood
+	// of demonstrations would take it towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
-	// IndependentStd keeps the deviation of box actions the same for all observations, parameters of its own. Default true; false makes it
-	// outputs of the network, in (e^-5, e^2), where InitLogStd is that of the first policy.
+	// IndependentStd keeps the deviation of box actions the same for all observations, parameters
+	// of its own. Default true; false makes it outputs of the network, in (e^-5, e^2), where
+	// InitLogStd is that of the first policy.
 	IndependentStd bool `yaml:"independent_std"`
-	// ActionBound is how box actions are brought within bounds where an environment is fed: clip, the default, cuts them off; tanh squashes
-	// all numbers smoothly into the bounds, which must be finite. What is stored, and has log-probs and entropy, is the action before it. (+)
+	// ActionBound is how box actions are brought within bounds where an environment is fed: clip,
+	// the default, cuts them off; tanh squashes all numbers smoothly into the bounds, which must be
+	// finite. What is stored, and has log-probs and entropy, is the action before it. (+)
 	ActionBound string `yaml:"action_bound"`
-	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021, arXiv:2005.05719). Default false.
+	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021,
+	// arXiv:2005.05719). Default false.
 	UseSDE bool `yaml:"use_sde"`
-	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at least 1.
+	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at
+	// least 1.
 	SDESampleFreq int `yaml:"sde_sample_freq"`
-	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends on. Default false, as in the paper.
+	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends
+	// on. Default false, as in the paper.
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
-	// NormalizeObservations shifts and scales each number that is observed to mean 0 and variance 1 over all that was observed before the
-	// current rollout; choices and images stay as they are. Default false.
+	// NormalizeObservations shifts and scales each number that is observed to mean 0 and variance 1
+	// over all that was observed before the current rollout; choices and images stay as they are.
+	// Default false.
 	NormalizeObservations bool `yaml:"normalize_observations"`
-	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without normalisation nothing is clipped.
+	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without
+	// normalisation nothing is clipped.
 	ObsClip float64 `yaml:"obs_clip"`
-	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A dimensions are summed.
-	// chunk_level: all, L = 1; action_level, the default: each action, L = C; token_level: nothing, L = C·A.
+	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A
+	// dimensions are summed. chunk_level: all, L = 1; action_level, the default: each action, L =
+	// C; token_level: nothing, L = C·A.
 	LogProbType string `yaml:"-"`
-	// ActionValues gives each action of a chunk a value of its own, V = C: of what is seen before it, as far as can be told before the first. The zero
-	// value is V = 1. It follows from algorithm.reward_type.
+	// ActionValues gives each action of a chunk a value of its own, V = C: of what is seen before
+	// it, as far as can be told before the first. The zero value is V = 1. It follows from
+	// algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
-	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for runner.deterministic: false. Results then
-	// depend on how rows are batched; it is faster on processors for which package kernel has no vector code.
+	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for
+	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
+	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 }
 
@@ -110,37 +134,47 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule on the values alone, with whether it holds; what depends on the environment New checks.
+// Check calls want once for each rule on the values alone, with whether it holds; what depends on
+// the environment New checks.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
 	want(c.NumActionChunks >= 1, "num_action_chunks", c.NumActionChunks, "a number ≥ 1")
-	want(slices.Contains([]string{"", NatureCNN, ImpalaCNN, Keypoints}, c.Encoder), "encoder", c.Encoder, "nature_cnn, impala or keypoints")
-	want(c.Encoder == "" || c.ModelType != "mlp_policy" && c.ModelType != rnnPolicy, "encoder", c.Encoder, "none (model_type: "+c.ModelType+"; cnn_policy has one)")
+	want(slices.Contains([]string{"", NatureCNN, ImpalaCNN, Keypoints}, c.Encoder), "encoder", c.Encoder,
+		"nature_cnn, impala or keypoints")
+	want(c.Encoder == "" || c.ModelType != "mlp_policy" && c.ModelType != rnnPolicy, "encoder", c.Encoder,
+		"none (model_type: "+c.ModelType+"; cnn_policy has one)")
 	noWidth := func(n int) bool { return n < 1 || n > 1<<14 }
 	want(!slices.ContainsFunc(c.HiddenSizes, noWidth), "hidden_sizes", c.HiddenSizes, "widths from 1 to 16384")
 	_, ok := c.activation()
 	want(ok, "activation", c.Activation, "tanh or relu")
 	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")
 	want(!noWidth(c.RNNHiddenSize), "rnn_hidden_size", c.RNNHiddenSize, "a width from 1 to 16384")
-	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk, "true (rnn_policy: actor and critic share what is remembered)")
+	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk,
+		"true (rnn_policy: actor and critic share what is remembered)")
 	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (model_type rnn_policy)")
 	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
 	want(!c.AddQHead || !c.UseSDE, "use_sde", c.UseSDE, "false (add_q_head)")
-	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are networks of their own)")
+	want(!c.AddQHead || !c.ShareTrunk, "share_trunk", c.ShareTrunk, "false (add_q_head: actor and critic are "+
+		"networks of their own)")
 	want(!c.AddQHead || !c.NormalizeObservations, "normalize_observations", c.NormalizeObservations,
 		"false (add_q_head: what a replay buffer holds would change its meaning)")
-	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd, "true (add_q_head: deviations always depend on what is observed)")
-	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound, "clip (add_q_head: actions are squashed already)")
-	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0, "q_head_type", c.QHeadType,
+	want(!c.AddQHead || c.IndependentStd, "independent_std", c.IndependentStd,
+		"true (add_q_head: deviations always depend on what is observed)")
+	want(!c.AddQHead || c.ActionBound != BoundTanh, "action_bound", c.ActionBound,
+		"clip (add_q_head: actions are squashed already)")
+	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0,
+		"q_head_type", c.QHeadType,
 		"default, or with add_q_head and hidden layers crossq")
 	want(c.NumQHeads >= 1 && c.NumQHeads <= 100, "num_q_heads", c.NumQHeads, "a number from 1 to 100")
 	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
-	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd, "true (use_sde: true has deviations of its own)")
+	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd,
+		"true (use_sde: true has deviations of its own)")
 	want(c.IndependentStd || c.InitLogStd > minLogStd && c.InitLogStd < maxLogStd, "init_log_std", c.InitLogStd,
 		fmt.Sprintf("a number in (%g, %g) (independent_std: false)", minLogStd, maxLogStd))
 	want(c.ActionBound == BoundClip || c.ActionBound == BoundTanh, "action_bound", c.ActionBound, "clip or tanh")
-	want(c.ExplorationNoise == 0 || c.ExplorationNoise > 0 && c.AddQHead, "exploration_noise", c.ExplorationNoise, "0, or with add_q_head a number > 0")
+	want(c.ExplorationNoise == 0 || c.ExplorationNoise > 0 && c.AddQHead, "exploration_noise", c.ExplorationNoise,
+		"0, or with add_q_head a number > 0")
 	want(c.EpsilonStart >= 0 && c.EpsilonStart <= 1, "epsilon_start", c.EpsilonStart, "a number in [0, 1]")
 	want(c.EpsilonEnd >= 0 && c.EpsilonEnd <= 1, "epsilon_end", c.EpsilonEnd, "a number in [0, 1]")
 	want(c.EpsilonSteps >= 0, "epsilon_steps", c.EpsilonSteps, "a number of steps ≥ 0")

@@ -8,8 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates what an action in a box is worth, H times over: by H = Config.NumQHeads networks of their own, because the least of several
-// estimates, or the mean of some, overrates less than one (Fujimoto et al. 2018, arXiv:1802.09477). Parameters and works are shared as a Policy's are.
+// A Critic estimates what an action in a box is worth, H times over: by H = Config.NumQHeads
+// networks of their own, because the least of several estimates, or the mean of some, overrates
+// less than one (Fujimoto et al. 2018, arXiv:1802.09477). Parameters and works are shared as a
+// Policy's are.
 type Critic struct {
 	obs    *observations
 	action env.Space
@@ -53,12 +55,14 @@ type CriticWork struct {
 func (c *Critic) NewWork(maxRows int) *CriticWork {
 	net := c.net.newWork(maxRows)
 	return &CriticWork{
-		q: tensor.FromF32(net.q, len(net.q)), net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows), x: nn.Vector[float32](maxRows * c.net.in),
+		q: tensor.FromF32(net.q, len(net.q)), net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows),
+		x:     nn.Vector[float32](maxRows * c.net.in),
 		dUnit: nn.Vector[float32](maxRows * c.dims),
 	}
 }
 
-// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; of a critic that takes none, action is not read. They are valid until w's next call.
+// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs; of a critic that takes
+// none, action is not read. They are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -68,9 +72,11 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
 }
 
-// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, and behind them of nextAction at the N rows of next, all in one batch, by whose
-// statistics a critic of Config.QHeadType crossq normalises. They are valid until w's next call.
-func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict, nextAction tensor.Tensor) (tensor.Tensor, error) {
+// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, and behind them of
+// nextAction at the N rows of next, all in one batch, by whose statistics a critic of
+// Config.QHeadType crossq normalises. They are valid until w's next call.
+func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
+	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err == nil {
 		_, err = c.fill(w, n, next, nextAction)
@@ -82,7 +88,8 @@ func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, ne
 	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
 }
 
-// fill puts observations and actions in the rows of w.x from first on, and returns how many they are.
+// fill puts observations and actions in the rows of w.x from first on, and returns how many they
+// are.
 func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.Tensor) (int, error) {
 	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
 	if err != nil {
@@ -104,8 +111,8 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0: this critic does not normalise. Its running statistics, buffers of the parameters,
-// move once per update:
+// StatsLen returns the length of the sums that AddStats adds to; 0: this critic does not normalise.
+// Its running statistics, buffers of the parameters, move once per update:
 //
 //	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
 //	err = reducer.Sum(sums)     // over the replicas
@@ -118,14 +125,14 @@ func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, 
 // MergeStats takes sums into the running statistics.
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
-// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that the last Q on w returned. ready is as
-// Policy.Backward's.
+// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that
+// the last Q on w returned. ready is as Policy.Backward's.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), ready)
 }
 
-// ActionGrad sets dAction, of the actions' shape, to the derivative of a loss by the actions that the last Q on w valued, given those by the values.
-// It leaves Params().Grad as it is.
+// ActionGrad sets dAction, of the actions' shape, to the derivative of a loss by the actions that
+// the last Q on w valued, given those by the values. It leaves Params().Grad as it is.
 func (c *Critic) ActionGrad(w *CriticWork, dAction, dQ tensor.Tensor) {
 	dst := w.dUnit[:w.net.n*c.dims]
 	clear(dst)

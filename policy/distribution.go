@@ -2,8 +2,9 @@ package policy
 
 import "github.com/rlinf/rlinf/policy/nn"
 
-// A distribution of actions: what the outputs of the actor's head mean. It describes one choice as D dimensions that are independent
-// given the observation, so log-probs and entropies of a choice are sums over them.
+// A distribution of actions: what the outputs of the actor's head mean. It describes one choice as
+// D dimensions that are independent given the observation, so log-probs and entropies of a choice
+// are sums over them.
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
@@ -13,27 +14,30 @@ type distribution[T nn.Float] interface {
 	NewWork(maxRows int) distributionWork[T]
 }
 
-// A distributionWork is the state of one user of a distribution. All slices are for n rows, those over dimensions [n,D].
+// A distributionWork is the state of one user of a distribution. All slices are for n rows, those
+// over dimensions [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose sets a to actions drawn from the distribution, or to its mode, and logProb to their log-probs, bit for bit what
-	// Evaluate says of them.
+	// Choose sets a to actions drawn from the distribution, or to its mode, and logProb to their
+	// log-probs, bit for bit what Evaluate says of them.
 	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward sets dOut to the derivative by in.out and adds to the gradients of the distribution's own parameters, given those by
-	// what Evaluate, the call before, returned.
+	// Backward sets dOut to the derivative by in.out and adds to the gradients of the
+	// distribution's own parameters, given those by what Evaluate, the call before, returned.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
-	// BackwardFeatures, called after Backward, adds to dFeatures, [n,F], the derivative by in.features that does not pass through
-	// in.out.
+	// BackwardFeatures, called after Backward, adds to dFeatures, [n,F], the derivative by
+	// in.features that does not pass through in.out.
 	BackwardFeatures(dFeatures []T, in inputs[T])
 }
 
 // inputs is what a distribution depends on, for n rows.
 type inputs[T nn.Float] struct {
 	n        int
-	out      []T     // the outputs of the actor's head
-	features []T     // the inputs of the actor's head
-	mask     []uint8 // [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil: everywhere. For choices
+	out      []T // the outputs of the actor's head
+	features []T // the inputs of the actor's head
+	// [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil: everywhere.
+	// For choices
+	mask []uint8
 }
 
 // actions are [n,D] numbers of a box or indices of choices; the other slice is nil.
@@ -44,8 +48,8 @@ type actions[T nn.Float] struct {
 
 const halfLog2Pi = 0.918938533204672741780329736406 // ½ log 2π
 
-// normalLogProb is the log density at deviation u, in standard deviations, of a normal distribution whose log standard deviation is
-// logStd.
+// normalLogProb is the log density at deviation u, in standard deviations, of a normal distribution
+// whose log standard deviation is logStd.
 func normalLogProb[T nn.Float](u, logStd T) T { return -0.5*u*u - logStd - halfLog2Pi }
 
 // normalEntropy is the entropy of a normal distribution.

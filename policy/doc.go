@@ -1,6 +1,8 @@
-// Package policy holds the networks that act: they choose actions, say how probable actions were, and estimate values.
+// Package policy holds the networks that act: they choose actions, say how probable actions were,
+// and estimate values.
 //
-// A Policy is made from a Config for the observations and actions of an environment. Everyone who uses it has a Work:
+// A Policy is made from a Config for the observations and actions of an environment. Everyone who
+// uses it has a Work:
 //
 //	p, err := policy.Builtin().New(cfg, vec.Spec(), seed, tensor.Heap)
 //	w := p.NewWork(rows)
@@ -11,18 +13,22 @@
 //	eval, err := p.Evaluate(w, obs, action)                     // to learn: log-probs, entropies and values of what was done
 //	err = p.Backward(w, grad, ready)                            // adds to p.Params().Grad
 //
-// What Forward says of an action is bit for bit what Evaluate says of it while the parameters stay the same, in whatever batch the row
-// stands. Random numbers are named, not drawn in turn (Noise), so neither does an action depend on who computes it.
+// What Forward says of an action is bit for bit what Evaluate says of it while the parameters stay
+// the same, in whatever batch the row stands. Random numbers are named, not drawn in turn (Noise),
+// so neither does an action depend on who computes it.
 //
-// A policy that remembers (Recurrent, NewRNN) is given what it remembers beside the observations, and returns it with the actions.
+// A policy that remembers (Recurrent, NewRNN) is given what it remembers beside the observations,
+// and returns it with the actions.
 //
-// Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy Optimization", Huang et al. 2022) and
-// where they are: orthogonal initialisation (network.init), separate networks (Config.ShareTrunk), state-independent deviation and
-// independent dimensions (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored actions
-// (Act.Feed), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
+// Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy
+// Optimization", Huang et al. 2022) and where they are: orthogonal initialisation (network.init),
+// separate networks (Config.ShareTrunk), state-independent deviation and independent dimensions
+// (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored
+// actions (Act.Feed), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
 //
-// Images and words become features by an encoder (cnn_policy) that actor and critic share; what follows sees rows of numbers, as ever. Choices that an
-// environment does not allow (env.ActionMask) are never made.
+// Images and words become features by an encoder (cnn_policy) that actor and critic share; what
+// follows sees rows of numbers, as ever. Choices that an environment does not allow
+// (env.ActionMask) are never made.
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

@@ -50,7 +50,8 @@ func imageOf(f env.Field, encoder string) (imageShape, error) {
 		least = nn.NatureSize
 	}
 	if min(s.H, s.W) < least || min(s.C, s.frames) < 1 {
-		return imageShape{}, fmt.Errorf("observation %q: image of %v: encoder %s wants at least %d×%d pixels", f.Name, f.Shape, encoder, least, least)
+		return imageShape{}, fmt.Errorf("observation %q: image of %v: encoder %s wants at least %d×%d pixels", f.Name,
+			f.Shape, encoder, least, least)
 	}
 	return s, nil
 }
@@ -63,7 +64,8 @@ func addWords(c *nn.Choices, f env.Field) error {
 		case f.Kind != env.Box:
 			high = f.Nvec[k%len(f.Nvec)] - 1
 		case !(f.Low[k] >= math.MinInt16 && f.High[k] <= math.MaxInt16):
-			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d], or numbers of F32", f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
+			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d], or numbers of F32",
+				f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
 		default:
 			low, high = int(f.Low[k]), int(f.High[k])
 		}
@@ -80,8 +82,9 @@ type sight[T nn.Float] struct {
 	mask   []uint8   // [n, ΣNvec], for the distribution of actions; nil: everything is allowed
 }
 
-// encoder turns observations into rows of features: those of words, those of each image, by a network of its own that heeds the words, and the vectors,
-// side by side. Actor and critic share it.
+// encoder turns observations into rows of features: those of words, those of each image, by a
+// network of its own that heeds the words, and the vectors, side by side. Actor and critic share
+// it.
 type encoder[T nn.Float] struct {
 	words  *nn.Embedding[T] // nil without words
 	images []*nn.ConvNet[T]
@@ -153,12 +156,14 @@ func (e *encoder[T]) forward(w *encoderWork[T], x sight[T], rows int) []T {
 	return w.y[:rows*e.out]
 }
 
-// outGrad returns where backward expects the derivative by the features, and room for another part of it.
+// outGrad returns where backward expects the derivative by the features, and room for another part
+// of it.
 func (e *encoder[T]) outGrad(w *encoderWork[T], rows int) (dy, more []T) {
 	return w.dy[:rows*e.out], w.more[:rows*e.out]
 }
 
-// backward adds the gradients of the last forward, which had x, given outGrad, and reports what is ready, from the last parameters to the first.
+// backward adds the gradients of the last forward, which had x, given outGrad, and reports what is
+// ready, from the last parameters to the first.
 func (e *encoder[T]) backward(w *encoderWork[T], x sight[T], rows int, ready func(lo, hi int)) {
 	at := e.out - e.vector
 	for i := len(e.images) - 1; i >= 0; i-- {
@@ -176,7 +181,8 @@ func (e *encoder[T]) backward(w *encoderWork[T], x sight[T], rows int, ready fun
 	}
 }
 
-// copyColumns copies the first width columns of rows of src to those of dst; rows are so many elements apart.
+// copyColumns copies the first width columns of rows of src to those of dst; rows are so many
+// elements apart.
 func copyColumns[T nn.Float](dst []T, dstStep int, src []T, srcStep, width, rows int) {
 	for i := range rows {
 		copy(dst[i*dstStep:][:width], src[i*srcStep:][:width])

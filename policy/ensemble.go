@@ -15,7 +15,8 @@ type ensemble[T nn.Float] struct {
 	in     int
 }
 
-// newEnsemble declares the parameters in params, a group critic, for rows of in elements. They have no memory yet.
+// newEnsemble declares the parameters in params, a group critic, for rows of in elements. They have
+// no memory yet.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
 	e := &ensemble[T]{params: params, in: in}
 	params.Group("critic")
@@ -27,7 +28,8 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	return e
 }
 
-// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it: with norms where Config.QHeadType is crossq.
+// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it:
+// with norms where Config.QHeadType is crossq.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
@@ -65,7 +67,8 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of rows x, which must not change before backward; with batch, norms go by the statistics of these rows.
+// forward returns the values [H,n] of rows x, which must not change before backward; with batch,
+// norms go by the statistics of these rows.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
@@ -79,10 +82,12 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss, given its derivatives by the values, [H,n]. Ranges become ready from the end to the beginning.
+// backward adds the gradients of a loss, given its derivatives by the values, [H,n]. Ranges become
+// ready from the end to the beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
-		e.heads[h].Backward(e.trunks[h].OutGrad(w.trunks[h], w.n), w.features[h], dq[h*w.n:(h+1)*w.n], w.n, false, w.scratch)
+		e.heads[h].Backward(e.trunks[h].OutGrad(w.trunks[h], w.n), w.features[h], dq[h*w.n:(h+1)*w.n], w.n, false,
+			w.scratch)
 		if ready != nil {
 			ready(e.heads[h].Range())
 		}
@@ -90,7 +95,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 	}
 }
 
-// inputGrad adds to dst, [n,in-first], the derivative by the columns of x from first on, and leaves the gradients of the parameters as they are.
+// inputGrad adds to dst, [n,in-first], the derivative by the columns of x from first on, and leaves
+// the gradients of the parameters as they are.
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.in-first)]
 	for h, head := range e.heads {

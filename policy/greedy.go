@@ -10,8 +10,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Greedy chooses one of A discrete actions, of those that are allowed: the one that its network values most, and while it explores (mode Sample) now and then any, with a
-// probability ε that falls linearly over the steps that an environment takes (Mnih et al. 2015, doi:10.1038/nature14236). It is what DQN trains.
+// A Greedy chooses one of A discrete actions, of those that are allowed: the one that its network
+// values most, and while it explores (mode Sample) now and then any, with a probability ε that
+// falls linearly over the steps that an environment takes (Mnih et al. 2015,
+// doi:10.1038/nature14236). It is what DQN trains.
 type Greedy struct {
 	cfg    Config
 	action env.Space
@@ -85,7 +87,8 @@ type greedyWork struct {
 func (p *Greedy) NewWork(maxRows int) Work {
 	w := &greedyWork{
 		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), trunk: p.trunk.NewWork(maxRows),
-		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1), logProb: tensor.New(tensor.F32, maxRows, 1),
+		q: tensor.New(tensor.F32, maxRows, p.head.Out), action: tensor.New(tensor.I32, maxRows, 1, 1),
+		logProb: tensor.New(tensor.F32, maxRows, 1),
 		allowed: make([]int32, 0, p.head.Out), scratch: nn.Vector[float32](p.head.In * p.head.Out),
 	}
 	if p.encoder != nil {
@@ -94,7 +97,8 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns what each action is worth, F32 [N,A], -Inf where it is not allowed. It is valid until w's next call.
+// Values returns what each action is worth, F32 [N,A], -Inf where it is not allowed. It is valid
+// until w's next call.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {
@@ -125,11 +129,13 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call on wk, returned. ready is as Backward's.
+// BackwardValues adds the gradient of a loss, given its derivatives by what Values, the last call
+// on wk, returned. ready is as Backward's.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.head.Out {
-		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: want F32[%d %d]", dValues, w.n, p.head.Out)
+		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: want F32[%d %d]", dValues,
+			w.n, p.head.Out)
 	}
 	var de []float32 // by the features of the encoder
 	if p.encoder != nil {
@@ -158,7 +164,8 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+			len(noise.Step), n)
 	}
 	forbid(q.F32(), w.obs.mask, n)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// heteroscedastic is the distribution of D independent normal dimensions whose means and deviations both depend on the observation: the head's
-// outputs are D means, then D numbers s that give the log standard deviations within the bounds of squashed,
+// heteroscedastic is the distribution of D independent normal dimensions whose means and deviations
+// both depend on the observation: the head's outputs are D means, then D numbers s that give the
+// log standard deviations within the bounds of squashed,
 //
 //	log σ = -5 + 3.5 (tanh(s + s₀) + 1),    in (-5, 2)
 //

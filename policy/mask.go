@@ -18,13 +18,15 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	for row := range n {
 		width := len(w.mask) / n
 		if k := o.action.Blocked(w.mask[row*width : (row+1)*width]); k >= 0 {
-			return fmt.Errorf("observation %q: row %d: no option of choice %d is allowed: want at least one", env.ActionMask, row, k)
+			return fmt.Errorf("observation %q: row %d: no option of choice %d is allowed: want at least one",
+				env.ActionMask, row, k)
 		}
 	}
 	return nil
 }
 
-// allows returns an error where a choice of a, [n,C,A], is none, or is not allowed by the last read into w.
+// allows returns an error where a choice of a, [n,C,A], is none, or is not allowed by the last read
+// into w.
 func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := a.Dim(1) * len(nvec)

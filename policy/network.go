@@ -7,12 +7,14 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// network is what an ActorCritic computes, without tensors and names: generic, so that its gradients can be checked in float64.
+// network is what an ActorCritic computes, without tensors and names: generic, so that its
+// gradients can be checked in float64.
 //
 //	x → encoder → shared → actor trunk  → actor head  → distribution
 //	                     → critic trunk → critic head → value
 //
-// Trunks that are not there are empty: they pass their input on. With a shared trunk the other two are empty, else the shared one is.
+// Trunks that are not there are empty: they pass their input on. With a shared trunk the other two
+// are empty, else the shared one is.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
@@ -27,7 +29,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs. They have no memory yet.
+// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs.
+// They have no memory yet.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) *network[T] {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -53,7 +56,8 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	case act.options != nil:
 		n.dist = newCategorical[T](act.options)
 	case cfg.UseSDE:
-		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq, cfg.SDELearnFeatures)
+		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq,
+			cfg.SDELearnFeatures)
 	case !cfg.IndependentStd:
 		n.dist = newHeteroscedastic[T](act.dims, cfg.InitLogStd, cfg.LearnStd)
 	default:
@@ -71,9 +75,10 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	return n
 }
 
-// init draws the initial parameters: orthogonal weights with gain √2 in the trunks, 0.01 in the actor's head, so that the first
-// policy hardly depends on what it sees, and 1 in the critic's; biases 0 (Andrychowicz et al. 2021, arXiv:2006.05990, and the "37
-// implementation details of PPO", Huang et al. 2022, no. 2).
+// init draws the initial parameters: orthogonal weights with gain √2 in the trunks, 0.01 in the
+// actor's head, so that the first policy hardly depends on what it sees, and 1 in the critic's;
+// biases 0 (Andrychowicz et al. 2021, arXiv:2006.05990, and the "37 implementation details of PPO",
+// Huang et al. 2022, no. 2).
 func (n *network[T]) init(seed uint64) {
 	if n.encoder != nil {
 		n.encoder.init(seed)
@@ -134,7 +139,8 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	return w
 }
 
-// forward chooses actions a for rows of x and leaves their log-probs in w.logProb, the values in w.value.
+// forward chooses actions a for rows of x and leaves their log-probs in w.logProb, the values in
+// w.value.
 func (n *network[T]) forward(w *networkWork[T], x sight[T], rows int, a actions[T], mode Mode, noise Noise) {
 	n.run(w, x, rows)
 	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
@@ -181,8 +187,9 @@ func (n *network[T]) critic(w *networkWork[T], rows int) {
 	n.criticHead.Forward(w.value, w.features, rows)
 }
 
-// backward adds the gradients of a loss, given its derivatives by what the last evaluate left; nil is zero. It works down the
-// parameters in the opposite order of their declaration, so the ranges that it reports as ready go down without a gap.
+// backward adds the gradients of a loss, given its derivatives by what the last evaluate left; nil
+// is zero. It works down the parameters in the opposite order of their declaration, so the ranges
+// that it reports as ready go down without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.in.n
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
@@ -206,7 +213,8 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		dActor = dh
 	}
 
-	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows), n.spread(w.dDimEntropy, dEntropy, w.zeros, rows),
+	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows),
+		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows),
 		w.action, w.in)
 	dFeatures := below(n.actorTrunk, w.actorTrunk, dh, rows)
 	added := n.actorTrunk.Empty() && n.criticHead != nil // dh holds the critic's part already
@@ -231,7 +239,8 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	n.encoder.backward(w.encoder, w.x, rows, ready)
 }
 
-// below returns where a head leaves the derivative by its input: with its trunk, or with the shared one where it has none.
+// below returns where a head leaves the derivative by its input: with its trunk, or with the shared
+// one where it has none.
 func below[T nn.Float](trunk *nn.MLP[T], w *nn.MLPWork[T], shared []T, rows int) []T {
 	if trunk.Empty() {
 		return shared
@@ -239,7 +248,8 @@ func below[T nn.Float](trunk *nn.MLP[T], w *nn.MLPWork[T], shared []T, rows int)
 	return trunk.OutGrad(w, rows)
 }
 
-// sumDims sets dst, [n,L], to the sums over the dimensions of each log-prob in src, [n,D]; nothing is to be done when they are one.
+// sumDims sets dst, [n,L], to the sums over the dimensions of each log-prob in src, [n,D]; nothing
+// is to be done when they are one.
 func (n *network[T]) sumDims(dst, src []T, rows int) {
 	if n.summed == 1 {
 		return
@@ -253,7 +263,8 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread is sumDims backwards: the derivatives by the dimensions, [n,D], from those by their sums, [n,L]; nil is zeros.
+// spread is sumDims backwards: the derivatives by the dimensions, [n,D], from those by their sums,
+// [n,L]; nil is zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

@@ -10,10 +10,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations turns named observations into rows of numbers: those of boxes, in the order of the environment's spec, then a 1 among 0s for each
-// choice, in that order too. Bytes count by where they lie between their bounds, from 0 to 1. Numbers are normalised by running statistics, which are part
-// of the parameters and stay as they are while a policy acts and learns; choices are not. Images and choices, for policies with an encoder, stay as they
-// are. An action mask is for the choice of actions alone.
+// observations turns named observations into rows of numbers: those of boxes, in the order of the
+// environment's spec, then a 1 among 0s for each choice, in that order too. Bytes count by where
+// they lie between their bounds, from 0 to 1. Numbers are normalised by running statistics, which
+// are part of the parameters and stay as they are while a policy acts and learns; choices are not.
+// Images and choices, for policies with an encoder, stay as they are. An action mask is for the
+// choice of actions alone.
 type observations struct {
 	fields  []env.Field // all
 	action  env.Space
@@ -50,7 +52,8 @@ func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*ob
 			o.masked = true
 		case f.Kind == env.Box && f.DType == tensor.U8 && isImage(f, cfg):
 			if cfg.Encoder == "" {
-				return nil, fmt.Errorf("observation %q: images (%v%v): %s wants numbers and choices; cnn_policy takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
+				return nil, fmt.Errorf("observation %q: images (%v%v): %s wants numbers and choices; cnn_policy "+
+					"takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
 			}
 			image, err := imageOf(f, cfg.Encoder)
 			if err != nil {
@@ -70,7 +73,8 @@ func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*ob
 			}
 			o.words = append(o.words, f)
 		default:
-			return nil, fmt.Errorf("observation %q: kind %d of %v: want a box of F32 or U8, or choices of I32", f.Name, f.Kind, f.DType)
+			return nil, fmt.Errorf("observation %q: kind %d of %v: want a box of F32 or U8, or choices of I32", f.Name,
+				f.Kind, f.DType)
 		}
 	}
 	o.width = o.numbers
@@ -82,7 +86,8 @@ func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*ob
 		options += o.choices.High[k] - low + 1
 	}
 	if options > maxOptions {
-		return nil, fmt.Errorf("observations: choices with %d options together: want at most %d; numbers are boxes of F32", options, maxOptions)
+		return nil, fmt.Errorf("observations: choices with %d options together: want at most %d; numbers are boxes "+
+			"of F32", options, maxOptions)
 	}
 	if cfg.Encoder == "" {
 		o.width += options
@@ -105,8 +110,8 @@ func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*ob
 	return o, nil
 }
 
-// isImage tells bytes that are a picture from those that are numbers: by their dimensions, of which numbers have one, or where there is no encoder two,
-// since frames may be stacked.
+// isImage tells bytes that are a picture from those that are numbers: by their dimensions, of which
+// numbers have one, or where there is no encoder two, since frames may be stacked.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -123,7 +128,8 @@ func numericOf(f env.Field) (numeric, error) {
 	for k, low := range f.Low {
 		high := f.High[k]
 		if !(low >= 0 && high <= math.MaxUint8) {
-			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds of bytes in [0, 255]", f.Name, k, low, high)
+			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds of bytes in [0, 255]", f.Name,
+				k, low, high)
 		}
 		if high > low {
 			v.share[k] = 1 / (high - low)
@@ -172,7 +178,8 @@ func (o *observations) newWork(maxRows int) *obsWork {
 	return w
 }
 
-// read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do. It leaves images, words and mask in w.
+// read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do. It
+// leaves images, words and mask in w.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := o.check(obs, maxRows)
 	if err != nil {
@@ -232,7 +239,8 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 	return rows
 }
 
-// read sets the first columns of n rows of dst, which are so many elements apart, to the numbers of t.
+// read sets the first columns of n rows of dst, which are so many elements apart, to the numbers of
+// t.
 func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {
@@ -252,7 +260,8 @@ func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 		for i, v := range obs.Must(f.Name).I32() {
 			row, k := i/n, at+i%n
 			if int(v) < o.choices.Low[k] || int(v) > o.choices.High[k] {
-				return fmt.Errorf("observation %q: row %d, element %d: %d: want %d to %d", f.Name, row, i%n, v, o.choices.Low[k], o.choices.High[k])
+				return fmt.Errorf("observation %q: row %d, element %d: %d: want %d to %d", f.Name, row, i%n, v,
+					o.choices.Low[k], o.choices.High[k])
 			}
 			w.words[row*places+k] = v
 		}

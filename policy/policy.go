@@ -6,22 +6,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy maps observations to actions and, where it has a critic, to values. Its parameters are shared by any number of
-// users; each user brings a Work of its own, so Forward may run beside Forward, and beside nothing that writes parameters.
-// Observations are Dicts as env.Step.Obs has them: one [N, shape...] per named observation.
+// A Policy maps observations to actions and, where it has a critic, to values. Its parameters are
+// shared by any number of users; each user brings a Work of its own, so Forward may run beside
+// Forward, and beside nothing that writes parameters. Observations are Dicts as env.Step.Obs has
+// them: one [N, shape...] per named observation.
 type Policy interface {
 	Spaces() (obs []env.Field, action env.Space)
 	NewWork(maxRows int) Work
 	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
-	// Evaluate computes what the current parameters say of actions taken earlier, [N,C,A], and keeps what Backward needs; obs and
-	// action must not change before that.
+	// Evaluate computes what the current parameters say of actions taken earlier, [N,C,A], and
+	// keeps what Backward needs; obs and action must not change before that.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns the values [N,V] alone.
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
-	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what Evaluate returned; Evaluate must be the
-	// last call on w. ready, when not nil, is called as soon as a range [lo,hi) of the flat gradient is final; ranges do not
-	// overlap, cover everything that is trained, and come in the same order on every call.
+	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by what Evaluate
+	// returned; Evaluate must be the last call on w. ready, when not nil, is called as soon as a
+	// range [lo,hi) of the flat gradient is final; ranges do not overlap, cover everything that is
+	// trained, and come in the same order on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
@@ -37,8 +39,9 @@ const (
 	Deterministic             // its mode, for evaluation
 )
 
-// Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n], Step[n]) and from nothing else, so
-// an environment sees the same noise in whatever batch, worker or rank it stands. Mode Deterministic needs none.
+// Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n],
+// Step[n]) and from nothing else, so an environment sees the same noise in whatever batch, worker
+// or rank it stands. Mode Deterministic needs none.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
@@ -47,14 +50,19 @@ type Noise struct {
 
 // Act is what Forward chose. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
-	Action  tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
-	Bounded tensor.Tensor // the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off at them
+	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
+	// the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off
+	// at them
+	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	Memory  tensor.Tensor // F32 [N,M]: what belongs to the rows' next observations; zero Tensor: nothing is remembered (Recurrent)
+	// F32 [N,M]: what belongs to the rows' next observations; zero Tensor: nothing is remembered
+	// (Recurrent)
+	Memory tensor.Tensor
 }
 
-// Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were chosen.
+// Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were
+// chosen.
 func (a Act) Feed(s env.Space, dst tensor.Tensor) {
 	if !a.Bounded.IsZero() {
 		dst.CopyFrom(a.Bounded)
@@ -68,9 +76,12 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	Memory  tensor.Tensor // F32 [N,M]: what belongs to the observations after these; zero Tensor: nothing is remembered (Recurrent)
+	// F32 [N,M]: what belongs to the observations after these; zero Tensor: nothing is remembered
+	// (Recurrent)
+	Memory tensor.Tensor
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor is no dependence. Policies that draw actions
-// which depend smoothly on their parameters (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
+// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero
+// Tensor is no dependence. Policies that draw actions which depend smoothly on their parameters
+// (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }

@@ -8,12 +8,14 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// sde is generalised state-dependent exploration, Raffin, Kober and Stulp 2021, arXiv:2005.05719: an action is the mean μ(s), the
-// head's outputs, plus a linear function of the F features φ(s) that feed the head,
+// sde is generalised state-dependent exploration, Raffin, Kober and Stulp 2021, arXiv:2005.05719:
+// an action is the mean μ(s), the head's outputs, plus a linear function of the F features φ(s)
+// that feed the head,
 //
 //	a_k = μ_k(s) + Σ_j φ_j(s) Z_jk S_jk,    Z ~ N(0, 1),    S = exp(log_std), [F,D]
 //
-// with the same Z for sample_freq steps of an environment, so that exploration is smooth in time. Over Z, a_k given s is normal:
+// with the same Z for sample_freq steps of an environment, so that exploration is smooth in time.
+// Over Z, a_k given s is normal:
 //
 //	a_k ~ N(μ_k, v_k),    v_k = Σ_j φ_j² S_jk² + ε
 type sde[T nn.Float] struct {
@@ -28,7 +30,8 @@ type sde[T nn.Float] struct {
 // sdeVariance is ε: it keeps the density finite where all features are 0.
 const sdeVariance = 1e-6
 
-func newSDE[T nn.Float](p *nn.Params[T], name string, feats, dims int, initial float64, freq int, learnFeatures bool) *sde[T] {
+func newSDE[T nn.Float](p *nn.Params[T], name string, feats, dims int, initial float64, freq int,
+	learnFeatures bool) *sde[T] {
 	return &sde[T]{
 		p: p, logStd: p.Add(name+".log_std", feats, dims), feats: feats, dims: dims,
 		initial: initial, freq: uint64(freq), learnFeatures: learnFeatures,

@@ -8,13 +8,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SoftActor chooses actions in a box with bounds by a normal distribution that depends on what is observed, squashed into the box by tanh (see
-// squashed). It is what soft actor-critic trains: not by the log-probs of actions of the past, but through the actions that it chooses now.
+// A SoftActor chooses actions in a box with bounds by a normal distribution that depends on what is
+// observed, squashed into the box by tanh (see squashed). It is what soft actor-critic trains: not
+// by the log-probs of actions of the past, but through the actions that it chooses now.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by act.Action and act.LogProb, [N,1]
 //
-// Imitation trains it by the log-probs of actions that others chose (Evaluate). Log-probs are those of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk together.
+// Imitation trains it by the log-probs of actions that others chose (Evaluate). Log-probs are those
+// of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk
+// together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -41,7 +44,8 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
 	}
-	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box, net: newSquashed(cfg, shape.dims, params, obs.width)}
+	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box,
+		net: newSquashed(cfg, shape.dims, params, obs.width)}
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -55,14 +59,16 @@ func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.s
 // Params returns the parameters, one group: actor.
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
-// Noisy tells whether actions are one function of what is observed, to which exploration adds noise (Config.ExplorationNoise), not a distribution.
-// Backward is for actions of mode Deterministic then.
+// Noisy tells whether actions are one function of what is observed, to which exploration adds noise
+// (Config.ExplorationNoise), not a distribution. Backward is for actions of mode Deterministic
+// then.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
 // QHeadType returns the kind of its critics, Config.QHeadType.
 func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
 
-// NewCritic returns a critic for the same observations and actions, with first parameters that depend on seed alone.
+// NewCritic returns a critic for the same observations and actions, with first parameters that
+// depend on seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
@@ -92,7 +98,8 @@ func (p *SoftActor) NewWork(maxRows int) Work {
 	dims := p.net.dims
 	net := p.net.newWork(maxRows)
 	return &softWork{
-		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: net, logProb: tensor.FromF32(net.logProb, maxRows, 1),
+		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: net, logProb: tensor.FromF32(net.logProb, maxRows,
+			1),
 		action: tensor.New(tensor.F32, maxRows, p.chunks, dims/p.chunks), dUnit: nn.Vector[float32](maxRows * dims),
 	}
 }
@@ -102,7 +109,8 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward by the statistics of these rows, with mode Sample, where p normalises (StatsLen); else it is Forward.
+// ForwardBatch is Forward by the statistics of these rows, with mode Sample, where p normalises
+// (StatsLen); else it is Forward.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
@@ -118,7 +126,8 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env), len(noise.Step), n)
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+			len(noise.Step), n)
 	}
 	p.net.forward(w.net, x, n, mode, noise, batch)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
@@ -132,8 +141,9 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// Evaluate implements Policy, but for the entropy, which has no closed form. Actions at the bounds of the box count as a little inside. It is an error
-// where the policy is Noisy: no action has a log-prob then.
+// Evaluate implements Policy, but for the entropy, which has no closed form. Actions at the bounds
+// of the box count as a little inside. It is an error where the policy is Noisy: no action has a
+// log-prob then.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
@@ -157,11 +167,13 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0: this actor does not normalise, which those of Config.QHeadType crossq do. Its running
-// statistics move as a Critic's do, once per update.
+// StatsLen returns the length of the sums that AddStats adds to; 0: this actor does not normalise,
+// which those of Config.QHeadType crossq do. Its running statistics move as a Critic's do, once per
+// update.
 func (p *SoftActor) StatsLen() int { return p.net.trunk.StatsLen() }
 
-// AddStats adds how many batches wk has seen in calls of ForwardBatch since the last time, and the sums of their means and variances.
+// AddStats adds how many batches wk has seen in calls of ForwardBatch since the last time, and the
+// sums of their means and variances.
 func (p *SoftActor) AddStats(sums []float64, wk Work) {
 	p.net.trunk.AddStats(sums, wk.(*softWork).net.trunk)
 }
@@ -174,7 +186,8 @@ func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }
 
-// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last Forward, or by LogProb of the last Evaluate.
+// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last
+// Forward, or by LogProb of the last Evaluate.
 func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {

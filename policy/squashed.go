@@ -8,16 +8,19 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1, 1), each the tanh of a normal
-// one whose mean and deviation depend on what is observed. For the head's outputs μ and z of a dimension, and ε from the standard normal distribution,
+// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C):
+// D numbers in (-1, 1), each the tanh of a normal one whose mean and deviation depend on what is
+// observed. For the head's outputs μ and z of a dimension, and ε from the standard normal
+// distribution,
 //
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
-// With ε given, a is a differentiable function of the parameters; so is its log-prob. backward takes both derivatives at once.
+// With ε given, a is a differentiable function of the parameters; so is its log-prob. backward
+// takes both derivatives at once.
 //
-// With Config.ExplorationNoise it is the actor of TD3 instead: the head's outputs are the u alone, and mode Sample adds noise of that deviation to a, cut
-// off at ±1. Log-probs are 0 then.
+// With Config.ExplorationNoise it is the actor of TD3 instead: the head's outputs are the u alone,
+// and mode Sample adds noise of that deviation to a, cut off at ±1. Log-probs are 0 then.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	trunk   *nn.MLP[T]
@@ -42,12 +45,14 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 		outputs = dims
 	}
 	return &squashed[T]{
-		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims, initial: cfg.InitLogStd,
-		noise: T(cfg.ExplorationNoise),
+		params: params, trunk: trunk, head: nn.NewLinear(params, "actor.head", trunk.Out, outputs), dims: dims,
+		initial: cfg.InitLogStd,
+		noise:   T(cfg.ExplorationNoise),
 	}
 }
 
-// init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is observed.
+// init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is
+// observed.
 func (s *squashed[T]) init(seed uint64) {
 	s.trunk.Init(seed, math.Sqrt2)
 	s.head.Init(seed, 0.01)
@@ -79,7 +84,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0. With batch, norms go by the statistics of these rows.
+// forward leaves actions in w.a and their log-probs in w.logProb; mode Deterministic has ε = 0.
+// With batch, norms go by the statistics of these rows.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -106,7 +112,8 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate leaves in w.logProb the log-probs of actions a, [n,D] in [-1, 1]; those at the ends count as a little inside.
+// evaluate leaves in w.logProb the log-probs of actions a, [n,D] in [-1, 1]; those at the ends
+// count as a little inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -171,7 +178,8 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 	}
 }
 
-// addCorrection subtracts log(1 - a²) from the log-probs, as 2 (log 2 - |u| - log(1 + exp(-2|u|))), which no u makes infinite.
+// addCorrection subtracts log(1 - a²) from the log-probs, as 2 (log 2 - |u| - log(1 + exp(-2|u|))),
+// which no u makes infinite.
 func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	n := w.n * s.dims
 	e := w.scratch[:n]
@@ -188,8 +196,10 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by their log-probs, [n], of the last forward; nil is zero.
-// With ExplorationNoise that is after mode Deterministic, and needs the first. Ranges become ready from the end to the beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by their
+// log-probs, [n], of the last forward; nil is zero. With ExplorationNoise that is after mode
+// Deterministic, and needs the first. Ranges become ready from the end to the beginning. With t =
+// tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
@@ -220,7 +230,8 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 	s.backwardHead(w, ready)
 }
 
-// backwardEvaluate adds the gradients of a loss, given its derivatives by the log-probs, [n], of the last evaluate. With ε = (u - μ)/σ,
+// backwardEvaluate adds the gradients of a loss, given its derivatives by the log-probs, [n], of
+// the last evaluate. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {

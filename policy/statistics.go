@@ -37,8 +37,8 @@ func (o *observations) statsLen() int {
 	return 1 + 2*o.numbers
 }
 
-// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean: what is far from 0 and varies
-// little then loses no digits.
+// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean:
+// what is far from 0 and varies little then loses no digits.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := o.check(obs, math.MaxInt)
 	if err != nil || o.params == nil {
@@ -71,7 +71,8 @@ func addTo(s1, s2, mean []float64, k int, x float32) {
 	s2[k] += d * d
 }
 
-// merge joins the running mean and variance of count values with those of the n values in sums (Chan, Golub and LeVeque 1983):
+// merge joins the running mean and variance of count values with those of the n values in sums
+// (Chan, Golub and LeVeque 1983):
 //
 //	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count
 func (o *observations) merge(sums []float64) {

@@ -6,25 +6,31 @@ import (
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
 type Config struct {
-	// UseRewardModel takes scores from the network Model; false, the default, from the rule RewardType.
+	// UseRewardModel takes scores from the network Model; false, the default, from the rule
+	// RewardType.
 	UseRewardModel bool `yaml:"use_reward_model"`
-	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the task was solved, else 0; potential, what a
-	// step gained of a potential; or one of your own.
+	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the
+	// task was solved, else 0; potential, what a step gained of a potential; or one of your own.
 	RewardType string `yaml:"reward_type"`
-	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored, others get 0.
+	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored,
+	// others get 0.
 	RewardMode string `yaml:"reward_mode"`
-	// RewardWeight and EnvRewardWeight weigh the two parts of a reward, RewardWeight·score + EnvRewardWeight·(the environment's own). Defaults 1 and 0.
+	// RewardWeight and EnvRewardWeight weigh the two parts of a reward, RewardWeight·score +
+	// EnvRewardWeight·(the environment's own). Defaults 1 and 0.
 	RewardWeight    float32 `yaml:"reward_weight"`
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
-	// SuccessInfo is the figure of the environment that is not 0 where success is. Default success. (+)
+	// SuccessInfo is the figure of the environment that is not 0 where success is. Default success.
+	// (+)
 	SuccessInfo string `yaml:"success_info"`
 	// Potential is that of the rule potential. (+)
 	Potential PotentialConfig `yaml:"potential"`
-	// Model is the network of UseRewardModel: the score is its value of what was observed after the step.
+	// Model is the network of UseRewardModel: the score is its value of what was observed after the
+	// step.
 	Model ModelConfig `yaml:"model"`
 }
 
-// PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, the distance of some elements x of an observation to where they should be.
+// PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, the distance of some
+// elements x of an observation to where they should be.
 type PotentialConfig struct {
 	// Observation is the name of the observation. Default state.
 	Observation string `yaml:"observation"`
@@ -34,9 +40,11 @@ type PotentialConfig struct {
 	Target []float32 `yaml:"target"`
 }
 
-// ModelConfig is the section reward.model: a network with a value head, as actor.model describes one.
+// ModelConfig is the section reward.model: a network with a value head, as actor.model describes
+// one.
 type ModelConfig struct {
-	// ModelPath is a file of its parameters (safetensors), as model.safetensors of a checkpoint. No default.
+	// ModelPath is a file of its parameters (safetensors), as model.safetensors of a checkpoint. No
+	// default.
 	ModelPath string `yaml:"model_path"`
 
 	policy.Config `yaml:",inline"`
@@ -57,15 +65,18 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule on the values alone, with the key below reward, its value and what would be valid. New checks what depends
-// on the environment.
+// Check calls want once for each rule on the values alone, with the key below reward, its value and
+// what would be valid. New checks what depends on the environment.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RewardMode == PerStep || c.RewardMode == Terminal, "reward_mode", c.RewardMode, "per_step or terminal")
-	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight, "a number other than 0, or an env_reward_weight")
+	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight,
+		"a number other than 0, or an env_reward_weight")
 	if c.UseRewardModel {
 		want(c.Model.ModelPath != "", "model.model_path", c.Model.ModelPath, "a file of parameters (use_reward_model)")
-		want(c.Model.AddValueHead && !c.Model.AddQHead, "model.add_value_head", c.Model.AddValueHead, "true, and add_q_head false: the value is the score")
-		want(c.Model.ModelType != "rnn_policy", "model.model_type", c.Model.ModelType, "a model that remembers nothing: it sees single steps")
+		want(c.Model.AddValueHead && !c.Model.AddQHead, "model.add_value_head", c.Model.AddValueHead,
+			"true, and add_q_head false: the value is the score")
+		want(c.Model.ModelType != "rnn_policy", "model.model_type", c.Model.ModelType,
+			"a model that remembers nothing: it sees single steps")
 		c.Model.Check(func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) })
 		return
 	}

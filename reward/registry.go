@@ -20,7 +20,8 @@ type Batch struct {
 	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)]; the zero Tensor where that is none
 }
 
-// A Rule sets score, n numbers, to what the transitions of b are worth, each by itself. It belongs to one goroutine at a time.
+// A Rule sets score, n numbers, to what the transitions of b are worth, each by itself. It belongs
+// to one goroutine at a time.
 type Rule func(score []float32, b *Batch) error
 
 // A Setup is what a Rule is made of.
@@ -61,7 +62,8 @@ func (r *Registry) Add(name string, b Builder) {
 // Names returns the names in the order in which they were added.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// New makes the Rule of s.Config: what the network or the rule it names says, in its mode, weighed against the environment's reward.
+// New makes the Rule of s.Config: what the network or the rule it names says, in its mode, weighed
+// against the environment's reward.
 func (r *Registry) New(s Setup) (Rule, error) {
 	build := newModel
 	if !s.Config.UseRewardModel {

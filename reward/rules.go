@@ -21,7 +21,8 @@ func newEnv(Setup) (Rule, error) {
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
 	if column < 0 {
-		return nil, fmt.Errorf("success_info: %s: want a figure of %s: %s", s.Config.SuccessInfo, s.Spec.Name, strings.Join(s.Spec.Info, ", "))
+		return nil, fmt.Errorf("success_info: %s: want a figure of %s: %s", s.Config.SuccessInfo, s.Spec.Name,
+			strings.Join(s.Spec.Info, ", "))
 	}
 	return func(score []float32, b *Batch) error {
 		info, width := b.Info.F32(), b.Info.Dim(1)
@@ -35,8 +36,9 @@ func newSuccess(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newPotential makes the rule potential, which leads to where Φ is high and leaves the best policy as it is (Ng, Harada and Russell 1999, "Policy
-// invariance under reward transformations"). Behind the task's own end Φ is 0:
+// newPotential makes the rule potential, which leads to where Φ is high and leaves the best policy
+// as it is (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"). Behind
+// the task's own end Φ is 0:
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
 func newPotential(s Setup) (Rule, error) {
@@ -48,7 +50,8 @@ func newPotential(s Setup) (Rule, error) {
 		}
 	}
 	if seen == nil || seen.DType != tensor.F32 {
-		return nil, fmt.Errorf("potential.observation: %s: want an observation of %s made of F32", p.Observation, s.Spec.Name)
+		return nil, fmt.Errorf("potential.observation: %s: want an observation of %s made of F32", p.Observation,
+			s.Spec.Name)
 	}
 	width := seen.Dim()
 	for _, k := range p.Indices {

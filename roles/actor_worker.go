@@ -36,7 +36,8 @@ type input struct {
 	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every segment
 }
 
-// NewActorWorker returns the worker of member m. Every replica starts from the same parameters, which follow from the seed.
+// NewActorWorker returns the worker of member m. Every replica starts from the same parameters,
+// which follow from the seed.
 func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
 	a := &ActorWorker{m: m, job: j, policy: pol, trace: j.newTracer(m)}
 	var err error
@@ -60,7 +61,8 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Poli
 	return a, nil
 }
 
-// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers, or for the next evaluation alone.
+// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers, or
+// for the next evaluation alone.
 func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64, evaluation bool) error {
 	if a.weights == nil {
 		return nil
@@ -111,7 +113,8 @@ func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 	return nil
 }
 
-// stamp writes the version of the weights that made a rollout into it, where the algorithm wants to know.
+// stamp writes the version of the weights that made a rollout into it, where the algorithm wants to
+// know.
 func stamp(item *spmd.Item) {
 	if t, ok := item.Dict.Get("version"); ok {
 		for i := range t.I64() {
@@ -120,7 +123,8 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble lays the segments side by side in the order of their environments. One segment alone is used where it lies.
+// assemble lays the segments side by side in the order of their environments. One segment alone is
+// used where it lies.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
 		a.batch = a.inputs[0].item.Dict
@@ -154,7 +158,8 @@ func copyColumns(dst, src tensor.Tensor, at int) {
 	}
 }
 
-// Sift lets the algorithm choose from the batch, the n-th of this iteration, and reports whether it wants another.
+// Sift lets the algorithm choose from the batch, the n-th of this iteration, and reports whether it
+// wants another.
 func (a *ActorWorker) Sift(n int) (more bool, err error) {
 	sifter, ok := a.algo.(algo.Sifter)
 	if !ok {

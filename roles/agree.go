@@ -23,8 +23,9 @@ type decision struct {
 	save bool
 }
 
-// An agreement makes every branch of the loop uniform, and brings reports to rank 0. Votes given at one loop head are decided on by
-// the next, so nobody waits for it, and no rank runs ahead of another by more than one step.
+// An agreement makes every branch of the loop uniform, and brings reports to rank 0. Votes given at
+// one loop head are decided on by the next, so nobody waits for it, and no rank runs ahead of
+// another by more than one step.
 type agreement struct {
 	comm    spmd.Comm
 	reqs    []spmd.Request
@@ -86,8 +87,8 @@ func (a *agreement) begin(v vote, report []byte) error {
 	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
 }
 
-// end returns what was decided on the votes of the last begin, and on rank 0 the reports of all ranks. Without a begin before it, it
-// decides nothing.
+// end returns what was decided on the votes of the last begin, and on rank 0 the reports of all
+// ranks. Without a begin before it, it decides nothing.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil
@@ -134,7 +135,8 @@ func (a *agreement) decide() (decision, error) {
 		v, first := a.votes[r*voteSize:(r+1)*voteSize], a.votes[:voteSize]
 		if binary.LittleEndian.Uint64(v) != binary.LittleEndian.Uint64(first) ||
 			binary.LittleEndian.Uint64(v[8:]) != binary.LittleEndian.Uint64(first[8:]) {
-			return d, fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must decide alike",
+			return d, fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must "+
+				"decide alike",
 				r, binary.LittleEndian.Uint64(v), binary.LittleEndian.Uint64(first))
 		}
 		d.stop = max(d.stop, int(binary.LittleEndian.Uint64(v[16:])))

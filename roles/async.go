@@ -19,8 +19,10 @@ func (j *job) tooOld(age int64) bool {
 	return j.bounded() && age > int64(j.cfg.Algorithm.StalenessThreshold)
 }
 
-// oldestWeights returns the oldest version of the weights with which the n-th rollout of an environment may begin. Where each iteration takes one of them,
-// the n-th iteration takes it, with weights that are of version n: the bound is kept, and nothing is made to be dropped, nor for iterations after the last.
+// oldestWeights returns the oldest version of the weights with which the n-th rollout of an
+// environment may begin. Where each iteration takes one of them, the n-th iteration takes it, with
+// weights that are of version n: the bound is kept, and nothing is made to be dropped, nor for
+// iterations after the last.
 func (j *job) oldestWeights(n uint64) int64 {
 	if j.offPolicy || !j.bounded() {
 		return 0
@@ -31,8 +33,9 @@ func (j *job) oldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(j.cfg.Algorithm.StalenessThreshold))
 }
 
-// queuedRollouts returns how many rollouts of a segment may wait for their actor. Where each iteration takes at least one of them, of which another may be
-// under way and a third in training, none that begins with the newest weights grows too old.
+// queuedRollouts returns how many rollouts of a segment may wait for their actor. Where each
+// iteration takes at least one of them, of which another may be under way and a third in training,
+// none that begins with the newest weights grows too old.
 func (j *job) queuedRollouts() int {
 	threshold := j.cfg.Algorithm.StalenessThreshold
 	switch {
@@ -46,8 +49,10 @@ func (j *job) queuedRollouts() int {
 	return min(j.cfg.Actor.RecvDrainMaxTrajectories, j.cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
 }
 
-// queuedSteps returns how many observations may wait for a rollout worker under one key, and how many actions for an env worker. In an asynchronous run
-// all lanes of a worker share one; as many fit there as they can send (two observations between rollouts), so that nobody waits for who waits for him.
+// queuedSteps returns how many observations may wait for a rollout worker under one key, and how
+// many actions for an env worker. In an asynchronous run all lanes of a worker share one; as many
+// fit there as they can send (two observations between rollouts), so that nobody waits for who
+// waits for him.
 func (j *job) queuedSteps() (shown, told int) {
 	if !j.async() {
 		return 1, 1
@@ -56,7 +61,8 @@ func (j *job) queuedSteps() (shown, told int) {
 	return 2 * lanes / j.rollouts, lanes / j.simulators
 }
 
-// checkAsync checks what asynchronous runs need, and that others are not given what only those have; Validate returns what it finds.
+// checkAsync checks what asynchronous runs need, and that others are not given what only those
+// have; Validate returns what it finds.
 func (j *job) checkAsync() {
 	c := j.cfg
 	if !c.Trains() {
@@ -69,15 +75,18 @@ func (j *job) checkAsync() {
 		}
 		return
 	}
-	if least := c.Runner.WeightSyncInterval - 1; threshold < least && (!j.offPolicy || j.bounded()) { // else all would be dropped, for ever
-		c.Problem("algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d (runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))
+	// else all would be dropped, for ever
+	if least := c.Runner.WeightSyncInterval - 1; threshold < least && (!j.offPolicy || j.bounded()) {
+		c.Problem("algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d (runner.weight_sync_interval "+
+			"- 1): how many iterations a rollout may lie behind", least))
 	}
 	if j.offline {
 		c.Problem("runner.async", true, fmt.Sprintf("false (loss_type %s makes no rollouts)", loss))
 		return
 	}
 	if loss == "a2c" {
-		c.Problem("algorithm.loss_type", loss, "another with runner.async (a2c is right for samples of the present policy alone)")
+		c.Problem("algorithm.loss_type", loss, "another with runner.async (a2c is right for samples of the present "+
+			"policy alone)")
 	}
 	if c.Algorithm.MaxNumGenBatches > 1 {
 		c.Problem("algorithm.max_num_gen_batches", c.Algorithm.MaxNumGenBatches, "1 with runner.async")
@@ -88,12 +97,14 @@ func (j *job) checkAsync() {
 		}
 	}
 	if j.rollouts > 0 && j.simulators%j.rollouts != 0 {
-		c.Problem("cluster.component_placement", nil, fmt.Sprintf("with runner.async as many env workers as rollout workers, or a multiple: there are %d and %d",
+		c.Problem("cluster.component_placement", nil, fmt.Sprintf("with runner.async as many env workers as rollout "+
+			"workers, or a multiple: there are %d and %d",
 			j.simulators, j.rollouts))
 	}
 }
 
-// iterateAsync takes one step of training with rollouts that are made meanwhile: waiting for them is all there is of their phase.
+// iterateAsync takes one step of training with rollouts that are made meanwhile: waiting for them
+// is all there is of their phase.
 func (r *EmbodiedRunner) iterateAsync(ctx context.Context) error {
 	r.world.SetStep(r.step + 1)
 	r.produce(ctx)
@@ -136,8 +147,9 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 	r.producers = []*spmd.Future[none]{env, rollout}
 }
 
-// quiesce lets them pause, between two steps, and waits until they have. Rollouts that are under way stay as they are. Ranks without actors come here
-// first, and go on producing until no actor waits for a rollout any more.
+// quiesce lets them pause, between two steps, and waits until they have. Rollouts that are under
+// way stay as they are. Ranks without actors come here first, and go on producing until no actor
+// waits for a rollout any more.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil
@@ -150,17 +162,20 @@ func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	return waitAll(ctx, r.producers...)
 }
 
-// publishWeights lets rollouts begin with the actors' parameters, as soon as these have reached them.
+// publishWeights lets rollouts begin with the actors' parameters, as soon as these have reached
+// them.
 func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 	r.synced = r.step
-	return waitAll(ctx, spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
-		return none{}, w.SyncModelToRollout(ctx, r.step, false)
-	}))
+	return waitAll(ctx, spmd.Call(r.actor, ctx, "sync_model_to_rollout",
+		func(ctx context.Context, w *ActorWorker) (none, error) {
+			return none{}, w.SyncModelToRollout(ctx, r.step, false)
+		}))
 }
 
 // receiveRollouts lets the actors take what has been made.
 func (r *EmbodiedRunner) receiveRollouts(ctx context.Context) error {
-	return waitAll(ctx, spmd.Call(r.actor, ctx, "recv_rollouts", func(ctx context.Context, w *ActorWorker) (none, error) {
+	return waitAll(ctx, spmd.Call(r.actor, ctx, "recv_rollouts", func(ctx context.Context, w *ActorWorker) (none,
+		error) {
 		return none{}, w.RecvRollouts(ctx, r.out, r.step)
 	}))
 }

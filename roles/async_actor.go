@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// arrivals are what an actor takes of the rollouts that come by themselves, and how many iterations they lie behind: their age.
+// arrivals are what an actor takes of the rollouts that come by themselves, and how many iterations
+// they lie behind: their age.
 type arrivals struct {
 	rollouts int64 // of each environment, taken in the whole run
 
@@ -28,9 +29,10 @@ func newArrivals(j *job) *arrivals {
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor. An algorithm with a replay buffer is given it, and those that have arrived
-// beyond it, up to a number, on all actors alike; others get one, in the order in which they were made. What is too old is dropped. version
-// is that of the actor's weights.
+// RecvRollouts waits for a rollout of every environment of this actor. An algorithm with a replay
+// buffer is given it, and those that have arrived beyond it, up to a number, on all actors alike;
+// others get one, in the order in which they were made. What is too old is dropped. version is that
+// of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -71,7 +73,8 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// take takes the oldest rollout of each segment that is not too old. With wait it waits until there are; else it reports whether there were.
+// take takes the oldest rollout of each segment that is not too old. With wait it waits until there
+// are; else it reports whether there were.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {
@@ -114,8 +117,8 @@ func (r *arrivals) add(age int64, envs int) {
 	}
 }
 
-// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0), rollout/dropped, and where there is a bound the
-// share of each age as data_staleness_{age}/ratio.
+// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0),
+// rollout/dropped, and where there is a bound the share of each age as data_staleness_{age}/ratio.
 func (r *arrivals) describe(m *algo.Metrics, all algo.Reducer) error {
 	sums := append([]float64{r.taken, r.ages, r.dropped}, r.by...)
 	if err := all.Sum(sums); err != nil {

@@ -8,9 +8,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An AsyncCollector is a SyncCollector that works in the background: while its caller learns from one rollout it makes the next, with the parameters as
-// they were when the call for that one returned. So each but the first is of weights one update old, which its version says, and what a run computes
-// does not depend on time.
+// An AsyncCollector is a SyncCollector that works in the background: while its caller learns from
+// one rollout it makes the next, with the parameters as they were when the call for that one
+// returned. So each but the first is of weights one update old, which its version says, and what a
+// run computes does not depend on time.
 type AsyncCollector struct {
 	*SyncCollector               // with the parameters that the rollout under way is made with
 	learner        policy.Policy // whose parameters the caller changes
@@ -30,10 +31,13 @@ type collected struct {
 
 var _ Collector = (*AsyncCollector)(nil)
 
-// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same kind, which is the collector's from now on.
-func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector, error) {
+// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
+// kind, which is the collector's from now on.
+func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
+	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
-		return nil, fmt.Errorf("collect in the background: the actor's parameters take %d bytes, the learner's %d: want policies of the same kind", a, l)
+		return nil, fmt.Errorf("collect in the background: the actor's parameters take %d bytes, the learner's %d: "+
+			"want policies of the same kind", a, l)
 	}
 	sync, err := NewSyncCollector(reg, cfg, actor, seed)
 	if err != nil {
@@ -42,9 +46,11 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 	return &AsyncCollector{SyncCollector: sync, learner: learner}, nil
 }
 
-// Collect returns the rollout of n steps that is under way, waits for it if it must, and begins the next, of as many. With reset, or another n, it begins
-// a new one and waits for that. Nobody may change the learner's parameters meanwhile. The rollout is valid until the next call; its version, I64 [n,N],
-// is how many calls had returned when it began, which is the number of updates where each call is followed by one.
+// Collect returns the rollout of n steps that is under way, waits for it if it must, and begins the
+// next, of as many. With reset, or another n, it begins a new one and waits for that. Nobody may
+// change the learner's parameters meanwhile. The rollout is valid until the next call; its version,
+// I64 [n,N], is how many calls had returned when it began, which is the number of updates where
+// each call is followed by one.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1
@@ -71,7 +77,8 @@ func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	return got.rollout, nil
 }
 
-// begin begins a rollout with the learner's present parameters, in the memory that the caller has given up.
+// begin begins a rollout with the learner's present parameters, in the memory that the caller has
+// given up.
 func (c *AsyncCollector) begin(n int, reset bool) {
 	copy(c.rec.pol.Params().State(), c.learner.Params().State())
 	sync := c.SyncCollector

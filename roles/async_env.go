@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers say to pause; the next call goes on there. It
-// steps whichever shard is told to first.
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
+// workers say to pause; the next call goes on there. It steps whichever shard is told to first.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -73,7 +73,8 @@ func (w *EnvWorker) shardFrom(lo int) *shard {
 	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
 }
 
-// simulate takes the next step of s, and shows what it led to; after the last of a rollout, also how the next begins.
+// simulate takes the next step of s, and shows what it led to; after the last of a rollout, also
+// how the next begins.
 func (w *EnvWorker) simulate(ctx context.Context, s *shard) error {
 	start := w.trace.start()
 	if err := s.step(); err != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A runningLane is a lane whose rollouts follow one another without the actors' word, each with the newest weights at its beginning. It has a copy of
-// these, so that neither actors nor other lanes wait for it. A call may end, and another go on, between any two of its steps.
+// A runningLane is a lane whose rollouts follow one another without the actors' word, each with the
+// newest weights at its beginning. It has a copy of these, so that neither actors nor other lanes
+// wait for it. A call may end, and another go on, between any two of its steps.
 type runningLane struct {
 	*rolloutLane
 	weights []byte // of version
@@ -31,7 +32,8 @@ func newRunningLane(l *rolloutLane, pol policy.Policy) *runningLane {
 	return &runningLane{rolloutLane: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
 }
 
-// Produce makes rollouts until stop ends: it chooses actions for what comes through obs, sends them through act, and trajectories through out.
+// Produce makes rollouts until stop ends: it chooses actions for what comes through obs, sends them
+// through act, and trajectories through out.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyLane, out, r.job.nextOf); err != nil {
@@ -50,8 +52,8 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	return r.serve(ctx, stop)
 }
 
-// anyLane is the key of all lanes of a worker, by which it sees to whichever comes first: of a rollout worker for observations, of an env worker for
-// actions. Item.Lo says which it is.
+// anyLane is the key of all lanes of a worker, by which it sees to whichever comes first: of a
+// rollout worker for observations, of an env worker for actions. Item.Lo says which it is.
 const anyLane = "any lane"
 
 // play makes rollouts in the lane's own environments.
@@ -80,7 +82,8 @@ func (l *runningLane) play(ctx, stop context.Context, r *RolloutWorker) error {
 	return nil
 }
 
-// serve makes rollouts in environments of env workers, for whichever shows something, until stop has ended and all of them were told to pause.
+// serve makes rollouts in environments of env workers, for whichever shows something, until stop
+// has ended and all of them were told to pause.
 func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 	for _, l := range r.running {
 		l.paused = false
@@ -145,7 +148,8 @@ func (r *RolloutWorker) look(ctx context.Context) error {
 	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
 }
 
-// answer sends actions for what the environments show, or the word to pause once stop has ended. Where a rollout may not begin yet they wait.
+// answer sends actions for what the environments show, or the word to pause once stop has ended.
+// Where a rollout may not begin yet they wait.
 func (l *runningLane) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if stop.Err() != nil {
 		l.paused = true
@@ -183,8 +187,9 @@ func (l *runningLane) tell(ctx context.Context, r *RolloutWorker, act *policy.Ac
 // pauseShard is the version of the item that tells environments to wait for the next call.
 const pauseShard = -1
 
-// begin begins a rollout, unless one is under way: it takes memory and the newest weights. It reports false where there is no room yet, or where the
-// weights would be too old; with wait only when stop ends meanwhile.
+// begin begins a rollout, unless one is under way: it takes memory and the newest weights. It
+// reports false where there is no room yet, or where the weights would be too old; with wait only
+// when stop ends meanwhile.
 func (l *runningLane) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil

@@ -32,14 +32,17 @@ func (b beginning) rollouts() int64 {
 // mayChange are the keys that a resumed run may have changed.
 var mayChange = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
-	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm", "env.eval",
-	// How simulators are reached and for how long they are waited for, but not what they say of themselves.
-	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file", "env.train.external.shared_memory",
+	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
+	"env.eval",
+	// How simulators are reached and for how long they are waited for, but not what they say of
+	// themselves.
+	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
+	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 }
 
-// begin opens the run's folder, on rank 0, and returns what the run starts from and its log. Whatever is the user's to mend is found
-// before anything in the folder changes.
+// begin opens the run's folder, on rank 0, and returns what the run starts from and its log.
+// Whatever is the user's to mend is found before anything in the folder changes.
 func (s *session) begin(ctx context.Context, j *job, sv *saver) (*logbook, beginning, error) {
 	resume := cmp.Or(s.resume, j.cfg.Runner.ResumeDir)
 	var b beginning
@@ -124,8 +127,9 @@ func (b beginning) fits(j *job) error {
 	return err
 }
 
-// lock opens the folder path. With wait, for a job that was queued again, it waits for a job that was killed on another host: its lock
-// looks alive until it has had no heartbeat for a minute. A heartbeat while waiting ends the hope.
+// lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
+// was killed on another host: its lock looks alive until it has had no heartbeat for a minute. A
+// heartbeat while waiting ends the hope.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last time.Duration
 	for {
@@ -146,9 +150,11 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint in it. A run that resumes nothing moves
-// aside what an earlier one left; so does one with auto where there is no checkpoint, if the earlier one has come to anything.
-func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b beginning) (*logbook, beginning, error) {
+// open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint
+// in it. A run that resumes nothing moves aside what an earlier one left; so does one with auto
+// where there is no checkpoint, if the earlier one has come to anything.
+func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b beginning) (*logbook, beginning,
+	error) {
 	store := func() (err error) {
 		sv.store, err = checkpoint.Open(f.Checkpoints(), j.cfg.Runner.KeepCheckpoints)
 		return err
@@ -187,7 +193,8 @@ func (s *session) open(f *runfolder.Folder, j *job, sv *saver, resume string, b 
 	case b.step > 0:
 		fmt.Fprintf(s.out, "resuming from %s\n", b.from)
 		if j.async() {
-			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is not that which nobody stopped")
+			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is " +
+				"not that which nobody stopped")
 		}
 	case b.from != "":
 		fmt.Fprintf(s.out, "starting from the weights in %s\n", b.from)

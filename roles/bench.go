@@ -39,14 +39,18 @@ func benchCommand(reg Registries, code *int) *cli.Command {
 		c.Action = bare(c.Action)
 		return c
 	}
-	root := below("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs", collectiveFlags(), benchCollectives)
+	root := below("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs",
+		collectiveFlags(), benchCollectives)
 	root.Subcommands = []*cli.Command{
 		below("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
 		below("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
-		below("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(), benchChannel),
+		below("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(),
+			benchChannel),
 		below("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
-		withOverrides("env", "environment steps per second, and per second of a core", envFlags(), func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
-		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and who waits", scaleFlags(), benchScale),
+		withOverrides("env", "environment steps per second, and per second of a core", envFlags(),
+			func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
+		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and who waits", scaleFlags(),
+			benchScale),
 	}
 	return root
 }
@@ -54,17 +58,24 @@ func benchCommand(reg Registries, code *int) *cli.Command {
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher", Value: max(2, runtime.NumCPU())},
-		&cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing", DefaultText: "until the median is known well enough"},
-		&cli.Float64Flag{Name: "rel-ci", Usage: "half width of the 95 % interval of the median at which it is, relative to it", Value: 0.02},
+		&cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing",
+			DefaultText: "until the median is known well enough"},
+		&cli.Float64Flag{Name: "rel-ci", Usage: "half width of the 95 % interval of the median at which it is, " +
+			"relative to it", Value: 0.02},
 		&cli.IntFlag{Name: "min", Usage: "samples to take at least", Value: 30},
 		&cli.IntFlag{Name: "max", Usage: "samples to take at most", Value: 10000},
 		&cli.DurationFlag{Name: "max-time", Usage: "time to spend on each thing at most", Value: 2 * time.Second},
-		&cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1, DefaultText: "10, or a tenth of what is to come"},
-		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "`FORM` of standard output: " + strings.Join(results.Formats(), ", "), Value: "table"},
-		&cli.StringSliceFlag{Name: "out", Usage: "also write `FILE`, in the form of its ending: .txt, .csv, .json, .md; may be repeated"},
+		&cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1,
+			DefaultText: "10, or a tenth of what is to come"},
+		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "`FORM` of standard output: " +
+			strings.Join(results.Formats(), ", "), Value: "table"},
+		&cli.StringSliceFlag{Name: "out",
+			Usage: "also write `FILE`, in the form of its ending: .txt, .csv, .json, .md; may be repeated"},
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
-		&cli.StringFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json; exit code 3 if anything is slower"},
-		&cli.Float64Flag{Name: "threshold", Usage: "part by which a median must differ to matter to --compare", Value: 0.05},
+		&cli.StringFlag{Name: "compare",
+			Usage: "compare with an earlier report, `FILE`.json; exit code 3 if anything is slower"},
+		&cli.Float64Flag{Name: "threshold", Usage: "part by which a median must differ to matter to --compare",
+			Value: 0.05},
 	}
 }
 
@@ -81,8 +92,8 @@ type benchJob struct {
 	log     rankLog
 }
 
-// runBench opens the world, lets measure measure, and does with the report what the flags ask for. verdict, if any, says what is wrong with it.
-// link, if any, is laid between goroutine ranks.
+// runBench opens the world, lets measure measure, and does with the report what the flags ask for.
+// verdict, if any, says what is wrong with it. link, if any, is laid between goroutine ranks.
 func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
 	measure func(context.Context, *bench.Run, *spmd.World) error, verdict func(*results.Report) []string) (int, error) {
 	j := &benchJob{verdict: verdict}
@@ -100,7 +111,9 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 	defer cancel(nil)
 	go j.hurry(ctx, cancel, transports[0].Rank() == 0)
 	debug.SetGCPercent(400) // as in training
-	failed := spmd.Run(ctx, transports, spmd.Options{Log: &j.log}, func(ctx context.Context, w *spmd.World) error { return j.rank(ctx, w, measure) })
+	failed := spmd.Run(ctx, transports, spmd.Options{Log: &j.log}, func(ctx context.Context, w *spmd.World) error {
+		return j.rank(ctx, w, measure)
+	})
 	err = j.closeFiles()
 	if stop, _ := j.asked.vote(); stop != 0 {
 		return stop - 1, err
@@ -143,7 +156,8 @@ func worldSize(c *cli.Context) (int, error) {
 
 // configure reads the flags that all benchmarks have, and opens the files of the leading process.
 func (j *benchJob) configure(c *cli.Context, name string) error {
-	rule := stats.Rule{RelativeCI: c.Float64("rel-ci"), MinSamples: c.Int("min"), MaxSamples: c.Int("max"), MaxTime: c.Duration("max-time")}
+	rule := stats.Rule{RelativeCI: c.Float64("rel-ci"), MinSamples: c.Int("min"), MaxSamples: c.Int("max"),
+		MaxTime: c.Duration("max-time")}
 	if c.IsSet("n") {
 		n := c.Int("n")
 		if n < 1 {
@@ -172,7 +186,8 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 	}
 	p := runfolder.Describe("")
 	j.opts.Rule, j.opts.Warmup = rule, c.Int("warmup")
-	j.opts.About = results.Report{Bench: name, Machine: results.Machine{Version: p.Build.Version, Revision: p.Build.Revision, Tags: p.Build.Tags, Go: p.Build.Go,
+	j.opts.About = results.Report{Bench: name, Machine: results.Machine{Version: p.Build.Version,
+		Revision: p.Build.Revision, Tags: p.Build.Tags, Go: p.Build.Go,
 		Platform: p.Build.Platform, Args: p.Args, Variables: p.Env}}
 	if path := c.String("compare"); path != "" {
 		var err error
@@ -197,9 +212,11 @@ func (j *benchJob) openFiles(c *cli.Context, name string) error {
 		return err
 	}
 	for _, path := range c.StringSlice("out") {
-		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json", ".md": "md"}[filepath.Ext(path)]
+		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json",
+			".md": "md"}[filepath.Ext(path)]
 		if !ok {
-			return UsageError{errors.Join(fmt.Errorf("--out %s: want a file with the ending .txt, .csv, .json or .md", path), j.closeFiles())}
+			return UsageError{errors.Join(fmt.Errorf("--out %s: want a file with the ending .txt, .csv, .json or .md",
+				path), j.closeFiles())}
 		}
 		if !mpi.Leads() {
 			continue
@@ -225,8 +242,9 @@ func (j *benchJob) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// hurry ends the job when it was asked to stop and does not come to it: something may be waiting for what does not come. Launchers kill a second after
-// they have asked; the leading process, which has the report, goes first.
+// hurry ends the job when it was asked to stop and does not come to it: something may be waiting
+// for what does not come. Launchers kill a second after they have asked; the leading process, which
+// has the report, goes first.
 func (j *benchJob) hurry(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
 	grace := 900 * time.Millisecond
 	if leads {
@@ -249,7 +267,8 @@ func (j *benchJob) hurry(ctx context.Context, cancel context.CancelCauseFunc, le
 }
 
 // rank is the life of one rank.
-func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure func(context.Context, *bench.Run, *spmd.World) error) error {
+func (j *benchJob) rank(ctx context.Context, w *spmd.World,
+	measure func(context.Context, *bench.Run, *spmd.World) error) error {
 	opts := j.opts
 	if w.Rank() != 0 {
 		opts.Writers = nil
@@ -317,7 +336,8 @@ func (j *benchJob) judge(c *cli.Context) (int, error) {
 // parseBytes reads a size: 8, 64K, 64KiB, 1M, 1G; units are powers of 1024.
 func parseBytes(s string) (int, error) {
 	digits := strings.TrimRight(s, "KMGiB")
-	shift, ok := map[string]int{"": 0, "B": 0, "K": 10, "KiB": 10, "M": 20, "MiB": 20, "G": 30, "GiB": 30}[s[len(digits):]]
+	shift, ok := map[string]int{"": 0, "B": 0, "K": 10, "KiB": 10, "M": 20, "MiB": 20, "G": 30,
+		"GiB": 30}[s[len(digits):]]
 	n, err := strconv.Atoi(digits)
 	if !ok || err != nil || n < 0 || n > 1<<40>>shift {
 		return 0, fmt.Errorf("%q: want a size as 8, 64K, 1M or 1GiB", s)
@@ -356,7 +376,8 @@ func sizesOf(c *cli.Context) ([]int, error) {
 		return nil, UsageError{fmt.Errorf("--factor %v: want a number > 1", factor)}
 	}
 	if lo < 1 || hi < lo {
-		return nil, UsageError{fmt.Errorf("--begin %s, --end %s: want 1 <= begin <= end", c.String("begin"), c.String("end"))}
+		return nil, UsageError{fmt.Errorf("--begin %s, --end %s: want 1 <= begin <= end", c.String("begin"),
+			c.String("end"))}
 	}
 	var sizes []int
 	for s := float64(lo); s <= float64(hi); s *= factor {

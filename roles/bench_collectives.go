@@ -17,23 +17,34 @@ import (
 
 func collectiveFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("8", "64M"), []cli.Flag{
-		&cli.StringFlag{Name: "op", Usage: "`LIST` of operations, or all: " + strings.Join(kindNames(), ", "), Value: "allreduce"},
+		&cli.StringFlag{Name: "op", Usage: "`LIST` of operations, or all: " + strings.Join(kindNames(), ", "),
+			Value: "allreduce"},
 		&cli.StringFlag{Name: "redop", Usage: "reduction: sum, prod, min, max", Value: "sum"},
-		&cli.StringFlag{Name: "type", Aliases: []string{"d"}, Usage: "`LIST` of element types, or all: " + strings.Join(bench.TypeNames(), ", "), Value: "f32"},
-		&cli.StringFlag{Name: "algo", Usage: "`LIST` of algorithms, or all: " + strings.Join(collectives.Algorithms(), ", "), Value: "auto"},
-		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of group sizes: the first so many ranks, as 2,4,8", DefaultText: "all ranks"},
-		&cli.StringFlag{Name: "mem", Usage: "`LIST` of memories, measured in turns: arena (communication memory), go (Go's heap)", Value: "arena"},
-		&cli.StringFlag{Name: "place", Usage: "in: results come where the input stands; out: elsewhere; both, in turns", Value: "in"},
+		&cli.StringFlag{Name: "type", Aliases: []string{"d"}, Usage: "`LIST` of element types, or all: " +
+			strings.Join(bench.TypeNames(), ", "), Value: "f32"},
+		&cli.StringFlag{Name: "algo", Usage: "`LIST` of algorithms, or all: " + strings.Join(collectives.Algorithms(),
+			", "), Value: "auto"},
+		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of group sizes: the first so many ranks, as 2,4,8",
+			DefaultText: "all ranks"},
+		&cli.StringFlag{Name: "mem", Usage: "`LIST` of memories, measured in turns: arena (communication memory), go " +
+			"(Go's heap)", Value: "arena"},
+		&cli.StringFlag{Name: "place", Usage: "in: results come where the input stands; out: elsewhere; both, in turns",
+			Value: "in"},
 		&cli.StringFlag{Name: "root", Usage: "root of operations that have one: a rank, or rotate", Value: "0"},
 		&cli.BoolFlag{Name: "off-cache", Usage: "other buffers for each call, twice the last-level cache in all"},
-		&cli.BoolFlag{Name: "check", Usage: "compare results with what they must be; exit code 3 if any is wrong", Value: true},
-		&cli.StringFlag{Name: "data", Usage: "integer: exact in any order; real: sums that must be rounded, compared with a tolerance", Value: "integer"},
-		&cli.BoolFlag{Name: "baseline", Usage: "also the library's blocking call, in a loop in C and through Go, all in turns"},
+		&cli.BoolFlag{Name: "check", Usage: "compare results with what they must be; exit code 3 if any is wrong",
+			Value: true},
+		&cli.StringFlag{Name: "data", Usage: "integer: exact in any order; real: sums that must be rounded, compared " +
+			"with a tolerance", Value: "integer"},
+		&cli.BoolFlag{Name: "baseline",
+			Usage: "also the library's blocking call, in a loop in C and through Go, all in turns"},
 		&cli.BoolFlag{Name: "shuffle", Usage: "measure in an order drawn from --seed"},
 		&cli.Uint64Flag{Name: "seed", Usage: "of --shuffle", Value: 1},
 		&cli.StringFlag{Name: "table", Usage: "table of algorithms from which auto chooses first, `FILE`.json"},
-		&cli.StringFlag{Name: "tune", Usage: "measure every algorithm and write the table of the fastest to `FILE`.json"},
-		&cli.Float64Flag{Name: "check-min-busbw", Usage: "exit code 3 if the best bus bandwidth of an operation is below `GB/s`"},
+		&cli.StringFlag{Name: "tune",
+			Usage: "measure every algorithm and write the table of the fastest to `FILE`.json"},
+		&cli.Float64Flag{Name: "check-min-busbw",
+			Usage: "exit code 3 if the best bus bandwidth of an operation is below `GB/s`"},
 	})
 }
 
@@ -58,7 +69,8 @@ func benchCollectives(c *cli.Context) (int, error) {
 	verdict := func(r *results.Report) []string { return r.BelowBusBandwidth(least) }
 	return runBench(c, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		if plan.Baseline && !w.HasNative() {
-			return fmt.Errorf("--baseline: the transport %q has no library underneath: want mpirun or srun, and a build with -tags mpi", w.Describe().Transport)
+			return fmt.Errorf("--baseline: the transport %q has no library underneath: want mpirun or srun, and a "+
+				"build with -tags mpi", w.Describe().Transport)
 		}
 		if err := r.Collectives(ctx, *plan); err != nil || table == "" || r.Stopped() || w.Rank() != 0 {
 			return err
@@ -73,7 +85,8 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &bench.Plan{Check: c.Bool("check"), OffCache: c.Bool("off-cache"), Baseline: c.Bool("baseline"), Shuffle: c.Bool("shuffle"), Seed: c.Uint64("seed")}
+	p := &bench.Plan{Check: c.Bool("check"), OffCache: c.Bool("off-cache"), Baseline: c.Bool("baseline"),
+		Shuffle: c.Bool("shuffle"), Seed: c.Uint64("seed")}
 	if p.Sizes, err = sizesOf(c); err != nil {
 		return nil, err
 	}
@@ -88,7 +101,9 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	if p.Op = redops[0]; len(redops) > 1 {
 		return nil, UsageError{fmt.Errorf("--redop %s: want one of %s", c.String("redop"), strings.Join(ops, ", "))}
 	}
-	if p.Types, err = named(c, "type", bench.TypeNames(), func(i int) tensor.DType { return bench.TypeOf(bench.TypeNames()[i]) }); err != nil {
+	if p.Types, err = named(c, "type", bench.TypeNames(), func(i int) tensor.DType {
+		return bench.TypeOf(bench.TypeNames()[i])
+	}); err != nil {
 		return nil, err
 	}
 	algorithms := collectives.Algorithms()
@@ -113,7 +128,8 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	p.InPlace, p.OutOfPlace = place != 1, place != 0
 	if p.Rotate = c.String("root") == "rotate"; !p.Rotate {
 		if p.Root, err = strconv.Atoi(c.String("root")); err != nil || p.Root < 0 || p.Root >= world {
-			return nil, UsageError{fmt.Errorf("--root %s: want a rank from 0 to %d, or rotate", c.String("root"), world-1)}
+			return nil, UsageError{fmt.Errorf("--root %s: want a rank from 0 to %d, or rotate", c.String("root"),
+				world-1)}
 		}
 	}
 	switch data := c.String("data"); data {

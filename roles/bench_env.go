@@ -16,7 +16,8 @@ import (
 
 func envFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the environment of env.train in `FILE`.yaml, with its wrappers"},
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"},
+			Usage: "the environment of env.train in `FILE`.yaml, with its wrappers"},
 		&cli.StringFlag{Name: "name", Usage: "an environment by its `NAME`; rlinf envs lists them"},
 		&cli.IntFlag{Name: "envs", Usage: "environments on each rank", Value: 64},
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
@@ -49,8 +50,10 @@ func benchEnv(c *cli.Context, reg Registries) (int, error) {
 		return 0, UsageError{err}
 	}
 	return runBench(c, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
-		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions drawn beforehand; resets included", n)
-		if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "steps_s_core", "steps_s_least", "steps_s_most"}); err != nil {
+		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
+			"drawn beforehand; resets included", n)
+		if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "steps_s_core", "steps_s_least",
+			"steps_s_most"}); err != nil {
 			return err
 		}
 		p, err := newPlayer(reg, cfg, w.Rank(), n)

@@ -24,12 +24,14 @@ func pairFlag() cli.Flag {
 }
 
 func checkFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "check", Usage: "compare what arrives with what was sent; exit code 3 if anything is wrong", Value: true}
+	return &cli.BoolFlag{Name: "check", Usage: "compare what arrives with what was sent; exit code 3 if anything is " +
+		"wrong", Value: true}
 }
 
 func p2pFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("1", "4M"), []cli.Flag{
-		&cli.StringFlag{Name: "op", Usage: "`LIST` of what to measure, or all: " + strings.Join(bench.PairOps(), ", "), Value: "all"},
+		&cli.StringFlag{Name: "op", Usage: "`LIST` of what to measure, or all: " + strings.Join(bench.PairOps(), ", "),
+			Value: "all"},
 		&cli.IntFlag{Name: "window", Usage: "messages under way at a time, for bandwidths and rates", Value: 64},
 		pairFlag(), checkFlag(),
 	})
@@ -51,7 +53,9 @@ func benchP2P(c *cli.Context) (int, error) {
 	if p.Window < 1 {
 		return 0, UsageError{fmt.Errorf("--window %d: want a number of messages > 0", p.Window)}
 	}
-	return runBench(c, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.P2P(ctx, p) }, nil)
+	return runBench(c, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return r.P2P(ctx, p)
+	}, nil)
 }
 
 // pairOf reads --pair.
@@ -61,7 +65,8 @@ func pairOf(c *cli.Context) (pair [2]int, err error) {
 		return pair, err
 	}
 	if world < 2 {
-		return pair, UsageError{fmt.Errorf("%s on %d rank: want at least 2 (-np 2, or more under a launcher)", c.Command.Name, world)}
+		return pair, UsageError{fmt.Errorf("%s on %d rank: want at least 2 (-np 2, or more under a launcher)",
+			c.Command.Name, world)}
 	}
 	if !c.IsSet("pair") {
 		return [2]int{0, world - 1}, nil
@@ -84,9 +89,12 @@ func pairOf(c *cli.Context) (pair [2]int, err error) {
 
 func overlapFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("4K", "4M"), []cli.Flag{
-		&cli.StringFlag{Name: "op", Usage: "`LIST` of operations, or all: " + strings.Join(kindNames()[1:], ", "), Value: "allreduce"},
-		&cli.StringFlag{Name: "type", Aliases: []string{"d"}, Usage: "element type: " + strings.Join(bench.TypeNames(), ", "), Value: "f32"},
-		&cli.StringFlag{Name: "algo", Usage: "`LIST` of algorithms, or all: " + strings.Join(collectives.Algorithms(), ", "), Value: "auto"},
+		&cli.StringFlag{Name: "op", Usage: "`LIST` of operations, or all: " + strings.Join(kindNames()[1:], ", "),
+			Value: "allreduce"},
+		&cli.StringFlag{Name: "type", Aliases: []string{"d"}, Usage: "element type: " + strings.Join(bench.TypeNames(),
+			", "), Value: "f32"},
+		&cli.StringFlag{Name: "algo", Usage: "`LIST` of algorithms, or all: " + strings.Join(collectives.Algorithms(),
+			", "), Value: "auto"},
 		&cli.StringFlag{Name: "link", Usage: "emulate a link between goroutine ranks: `LATENCY,RATE`, as 50us,1GB/s"},
 		checkFlag(),
 	})
@@ -102,12 +110,15 @@ func benchOverlap(c *cli.Context) (int, error) {
 	if o.Kinds, err = named(c, "op", kindNames()[1:], func(i int) spmd.Kind { return spmd.Kind(i + 1) }); err != nil {
 		return 0, err
 	}
-	types, err := named(c, "type", bench.TypeNames(), func(i int) tensor.DType { return bench.TypeOf(bench.TypeNames()[i]) })
+	types, err := named(c, "type", bench.TypeNames(), func(i int) tensor.DType {
+		return bench.TypeOf(bench.TypeNames()[i])
+	})
 	if err != nil {
 		return 0, err
 	}
 	if o.Type = types[0]; len(types) > 1 {
-		return 0, UsageError{fmt.Errorf("--type %s: want one of %s", c.String("type"), strings.Join(bench.TypeNames(), ", "))}
+		return 0, UsageError{fmt.Errorf("--type %s: want one of %s", c.String("type"),
+			strings.Join(bench.TypeNames(), ", "))}
 	}
 	algorithms := collectives.Algorithms()
 	if o.Algorithms, err = named(c, "algo", algorithms, func(i int) string { return algorithms[i] }); err != nil {
@@ -120,18 +131,22 @@ func benchOverlap(c *cli.Context) (int, error) {
 			return 0, err
 		}
 		if _, launcher := mpi.Launched(); launcher != "" {
-			return 0, UsageError{fmt.Errorf("--link: %s has started the ranks: want it without a launcher, with -np", launcher)}
+			return 0, UsageError{fmt.Errorf("--link: %s has started the ranks: want it without a launcher, with -np",
+				launcher)}
 		}
 		ranks = func(c *cli.Context, _ io.Writer) ([]spmd.Transport, error) {
 			np, err := benchNP(c)
 			if err != nil {
 				return nil, err
 			}
-			runtime.GOMAXPROCS(max(2*np+1, runtime.GOMAXPROCS(0))) // two for a rank, as under a launcher: it computes and communicates; one for the link
+			// two for a rank, as under a launcher: it computes and communicates; one for the link
+			runtime.GOMAXPROCS(max(2*np+1, runtime.GOMAXPROCS(0)))
 			return local.NewLinked(np, link), nil
 		}
 	}
-	return runBench(c, "overlap", ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.Overlap(ctx, o) }, nil)
+	return runBench(c, "overlap", ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return r.Overlap(ctx, o)
+	}, nil)
 }
 
 // parseLink reads LATENCY,RATE.
@@ -155,14 +170,16 @@ func channelFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64", "1M"), []cli.Flag{
 		&cli.IntFlag{Name: "depth", Usage: "items that a queue holds", Value: 2},
 		&cli.IntFlag{Name: "window", Usage: "items of a stream", Value: 64},
-		&cli.DurationFlag{Name: "consume", Usage: "how long the consumer computes on each item, for back-pressure", Value: 100 * time.Microsecond},
+		&cli.DurationFlag{Name: "consume", Usage: "how long the consumer computes on each item, for back-pressure",
+			Value: 100 * time.Microsecond},
 		pairFlag(), checkFlag(),
 	})
 }
 
 // benchChannel is rlinf bench channel.
 func benchChannel(c *cli.Context) (int, error) {
-	p := bench.Conveyor{Depth: c.Int("depth"), Window: c.Int("window"), Consume: c.Duration("consume"), Check: c.Bool("check")}
+	p := bench.Conveyor{Depth: c.Int("depth"), Window: c.Int("window"), Consume: c.Duration("consume"),
+		Check: c.Bool("check")}
 	var err error
 	if p.Sizes, err = sizesOf(c); err != nil {
 		return 0, err
@@ -182,14 +199,18 @@ func benchChannel(c *cli.Context) (int, error) {
 			return 0, UsageError{fmt.Errorf("--%s %v: want %s", check.name, c.Value(check.name), check.want)}
 		}
 	}
-	return runBench(c, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.Channel(ctx, p) }, nil)
+	return runBench(c, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return r.Channel(ctx, p)
+	}, nil)
 }
 
 func weightFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64K", "16M"), []cli.Flag{
 		&cli.IntFlag{Name: "source", Usage: "the rank that has the weights", Value: 0},
-		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that use them, as 1,2,3", DefaultText: "all but the source"},
-		&cli.StringFlag{Name: "slots", Usage: "`LIST` of copies on each node: 0 (the source's own, used in place), 1, 2 (a version comes while another is in use)", Value: "0,1,2"},
+		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that use them, as 1,2,3",
+			DefaultText: "all but the source"},
+		&cli.StringFlag{Name: "slots", Usage: "`LIST` of copies on each node: 0 (the source's own, used in place), " +
+			"1, 2 (a version comes while another is in use)", Value: "0,1,2"},
 		&cli.StringFlag{Name: "wire", Usage: "what they travel as: f32 or bf16", Value: "f32"},
 		&cli.StringFlag{Name: "bucket", Usage: "`SIZE` that is sent at once", Value: "4M"},
 		&cli.BoolFlag{Name: "patch", Usage: "send what has changed, where that is less"},
@@ -200,7 +221,8 @@ func weightFlags() []cli.Flag {
 
 // benchWeights is rlinf bench weights.
 func benchWeights(c *cli.Context) (int, error) {
-	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"), Check: c.Bool("check")}
+	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"),
+		Check: c.Bool("check")}
 	world, err := worldSize(c)
 	if err != nil {
 		return 0, err
@@ -249,7 +271,8 @@ func benchWeights(c *cli.Context) (int, error) {
 		return 0, UsageError{fmt.Errorf("--wire %s: want f32 or bf16", wire)}
 	}
 	if s.Wire == tensor.BF16 && slices.Contains(s.Slots, 0) {
-		return 0, UsageError{fmt.Errorf("--wire bf16 with --slots %s: want slots 1 or 2: what is read in place is not rounded", c.String("slots"))}
+		return 0, UsageError{fmt.Errorf("--wire bf16 with --slots %s: want slots 1 or 2: what is read in place is "+
+			"not rounded", c.String("slots"))}
 	}
 	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {
 		return 0, UsageError{fmt.Errorf("--bucket %s: want a size > 0, as 4M", c.String("bucket"))}
@@ -260,5 +283,7 @@ func benchWeights(c *cli.Context) (int, error) {
 	if s.Sizes[0] < 4 {
 		return 0, UsageError{fmt.Errorf("weights of %d bytes: want at least 4, one float32", s.Sizes[0])}
 	}
-	return runBench(c, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return r.Weights(ctx, s) }, nil)
+	return runBench(c, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return r.Weights(ctx, s)
+	}, nil)
 }

@@ -29,11 +29,14 @@ import (
 func scaleFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"},
-		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of numbers of ranks; the first is what the others are compared with", Value: "1,2,4"},
-		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'", DefaultText: "none: goroutine ranks"},
+		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of numbers of ranks; the first is what the others are " +
+			"compared with", Value: "1,2,4"},
+		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'",
+			DefaultText: "none: goroutine ranks"},
 		&cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30},
 		&cli.IntFlag{Name: "skip", Usage: "first steps that do not count", Value: 3},
-		&cli.BoolFlag{Name: "weak", Usage: "environments and batches grow with the ranks; else all jobs do the same work"},
+		&cli.BoolFlag{Name: "weak",
+			Usage: "environments and batches grow with the ranks; else all jobs do the same work"},
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
 	}
 }
@@ -56,13 +59,15 @@ type scaling struct {
 // benchScale is rlinf bench scale.
 func benchScale(c *cli.Context) (int, error) {
 	if _, launcher := mpi.Launched(); launcher != "" {
-		return 0, UsageError{fmt.Errorf("bench scale starts the jobs itself: want it without %s, and --launcher '%s -np {np}'", launcher, launcher)}
+		return 0, UsageError{fmt.Errorf("bench scale starts the jobs itself: want it without %s, and --launcher '%s "+
+			"-np {np}'", launcher, launcher)}
 	}
 	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {
 		return 0, err
 	}
-	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(), launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
+	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(),
+		launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
 		skip: c.Int("skip"), weak: c.Bool("weak")}
 	if s.program, err = os.Executable(); err != nil {
 		return 0, err
@@ -81,7 +86,8 @@ func benchScale(c *cli.Context) (int, error) {
 		return 0, UsageError{fmt.Errorf("--steps %d, --skip %d: want more steps than are skipped", s.steps, s.skip)}
 	}
 	if len(s.launcher) > 0 && !strings.Contains(c.String("launcher"), "{np}") {
-		return 0, UsageError{fmt.Errorf("--launcher %q: want {np} where the number of ranks stands, as 'mpirun -np {np}'", c.String("launcher"))}
+		return 0, UsageError{fmt.Errorf("--launcher %q: want {np} where the number of ranks stands, as 'mpirun -np "+
+			"{np}'", c.String("launcher"))}
 	}
 	extent, whole := cfg.cluster().Extent()
 	if s.ranks = max(1, extent); whole {
@@ -96,7 +102,9 @@ func benchScale(c *cli.Context) (int, error) {
 		}
 	}
 	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
-	return runBench(c, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error { return s.run(ctx, r) }, nil)
+	return runBench(c, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return s.run(ctx, r)
+	}, nil)
 }
 
 // run runs the jobs one after the other.
@@ -109,8 +117,10 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	if s.weak {
 		kind = "work that grows with the ranks"
 	}
-	method := fmt.Sprintf("whole jobs (%s), %s; a sample is time/step of a step, the first %d left out; waiting is 1 - mean/maximum over ranks of a phase's time", how, kind, s.skip)
-	if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "speedup_x", "efficiency_pct", "wait_pct"}); err != nil {
+	method := fmt.Sprintf("whole jobs (%s), %s; a sample is time/step of a step, the first %d left out; waiting is 1 "+
+		"- mean/maximum over ranks of a phase's time", how, kind, s.skip)
+	if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "speedup_x", "efficiency_pct",
+		"wait_pct"}); err != nil {
 		return err
 	}
 	var first float64
@@ -177,7 +187,8 @@ func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
 		}
 	}
 	if len(steps) <= s.skip {
-		return nil, fmt.Errorf("it wrote metrics of %d steps: want more than the %d that are skipped", len(steps), s.skip)
+		return nil, fmt.Errorf("it wrote metrics of %d steps: want more than the %d that are skipped", len(steps),
+			s.skip)
 	}
 	return steps[s.skip:], lines.Err()
 }
@@ -198,7 +209,8 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	}
 	args = append(append(args, s.overrides...), "~cluster.component_placement")
 	args = append(args, placement...)
-	args = append(args, fmt.Sprintf("runner.max_steps=%d", s.steps), "runner.val_check_interval=-1", "runner.save_interval=-1",
+	args = append(args, fmt.Sprintf("runner.max_steps=%d", s.steps), "runner.val_check_interval=-1",
+		"runner.save_interval=-1",
 		"runner.logger.log_path="+folder, "runner.logger.experiment_name=job", "cluster.allow_idle_ranks=false")
 	if !s.weak {
 		return args, nil
@@ -206,23 +218,27 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	for _, key := range []struct {
 		name string
 		now  int
-	}{{"env.train.total_num_envs", s.cfg.Env.Train.TotalNumEnvs}, {"actor.global_batch_size", s.cfg.Actor.GlobalBatchSize}} {
+	}{{"env.train.total_num_envs", s.cfg.Env.Train.TotalNumEnvs},
+		{"actor.global_batch_size", s.cfg.Actor.GlobalBatchSize}} {
 		if key.now*n%s.sizes[0] != 0 {
-			return nil, fmt.Errorf("--weak: %s, which is %d for %d ranks, times %d/%d is no whole number", key.name, key.now, s.sizes[0], n, s.sizes[0])
+			return nil, fmt.Errorf("--weak: %s, which is %d for %d ranks, times %d/%d is no whole number", key.name,
+				key.now, s.sizes[0], n, s.sizes[0])
 		}
 		args = append(args, fmt.Sprintf("%s=%d", key.name, key.now*n/s.sizes[0]))
 	}
 	return args, nil
 }
 
-// placement returns overrides that place every component on the same part of n ranks as it has of the configuration's.
+// placement returns overrides that place every component on the same part of n ranks as it has of
+// the configuration's.
 func (s *scaling) placement(n int) ([]string, error) {
 	var args []string
 	for _, name := range s.place.Components() {
 		ranks := s.place.Group(name).Ranks
 		lo, hi := ranks[0], ranks[len(ranks)-1]+1
 		if hi-lo != len(ranks) || lo*n%s.ranks != 0 || hi*n%s.ranks != 0 || lo*n/s.ranks == hi*n/s.ranks {
-			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: want other numbers, or `all` as its placement",
+			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: want other "+
+				"numbers, or `all` as its placement",
 				n, name, ranks, s.ranks, n)
 		}
 		args = append(args, fmt.Sprintf("+cluster.component_placement.%s=%d-%d", name, lo*n/s.ranks, hi*n/s.ranks-1))
@@ -230,7 +246,8 @@ func (s *scaling) placement(n int) ([]string, error) {
 	return args, nil
 }
 
-// row sums up the steps of a job, and says of each phase what part of a step it is and what part of it the mean rank waits.
+// row sums up the steps of a job, and says of each phase what part of a step it is and what part of
+// it the mean rank waits.
 func (s *scaling) row(n int, steps []map[string]any) (row results.Row, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {

@@ -14,33 +14,41 @@ import (
 
 // bridgeCommand is rlinf bridge: what has to do with simulators that are programs of their own.
 func bridgeCommand(reg Registries, job []cli.Flag, code *int) *cli.Command {
-	return &cli.Command{Name: "bridge", Usage: "simulators in programs of their own (docs/bridge.md)", Subcommands: []*cli.Command{
-		{Name: "serve", Usage: "be such a program: play the environments of env.train for the parent at RLB_ADDR", Flags: job,
-			Action: func(c *cli.Context) error { return runBridgeServe(c, reg) }},
-		{Name: "check", Usage: "hold such a program against the protocol, rule by rule, with hostile frames too", UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
-			Flags: []cli.Flag{
-				&cli.DurationFlag{Name: "timeout", Usage: "wait so long for every answer, and for an end", Value: 10 * time.Second},
-				&cli.IntFlag{Name: "steps", Usage: "compare episodes over `N` steps", Value: 50},
-				&cli.IntFlag{Name: "num-envs", Usage: "have the program play `N` environments, unless it plays a number of its own", Value: 3},
-				&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
-			},
-			Action: func(c *cli.Context) (err error) {
-				*code, err = runBridgeCheck(c)
-				return err
-			}},
-	}}
+	return &cli.Command{Name: "bridge", Usage: "simulators in programs of their own (docs/bridge.md)",
+		Subcommands: []*cli.Command{
+			{Name: "serve", Usage: "be such a program: play the environments of env.train for the parent at RLB_ADDR",
+				Flags:  job,
+				Action: func(c *cli.Context) error { return runBridgeServe(c, reg) }},
+			{Name: "check", Usage: "hold such a program against the protocol, rule by rule, with hostile frames too",
+				UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
+				Flags: []cli.Flag{
+					&cli.DurationFlag{Name: "timeout", Usage: "wait so long for every answer, and for an end",
+						Value: 10 * time.Second},
+					&cli.IntFlag{Name: "steps", Usage: "compare episodes over `N` steps", Value: 50},
+					&cli.IntFlag{Name: "num-envs", Usage: "have the program play `N` environments, unless it plays a " +
+						"number of its own", Value: 3},
+					&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
+				},
+				Action: func(c *cli.Context) (err error) {
+					*code, err = runBridgeCheck(c)
+					return err
+				}},
+		}}
 }
 
 // runBridgeCheck writes what became of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context) (int, error) {
-	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"), Timeout: c.Duration("timeout"), Only: c.String("rule")}
+	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
+		Timeout: c.Duration("timeout"), Only: c.String("rule")}
 	switch {
 	case len(check.Command) == 0:
 		return 0, UsageError{errors.New("bridge check: want a command, as in rlinf bridge check -- python3 tank.py")}
 	case check.Envs < 1 || check.Steps < 1 || check.Timeout <= 0:
-		return 0, UsageError{fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: want all > 0", check.Envs, check.Steps, check.Timeout)}
+		return 0, UsageError{fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: want all > 0",
+			check.Envs, check.Steps, check.Timeout)}
 	case len(check.Rules()) == 0:
-		return 0, UsageError{fmt.Errorf("bridge check: --rule %q: want text from the name of a rule, one of\n  %s", check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
+		return 0, UsageError{fmt.Errorf("bridge check: --rule %q: want text from the name of a rule, one of\n  %s",
+			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
@@ -74,7 +82,8 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 func runBridgeServe(c *cli.Context, reg Registries) error {
 	address := os.Getenv("RLB_ADDR")
 	if address == "" {
-		return UsageError{errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; else it says where rlinf listens, as unix:/path")}
+		return UsageError{errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; else it says " +
+			"where rlinf listens, as unix:/path")}
 	}
 	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {

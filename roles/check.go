@@ -13,7 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck shows what a configuration means, on the ranks that it would have, and refuses what would not run.
+// runCheck shows what a configuration means, on the ranks that it would have, and refuses what
+// would not run.
 func runCheck(c *cli.Context, reg Registries) error {
 	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {
@@ -34,7 +35,8 @@ func runCheck(c *cli.Context, reg Registries) error {
 	return j.describe(c.App.Writer, nodes)
 }
 
-// describe writes the table of ranks, the batches and the memory, and returns an error when that does not fit this machine.
+// describe writes the table of ranks, the batches and the memory, and returns an error when that
+// does not fit this machine.
 func (j *job) describe(out io.Writer, nodes []int) error {
 	devices, note := gpu.Devices()
 	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.place.Mode())
@@ -82,7 +84,8 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	return nil
 }
 
-// checkMemory returns an error where what the ranks of a node take does not fit into the room there.
+// checkMemory returns an error where what the ranks of a node take does not fit into the room
+// there.
 func (j *job) checkMemory(nodes []int, node int, have room) error {
 	need := int64(0)
 	for r, at := range nodes {
@@ -94,7 +97,8 @@ func (j *job) checkMemory(nodes []int, node int, have room) error {
 	if need-int64(j.demoBytes()) <= have.free { // the demonstrations have been read once
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and %v: want fewer environments, shorter rollouts or more nodes",
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
+		"%v: want fewer environments, shorter rollouts or more nodes",
 		node, mebibytes(need), have)
 }
 
@@ -141,7 +145,8 @@ func (j *job) memory(r int) (f footprint) {
 	return f
 }
 
-// heapWithin is tensor.Heap as long as all that is asked for fits into the room; more is a shortage.
+// heapWithin is tensor.Heap as long as all that is asked for fits into the room; more is a
+// shortage.
 func heapWithin(have room) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
@@ -163,8 +168,9 @@ func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", mebibytes(s.need), s.have)
 }
 
-// checkObservations checks that what the environments show in an iteration, and at once in an evaluation, fits into so many nodes with that room
-// each. It is the least that is needed: before anything is made, and in numbers that do not overflow.
+// checkObservations checks that what the environments show in an iteration, and at once in an
+// evaluation, fits into so many nodes with that room each. It is the least that is needed: before
+// anything is made, and in numbers that do not overflow.
 func (j *job) checkObservations(nodes int, have room) {
 	row := 0
 	for _, f := range j.spec.Obs {
@@ -173,7 +179,8 @@ func (j *job) checkObservations(nodes int, have room) {
 	check := func(section string, envs, steps int) {
 		need := float64(row) * float64(envs) * float64(steps)
 		j.cfg.want(need <= float64(have.free)*float64(nodes), section, "total_num_envs", envs, fmt.Sprintf(
-			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d nodes, and %v", steps, row, need/(1<<20), nodes, have))
+			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d nodes, "+
+				"and %v", steps, row, need/(1<<20), nodes, have))
 	}
 	if j.cfg.Trains() && !j.offline {
 		_, steps := j.cfg.samples()

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what happened as rollouts [T, N].
+// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what
+// happened as rollouts [T, N].
 type SyncCollector struct {
 	shard       *shard
 	spec        env.Spec // as the policy knows the environments
@@ -25,7 +26,8 @@ type SyncCollector struct {
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random numbers follow from seed.
+// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random
+// numbers follow from seed.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	shard, err := newShard(reg, cfg, env.Train, 0, n, 1)
@@ -38,16 +40,19 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{shard: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1, fallible: cfg.ID() == env.ExternalID}, nil
+	return &SyncCollector{shard: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1,
+		fallible: cfg.ID() == env.ExternalID}, nil
 }
 
-// CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from, next_observation.<name>, and neither log-probs nor values. Call
-// it before the first Collect, and let environments reset themselves.
+// CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from,
+// next_observation.<name>, and neither log-probs nor values. Call it before the first Collect, and
+// let environments reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels lets rollouts hold transitions as CollectTransitions does, the environments' expert acting for the policy as d says, and its actions in
-// place of those taken: what DAgger learns from. Call it before the first Collect, which gives an error that is errors.ErrUnsupported where there is no expert.
-// The policy must choose one action at a time.
+// CollectLabels lets rollouts hold transitions as CollectTransitions does, the environments' expert
+// acting for the policy as d says, and its actions in place of those taken: what DAgger learns
+// from. Call it before the first Collect, which gives an error that is errors.ErrUnsupported where
+// there is no expert. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: want 1", c.chunks)
@@ -58,8 +63,9 @@ func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	return nil
 }
 
-// CollectActionRewards lets rollouts hold a reward for each action of a chunk, with its ends: what algorithms with reward_type action_level learn from.
-// Call it before the first Collect. A critic must give a value for each action (policy.Config.ActionValues).
+// CollectActionRewards lets rollouts hold a reward for each action of a chunk, with its ends: what
+// algorithms with reward_type action_level learn from. Call it before the first Collect. A critic
+// must give a value for each action (policy.Config.ActionValues).
 func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 
 // Fields returns what a rollout of n steps holds, [n, N, ...]: algo.Setup.Rollout.
@@ -68,14 +74,16 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return transitionFields(spec, c.chunks, n, envs)
 	}
-	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs, !c.shard.autoReset || c.fallible)
+	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs,
+		!c.shard.autoReset || c.fallible)
 }
 
 // Spec describes one environment.
 func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
-// Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at a time. With reset all start new
-// episodes first; else they go on where they were, unless cfg.AutoReset is off. The rollout is valid until the next call.
+// Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at
+// a time. With reset all start new episodes first; else they go on where they were, unless
+// cfg.AutoReset is off. The rollout is valid until the next call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	if n <= 0 {
 		return tensor.Dict{}, fmt.Errorf("collect %d steps: want at least 1", n)
@@ -100,8 +108,8 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 // Episodes returns the episodes that ended, or were lost, since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take() }
 
-// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time first on. observed, when not nil, is called when
-// a step has been recorded.
+// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
+// first on. observed, when not nil, is called when a step has been recorded.
 func playEpoch(rec *recorder, s *shard, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.act(t, s.now.Obs, t == first)

@@ -20,12 +20,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runTrain is the root command: it trains, and returns the exit code of what it has explained itself.
+// runTrain is the root command: it trains, and returns the exit code of what it has explained
+// itself.
 func runTrain(c *cli.Context, reg Registries) (int, error) {
 	_, launcher := mpi.Launched()
 	s := &session{
 		reg: reg, resume: c.String("resume"), asked: watch(),
-		out: os.Stdout, live: launcher == "" && metrics.IsTerminal(os.Stdout), // Open MPI's ranks see a terminal whatever the user sees
+		// Open MPI's ranks see a terminal whatever the user sees
+		out: os.Stdout, live: launcher == "" && metrics.IsTerminal(os.Stdout),
 		profile: profile{prefix: c.String("cpu-profile"), address: c.String("pprof")},
 	}
 	defer s.asked.close()
@@ -48,8 +50,8 @@ func runTrain(c *cli.Context, reg Registries) (int, error) {
 	return int(s.code.Load()), err
 }
 
-// openWorld returns the ranks of this process: an MPI process under a launcher, else as many goroutines as the placement needs. A stall
-// is told on log.
+// openWorld returns the ranks of this process: an MPI process under a launcher, else as many
+// goroutines as the placement needs. A stall is told on log.
 func openWorld(c *cli.Context, cfg *Config, configErr error, log io.Writer) ([]spmd.Transport, error) {
 	n, launcher := mpi.Launched()
 	if launcher != "" && (n > 1 || mpi.Compiled) {
@@ -96,7 +98,8 @@ func localRanks(c *cli.Context, cfg *Config) (int, error) {
 	return max(np, 1), nil
 }
 
-// runEval plays one episode in every evaluation environment with the policy of a checkpoint, in one process.
+// runEval plays one episode in every evaluation environment with the policy of a checkpoint, in one
+// process.
 func runEval(c *cli.Context, reg Registries) error {
 	cfg, err := configOf(c, c.App.ErrWriter)
 	if err != nil {
@@ -105,8 +108,8 @@ func runEval(c *cli.Context, reg Registries) error {
 	return evaluateCheckpoint(c.App.Writer, cfg, reg, c.String("checkpoint"))
 }
 
-// evaluateCheckpoint writes the mean figures of one episode in every evaluation environment, with the policy in the checkpoint dir; "":
-// the newest of the run's folder, or runner.ckpt_path.
+// evaluateCheckpoint writes the mean figures of one episode in every evaluation environment, with
+// the policy in the checkpoint dir; "": the newest of the run's folder, or runner.ckpt_path.
 func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) error {
 	spec, err := probe(reg, cfg.Env.Eval)
 	if err != nil {
@@ -146,7 +149,8 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if sum.NumTrajectories == 0 {
 		return fmt.Errorf("%s: all %d episodes were lost, for their simulators failed", spec.Name, sum.NumLost)
 	}
-	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from, sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
+	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from,
+		sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
 	if sum.NumLost > 0 {
 		fmt.Fprintf(out, "  eval/num_lost     %d\n", sum.NumLost)
 	}
@@ -174,7 +178,8 @@ func readModel(cfg *Config, dir string) (string, tensor.Dict, error) {
 	if dir == "" {
 		dir = filepath.Join(cfg.folder(), "checkpoints", "latest")
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
-			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: want a run that saved one (runner.save_interval), --checkpoint DIR or "+
+			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: want a run that saved one "+
+				"(runner.save_interval), --checkpoint DIR or "+
 				"runner.ckpt_path", cfg.folder())
 		}
 	}

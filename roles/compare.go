@@ -23,10 +23,13 @@ import (
 func compareFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare", Value: "eval/return"},
-		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`", DefaultText: "at the end of each run"},
+		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
+			DefaultText: "at the end of each run"},
 		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
-		&cli.StringFlag{Name: "out", Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
-		&cli.StringFlag{Name: "keep", Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared like a run"},
+		&cli.StringFlag{Name: "out",
+			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
+		&cli.StringFlag{Name: "keep",
+			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared like a run"},
 		&cli.Float64Flag{Name: "fail-below", Usage: "exit code 3 if a mean is below `X`, or is none"},
 	}
 }
@@ -56,7 +59,8 @@ func runCompare(c *cli.Context) (int, error) {
 		return 0, UsageError{fmt.Errorf("compare: %w", err)}
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
-		return 0, UsageError{fmt.Errorf("--at %v: no run has %s there: want a number of environment steps %s", t.At, t.Metric, stepsOf(t.Groups, t.Metric))}
+		return 0, UsageError{fmt.Errorf("--at %v: no run has %s there: want a number of environment steps %s", t.At,
+			t.Metric, stepsOf(t.Groups, t.Metric))}
 	}
 	if path := c.String("keep"); path != "" {
 		kept, err := keptRuns(c.Args().Slice())
@@ -88,7 +92,8 @@ func runCompare(c *cli.Context) (int, error) {
 	return code, nil
 }
 
-// loadGroups reads the groups that paths name, under names that tell them apart; all have the metric.
+// loadGroups reads the groups that paths name, under names that tell them apart; all have the
+// metric.
 func loadGroups(paths []string, metric string) ([]results.Group, error) {
 	var groups []results.Group
 	times := map[string]int{}
@@ -99,7 +104,8 @@ func loadGroups(paths []string, metric string) ([]results.Group, error) {
 		}
 		for _, g := range gs {
 			if len(g.At(metric, math.Inf(1))) == 0 {
-				return nil, fmt.Errorf("%s: no %s: want a metric that it has, as eval/return or env/return (--metric)", g.Path, metric)
+				return nil, fmt.Errorf("%s: no %s: want a metric that it has, as eval/return or env/return (--metric)",
+					g.Path, metric)
 			}
 			groups = append(groups, g)
 			times[g.Name]++
@@ -137,7 +143,8 @@ func drawCurves(title, metric string, groups []results.Group) []byte {
 	return chart.SVG()
 }
 
-// keptRuns returns all evaluations of the runs that paths name, which are one job's with different seeds, as results.Keep writes them.
+// keptRuns returns all evaluations of the runs that paths name, which are one job's with different
+// seeds, as results.Keep writes them.
 func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
@@ -161,7 +168,8 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin says in a line what the first of runs whose folder tells came from; in none where no folder does.
+// origin says in a line what the first of runs whose folder tells came from; in none where no
+// folder does.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		var starts []runfolder.Provenance
@@ -170,7 +178,8 @@ func origin(runs []results.Run) []string {
 			continue
 		}
 		last := starts[len(starts)-1]
-		words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform, last.Build.Tags, last.Build.Revision}
+		words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform,
+			last.Build.Tags, last.Build.Revision}
 		return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")}
 	}
 	return nil

@@ -24,7 +24,8 @@ func aliases() []config.Alias {
 		{Old: "algorithm.eval_rollout_epoch", New: []string{"env.eval.rollout_epoch"}},
 		{Old: "algorithm.sampling_params", New: []string{"rollout.sampling_params"}},
 		{Old: "algorithm.length_params.max_new_token", New: []string{"rollout.sampling_params.max_new_tokens"}},
-		{Old: "rollout.sampling_params.use_greedy", New: []string{"rollout.sampling_params.do_sample"}, Value: "${not:%s}"},
+		{Old: "rollout.sampling_params.use_greedy", New: []string{"rollout.sampling_params.do_sample"},
+			Value: "${not:%s}"},
 		{Old: "env.eval.num_envs", New: []string{"env.eval.total_num_envs"}},
 		{Old: "env.train.simulator_type", New: []string{"env.train.env_type"}},
 		{Old: "env.eval.simulator_type", New: []string{"env.eval.env_type"}},
@@ -32,8 +33,9 @@ func aliases() []config.Alias {
 	}
 }
 
-// knownKeys are RLinf's keys that mean nothing here: they concern GPUs, language models, simulators, or algorithms that are not
-// built. One that gets a field in Config is honoured, whether it stands here or not.
+// knownKeys are RLinf's keys that mean nothing here: they concern GPUs, language models,
+// simulators, or algorithms that are not built. One that gets a field in Config is honoured,
+// whether it stands here or not.
 func knownKeys() []config.Known {
 	var known []config.Known
 	add := func(section string, keys ...string) {
@@ -53,7 +55,8 @@ func knownKeys() []config.Known {
 	tree("cluster.net_emulation", "enabled")
 
 	add("runner", "expert_ckpt_path", "seq_length", "max_prompt_length", "per_worker_log", "overlap_env_bootstrap",
-		"enable_decoupled_mode", "use_training_pipeline", "enable_dynamic_batch_size", "max_tokens_per_mbs", "local_update_steps",
+		"enable_decoupled_mode", "use_training_pipeline", "enable_dynamic_batch_size", "max_tokens_per_mbs",
+		"local_update_steps",
 		"output_dir", "experiment_name", "logger.wandb_proxy", "logger.wandb_entity")
 	idle("runner.logger.swanlab_mode", "cloud")
 	tree("runner.early_stop", "enabled")
@@ -62,7 +65,8 @@ func knownKeys() []config.Known {
 		"training_batch_size_per_gpu", "rollout_batch_size_per_gpu", "logprob_forward_micro_batch_size",
 		"val_rollout_batch_size_per_gpu", "ratio_clip_eps", "calculate_entropy", "early_stop_imp_ratio",
 		"use_valid_token_scale", "importance_sampling_fix", "importance_sampling_clip",
-		"max_resample", "length_params.**", "replay_buffer.enable_cache", "replay_buffer.cache_size", "replay_buffer.auto_save", "replay_buffer.auto_save_path",
+		"max_resample", "length_params.**", "replay_buffer.enable_cache", "replay_buffer.cache_size",
+		"replay_buffer.auto_save", "replay_buffer.auto_save_path",
 		"replay_buffer.enable_preload", "replay_buffer.prefetch_size", "demo_buffer.**", "dagger.only_save_expert")
 	tree("algorithm.dagger.online_lerobot", "enabled")
 	idle("algorithm.kl_penalty", "kl")
@@ -73,15 +77,18 @@ func knownKeys() []config.Known {
 	idle("algorithm.n_minibatches", "1")
 
 	for _, section := range []string{"env.train", "env.eval"} {
-		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "wrap_obs_mode", "use_full_state", "enable_offload",
+		add(section, "use_ordered_reset_state_ids", "specific_reset_id", "wrap_obs_mode", "use_full_state",
+			"enable_offload",
 			"enable_init_offload", "init_params.**", "delay_sampler.**", "insert_delay.**")
 		tree(section+".video_cfg", "save_video")
 		tree(section+".data_collection", "enabled")
 	}
 
 	add("rollout", "enable_offload", "rollout_queue_size", "recompute_logprobs", "enable_torch_compile",
-		"torch_compile_mode", "enable_cuda_graph", "expert_model.**", "rlt_feature_model.**", "rollout_backend", "gpu_memory_utilization",
-		"return_logprobs", "max_running_requests", "cuda_graph_max_bs", "enforce_eager", "detokenize", "disable_log_stats",
+		"torch_compile_mode", "enable_cuda_graph", "expert_model.**", "rlt_feature_model.**", "rollout_backend",
+		"gpu_memory_utilization",
+		"return_logprobs", "max_running_requests", "cuda_graph_max_bs", "enforce_eager", "detokenize",
+		"disable_log_stats",
 		"validate_weight", "print_outputs", "sglang.**", "vllm.**", "mode")
 	idle("rollout.backend", "huggingface")
 	idle("rollout.collect_prev_infos", "true")
@@ -90,7 +97,8 @@ func knownKeys() []config.Known {
 	idle("rollout.tensor_parallel_size", "1")
 	idle("rollout.pipeline_parallel_size", "1")
 	tree("rollout.model", "", "mlp_policy", "32", "fp32")
-	tree("rollout.sampling_params", "", "true", "1", "1.0", "-1") // sample in training, as is; the most likely action in evaluation
+	// sample in training, as is; the most likely action in evaluation
+	tree("rollout.sampling_params", "", "true", "1", "1.0", "-1")
 
 	add("actor", "checkpoint_save_path", "tokenizer.**", "enable_offload", "sync_weight_no_wait", "enable_drq",
 		"compile_model", "enable_dp_load_balance", "sync_bucket_capacity", "offload_optimizer", "offload_weight",

@@ -18,7 +18,8 @@ func demosFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "episodes", Usage: "`N` episodes to keep", Value: 300},
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
-		&cli.Float64Flag{Name: "noise", Usage: "standard deviation of the noise `S` added to every number of an action"},
+		&cli.Float64Flag{Name: "noise",
+			Usage: "standard deviation of the noise `S` added to every number of an action"},
 		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
 	}
 }
@@ -31,7 +32,8 @@ func runDemos(c *cli.Context, reg Registries) error {
 	}
 	d := demonstration{episodes: c.Int("episodes"), noise: c.Float64("noise"), all: c.Bool("all"), seed: cfg.Actor.Seed}
 	if d.episodes < 1 || d.noise < 0 {
-		return UsageError{fmt.Errorf("--episodes %d --noise %g: want a number > 0, and one that is not negative", d.episodes, d.noise)}
+		return UsageError{fmt.Errorf("--episodes %d --noise %g: want a number > 0, and one that is not negative",
+			d.episodes, d.noise)}
 	}
 	if err := checkOut(c.String("out")); err != nil {
 		return err
@@ -47,7 +49,8 @@ func runDemos(c *cli.Context, reg Registries) error {
 	return nil
 }
 
-// checkOut returns a usage error where the file that --out names cannot be made: before there is anything to write.
+// checkOut returns a usage error where the file that --out names cannot be made: before there is
+// anything to write.
 func checkOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
 		return UsageError{fmt.Errorf("--out %s: want a file in a folder that can be written: %w", path, err)}
@@ -68,8 +71,8 @@ type demonstration struct {
 	played, succeeded int            // episodes
 }
 
-// play lets the expert of cfg's environments play until enough episodes are kept. Every environment gives its share of them, so that short
-// episodes do not come first.
+// play lets the expert of cfg's environments play until enough episodes are kept. Every environment
+// gives its share of them, so that short episodes do not come first.
 func (d *demonstration) play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.episodes)
 	cfg.AutoReset = true
@@ -126,7 +129,8 @@ func (d *demonstration) play(reg *env.Registry, cfg env.Config) error {
 			running[i], succeeded[i] = nil, false
 		}
 		if d.played > 100 && d.succeeded*100 < d.played && !d.all {
-			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.spec.Name, d.succeeded, d.played)
+			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.spec.Name,
+				d.succeeded, d.played)
 		}
 	}
 	for _, episodes := range kept {
@@ -145,7 +149,8 @@ func demonstrationFields(spec env.Spec) []tensor.Field {
 	}
 	return append(fields,
 		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{1, spec.Action.Dim()}},
-		tensor.Field{Name: "reward", DType: tensor.F32}, tensor.Field{Name: "terminated", DType: tensor.U8}, tensor.Field{Name: "truncated", DType: tensor.U8})
+		tensor.Field{Name: "reward", DType: tensor.F32}, tensor.Field{Name: "terminated", DType: tensor.U8},
+		tensor.Field{Name: "truncated", DType: tensor.U8})
 }
 
 // disturb adds noise to actions, within their bounds.
@@ -201,7 +206,8 @@ func (d *demonstration) write(w io.Writer) error {
 		at += size
 	}
 	return tensor.WriteSafetensors(w, all, map[string]string{
-		"env": d.spec.Name, "episodes": strconv.Itoa(d.episodes), "success_rate": strconv.FormatFloat(d.successRate(), 'g', -1, 64),
+		"env": d.spec.Name, "episodes": strconv.Itoa(d.episodes), "success_rate": strconv.FormatFloat(d.successRate(),
+			'g', -1, 64),
 	})
 }
 

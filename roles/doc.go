@@ -1,4 +1,5 @@
-// Package roles brings the parts together: the workers of each component, the runners that lead them, and the command line.
+// Package roles brings the parts together: the workers of each component, the runners that lead
+// them, and the command line.
 //
 // One iteration of training, as the EmbodiedRunner leads it on every rank (embodied_runner.go):
 //
@@ -7,8 +8,10 @@
 //	computeAdvantages      each actor on its share of the environments
 //	train                  gradients are summed over the actors
 //
-// With runner.async the second goes on by itself (async.go), and an iteration takes what has been made.
+// With runner.async the second goes on by itself (async.go), and an iteration takes what has been
+// made.
 //
-// A plan (plan.go) says who simulates, infers and trains on which environments. A recorder (recorder.go) is the policy's side of a
-// lane of environments. The Trainer (trainer.go) runs the same policies, algorithms and environments in one process, without ranks.
+// A plan (plan.go) says who simulates, infers and trains on which environments. A recorder
+// (recorder.go) is the policy's side of a lane of environments. The Trainer (trainer.go) runs the
+// same policies, algorithms and environments in one process, without ranks.
 package roles

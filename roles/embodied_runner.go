@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EmbodiedRunner leads the training of a policy on environments. Every rank runs one; its group calls do work on the ranks that
-// have members of the group.
+// An EmbodiedRunner leads the training of a policy on environments. Every rank runs one; its group
+// calls do work on the ranks that have members of the group.
 type EmbodiedRunner struct {
 	job     *job
 	world   *spmd.World
@@ -78,7 +78,8 @@ func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	}
 }
 
-// iterate takes one step of training: the four phases, of which training from demonstrations alone has the first and the last.
+// iterate takes one step of training: the four phases, of which training from demonstrations alone
+// has the first and the last.
 func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	r.world.SetStep(r.step + 1)
 	if (r.job.syncsAt(r.step) || r.synced < 0) && r.synced != r.step {
@@ -117,7 +118,8 @@ func (r *EmbodiedRunner) updateRolloutWeights(ctx context.Context) error {
 
 // syncModel brings them to the rollout workers, from now on or for the next evaluation alone.
 func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
-	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none, error) {
+	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none,
+		error) {
 		return none{}, w.SyncModelFromActor(ctx, r.step, evaluation)
 	})
 	actor := spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
@@ -128,10 +130,12 @@ func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
 
 // updateInferenceWeights brings the actors' parameters to the inference workers.
 func (r *EmbodiedRunner) updateInferenceWeights(ctx context.Context) error {
-	inference := spmd.Call(r.inference, ctx, "sync_model_from_actor", func(ctx context.Context, w *InferenceWorker) (none, error) {
-		return none{}, w.SyncModelFromActor(ctx, r.step)
-	})
-	actor := spmd.Call(r.actor, ctx, "sync_model_to_inference", func(ctx context.Context, w *ActorWorker) (none, error) {
+	inference := spmd.Call(r.inference, ctx, "sync_model_from_actor",
+		func(ctx context.Context, w *InferenceWorker) (none, error) {
+			return none{}, w.SyncModelFromActor(ctx, r.step)
+		})
+	actor := spmd.Call(r.actor, ctx, "sync_model_to_inference", func(ctx context.Context, w *ActorWorker) (none,
+		error) {
 		return none{}, w.SyncModelToInference(ctx, r.step)
 	})
 	return waitAll(ctx, actor, inference)
@@ -153,7 +157,8 @@ func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
 	return nil
 }
 
-// generateRollout simulates and infers, side by side through the channels, while actors wait for the trajectories; for the n-th time in this iteration.
+// generateRollout simulates and infers, side by side through the channels, while actors wait for
+// the trajectories; for the n-th time in this iteration.
 func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 	first := (uint64(r.step)*uint64(r.job.rolloutsAtMost) + uint64(n)) * uint64(r.job.epochs*r.job.steps)
 	env := spmd.Call(r.env, ctx, "interact", func(ctx context.Context, w *EnvWorker) (none, error) {
@@ -167,12 +172,14 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 	})
 	calls := []*spmd.Future[none]{env, rollout, actor}
 	if r.reward != nil {
-		calls = append(calls, spmd.Call(r.reward, ctx, "score", func(ctx context.Context, w *RewardWorker) (none, error) {
+		calls = append(calls, spmd.Call(r.reward, ctx, "score", func(ctx context.Context, w *RewardWorker) (none,
+			error) {
 			return none{}, w.Score(ctx, r.transitions, r.rewards)
 		}))
 	}
 	if r.inference != nil {
-		calls = append(calls, spmd.Call(r.inference, ctx, "infer", func(ctx context.Context, w *InferenceWorker) (none, error) {
+		calls = append(calls, spmd.Call(r.inference, ctx, "infer", func(ctx context.Context, w *InferenceWorker) (none,
+			error) {
 			return none{}, w.Infer(ctx, r.out, r.batches)
 		}))
 	}
@@ -181,7 +188,9 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 
 // sift lets the actors choose from the n-th rollout, and tells all ranks whether they want another.
 func (r *EmbodiedRunner) sift(ctx context.Context, n int) (more bool, err error) {
-	results, err := spmd.Call(r.actor, ctx, "sift", func(_ context.Context, w *ActorWorker) (bool, error) { return w.Sift(n) }).Wait(ctx)
+	results, err := spmd.Call(r.actor, ctx, "sift", func(_ context.Context, w *ActorWorker) (bool, error) {
+		return w.Sift(n)
+	}).Wait(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -197,14 +206,16 @@ func (r *EmbodiedRunner) sift(ctx context.Context, n int) (more bool, err error)
 
 // computeAdvantages prepares each actor's share for training.
 func (r *EmbodiedRunner) computeAdvantages(ctx context.Context) error {
-	return waitAll(ctx, spmd.Call(r.actor, ctx, "compute_advantages_and_returns", func(_ context.Context, w *ActorWorker) (none, error) {
-		return none{}, w.ComputeAdvantagesAndReturns()
-	}))
+	return waitAll(ctx, spmd.Call(r.actor, ctx, "compute_advantages_and_returns",
+		func(_ context.Context, w *ActorWorker) (none, error) {
+			return none{}, w.ComputeAdvantagesAndReturns()
+		}))
 }
 
 // train updates the policy on all actors.
 func (r *EmbodiedRunner) train(ctx context.Context) error {
-	results, err := spmd.Call(r.actor, ctx, "run_training", func(ctx context.Context, w *ActorWorker) (algo.Metrics, error) {
+	results, err := spmd.Call(r.actor, ctx, "run_training", func(ctx context.Context, w *ActorWorker) (algo.Metrics,
+		error) {
 		return w.RunTraining(ctx)
 	}).Wait(ctx)
 	if err != nil {
@@ -238,7 +249,8 @@ func (r *EmbodiedRunner) timed(phase int, ctx context.Context, f func(context.Co
 	return err
 }
 
-// evaluate plays every evaluation environment's episode with the newest weights, and leaves the rollouts' as they were.
+// evaluate plays every evaluation environment's episode with the newest weights, and leaves the
+// rollouts' as they were.
 func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
 	if err := r.quiesce(ctx); err != nil {
 		return err
@@ -266,8 +278,9 @@ func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
 	return waitAll(ctx, env, rollout)
 }
 
-// next is the loop head: it reports the iteration that ended, and decides with all ranks whether to save and whether to go on. What
-// the step number decides needs no vote; what one rank alone can know (a signal, the clock) is decided one step later.
+// next is the loop head: it reports the iteration that ended, and decides with all ranks whether to
+// save and whether to go on. What the step number decides needs no vote; what one rank alone can
+// know (a signal, the clock) is decided one step later.
 func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	d, reports, err := r.agreement.end(ctx)
 	if err != nil {
@@ -284,7 +297,8 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	if d.stop == 0 {
 		v.stop, v.save = r.requests.vote()
 	}
-	if last && v.stop != ExitFailed+1 { // nothing is left to be stopped; but what failed in the last iteration has failed
+	// nothing is left to be stopped; but what failed in the last iteration has failed
+	if last && v.stop != ExitFailed+1 {
 		v.stop, v.save = 0, false
 	}
 	r.reported = r.step
@@ -294,7 +308,8 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	if !last && d.stop == 0 && !saves {
 		return true, nil
 	}
-	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes from it would lack them.
+	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes
+	// from it would lack them.
 	now, reports, err := r.agreement.end(ctx)
 	if err != nil {
 		return false, err

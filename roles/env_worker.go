@@ -53,7 +53,8 @@ func newShards(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*shar
 	return shards, nil
 }
 
-// Interact runs the environments of an iteration: observations leave through obs, actions come through act.
+// Interact runs the environments of an iteration: observations leave through obs, actions come
+// through act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *shard) bool { return s.local })
 	if err := w.open(train, obs, act); err != nil {
@@ -82,7 +83,8 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// Film has the next evaluation filmed into file, by the worker that has the first environments, if films are wanted.
+// Film has the next evaluation filmed into file, by the worker that has the first environments, if
+// films are wanted.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
 		if s.camera != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A camera films evaluations of the first environments of a shard: their episodes side by side, until the last of them is over. What ended
-// is shown once more, and then darker.
+// A camera films evaluations of the first environments of a shard: their episodes side by side,
+// until the last of them is over. What ended is shown once more, and then darker.
 type camera struct {
 	vec   env.Vec
 	cfg   env.Video
@@ -93,7 +93,8 @@ func (c *camera) shoot() error {
 	return c.film.Add(c.sheet)
 }
 
-// videoFile returns where the film of the evaluation called name goes, in the run's folder unless the configuration names another.
+// videoFile returns where the film of the evaluation called name goes, in the run's folder unless
+// the configuration names another.
 func (c *Config) videoFile(name string) string {
 	dir := c.Env.Eval.VideoCfg.VideoBaseDir
 	if dir == "" {
@@ -102,7 +103,8 @@ func (c *Config) videoFile(name string) string {
 	return filepath.Join(dir, name+".avi")
 }
 
-// openVideos makes the folder of films, where the configuration names one, and sees that it can be written.
+// openVideos makes the folder of films, where the configuration names one, and sees that it can be
+// written.
 func (c *Config) openVideos() error {
 	v := &c.Env.Eval.VideoCfg
 	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {
@@ -113,7 +115,8 @@ func (c *Config) openVideos() error {
 		err = durable.Writable(v.VideoBaseDir)
 	}
 	if err != nil {
-		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir, err)
+		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir,
+			err)
 	}
 	return err
 }

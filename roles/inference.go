@@ -2,11 +2,13 @@ package roles
 
 import "github.com/rlinf/rlinf/tensor"
 
-// checkInference checks that there is something for inference workers to do; Validate returns what it finds.
+// checkInference checks that there is something for inference workers to do; Validate returns what
+// it finds.
 func (j *job) checkInference() {
 	if j.inferences > 0 && j.cfg.Trains() && len(j.inferred()) == 0 {
 		j.cfg.Problem("cluster.component_placement", nil,
-			"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")
+			"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to "+
+				"infer)")
 	}
 }
 
@@ -36,7 +38,8 @@ func (j *job) inferredFields(n int) (fs []tensor.Field) {
 // inferenceWorker returns the inference worker that s goes through.
 func (j *job) inferenceWorker(s segment) int { return s.lo * j.inferences / j.train.envs }
 
-// nextOf returns the member that a rollout worker sends s to: an inference worker where there are some, else the actor.
+// nextOf returns the member that a rollout worker sends s to: an inference worker where there are
+// some, else the actor.
 func (j *job) nextOf(s segment) int {
 	if j.inferences > 0 {
 		return j.inferenceWorker(s)
@@ -44,7 +47,8 @@ func (j *job) nextOf(s segment) int {
 	return s.actor
 }
 
-// inferencePairs returns who sends trajectories to inference workers, and to whom these send them, as pairs of producer and consumer.
+// inferencePairs returns who sends trajectories to inference workers, and to whom these send them,
+// as pairs of producer and consumer.
 func (j *job) inferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range j.train.lanes {

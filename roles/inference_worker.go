@@ -12,8 +12,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An InferenceWorker stands between rollouts and actors: it adds to trajectories what the actors' policy, as it is before the update, says of
-// their actions (prox_log_prob), and what the reference policy does (ref_log_prob), so that the actors need not.
+// An InferenceWorker stands between rollouts and actors: it adds to trajectories what the actors'
+// policy, as it is before the update, says of their actions (prox_log_prob), and what the reference
+// policy does (ref_log_prob), so that the actors need not.
 type InferenceWorker struct {
 	m       *spmd.Member
 	job     *job
@@ -36,9 +37,11 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m. pol is its own; the memory of its parameters is given up with the first weights.
+// NewInferenceWorker returns the worker of member m. pol is its own; the memory of its parameters
+// is given up with the first weights.
 func NewInferenceWorker(m *spmd.Member, j *job, pol policy.Policy) *InferenceWorker {
-	w := &InferenceWorker{m: m, job: j, policy: pol, trace: j.newTracer(m), proximal: slices.Contains(j.inferred(), "prox_log_prob")}
+	w := &InferenceWorker{m: m, job: j, policy: pol, trace: j.newTracer(m),
+		proximal: slices.Contains(j.inferred(), "prox_log_prob")}
 	if slices.Contains(j.inferred(), "ref_log_prob") {
 		w.reference = make([]byte, len(pol.Params().State()))
 	}
@@ -55,8 +58,8 @@ func NewInferenceWorker(m *spmd.Member, j *job, pol policy.Policy) *InferenceWor
 	return w
 }
 
-// SyncModelFromActor lets the policy compute with that version of the weights. The first that the worker sees is the reference, unless that was
-// loaded.
+// SyncModelFromActor lets the policy compute with that version of the weights. The first that the
+// worker sees is the reference, unless that was loaded.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, _, err := w.weights.Adopt(ctx, version)
 	if err != nil {
@@ -111,7 +114,8 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 // infer adds to a rollout what is asked for.
 func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	if w.proximal {
-		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout, w.job.cfg.Algorithm.SequenceLength); err != nil {
+		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout,
+			w.job.cfg.Algorithm.SequenceLength); err != nil {
 			return err
 		}
 	}

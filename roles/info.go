@@ -37,7 +37,8 @@ func writeVersion(out io.Writer) error {
 	return err
 }
 
-// writeDoctor says what this machine offers to a job, a line for each thing that has made jobs slow or fail.
+// writeDoctor says what this machine offers to a job, a line for each thing that has made jobs slow
+// or fail.
 func writeDoctor(out io.Writer) error {
 	if err := writeVersion(out); err != nil {
 		return err
@@ -45,7 +46,8 @@ func writeDoctor(out io.Writer) error {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(out, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("cores", "%d, this process may use %s; GOMAXPROCS %d", runtime.NumCPU(), runfolder.Binding(), runtime.GOMAXPROCS(0))
+	line("cores", "%d, this process may use %s; GOMAXPROCS %d", runtime.NumCPU(), runfolder.Binding(),
+		runtime.GOMAXPROCS(0))
 	line("vectors", "%s", vectors())
 	line("memory", "%v", findRoom("/", 1))
 	var fs unix.Statfs_t
@@ -91,11 +93,13 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory, which MPI libraries use for large messages within a node.
+// singleCopy says whether a process may read another's memory, which MPI libraries use for large
+// messages within a node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) != "0" {
-		return "restricted by ptrace_scope " + strings.TrimSpace(string(scope)) + ": large messages within a node are copied twice"
+		return "restricted by ptrace_scope " + strings.TrimSpace(string(scope)) +
+			": large messages within a node are copied twice"
 	}
 	return "allowed"
 }
@@ -114,7 +118,8 @@ func listEnvs(out io.Writer, reg Registries) error {
 		for _, f := range spec.Obs {
 			obs = append(obs, fmt.Sprintf("%s %v%v", f.Name, f.DType, f.Shape))
 		}
-		fmt.Fprintf(out, "%-26s observes %s; takes %s; %d steps\n", name, strings.Join(obs, ", "), describeSpace(spec.Action), spec.MaxSteps)
+		fmt.Fprintf(out, "%-26s observes %s; takes %s; %d steps\n", name, strings.Join(obs, ", "),
+			describeSpace(spec.Action), spec.MaxSteps)
 	}
 	return nil
 }

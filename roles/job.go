@@ -33,7 +33,8 @@ func (reg Registries) with(hub *external.Hub) Registries {
 	return reg
 }
 
-// A job is what follows from the configuration and the world, the same on every rank. It does not change.
+// A job is what follows from the configuration and the world, the same on every rank. It does not
+// change.
 type job struct {
 	cfg                          *Config
 	reg                          Registries
@@ -64,7 +65,8 @@ func (j *job) collectives() collectives.Options {
 	return collectives.Options{Fast: j.cfg.Comm.Reduce == ReduceFast, Table: j.table, Debug: j.cfg.Comm.Debug}
 }
 
-// newJob works cfg out for a world whose rank r is on node nodes[r]. The error joins everything that is wrong.
+// newJob works cfg out for a world whose rank r is on node nodes[r]. The error joins everything
+// that is wrong.
 func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j := &job{cfg: cfg, reg: reg}
 	var err error
@@ -101,12 +103,14 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err := cfg.check.Err(); err != nil {
 		return nil, err
 	}
-	if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(roomOn(nodes, 0))); errors.As(err, new(shortage)) {
+	if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(roomOn(nodes, 0))); errors.As(
+		err, new(shortage)) {
 		cfg.Problem("actor.model.hidden_sizes", cfg.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
 	} else if err != nil {
 		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
 	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
-		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v", j.spec.Name, err))
+		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
+			j.spec.Name, err))
 	} else {
 		j.memoryLen, j.paramBytes = policy.MemoryLen(pol), 4*len(pol.Params().Data)
 		j.checkSequences()
@@ -128,7 +132,8 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	j.chunks = cfg.Actor.Model.NumActionChunks
 	j.rolloutsAtMost = cfg.Algorithm.MaxNumGenBatches
 	j.epochs, j.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/j.chunks
-	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks, "token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
+	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks,
+		"token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
 	if j.rewardsPerSample = 1; cfg.actionRewards() {
 		j.rewardsPerSample = j.chunks
 	}
@@ -196,7 +201,8 @@ func probe(reg Registries, cfg env.Config) (env.Spec, error) {
 	return vec.Spec(), vec.Close()
 }
 
-// evaluationEnv returns the environments of evaluations, whose episodes end after env.eval.max_steps_per_rollout_epoch steps if not before, and what one is.
+// evaluationEnv returns the environments of evaluations, whose episodes end after
+// env.eval.max_steps_per_rollout_epoch steps if not before, and what one is.
 func evaluationEnv(cfg *Config, reg Registries) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
 	spec, err := probe(reg, e)
@@ -262,7 +268,8 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
 		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
 	}
-	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n, !j.autoReset || j.fallible()), j.inferredFields(n)...)
+	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n,
+		!j.autoReset || j.fallible()), j.inferredFields(n)...)
 	if j.cfg.Algorithm.LossType == "decoupled_actor_critic" {
 		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{j.epochs * j.steps, n}})
 	}
@@ -275,7 +282,8 @@ func (j *job) fallible() bool { return j.cfg.Env.Train.ID() == env.ExternalID }
 // envSteps returns how many steps all environments take together in one iteration.
 func (j *job) envSteps() int64 { return int64(j.train.envs) * int64(j.epochs*j.steps*j.chunks) }
 
-// syncsAt reports whether the iteration after step begins with the newest weights. Where rollouts go on by themselves those after a checkpoint do.
+// syncsAt reports whether the iteration after step begins with the newest weights. Where rollouts
+// go on by themselves those after a checkpoint do.
 func (j *job) syncsAt(step int64) bool { return j.async() || step%j.syncInterval == 0 }
 
 // evaluatesApart reports whether evaluations use newer weights than the rollouts around them.

@@ -10,7 +10,8 @@ import (
 // Purposes of the communicators of a group.
 const gradients = "gradients"
 
-// launch builds the groups of a job, the channels between them, and the runner that leads them. Collective over the world.
+// launch builds the groups of a job, the channels between them, and the runner that leads them.
+// Collective over the world.
 func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRunner, error) {
 	r := &EmbodiedRunner{job: j, world: w, saver: sv, synced: -1}
 	r.report.times = make([]float64, len(phases))
@@ -46,7 +47,9 @@ func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRun
 		return nil, err
 	}
 	if j.rewards > 0 {
-		if r.reward, err = spmd.Launch(w, j.place.Group("reward"), func(m *spmd.Member) (*RewardWorker, error) { return NewRewardWorker(m, j) }); err != nil {
+		if r.reward, err = spmd.Launch(w, j.place.Group("reward"), func(m *spmd.Member) (*RewardWorker, error) {
+			return NewRewardWorker(m, j)
+		}); err != nil {
 			return nil, err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 )
 
-// A logbook turns the reports of all ranks into metrics, on rank 0: a line for every runner.logger.log_interval iterations. A nil logbook
-// ignores them.
+// A logbook turns the reports of all ranks into metrics, on rank 0: a line for every
+// runner.logger.log_interval iterations. A nil logbook ignores them.
 type logbook struct {
 	log      *metrics.Log
 	events   *metrics.Events // nil: no TensorBoard
@@ -30,7 +30,8 @@ type logbook struct {
 	values []float64 // of the line
 }
 
-// record takes all of reports, of step, unless it has: the first report after a resume says nothing new.
+// record takes all of reports, of step, unless it has: the first report after a resume says nothing
+// new.
 func (l *logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -101,7 +102,8 @@ func (l *logbook) write() error {
 		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
 	took := l.sums[slices.Index(l.names, "time/"+phases[wholeStep])]
-	l.names, l.values = append(l.names, "time/env_steps_per_second"), append(l.values, float64(l.state.EnvSteps-l.written)/took)
+	l.names, l.values = append(l.names, "time/env_steps_per_second"),
+		append(l.values, float64(l.state.EnvSteps-l.written)/took)
 	l.written = l.state.EnvSteps
 	now := time.Now()
 	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
@@ -117,7 +119,8 @@ func (l *logbook) write() error {
 	return nil
 }
 
-// episodes sets the means over episodes of environments of spec under prefix and returns the mean return, or old where no episode ended.
+// episodes sets the means over episodes of environments of spec under prefix and returns the mean
+// return, or old where no episode ended.
 func (l *logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
 	s := env.Summarize(es)
 	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))

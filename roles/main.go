@@ -14,7 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code. A main of your own is
+// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code.
+// A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
 func Main(args []string, reg Registries) int {
@@ -36,9 +37,9 @@ type UsageError struct{ Err error }
 func (e UsageError) Error() string { return e.Err.Error() }
 func (e UsageError) Unwrap() error { return e.Err }
 
-// explain writes err and returns the exit code that goes with it. What is wrong with the call is the same in every process that a launcher
-// started: one tells, and the others leave with 0, because launchers end a job with the first process that fails, before another may
-// have spoken.
+// explain writes err and returns the exit code that goes with it. What is wrong with the call is
+// the same in every process that a launcher started: one tells, and the others leave with 0,
+// because launchers end a job with the first process that fails, before another may have spoken.
 func explain(err error) int {
 	var usage UsageError
 	var help cli.ExitCoder // help for a command that there is not
@@ -54,21 +55,25 @@ func explain(err error) int {
 }
 
 // exitCodes are told in the help of every command.
-const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;\n" +
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on " +
+	"request, queue me again;\n" +
 	"76 a peer stalled; 130 interrupted; 143 terminated."
 
 func newApp(reg Registries, code *int) *cli.App {
 	config := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
-	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher", DefaultText: "as many as the placement names"}
+	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher",
+		DefaultText: "as many as the placement names"}
 	job := []cli.Flag{config, np, strict}
 	train := append(slices.Clone(job),
-		&cli.StringFlag{Name: "resume", Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
+		&cli.StringFlag{Name: "resume",
+			Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
 		&cli.BoolFlag{Name: "debug", Usage: "check that nobody touches memory that was handed on"},
 		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
 		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank"},
 	)
-	// Neither help nor errors end the process here: a rank that leaves alone would strand the others.
+	// Neither help nor errors end the process here: a rank that leaves alone would strand the
+	// others.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
@@ -80,7 +85,8 @@ func newApp(reg Registries, code *int) *cli.App {
 			return err
 		},
 	}
-	// The other commands are for one process, which is the leading one where a launcher started several.
+	// The other commands are for one process, which is the leading one where a launcher started
+	// several.
 	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
 		return func(c *cli.Context) error {
 			if !mpi.Leads() {
@@ -90,12 +96,16 @@ func newApp(reg Registries, code *int) *cli.App {
 		}
 	}
 	app.Commands = []*cli.Command{
-		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory", Flags: job,
+		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
+			Flags:  job,
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
-		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs", Flags: append(slices.Clone(job), slurmFlags()...),
+		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
+			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
-			Flags:  []cli.Flag{config, strict, &cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
+			Flags: []cli.Flag{config, strict,
+				&cli.StringFlag{Name: "checkpoint",
+					Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
 			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
 		{Name: "render", Usage: "draw the states that evaluations begin with, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{config, strict}, renderFlags()...),
@@ -103,22 +113,30 @@ func newApp(reg Registries, code *int) *cli.App {
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
 			Flags:  append([]cli.Flag{config, strict}, demosFlags()...),
 			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
-		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error { return listEnvs(c.App.Writer, reg) }))},
-		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the ranks there are", UsageText: sweepUsage,
-			Flags: append(slices.Clone(job), sweepFlags()...),
+		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error {
+			return listEnvs(c.App.Writer, reg)
+		}))},
+		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the ranks there are",
+			UsageText: sweepUsage,
+			Flags:     append(slices.Clone(job), sweepFlags()...),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = runSweep(c, reg)
 				return err
 			}},
-		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals", ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
+		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
+			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {
 				*code, err = runCompare(c)
 				return err
 			})},
 		benchCommand(reg, code),
 		bridgeCommand(reg, []cli.Flag{config, strict}, code),
-		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error { return writeVersion(c.App.Writer) }))},
-		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error { return writeDoctor(c.App.Writer) }))},
+		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error {
+			return writeVersion(c.App.Writer)
+		}))},
+		{Name: "doctor", Usage: "say what this machine offers", Action: alone(bare(func(c *cli.Context) error {
+			return writeDoctor(c.App.Writer)
+		}))},
 	}
 	for _, c := range app.Commands {
 		for _, c := range append(c.Subcommands, c) {
@@ -128,7 +146,8 @@ func newApp(reg Registries, code *int) *cli.App {
 	return app
 }
 
-// inOrder puts flags before plain arguments, behind the command: the library stops reading flags at the first plain one.
+// inOrder puts flags before plain arguments, behind the command: the library stops reading flags at
+// the first plain one.
 func inOrder(app *cli.App, args []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands
@@ -185,7 +204,8 @@ func configOf(c *cli.Context, log io.Writer) (*Config, error) {
 func configWith(c *cli.Context, overrides []string, log io.Writer) (*Config, error) {
 	path := c.String("config")
 	if path == "" {
-		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")}
+		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c " +
+			"configs/cartpole_ppo.yaml (rlinf help says more)")}
 	}
 	for _, a := range overrides {
 		if !strings.ContainsAny(a, "=~") {

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A memory is what a policy remembers of the episodes of some environments, for as long as one user plays them.
+// A memory is what a policy remembers of the episodes of some environments, for as long as one user
+// plays them.
 type memory struct {
 	rows tensor.Tensor // F32 [n,M]; the zero Tensor: the policy remembers nothing
 	seen tensor.Dict   // observations, and the rows beside them
@@ -73,7 +74,8 @@ func (p *performer) act(obs tensor.Dict) (policy.Act, error) {
 	return act, err
 }
 
-// checkSequences checks that training can be from sequences where the policy remembers; Validate returns what it finds.
+// checkSequences checks that training can be from sequences where the policy remembers; Validate
+// returns what it finds.
 func (j *job) checkSequences() {
 	c := j.cfg
 	if !c.Trains() {
@@ -84,7 +86,8 @@ func (j *job) checkSequences() {
 		c.check.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
 		return
 	}
-	c.check.Want(!c.actionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+" remembers from chunk to chunk)")
+	c.check.Want(!c.actionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
+		" remembers from chunk to chunk)")
 	_, steps := c.samples()
 	if length == 0 {
 		length = steps
@@ -94,5 +97,6 @@ func (j *job) checkSequences() {
 		return
 	}
 	micro := c.Actor.MicroBatchSize
-	c.check.Want(micro%length == 0, "actor.micro_batch_size", micro, fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
+	c.check.Want(micro%length == 0, "actor.micro_batch_size", micro,
+		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A mixture lets the environments' expert act for the policy now and then: DAgger's π_i = β_i π* + (1-β_i) π̂_i.
+// A mixture lets the environments' expert act for the policy now and then: DAgger's π_i = β_i π* +
+// (1-β_i) π̂_i.
 type mixture struct {
 	schedule algo.DaggerConfig
 	beta     float64 // of the present rollout
@@ -16,8 +17,9 @@ type mixture struct {
 // begin sets β for a rollout.
 func (m *mixture) begin(iteration uint64) { m.beta = m.schedule.Beta(iteration) }
 
-// replace puts the expert's actions, [n,1,A], in place of what act holds for the environments where the expert's turn is. Whose it is follows from the
-// names that noise has: an environment's number and its step.
+// replace puts the expert's actions, [n,1,A], in place of what act holds for the environments where
+// the expert's turn is. Whose it is follows from the names that noise has: an environment's number
+// and its step.
 func (m *mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
 	taken := act.Bounded
 	if taken.IsZero() {

@@ -27,7 +27,8 @@ type use struct {
 // usesOf returns the uses of cfg on ranks.
 func usesOf(cfg *Config, ranks []int) (uses []use) {
 	if cfg.Trains() && cfg.Env.Train.ID() == env.ExternalID {
-		uses = append(uses, use{"env.train.external", &cfg.Env.Train, len(ranks) * max(cfg.Rollout.PipelineStageNum, 1)})
+		uses = append(uses, use{"env.train.external", &cfg.Env.Train, len(ranks) * max(cfg.Rollout.PipelineStageNum,
+			1)})
 	}
 	if cfg.Evaluates() && cfg.Env.Eval.ID() == env.ExternalID {
 		uses = append(uses, use{"env.eval.external", &cfg.Env.Eval, len(ranks)})
@@ -42,13 +43,14 @@ func (j *job) checkOutside() {
 			continue // whoever makes them will ask
 		}
 		if _, err := external.Children(u.env.External, u.env.TotalNumEnvs/u.vecs); err != nil {
-			j.cfg.Problem(strings.TrimSuffix(u.key, "external")+"total_num_envs", u.env.TotalNumEnvs, "as many on each rank (and stage) as its children can play: "+err.Error())
+			j.cfg.Problem(strings.TrimSuffix(u.key, "external")+"total_num_envs", u.env.TotalNumEnvs,
+				"as many on each rank (and stage) as its children can play: "+err.Error())
 		}
 	}
 }
 
-// meet asks the simulators that are programs of their own what they are, on the first rank that has environments, and tells all ranks. false: they
-// could not be asked, which rank 0 has said.
+// meet asks the simulators that are programs of their own what they are, on the first rank that has
+// environments, and tells all ranks. false: they could not be asked, which rank 0 has said.
 func (s *session) meet(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) (bool, error) {
 	place, err := cfg.place(w.Nodes())
 	if err != nil || !place.Has("env") {
@@ -101,8 +103,10 @@ type dealt struct {
 	Hello         []byte
 }
 
-// deal gives the ranks with environments the solvers of the same MPI job, where external.listen is mpi: they all greet rank 0.
-func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Group, uses []use, ranks []int) (bool, error) {
+// deal gives the ranks with environments the solvers of the same MPI job, where external.listen is
+// mpi: they all greet rank 0.
+func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Group, uses []use, ranks []int) (bool,
+	error) {
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u use) bool { return u.env.External.Listen != env.ListenMPI })
 	if len(uses) == 0 {
 		return true, nil
@@ -111,7 +115,8 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	var err error
 	out := w.Outside()
 	if out == nil {
-		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c cfg.yaml : -np M solver", uses[0].key)
+		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c "+
+			"cfg.yaml : -np M solver", uses[0].key)
 	} else if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
 		all, err = gather(out, s.reg.outside, uses, ranks)
@@ -139,7 +144,8 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	return s.agreeTo(ctx, w, world, err)
 }
 
-// gather waits for as many solvers as the uses need, and deals them to ranks in the order of their processes.
+// gather waits for as many solvers as the uses need, and deals them to ranks in the order of their
+// processes.
 func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]dealt, error) {
 	timeout := uses[0].env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -171,7 +177,8 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 	return all, nil
 }
 
-// needed returns how many solvers the uses need, if all are as the one that said hello, and for what.
+// needed returns how many solvers the uses need, if all are as the one that said hello, and for
+// what.
 func needed(hello []byte, uses []use) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.env.External, u.env.TotalNumEnvs/u.vecs)
@@ -187,8 +194,9 @@ func needed(hello []byte, uses []use) (solvers int, each string, err error) {
 // lastCall is how long a solver that was given up may take to hear that it is to end.
 const lastCall = 5 * time.Second
 
-// part ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0 those that have greeted and were not needed. Those that were
-// given up and do not hear it would keep MPI from ending: rank 0 then ends the job, when all that it has to write is written.
+// part ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0 those
+// that have greeted and were not needed. Those that were given up and do not hear it would keep MPI
+// from ending: rank 0 then ends the job, when all that it has to write is written.
 func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Group) error {
 	out := w.Outside()
 	if out == nil {
@@ -206,7 +214,8 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 		if late != nil {
 			break
 		}
-		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) { // else an answer that nobody waits for any more
+		// else an answer that nobody waits for any more
+		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
 	}
@@ -219,7 +228,8 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 	}
 	all = slices.DeleteFunc(all, func(names []byte) bool { return len(names) == 0 })
 	if len(all) > 0 {
-		fmt.Fprintf(&s.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n", bytes.Join(all, []byte(", ")), lastCall)
+		fmt.Fprintf(&s.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n",
+			bytes.Join(all, []byte(", ")), lastCall)
 		w.Abort(int(s.code.Load()))
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 func (c *Config) cluster() spmd.Cluster {
 	s := spmd.Cluster{NumNodes: c.Cluster.NumNodes, AllowIdleRanks: c.Cluster.AllowIdleRanks}
 	for _, e := range c.Cluster.ComponentPlacement {
-		s.Components = append(s.Components, spmd.ComponentPlacement{Key: e.Key, NodeGroup: e.Value.NodeGroup.String(), Placement: e.Value.Placement})
+		s.Components = append(s.Components, spmd.ComponentPlacement{Key: e.Key, NodeGroup: e.Value.NodeGroup.String(),
+			Placement: e.Value.Placement})
 	}
 	for _, g := range c.Cluster.NodeGroups {
 		s.NodeGroups = append(s.NodeGroups, spmd.NodeGroup{Label: g.Label, NodeRanks: g.NodeRanks})

@@ -1,12 +1,13 @@
 package roles
 
-// A plan says which worker simulates, infers for, and trains on which environments. It follows from the counts alone, so every rank
-// computes the same one, and nothing depends on who arrives first.
+// A plan says which worker simulates, infers for, and trains on which environments. It follows from
+// the counts alone, so every rank computes the same one, and nothing depends on who arrives first.
 //
-// Environments are numbered globally. Env worker r simulates a contiguous range, in S shards, the pipeline stages. The shards of one
-// stage, laid end to end, are a batch that the rollout workers divide evenly. Where a shard and a rollout worker's share overlap runs
-// a lane: observations one way, actions the other. Actor a trains on environments [a·N/W, (a+1)·N/W), so a lane ends in one or more
-// segments, each one actor's.
+// Environments are numbered globally. Env worker r simulates a contiguous range, in S shards, the
+// pipeline stages. The shards of one stage, laid end to end, are a batch that the rollout workers
+// divide evenly. Where a shard and a rollout worker's share overlap runs a lane: observations one
+// way, actions the other. Actor a trains on environments [a·N/W, (a+1)·N/W), so a lane ends in one
+// or more segments, each one actor's.
 type plan struct {
 	envs   int // N, over all env workers
 	stages int
@@ -24,7 +25,8 @@ type lane struct {
 // A segment is the part [lo, hi) of a lane that one actor trains on.
 type segment struct{ actor, lo, hi int }
 
-// newPlan divides n environments, which Validate has found to divide. actors is 0 where nothing is trained on, as in evaluation.
+// newPlan divides n environments, which Validate has found to divide. actors is 0 where nothing is
+// trained on, as in evaluation.
 func newPlan(n, stages, envWorkers, rolloutWorkers, actors int) plan {
 	p := plan{envs: n, stages: stages, perEnv: n / envWorkers}
 	batch := n / stages
@@ -55,7 +57,8 @@ func (p plan) shardOf(r, s int) (lo, hi int) {
 	return lo, lo + n
 }
 
-// pairs returns who sends observations, actions and trajectories to whom, as pairs of producer and consumer.
+// pairs returns who sends observations, actions and trajectories to whom, as pairs of producer and
+// consumer.
 func (p plan) pairs() (obs, act, out map[[2]int]bool) {
 	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.lanes {

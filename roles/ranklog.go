@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// A rankLog is where a process says what went wrong: standard error, and, once its run has a folder, the log of its rank there. The file
-// begins with what was said before, and is not made where nothing was. Safe for concurrent use.
+// A rankLog is where a process says what went wrong: standard error, and, once its run has a
+// folder, the log of its rank there. The file begins with what was said before, and is not made
+// where nothing was. Safe for concurrent use.
 type rankLog struct {
 	to    io.Writer // in place of standard error; nil: that
 	mu    sync.Mutex

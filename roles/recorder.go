@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A recorder is the policy's side of one lane of environments: it chooses their actions and writes down what came of them, as
-// trajectories [T, n]. Per step: act on an observation, then observe what the environments returned; at the end, finish.
+// A recorder is the policy's side of one lane of environments: it chooses their actions and writes
+// down what came of them, as trajectories [T, n]. Per step: act on an observation, then observe
+// what the environments returned; at the end, finish.
 type recorder struct {
 	pol          policy.Policy
 	work         policy.Work
@@ -29,20 +30,22 @@ type recorder struct {
 
 // A part is the trajectory of rows [lo, hi) of the lane.
 type part struct {
-	lo, hi                int
-	obs                   []tensor.Tensor // [T, n, ...] in the order of the policy's observations
-	nextObs               []tensor.Tensor // the same of what was observed after the step; none where no transitions are recorded
+	lo, hi int
+	obs    []tensor.Tensor // [T, n, ...] in the order of the policy's observations
+	// the same of what was observed after the step; none where no transitions are recorded
+	nextObs               []tensor.Tensor
 	action, reward        tensor.Tensor
 	logProb, value, next  tensor.Tensor // zero Tensors in transitions
 	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
-	over                  []bool        // where environments idle: the episode has ended before this step, and the environment idles
-	ended                 []bool        // the last step was an episode's last
+	// where environments idle: the episode has ended before this step, and the environment idles
+	over  []bool
+	ended []bool // the last step was an episode's last
 }
 
-// newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is named by seed. cuts are the
-// rows at which one actor's share ends and the next begins: 0, …, n.
+// newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is
+// named by seed. cuts are the rows at which one actor's share ends and the next begins: 0, …, n.
 func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *recorder {
 	r := &recorder{pol: pol, work: pol.NewWork(n), memory: newMemory(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -50,7 +53,8 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 		r.noise.Env[i] = uint64(first + i)
 	}
 	for i := 1; i < len(cuts); i++ {
-		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1]), ended: make([]bool, cuts[i]-cuts[i-1])})
+		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1]),
+			ended: make([]bool, cuts[i]-cuts[i-1])})
 	}
 	obs, space := pol.Spaces()
 	r.space = space
@@ -68,9 +72,10 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 	return r
 }
 
-// trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names that travel, for chunks of C actions
-// with L log-probs, and with rewards > 1 that many of each: C, of single actions; and what was remembered at each step, of that length. With mask,
-// steps may be marked as not to be trained on.
+// trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names
+// that travel, for chunks of C actions with L log-probs, and with rewards > 1 that many of each: C,
+// of single actions; and what was remembered at each step, of that length. With mask, steps may be
+// marked as not to be trained on.
 func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
@@ -97,9 +102,11 @@ func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int
 	)
 }
 
-// transitionFields are those of a trajectory that is to be cut into transitions, for algorithms with a replay buffer.
+// transitionFields are those of a trajectory that is to be cut into transitions, for algorithms
+// with a replay buffer.
 func transitionFields(spec env.Spec, chunks, t, n int) []tensor.Field {
-	return append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t, n)...),
+	return append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t,
+		n)...),
 		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{t, n, chunks, spec.Action.Dim()}},
 		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
 		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
@@ -114,7 +121,8 @@ func observationFields(prefix string, spec env.Spec, t, n int) (fs []tensor.Fiel
 	return fs
 }
 
-// begin starts trajectories in dicts, one per part; step is the number of steps every environment has taken so far.
+// begin starts trajectories in dicts, one per part; step is the number of steps every environment
+// has taken so far.
 func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -141,8 +149,8 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// act chooses actions for obs at time t, and records both. Unless episodes were begun anew before it, it completes time t-1
-// with the values of obs.
+// act chooses actions for obs at time t, and records both. Unless episodes were begun anew before
+// it, it completes time t-1 with the values of obs.
 func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.pol.Forward(r.work, r.memory.with(obs), policy.Sample, r.noise)
 	if err != nil {
@@ -185,7 +193,8 @@ func (r *recorder) act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	return act, nil
 }
 
-// observe records what the actions of time t led to, and values the ends of episodes that were not the task's own.
+// observe records what the actions of time t led to, and values the ends of episodes that were not
+// the task's own.
 func (r *recorder) observe(t int, step *env.Step) error {
 	term, trunc := step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]
@@ -240,8 +249,8 @@ func (r *recorder) observe(t int, step *env.Step) error {
 	return nil
 }
 
-// lose marks the steps of the episode that row j lost at time t as not to be trained on. Transitions stay as they are: a replay buffer knows what
-// env.Lost means.
+// lose marks the steps of the episode that row j lost at time t as not to be trained on.
+// Transitions stay as they are: a replay buffer knows what env.Lost means.
 func (p *part) lose(t, j int) {
 	if p.mask.IsZero() {
 		return
@@ -269,7 +278,8 @@ func (p *part) recordNext(t int, names []string, step *env.Step) {
 	}
 }
 
-// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where an episode ended.
+// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where
+// an episode ended.
 func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()
@@ -280,7 +290,8 @@ func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	}
 }
 
-// setReward records rewards of time t, one for each row, in place of the environments' own. Those that idle get none.
+// setReward records rewards of time t, one for each row, in place of the environments' own. Those
+// that idle get none.
 func (r *recorder) setReward(t int, reward []float32) {
 	for i := range r.parts {
 		p := &r.parts[i]
@@ -322,8 +333,8 @@ func (r *recorder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// finish values the observations after step t, the last of an epoch. With cut, episodes that go on are truncated there: the next
-// epoch begins with new ones.
+// finish values the observations after step t, the last of an epoch. With cut, episodes that go on
+// are truncated there: the next epoch begins with new ones.
 func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 	if r.critic {
 		v, err := r.pol.Value(r.work, r.memory.with(obs))
@@ -367,7 +378,8 @@ func (p *part) markLive(t int, fresh, idles bool) {
 	}
 }
 
-// completeNext sets the next values of time t, the last that was observed, from the values of what was observed after it, where no episode ended.
+// completeNext sets the next values of time t, the last that was observed, from the values of what
+// was observed after it, where no episode ended.
 func (r *recorder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// replicas are the actors' copies of one model, as one of them sees it: how their gradients are summed, and how it is found out when they drift apart.
+// replicas are the actors' copies of one model, as one of them sees it: how their gradients are
+// summed, and how it is found out when they drift apart.
 type replicas struct {
 	*collectives.Reducer
 	group      *collectives.Group
@@ -42,7 +43,8 @@ func newReplicas(ctx context.Context, m *spmd.Member, j *job, params *nn.Params[
 // Gradient is the Reducer's, as algorithms see it.
 func (r *replicas) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gradient(grad) }
 
-// trained is called after each iteration: it adds what compression has cost to the metrics, and compares the parameters when it is time to.
+// trained is called after each iteration: it adds what compression has cost to the metrics, and
+// compares the parameters when it is time to.
 func (r *replicas) trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		m.Names, m.Values = append(m.Names, "actor/compression_error"), append(m.Values, r.CompressionError())
@@ -53,7 +55,8 @@ func (r *replicas) trained(ctx context.Context, m *algo.Metrics) error {
 	var names []string
 	var data [][]byte
 	for _, f := range r.params.Fields {
-		names, data = append(names, f.Name), append(data, tensor.FromF32(r.params.Data[f.Off:f.Off+f.Len()], f.Len()).Bytes())
+		names, data = append(names, f.Name),
+			append(data, tensor.FromF32(r.params.Data[f.Off:f.Off+f.Len()], f.Len()).Bytes())
 	}
 	for i := range r.params.Buffers.Len() {
 		name, t := r.params.Buffers.Entry(i)

@@ -9,17 +9,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// checkReward checks the section reward against the placement and the environments, which have been found to do; Validate returns what it finds.
+// checkReward checks the section reward against the placement and the environments, which have been
+// found to do; Validate returns what it finds.
 func (j *job) checkReward() {
 	c := j.cfg
 	section := &c.Reward
 	if j.rewards == 0 {
 		asks := section.UseRewardModel || section.RewardType != reward.DefaultConfig().RewardType
-		c.check.Want(!asks || !c.Trains(), "cluster.component_placement", nil, "a place for reward, as 0 or all (the section reward asks for it)")
+		c.check.Want(!asks || !c.Trains(), "cluster.component_placement", nil,
+			"a place for reward, as 0 or all (the section reward asks for it)")
 		return
 	}
 	if c.actionRewards() {
-		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (the component reward says what whole chunks are worth)")
+		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (the component reward says what "+
+			"whole chunks are worth)")
 	}
 	section.Check(c.check.At("reward").Want)
 	if c.check.Err() != nil {
@@ -36,8 +39,8 @@ func (j *job) checkReward() {
 	}
 }
 
-// checkRewardModel returns an error where a reward worker of this rank could not read its network's parameters. What it finds differs from rank to
-// rank.
+// checkRewardModel returns an error where a reward worker of this rank could not read its network's
+// parameters. What it finds differs from rank to rank.
 func (j *job) checkRewardModel(rank int) error {
 	if j.rewards == 0 || !slices.Contains(j.place.Group("reward").Ranks, rank) {
 		return nil

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RewardWorker tells the rollout workers of some lanes what the steps of their environments are worth.
+// A RewardWorker tells the rollout workers of some lanes what the steps of their environments are
+// worth.
 type RewardWorker struct {
 	m     *spmd.Member
 	job   *job
@@ -93,7 +94,8 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardLane, item *spmd.Ite
 	return l.to.Put(ctx, out)
 }
 
-// A transitionView is an item as a reward.Batch. Memory comes round again, for lanes of different lengths.
+// A transitionView is an item as a reward.Batch. Memory comes round again, for lanes of different
+// lengths.
 type transitionView struct {
 	item  *spmd.Item
 	rows  int
@@ -110,7 +112,8 @@ func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
 	d := item.Dict
 	info, _ := d.Get("info")
 	w.views = append(w.views, transitionView{item, rows, reward.Batch{
-		Obs: d.Sub("observation"), Next: d.Sub("next_observation"), Action: d.Must("action"), Reward: d.Must("reward").F32(),
+		Obs: d.Sub("observation"), Next: d.Sub("next_observation"), Action: d.Must("action"),
+		Reward:     d.Must("reward").F32(),
 		Terminated: d.Must("terminated").U8(), Truncated: d.Must("truncated").U8(), Info: info,
 	}})
 	return &w.views[len(w.views)-1].batch

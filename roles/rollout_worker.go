@@ -11,7 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutWorker chooses actions for the environments of its lanes, and owns their trajectories until the actors have them.
+// A RolloutWorker chooses actions for the environments of its lanes, and owns their trajectories
+// until the actors have them.
 type RolloutWorker struct {
 	m      *spmd.Member
 	job    *job
@@ -24,8 +25,9 @@ type RolloutWorker struct {
 	shown   *spmd.Receiver // what their environments show
 
 	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
-	state                []byte                     // the rollouts' weights, which the policy goes back to after an evaluation with newer ones
-	version              int64                      // theirs; -1: none yet
+	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones
+	state   []byte
+	version int64 // theirs; -1: none yet
 }
 
 // A rolloutLane is a lane as its rollout worker sees it.
@@ -44,7 +46,8 @@ type rolloutLane struct {
 	scorer  *scorer // nil: rewards are the environments' own
 }
 
-// NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is given up with the first weights.
+// NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is
+// given up with the first weights.
 func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker {
 	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: j.newTracer(m)}
 	for _, l := range j.train.lanes {
@@ -59,7 +62,8 @@ func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker 
 	}
 	for _, l := range j.eval.lanes {
 		if l.rollout == m.Index() {
-			r.evals = append(r.evals, &evalLane{lane: l, performer: newPerformer(pol, l.hi-l.lo), actions: j.actionLayout(l)})
+			r.evals = append(r.evals, &evalLane{lane: l, performer: newPerformer(pol, l.hi-l.lo),
+				actions: j.actionLayout(l)})
 		}
 	}
 	return r
@@ -81,8 +85,9 @@ func newRolloutLane(l lane, j *job, pol policy.Policy) *rolloutLane {
 	return rl
 }
 
-// adopt takes over those environments of e, which is on the same rank, that this worker alone chooses actions for: handing them to and
-// fro between two goroutines would take longer than their step.
+// adopt takes over those environments of e, which is on the same rank, that this worker alone
+// chooses actions for: handing them to and fro between two goroutines would take longer than their
+// step.
 func (r *RolloutWorker) adopt(e *EnvWorker) {
 	mine := func(shards []*shard, l lane) *shard {
 		for _, s := range shards {
@@ -94,7 +99,8 @@ func (r *RolloutWorker) adopt(e *EnvWorker) {
 		return nil
 	}
 	for _, l := range r.lanes {
-		// In an asynchronous run the worker that has other lanes must not keep them waiting for a simulator.
+		// In an asynchronous run the worker that has other lanes must not keep them waiting for a
+		// simulator.
 		if l.env == e.m.Index() && (!r.job.async() || len(r.lanes) == 1) {
 			l.shard = mine(e.train, l.lane)
 		}
@@ -106,7 +112,8 @@ func (r *RolloutWorker) adopt(e *EnvWorker) {
 	}
 }
 
-// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one: from now on, or for the next evaluation alone.
+// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one: from
+// now on, or for the next evaluation alone.
 func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, evaluation bool) error {
 	if evaluation {
 		state, _, err := r.evaluation.Adopt(ctx, version)
@@ -130,8 +137,9 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, e
 	return err
 }
 
-// Generate chooses actions for what comes through obs, sends them through act, and the trajectories of the iteration through out.
-// step is the number of steps that every environment has taken before.
+// Generate chooses actions for what comes through obs, sends them through act, and the trajectories
+// of the iteration through out. step is the number of steps that every environment has taken
+// before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, step uint64) error {
 	for _, l := range r.lanes {
 		if err := l.open(ctx, r.m, obs, act, out, r.job.nextOf, step); err != nil {
@@ -180,7 +188,8 @@ func (l *rolloutLane) deliver(ctx context.Context, version int64) error {
 }
 
 // open takes memory for the trajectories, and once the ends of the channels.
-func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel, next func(segment) int, step uint64) (err error) {
+func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel, next func(segment) int,
+	step uint64) (err error) {
 	if l.obs == nil {
 		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
 			return err
@@ -200,7 +209,8 @@ func (l *rolloutLane) open(ctx context.Context, m *spmd.Member, obs, act, out *s
 }
 
 // connect makes the ends of the channels that the lane sends through, once: actions under key.
-func (l *rolloutLane) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel, next func(segment) int) (err error) {
+func (l *rolloutLane) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
+	next func(segment) int) (err error) {
 	if l.out != nil {
 		return nil
 	}
@@ -229,7 +239,8 @@ func (l *rolloutLane) play(ctx context.Context, first, n int) error {
 	return playEpoch(l.rec, l.shard, first, n, observed)
 }
 
-// step receives what the environments show at time t of epoch e, and answers with actions unless the epoch ends there.
+// step receives what the environments show at time t of epoch e, and answers with actions unless
+// the epoch ends there.
 func (l *rolloutLane) step(ctx context.Context, r *RolloutWorker, e, t int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
@@ -281,8 +292,8 @@ type evalLane struct {
 	over      bool
 }
 
-// Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's environments are done. Then the policy is
-// back at the rollouts' weights.
+// Evaluate chooses the policy's most likely actions for what comes through obs, until every lane's
+// environments are done. Then the policy is back at the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	left := len(r.evals)
@@ -341,7 +352,8 @@ func (l *evalLane) step(ctx context.Context) error {
 // lastOfEvaluation is the version of the item that tells a lane that all its environments are done.
 const lastOfEvaluation = -1
 
-// stepViews binds the items of a lane, whose memory comes round again, as an env.Step each; once per piece of memory.
+// stepViews binds the items of a lane, whose memory comes round again, as an env.Step each; once
+// per piece of memory.
 type stepViews struct {
 	items []*spmd.Item
 	steps []*env.Step

@@ -21,7 +21,8 @@ type room struct {
 
 func (r room) String() string { return fmt.Sprintf("%s has %s free", r.of, mebibytes(r.free)) }
 
-// roomOn returns the room for the ranks of a node, where this process is; rank r is on node nodes[r].
+// roomOn returns the room for the ranks of a node, where this process is; rank r is on node
+// nodes[r].
 func roomOn(nodes []int, node int) room {
 	processes := 1
 	if n, _ := mpi.Launched(); n > 1 {
@@ -35,8 +36,9 @@ func roomOn(nodes []int, node int) room {
 	return findRoom("/", processes)
 }
 
-// findRoom returns the least room there is: of this machine, of the control groups that this process is in (those of a container or of a Slurm job among
-// them), and of so many processes with its resource limits. root is where the file systems /proc and /sys are.
+// findRoom returns the least room there is: of this machine, of the control groups that this
+// process is in (those of a container or of a Slurm job among them), and of so many processes with
+// its resource limits. root is where the file systems /proc and /sys are.
 func findRoom(root string, processes int) room {
 	const addressable = 1 << 47
 	least := room{addressable, "the address space of a process"}
@@ -56,7 +58,8 @@ func findRoom(root string, processes int) room {
 		}
 		mount, limit, used, prefix := "sys/fs/cgroup", "memory.max", "memory.current", ""
 		if slices.Contains(strings.Split(parts[1], ","), "memory") { // version 1
-			mount, limit, used, prefix = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+			mount, limit, used, prefix = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+				"total_"
 		} else if parts[1] != "" {
 			continue
 		}
@@ -88,7 +91,8 @@ func findRoom(root string, processes int) room {
 	return least
 }
 
-// numbers returns the number in each line of a file, by the word before it, "" where there is none; lines of another form are left out.
+// numbers returns the number in each line of a file, by the word before it, "" where there is none;
+// lines of another form are left out.
 func numbers(file string) map[string]int64 {
 	text, _ := os.ReadFile(file)
 	found := map[string]int64{}

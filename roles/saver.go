@@ -16,17 +16,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The files of a checkpoint. What belongs to single environments stands in the order of their global indices, so that any number of
-// ranks can take it up.
+// The files of a checkpoint. What belongs to single environments stands in the order of their
+// global indices, so that any number of ranks can take it up.
 const (
 	modelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // what the algorithm keeps beside them: optimiser, counters, statistics
-	rolloutFile = "rollout.safetensors" // weights that the next rollout uses, where they are older than the model; else there is no such file
-	envFile     = "env.safetensors"     // states of environments, what was last observed, sums of running episodes; all [N, ...]
+	// weights that the next rollout uses, where they are older than the model; else there is no
+	// such file
+	rolloutFile = "rollout.safetensors"
+	// states of environments, what was last observed, sums of running episodes; all [N, ...]
+	envFile = "env.safetensors"
 )
 
-// A saver gathers the state of a run on rank 0, where it writes checkpoints, and hands it out again. All its methods are collective
-// over the world.
+// A saver gathers the state of a run on rank 0, where it writes checkpoints, and hands it out
+// again. All its methods are collective over the world.
 type saver struct {
 	group  *collectives.Group
 	store  *checkpoint.Store // on rank 0
@@ -61,11 +64,13 @@ func (s *saver) save(ctx context.Context, r *EmbodiedRunner) error {
 	if s.store == nil {
 		return nil
 	}
-	st, err := join(mine, all, r.job.train.envs) // what is rank 0's is written from where it lies: nothing moves it before all ranks' next step
+	// what is rank 0's is written from where it lies: nothing moves it before all ranks' next step
+	st, err := join(mine, all, r.job.train.envs)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
-	files := []checkpoint.File{safetensors(modelFile, st.model), safetensors(trainerFile, st.trainer), safetensors(envFile, st.envs)}
+	files := []checkpoint.File{safetensors(modelFile, st.model), safetensors(trainerFile, st.trainer),
+		safetensors(envFile, st.envs)}
 	if !r.job.syncsAt(r.step) {
 		files = append(files, safetensors(rolloutFile, st.rollout))
 	}
@@ -127,7 +132,8 @@ func (r *EmbodiedRunner) shares() (all []share, err error) {
 			if errors.Is(err, errors.ErrUnsupported) {
 				if !r.saver.warned {
 					r.saver.warned = true
-					r.saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not be bit-identical", r.job.spec.Name))
+					r.saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and "+
+						"not be bit-identical", r.job.spec.Name))
 				}
 				d, err = s.seeder.Save() // which are not those of its beginning again
 			}
@@ -163,7 +169,8 @@ func (s *shard) save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// load puts back what save returned; episodes go on. Where the seeds alone were saved new ones begin.
+// load puts back what save returned; episodes go on. Where the seeds alone were saved new ones
+// begin.
 func (s *shard) load(d tensor.Dict) error {
 	if err := s.seeder.Load(d); err != nil || !hasEpisodes(d) {
 		return err
@@ -236,7 +243,8 @@ func modelDict(p *nn.Params[float32]) tensor.Dict {
 	return d
 }
 
-// loadModel copies d into the parameters. Every tensor of the policy must be there, of its shape, and none else.
+// loadModel copies d into the parameters. Every tensor of the policy must be there, of its shape,
+// and none else.
 func loadModel(p *nn.Params[float32], d tensor.Dict) error {
 	want := modelDict(p)
 	for i := range want.Len() {
@@ -302,8 +310,9 @@ func decodeShares(b []byte) ([]share, error) {
 	return all, nil
 }
 
-// join puts shares and those that other ranks have encoded together: those of environments side by side, in the order of their indices, n in all. What only
-// some of them said is left out: a run that goes on would take the rest for said, too. The state may be made of the tensors in shares.
+// join puts shares and those that other ranks have encoded together: those of environments side by
+// side, in the order of their indices, n in all. What only some of them said is left out: a run
+// that goes on would take the rest for said, too. The state may be made of the tensors in shares.
 func join(shares []share, ranks [][]byte, n int) (state, error) {
 	var st state
 	for _, b := range ranks {
@@ -355,7 +364,8 @@ func join(shares []share, ranks [][]byte, n int) (state, error) {
 	return st, nil
 }
 
-// restore hands what the run starts from, which rank 0 has read, to all ranks; nothing happens where that is nothing.
+// restore hands what the run starts from, which rank 0 has read, to all ranks; nothing happens
+// where that is nothing.
 func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) error {
 	var blob []byte
 	if from.from != "" {
@@ -364,7 +374,8 @@ func (s *saver) restore(ctx context.Context, r *EmbodiedRunner, from beginning) 
 			return r.load(from.state)
 		}
 		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.step))
-		blob = encodeShares(blob, []share{{dict: from.state.model}, {dict: from.state.trainer}, {dict: from.state.rollout}, {dict: from.state.envs}})
+		blob = encodeShares(blob, []share{{dict: from.state.model}, {dict: from.state.trainer},
+			{dict: from.state.rollout}, {dict: from.state.envs}})
 	}
 	blob, err := broadcastBytes(ctx, s.group, blob, 0)
 	if err != nil || len(blob) == 0 {

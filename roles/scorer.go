@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer asks the reward component what the steps of a lane are worth. While it thinks about one step the environments take the next: the answer
-// is recorded when the next is asked about, or at the end.
+// A scorer asks the reward component what the steps of a lane are worth. While it thinks about one
+// step the environments take the next: the answer is recorded when the next is asked about, or at
+// the end.
 type scorer struct {
 	lane
 	layout    *tensor.Layout
@@ -28,7 +29,8 @@ func (r *RolloutWorker) score(transitions, rewards *spmd.Channel) error {
 			s.obs, s.next = append(s.obs, "observation."+name), append(s.next, "next_observation."+name)
 		}
 		var err error
-		if s.to, err = transitions.Sender(r.m, spmd.Key{To: r.job.rewardWorker(l.lane), Name: transitionsKey}); err != nil {
+		if s.to, err = transitions.Sender(r.m,
+			spmd.Key{To: r.job.rewardWorker(l.lane), Name: transitionsKey}); err != nil {
 			return err
 		}
 		if s.from, err = rewards.Receiver(r.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {

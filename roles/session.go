@@ -92,7 +92,8 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	if w.Describe().Transport == "mpi" { // goroutine ranks share the process's
-		// With one, workers hold each other up for 10 ms at a time; with all of a node's cores on each of its ranks, collectors crowd them.
+		// With one, workers hold each other up for 10 ms at a time; with all of a node's cores on
+		// each of its ranks, collectors crowd them.
 		runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.workersOn(w.Rank()))+1))
 	}
 	r, err := launch(ctx, w, j, sv)
@@ -147,7 +148,8 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return ParseConfig(text)
 }
 
-// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit code it is, and nobody goes on: it is the user's to mend.
+// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit
+// code it is, and nobody goes on: it is the user's to mend.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
 	if err != nil {
@@ -177,8 +179,9 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	return true, nil
 }
 
-// refusal returns the exit code of a session that has not begun because of err. Where it was asked to stop meanwhile it is that of the stop, unless it would
-// be queued again for what is wrong, only to find the same.
+// refusal returns the exit code of a session that has not begun because of err. Where it was asked
+// to stop meanwhile it is that of the stop, unless it would be queued again for what is wrong, only
+// to find the same.
 func (s *session) refusal(err error) int {
 	stop, _ := s.asked.vote()
 	if stop == 0 || stop-1 == ExitRequeue && !errors.Is(err, external.ErrHaste) {
@@ -198,8 +201,8 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 	}
 }
 
-// failed is called with the job's first error: it marks the run's folder, and returns the exit code. The process that fails does so,
-// because rank 0 may not live to do it.
+// failed is called with the job's first error: it marks the run's folder, and returns the exit
+// code. The process that fails does so, because rank 0 may not live to do it.
 func (s *session) failed(error) int {
 	if path := s.path.Load(); path != nil {
 		runfolder.Fail(*path)
@@ -243,7 +246,8 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 		runfolder.Rank
 		Binding string
 	}
-	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host, Components: j.workersOn(w.Rank())}, runfolder.Binding()})
+	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host,
+		Components: j.workersOn(w.Rank())}, runfolder.Binding()})
 	if err != nil {
 		return err
 	}
@@ -256,7 +260,8 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	}
 	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
 	p.Project, p.Resumed = j.cfg.Runner.Logger.ProjectName, from.from
-	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher, about.Threads, about.Shared
+	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
+		about.Threads, about.Shared
 	ranks := make([]runfolder.Rank, len(all))
 	for r, text := range all {
 		var m member
@@ -270,7 +275,8 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	if slices.ContainsFunc(usesOf(j.cfg, at), func(u use) bool { return len(u.env.External.Command) > 0 }) {
 		for _, r := range at {
 			if _, err := strconv.Atoi(p.Binding[r]); err == nil {
-				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to none or more --cpus-per-task, if there are more",
+				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to "+
+					"none or more --cpus-per-task, if there are more",
 					r, p.Binding[r]))
 				break
 			}

@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A shard is a run of environments that step together, with what training and metrics need to know of their episodes.
+// A shard is a run of environments that step together, with what training and metrics need to know
+// of their episodes.
 type shard struct {
 	vec       env.Vec
 	now       *env.Step   // what they returned last
@@ -23,7 +24,9 @@ type shard struct {
 	lanes     []*envLane
 	at        int     // steps in the present rollout of an asynchronous run
 	camera    *camera // films evaluations; nil: there is none
-	local     bool    // the rollout worker of its only lane is on this rank and plays it without channels, in one goroutine
+	// the rollout worker of its only lane is on this rank and plays it without channels, in one
+	// goroutine
+	local bool
 }
 
 // An envLane is a lane as its env worker sees it.
@@ -42,7 +45,8 @@ func newShard(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 		return nil, err
 	}
 	spec := vec.Spec()
-	s := &shard{vec: vec, first: first, autoReset: cfg.AutoReset && use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
+	s := &shard{vec: vec, first: first, autoReset: cfg.AutoReset &&
+		use == env.Train, seeder: env.NewSeeder(cfg, use, first, n)}
 	s.episodes = env.NewEpisodes(spec, first, n, s.autoReset)
 	s.take(chunks)
 	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
@@ -64,9 +68,11 @@ func (s *shard) label() {
 	s.take(s.now.Reward.Dim(1))
 }
 
-// fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and how many log-probs come with them.
+// fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and
+// how many log-probs come with them.
 func (s *shard) fit(pol policy.Policy) (chunks, logProbs int, err error) {
-	if mask, ok := s.now.Obs.Get(env.ActionMask); ok { // nothing has been observed yet, and to allow nothing would be an error
+	// nothing has been observed yet, and to allow nothing would be an error
+	if mask, ok := s.now.Obs.Get(env.ActionMask); ok {
 		for i := range mask.U8() {
 			mask.U8()[i] = 1
 		}

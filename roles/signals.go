@@ -25,7 +25,8 @@ const (
 	ExitTerminated  = 143
 )
 
-// requests are what the outside asks of a run: signals, and the clock. Ranks read it when they vote.
+// requests are what the outside asks of a run: signals, and the clock. Ranks read it when they
+// vote.
 type requests struct {
 	parent   *requests       // of the sweep that the run belongs to; nil: none
 	stop     atomic.Int64    // exit code plus one; 0: none
@@ -39,8 +40,8 @@ type requests struct {
 	done     chan struct{}
 }
 
-// watch starts to listen: USR1 stops with a checkpoint and asks to be queued again, INT and TERM stop, USR2 writes all goroutines to
-// standard error and goes on.
+// watch starts to listen: USR1 stops with a checkpoint and asks to be queued again, INT and TERM
+// stop, USR2 writes all goroutines to standard error and goes on.
 func watch() *requests {
 	r := &requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -106,7 +107,8 @@ func (r *requests) vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// expire makes the run stop, as USR1 does, maxTime after its start (0: any time), or in time for a checkpoint before Slurm's limit.
+// expire makes the run stop, as USR1 does, maxTime after its start (0: any time), or in time for a
+// checkpoint before Slurm's limit.
 func (r *requests) expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -122,7 +124,8 @@ func (r *requests) expire(maxTime time.Duration) {
 	}
 }
 
-// atStop calls f once a signal or the clock asks to stop, and with true where that is INT or TERM, unless cancel is called before.
+// atStop calls f once a signal or the clock asks to stop, and with true where that is INT or TERM,
+// unless cancel is called before.
 func (r *requests) atStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

@@ -14,15 +14,21 @@ import (
 // slurmFlags are those of rlinf slurm, besides the configuration's.
 func slurmFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "template", Value: "train", Usage: "the script: `NAME` is one of " + strings.Join(slurm.Names(), ", ")},
-		&cli.StringFlag{Name: "nodes", Usage: "nodes of the job, `N`; of a hetjob N,M: with actors, and others", DefaultText: "cluster.num_nodes"},
-		&cli.IntFlag{Name: "cpus", Usage: "cores of each rank", DefaultText: "as many as env and rollout workers share a rank"},
-		&cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors", DefaultText: "none asked for"},
-		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`", DefaultText: "the template's"},
+		&cli.StringFlag{Name: "template", Value: "train", Usage: "the script: `NAME` is one of " +
+			strings.Join(slurm.Names(), ", ")},
+		&cli.StringFlag{Name: "nodes", Usage: "nodes of the job, `N`; of a hetjob N,M: with actors, and others",
+			DefaultText: "cluster.num_nodes"},
+		&cli.IntFlag{Name: "cpus", Usage: "cores of each rank",
+			DefaultText: "as many as env and rollout workers share a rank"},
+		&cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors",
+			DefaultText: "none asked for"},
+		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`",
+			DefaultText: "the template's"},
 	}
 }
 
-// runSlurm prints the batch script of a job: one of the templates, with the resources that follow from the configuration's placement.
+// runSlurm prints the batch script of a job: one of the templates, with the resources that follow
+// from the configuration's placement.
 func runSlurm(c *cli.Context, reg Registries) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
@@ -38,7 +44,8 @@ func runSlurm(c *cli.Context, reg Registries) error {
 		return err
 	}
 	if _, whole := cfg.cluster().Extent(); whole && !c.IsSet("np") {
-		return UsageError{errors.New("cluster.component_placement: takes as many ranks as there are: want -np N, the ranks of the job")}
+		return UsageError{errors.New("cluster.component_placement: takes as many ranks as there are: want -np N, the " +
+			"ranks of the job")}
 	}
 	np, err := localRanks(c, cfg)
 	if err != nil {
@@ -50,13 +57,14 @@ func runSlurm(c *cli.Context, reg Registries) error {
 	}
 	run := cfg.Runner.Logger.ExperimentName
 	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
-		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run, Overrides: c.Args().Slice(),
+		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run,
+		Overrides: c.Args().Slice(),
 	}))
 	return err
 }
 
-// slurmParts divides np ranks over nodes that are all alike, or with two parts over those with actors and then the others. What would not
-// run there is an error.
+// slurmParts divides np ranks over nodes that are all alike, or with two parts over those with
+// actors and then the others. What would not run there is an error.
 func slurmParts(c *cli.Context, cfg *Config, reg Registries, np, count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
 	if err != nil {
@@ -94,7 +102,8 @@ func slurmParts(c *cli.Context, cfg *Config, reg Registries, np, count int) ([]s
 	parts, first := make([]slurm.Part, count), 0
 	for i := range parts {
 		if nodes[i] < 1 || ranks[i]%nodes[i] != 0 {
-			return nil, fmt.Errorf("ranks %d..%d on %d nodes: want a number of nodes that divides %d (cluster.num_nodes, --nodes)",
+			return nil, fmt.Errorf("ranks %d..%d on %d nodes: want a number of nodes that divides %d "+
+				"(cluster.num_nodes, --nodes)",
 				first, first+ranks[i]-1, nodes[i], ranks[i])
 		}
 		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
@@ -135,7 +144,8 @@ func sum(of []int) (s int) {
 	return s
 }
 
-// actorRanks returns how many ranks have actors, when these are the first ones and there are others.
+// actorRanks returns how many ranks have actors, when these are the first ones and there are
+// others.
 func (j *job) actorRanks(np int) (int, error) {
 	has := make([]bool, np)
 	for _, r := range j.place.Group("actor").Ranks {
@@ -143,13 +153,14 @@ func (j *job) actorRanks(np int) (int, error) {
 	}
 	first := slices.Index(has, false)
 	if first < 1 || slices.Contains(has[first:], true) {
-		return 0, errors.New("cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks without actors after them")
+		return 0, errors.New("cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks " +
+			"without actors after them")
 	}
 	return first, nil
 }
 
-// sideBySide returns the most workers that a rank of first..end-1 has at work at one time: those that simulate and those that infer. Its
-// actors work before or after them.
+// sideBySide returns the most workers that a rank of first..end-1 has at work at one time: those
+// that simulate and those that infer. Its actors work before or after them.
 func (j *job) sideBySide(first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

@@ -34,8 +34,10 @@ leaves out what is finished, and goes on with what has a checkpoint. It has at m
 func sweepFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1},
-		&cli.IntFlag{Name: "jobs", Usage: "runs side by side when there is no launcher", DefaultText: "cores / ranks of a run"},
-		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw", Value: "eval/return", DefaultText: "eval/return, or env/return without evaluations"},
+		&cli.IntFlag{Name: "jobs", Usage: "runs side by side when there is no launcher",
+			DefaultText: "cores / ranks of a run"},
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw", Value: "eval/return",
+			DefaultText: "eval/return, or env/return without evaluations"},
 	}
 }
 
@@ -80,7 +82,8 @@ func runSweep(c *cli.Context, reg Registries) (int, error) {
 			return 0, UsageError{fmt.Errorf("--jobs %d: want a number of runs > 0", jobs)}
 		}
 		if launched {
-			return 0, UsageError{fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes one run at a time", jobs, launcher, n)}
+			return 0, UsageError{fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes one run at "+
+				"a time", jobs, launcher, n)}
 		}
 	}
 	s.asked = watch()
@@ -130,7 +133,8 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	if _, err := os.Stat(filepath.Join(run.cfg.folder(), "checkpoints", "latest")); err == nil {
 		one.resume = "auto"
 	}
-	options := spmd.Options{ExitCode: one.failed, Log: &one.log, StallTimeout: run.cfg.Comm.StallTimeout, VirtualNodes: run.cfg.SPMD.Nodes}
+	options := spmd.Options{ExitCode: one.failed, Log: &one.log, StallTimeout: run.cfg.Comm.StallTimeout,
+		VirtualNodes: run.cfg.SPMD.Nodes}
 	spmd.Run(ctx, local.New(run.ranks), options, one.run) // its error has been written, and is in the code
 	if err := one.close(); err != nil {
 		one.code.Store(ExitFailed)
@@ -151,7 +155,8 @@ func (s *sweep) note(o outcome) {
 	switch o.Code {
 	case ExitOK:
 		s.done++
-		fmt.Fprintf(s.out, "%d/%d · %s · %s %.4g · %.0fs\n", s.done, len(s.runs), run.name(), s.metric, value, o.Seconds)
+		fmt.Fprintf(s.out, "%d/%d · %s · %s %.4g · %.0fs\n", s.done, len(s.runs), run.name(), s.metric, value,
+			o.Seconds)
 	case ExitRequeue, ExitInterrupted, ExitTerminated:
 		s.requeue = true
 		fmt.Fprintf(s.out, "%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
@@ -161,8 +166,8 @@ func (s *sweep) note(o outcome) {
 	}
 }
 
-// finish writes the table of what is finished, on standard output and as table.md, draws curves.svg, tells what failed, and returns the
-// exit code.
+// finish writes the table of what is finished, on standard output and as table.md, draws
+// curves.svg, tells what failed, and returns the exit code.
 func (s *sweep) finish() (int, error) {
 	table, err := s.table()
 	if err != nil {
@@ -173,11 +178,13 @@ func (s *sweep) finish() (int, error) {
 		var text bytes.Buffer
 		err := errors.Join(table.Write(s.out), table.WriteMarkdown(&text),
 			durable.WriteFile(filepath.Join(folder, "table.md"), text.Bytes()),
-			durable.WriteFile(filepath.Join(folder, "curves.svg"), drawCurves(filepath.Base(folder), s.metric, table.Groups)))
+			durable.WriteFile(filepath.Join(folder, "curves.svg"), drawCurves(filepath.Base(folder), s.metric,
+				table.Groups)))
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.done, len(s.runs), folder)
+		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.done, len(s.runs),
+			folder)
 	}
 	stop, _ := s.asked.vote()
 	switch {

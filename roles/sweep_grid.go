@@ -34,7 +34,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid tells overrides of several values, which commas separate, from those of one. Commas within brackets or quotes separate nothing.
+// splitGrid tells overrides of several values, which commas separate, from those of one. Commas
+// within brackets or quotes separate nothing.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -100,7 +101,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName is that of a point's folder: its overrides with the last parts of their keys, or with the whole keys where those are alike.
+// pointName is that of a point's folder: its overrides with the last parts of their keys, or with
+// the whole keys where those are alike.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -109,7 +111,9 @@ func pointName(point []string) string {
 	var words []string
 	for i, o := range point {
 		key, value, _ := strings.Cut(o, "=")
-		if !slices.ContainsFunc(append(slices.Clone(point[:i]), point[i+1:]...), func(p string) bool { return last(p) == last(o) }) {
+		if !slices.ContainsFunc(append(slices.Clone(point[:i]), point[i+1:]...), func(p string) bool {
+			return last(p) == last(o)
+		}) {
 			key = last(o)
 		}
 		words = append(words, key+"="+value)
@@ -120,7 +124,8 @@ func pointName(point []string) string {
 // maxRuns is how many runs a sweep may have, each of which is looked at before the first begins.
 const maxRuns = 2000
 
-// sweepRuns returns the runs that the command line asks for, point by point, each of which could begin. Warnings go to log.
+// sweepRuns returns the runs that the command line asks for, point by point, each of which could
+// begin. Warnings go to log.
 func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
 	if err != nil {
@@ -155,19 +160,23 @@ func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, erro
 				return nil, err
 			}
 			if folders[r.cfg.folder()] {
-				return nil, UsageError{fmt.Errorf("%s: two points of the grid would share this folder: want values whose names differ", r.cfg.folder())}
+				return nil, UsageError{fmt.Errorf("%s: two points of the grid would share this folder: want values "+
+					"whose names differ", r.cfg.folder())}
 			}
 			folders[r.cfg.folder()] = true
 			runs = append(runs, r)
 		}
 	}
-	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed || a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
-		return nil, UsageError{errors.New("--seeds: actor.seed or env.train.seed is given: want both to follow runner.seed")}
+	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
+		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
+		return nil, UsageError{errors.New("--seeds: actor.seed or env.train.seed is given: want both to follow " +
+			"runner.seed")}
 	}
 	return runs, nil
 }
 
-// configure loads the configuration of r, whose folder is below that of the sweep, and sees that such a job could begin.
+// configure loads the configuration of r, whose folder is below that of the sweep, and sees that
+// such a job could begin.
 func (r *sweepRun) configure(c *cli.Context, reg Registries, overrides []string, sweep string) (err error) {
 	r.cfg, err = configWith(c, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
 		"runner.logger.experiment_name="+filepath.Join(sweep, r.name())), io.Discard)

@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Messages of the work list: a process tells rank 0 what became of its run, with nothing before the first, and gets the number of the next,
-// or one below 0.
+// Messages of the work list: a process tells rank 0 what became of its run, with nothing before the
+// first, and gets the number of the next, or one below 0.
 const (
 	tagOutcome = iota
 	tagRun

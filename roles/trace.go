@@ -14,8 +14,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A tracer notes when this rank's workers were busy with what, to be looked at in a browser (chrome://tracing, ui.perfetto.dev). A nil
-// tracer notes nothing. A worker has its own, so that no two write at once.
+// A tracer notes when this rank's workers were busy with what, to be looked at in a browser
+// (chrome://tracing, ui.perfetto.dev). A nil tracer notes nothing. A worker has its own, so that no
+// two write at once.
 type tracer struct {
 	rank   int
 	worker string
@@ -53,8 +54,8 @@ func (j *job) newTracer(m *spmd.Member) *tracer {
 	return &tracer{rank: m.World().Rank(), worker: fmt.Sprintf("%s %d", m.Group(), m.Index())}
 }
 
-// saveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the world; nothing happens where no trace
-// was asked for.
+// saveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the
+// world; nothing happens where no trace was asked for.
 func (r *EmbodiedRunner) saveTrace(ctx context.Context, world *collectives.Group, file string) error {
 	if !r.job.cfg.Cluster.Tracer.Enable {
 		return nil
@@ -98,7 +99,8 @@ type traceEvent struct {
 func writeEvents(out io.Writer, tracers []*tracer) error {
 	for _, t := range tracers {
 		for _, s := range t.spans {
-			line, err := json.Marshal(traceEvent{s.what, "X", float64(s.start.UnixNano()) / 1e3, float64(s.end.Sub(s.start).Nanoseconds()) / 1e3, t.rank, t.worker})
+			line, err := json.Marshal(traceEvent{s.what, "X", float64(s.start.UnixNano()) / 1e3,
+				float64(s.end.Sub(s.start).Nanoseconds()) / 1e3, t.rank, t.worker})
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,8 @@ type Collector interface {
 	Episodes() []env.Episode
 }
 
-// A Trainer coordinates training in one process: it collects, updates and evaluates, and does none of that itself.
+// A Trainer coordinates training in one process: it collects, updates and evaluates, and does none
+// of that itself.
 type Trainer struct {
 	Policy    policy.Policy
 	Algorithm algo.Algorithm
@@ -31,7 +32,8 @@ type TrainerStep struct {
 	Metrics  algo.Metrics
 }
 
-// Train collects nSteps in every environment and updates the policy, nEpochs times, and tells each after every round.
+// Train collects nSteps in every environment and updates the policy, nEpochs times, and tells each
+// after every round.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(TrainerStep) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
@@ -97,7 +99,8 @@ func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 // Spec describes one environment.
 func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
 
-// Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its SaveVideo nothing is.
+// Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its
+// SaveVideo nothing is.
 func (e *Evaluator) Film(file string) {
 	if e.shard.camera != nil {
 		e.shard.camera.file = file

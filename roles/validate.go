@@ -11,12 +11,14 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// Problem reports that key, dotted, has a value that will not do: for what only the parts that the configuration names can tell.
-// A nil value is not said; want completes "want …". Validate returns it with all else.
+// Problem reports that key, dotted, has a value that will not do: for what only the parts that the
+// configuration names can tell. A nil value is not said; want completes "want …". Validate returns
+// it with all else.
 func (c *Config) Problem(key string, value any, want string) { c.check.Want(false, key, value, want) }
 
-// Validate checks the batch arithmetic for so many workers of each component (RLinf's rules, corrected), and returns all that is
-// wrong with the configuration: what LoadConfig found, what Problem was told, and this. actors is 0 where nothing is trained.
+// Validate checks the batch arithmetic for so many workers of each component (RLinf's rules,
+// corrected), and returns all that is wrong with the configuration: what LoadConfig found, what
+// Problem was told, and this. actors is 0 where nothing is trained.
 func (c *Config) Validate(actors, rollouts, envs int) error {
 	if c.Trains() {
 		if !c.offline {
@@ -30,39 +32,47 @@ func (c *Config) Validate(actors, rollouts, envs int) error {
 	return c.check.Err()
 }
 
-// BatchArithmetic says in a few lines what one iteration does with so many workers of each component, which Validate has accepted.
+// BatchArithmetic says in a few lines what one iteration does with so many workers of each
+// component, which Validate has accepted.
 func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	split := func(name string, n, stages, steps int) string {
 		staged := ""
 		if stages > 1 {
 			staged = fmt.Sprintf(" in %d stages of %d", stages, n/envs/stages)
 		}
-		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout workers; %d steps each",
+		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout "+
+			"workers; %d steps each",
 			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
 	}
 	var lines []string
 	batch := c.Actor.GlobalBatchSize
 	if c.offline {
-		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions (%d on each actor, %d at a time)",
+		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions "+
+			"(%d on each actor, %d at a time)",
 			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
 	} else if c.Trains() {
 		t := &c.Env.Train
 		samples, steps := c.samples()
-		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum, t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
+		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum,
+			t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
 			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
 				samples, steps, t.TotalNumEnvs, samples/actors, actors))
 		if c.offPolicy {
 			b := &c.Algorithm.OffPolicy.ReplayBuffer
 			held := product(samples, b.SampleWindowSize)
 			lines = append(lines,
-				fmt.Sprintf("replay buffer: the samples of %d iterations = %d, %d on each actor", b.SampleWindowSize, held, held/actors),
-				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on each actor, %d at a time)",
+				fmt.Sprintf("replay buffer: the samples of %d iterations = %d, %d on each actor", b.SampleWindowSize,
+					held, held/actors),
+				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on "+
+					"each actor, %d at a time)",
 					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
 		} else {
 			minibatches := samples / batch
 			lines = append(lines,
-				fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d optimiser steps per iteration",
-					c.Algorithm.UpdateEpoch, minibatches, batch, batch/actors, c.Actor.MicroBatchSize, c.Algorithm.UpdateEpoch*minibatches))
+				fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d "+
+					"optimiser steps per iteration",
+					c.Algorithm.UpdateEpoch, minibatches, batch, batch/actors, c.Actor.MicroBatchSize,
+					c.Algorithm.UpdateEpoch*minibatches))
 		}
 	}
 	if c.Evaluates() {
@@ -72,15 +82,16 @@ func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
 	return lines
 }
 
-// samples returns how many samples an iteration gives to training, and from how many steps of each environment: one for each chunk
-// of actions.
+// samples returns how many samples an iteration gives to training, and from how many steps of each
+// environment: one for each chunk of actions.
 func (c *Config) samples() (samples, steps int) {
 	t := &c.Env.Train
 	steps = product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)
 	return product(steps, t.TotalNumEnvs), steps
 }
 
-// checkEnvCount checks that the environments of a section divide over the workers that simulate, infer and train.
+// checkEnvCount checks that the environments of a section divide over the workers that simulate,
+// infer and train.
 func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
 	e := &c.Env.Train
 	stages := c.Rollout.PipelineStageNum
@@ -111,7 +122,8 @@ func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
 	rule(envs, stages, e.GroupSize, fmt.Sprintf("%d env workers%s%s", envs, staged, group))
 	rule(rollouts, stages, 1, fmt.Sprintf("%d rollout workers%s", rollouts, staged))
 	rule(actors, 1, e.GroupSize, fmt.Sprintf("%d actors%s", actors, group))
-	c.want(len(broken) == 0, section, "total_num_envs", e.TotalNumEnvs, fmt.Sprintf("a multiple of %d (%s)", least, strings.Join(broken, "; ")))
+	c.want(len(broken) == 0, section, "total_num_envs", e.TotalNumEnvs, fmt.Sprintf("a multiple of %d (%s)", least,
+		strings.Join(broken, "; ")))
 }
 
 // checkBatches checks that samples divide over actors, optimiser steps and micro-batches.
@@ -129,11 +141,13 @@ func (c *Config) checkBatches(actors int) {
 	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
 	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0 || c.offPolicy || c.offline; {
 	case !dividesUnit && !dividesRollout:
-		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+whole)
+		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+
+			whole)
 	case !dividesUnit:
 		c.check.Want(false, "actor.global_batch_size", global, multiple)
 	case c.Algorithm.LossType == "a2c":
-		c.check.Want(global == samples, "actor.global_batch_size", global, "all samples of an iteration, "+whole+" (loss_type a2c)")
+		c.check.Want(global == samples, "actor.global_batch_size", global, "all samples of an iteration, "+whole+
+			" (loss_type a2c)")
 	case !dividesRollout:
 		c.check.Want(false, "actor.global_batch_size", global, "a divisor of the samples of an iteration, "+whole)
 	}
@@ -181,24 +195,29 @@ func (c *Config) checkCluster() {
 	want(len(needed) == 0, "component_placement", nil, "a place for "+strings.Join(needed, " and ")+", as 0-7 or all")
 	for i, g := range c.Cluster.NodeGroups {
 		at := fmt.Sprintf("node_groups.%d", i)
-		want(g.Label != "" && g.Label != "cluster" && g.Label != "node", at+".label", g.Label, "a name other than cluster and node")
+		want(g.Label != "" && g.Label != "cluster" && g.Label != "node", at+".label", g.Label,
+			"a name other than cluster and node")
 		want(len(g.NodeRanks) > 0, at+".node_ranks", g.NodeRanks, "nodes, as 0-3")
 	}
 
 	c.check.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
 	want = c.check.At("comm").Want
-	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout, "at least 100ms, or 0 for ever")
+	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout,
+		"at least 100ms, or 0 for ever")
 	want(c.Comm.Reduce == ReduceOrdered || c.Comm.Reduce == ReduceFast, "reduce", c.Comm.Reduce, "ordered or fast")
-	want(c.Comm.Compression == CompressionNone || c.Comm.Compression == CompressionBF16, "compression", c.Comm.Compression, "none or bf16")
+	want(c.Comm.Compression == CompressionNone || c.Comm.Compression == CompressionBF16, "compression",
+		c.Comm.Compression, "none or bf16")
 	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 }
 
 func (c *Config) checkRunner() {
 	r, want := &c.Runner, c.check.At("runner").Want
-	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType, "embodied or embodied_eval")
+	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType,
+		"embodied or embodied_eval")
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
-	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".", "logger.experiment_name", r.Logger.ExperimentName,
+	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
+		"logger.experiment_name", r.Logger.ExperimentName,
 		"the name of a folder below log_path")
 	want(r.Logger.LogInterval > 0, "logger.log_interval", r.Logger.LogInterval, "a number > 0")
 	for i, b := range r.Logger.LoggerBackends {
@@ -212,10 +231,12 @@ func (c *Config) checkRunner() {
 		}
 	}
 	unclear := func(key string) bool { return c.check.Reported("runner." + key) }
-	bounded := r.Iterations() >= 0 || r.MaxTime > 0 || slices.ContainsFunc([]string{"max_epochs", "max_steps", "max_time"}, unclear)
+	bounded := r.Iterations() >= 0 || r.MaxTime > 0 ||
+		slices.ContainsFunc([]string{"max_epochs", "max_steps", "max_time"}, unclear)
 	want(bounded || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
 	want(r.MaxTime >= 0, "max_time", r.MaxTime, "a duration, or 0 for no limit")
-	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval", r.SaveInterval,
+	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval",
+		r.SaveInterval,
 		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
 	want(r.KeepCheckpoints >= 0, "keep_checkpoints", r.KeepCheckpoints, "a number > 0, or 0 to keep all")
 	want(r.ResumeDir == "" || r.CkptPath == "", "ckpt_path", r.CkptPath, "no weights beside those of resume_dir")
@@ -230,25 +251,30 @@ func (c *Config) checkTraining() {
 	if scored := a.AdvType == "grpo" || a.AdvType == "reinpp"; scored {
 		c.check.Want(!c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset,
 			"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
-		c.check.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch", c.Env.Train.RolloutEpoch,
+		c.check.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch",
+			c.Env.Train.RolloutEpoch,
 			"1 (max_num_gen_batches > 1 makes as many rollouts as it needs)")
 		compares := "adv_type " + a.AdvType
 		if a.AdvType == "reinpp" {
 			compares = "use_reinpp_baseline"
 		}
-		want(c.Env.Train.GroupSize > 1 || a.AdvType == "reinpp" && !a.UseReinppBaseline, "group_size", c.Env.Train.GroupSize,
+		want(c.Env.Train.GroupSize > 1 || a.AdvType == "reinpp" && !a.UseReinppBaseline, "group_size",
+			c.Env.Train.GroupSize,
 			"a number > 1 ("+compares+" compares the members of a group)")
 	}
-	want(!c.actionRewards() || a.LogProbType != algo.ChunkLevel, "logprob_type", a.LogProbType, "action_level or token_level (reward_type action_level)")
+	want(!c.actionRewards() || a.LogProbType != algo.ChunkLevel, "logprob_type", a.LogProbType,
+		"action_level or token_level (reward_type action_level)")
 	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" || a.LossType == "a2c" {
-		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head", c.Actor.Model.AddValueHead,
+		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head",
+			c.Actor.Model.AddValueHead,
 			"true (loss_type "+a.LossType+")")
 	}
 
 	c.Actor.Optim.Check(c.check.At("actor.optim").Want)
 	want = c.check.At("actor").Want
 	want(c.Actor.MicroBatchSize > 0, "micro_batch_size", c.Actor.MicroBatchSize, "a number > 0")
-	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories, "a number > 0")
+	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories,
+		"a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
 }
 
@@ -267,11 +293,13 @@ func (c *Config) checkEnv(section string) {
 		c.check.Idle("env.train.video_cfg.save_video", true)
 	}
 	if section == "env.train" && c.check.Has("algorithm.group_size") {
-		c.want(e.GroupSize == c.Algorithm.GroupSize, section, "group_size", e.GroupSize, fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
+		c.want(e.GroupSize == c.Algorithm.GroupSize, section, "group_size", e.GroupSize,
+			fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
 	}
 }
 
-// want is the Check's, for a key of env.train or env.eval: one that evaluation takes from training is reported there, once.
+// want is the Check's, for a key of env.train or env.eval: one that evaluation takes from training
+// is reported there, once.
 func (c *Config) want(ok bool, section, key string, value any, want string) {
 	if section == "env.eval" && !c.check.Has(section+"."+key) && c.check.Has("env.train."+key) {
 		section = "env.train"

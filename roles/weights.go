@@ -12,12 +12,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// weights bring the actors' parameters to the rollout workers; see collectives.Weights. A version is the number of iterations that went into it.
+// weights bring the actors' parameters to the rollout workers; see collectives.Weights. A version
+// is the number of iterations that went into it.
 //
 // An asynchronous run has slots, and its rollouts copies of them; see runningLane.
 //
-// Where every iteration begins with the newest weights, rollout workers on an actor's node read them where that actor has them: an actor changes
-// its parameters only when all trajectories are with the actors, and by then nobody infers any more. Else they are copied: the rollouts' weights
+// Where every iteration begins with the newest weights, rollout workers on an actor's node read
+// them where that actor has them: an actor changes its parameters only when all trajectories are
+// with the actors, and by then nobody infers any more. Else they are copied: the rollouts' weights
 // stay while the actors' move on.
 type weights struct {
 	training   *collectives.Weights
@@ -57,8 +59,8 @@ func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// makeInferenceWeights makes those of inference workers, which use the newest before every update: where an actor has them, or as exact copies.
-// Collective over the world.
+// makeInferenceWeights makes those of inference workers, which use the newest before every update:
+// where an actor has them, or as exact copies. Collective over the world.
 func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World) error {
 	var here []policy.Policy
 	for _, iw := range r.inference.Here() {
@@ -79,8 +81,8 @@ func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World
 	return nil
 }
 
-// weightsTo says how parameters travel from the actors to readers on these ranks; here are the readers' policies on this one. It reports false where
-// no worker of either is here.
+// weightsTo says how parameters travel from the actors to readers on these ranks; here are the
+// readers' policies on this one. It reports false where no worker of either is here.
 func (r *EmbodiedRunner) weightsTo(label string, readers []int, here []policy.Policy) (collectives.WeightsSpec, bool) {
 	if actors := r.actor.Here(); len(actors) > 0 {
 		here = []policy.Policy{actors[0].policy}
@@ -98,20 +100,26 @@ func (r *EmbodiedRunner) weightsTo(label string, readers []int, here []policy.Po
 func (j *job) weightsSpec(p *nn.Params[float32]) collectives.WeightsSpec {
 	cfg := &j.cfg.WeightSyncer
 	s := collectives.WeightsSpec{
-		Layout: p.Layout(), Wire: cfg.Bucket.wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.collectives(), Slots: 2,
+		Layout: p.Layout(), Wire: cfg.Bucket.wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.collectives(),
+		Slots: 2,
 	}
 	if j.syncInterval == 1 && s.Wire == tensor.F32 && !j.async() {
 		s.Slots = 0
 	}
 	s.Frozen = make([]bool, len(s.Layout.Fields()))
 	for i, f := range p.Fields {
-		s.Frozen[i] = slices.ContainsFunc(p.Groups, func(g nn.Group) bool { return !g.Trainable && g.Lo <= f.Off && f.Off < g.Hi })
+		s.Frozen[i] = slices.ContainsFunc(p.Groups, func(g nn.Group) bool {
+			return !g.Trainable && g.Lo <= f.Off && f.Off < g.Hi
+		})
 	}
 	if cfg.Type == WeightSyncPatch {
 		first := &cfg.Patch.InitSync
-		s.Patch = &collectives.PatchSpec{Delta: cfg.Patch.DeltaEncoding, Bucket: int(first.BucketSize), Held: make([]bool, len(s.Frozen))}
+		s.Patch = &collectives.PatchSpec{Delta: cfg.Patch.DeltaEncoding, Bucket: int(first.BucketSize),
+			Held: make([]bool, len(s.Frozen))}
 		for i, f := range s.Layout.Fields() {
-			sent := len(first.Prefixes) == 0 || slices.ContainsFunc(first.Prefixes, func(p string) bool { return strings.HasPrefix(f.Name, p) })
+			sent := len(first.Prefixes) == 0 || slices.ContainsFunc(first.Prefixes, func(p string) bool {
+				return strings.HasPrefix(f.Name, p)
+			})
 			s.Patch.Held[i] = !first.Enabled || !sent
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An away end is that of a consumer who shares a key whose home is another process: each item is asked for.
+// An away end is that of a consumer who shares a key whose home is another process: each item is
+// asked for.
 type away struct {
 	c    *Channel
 	name string

@@ -24,8 +24,8 @@ type ChannelSpec struct {
 	MaxSize int
 	// ItemBytes is the largest Layout.Size of an item.
 	ItemBytes int
-	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil: each to each. A consumer listens to those alone, so large
-	// jobs say who talks to whom.
+	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil: each to each. A
+	// consumer listens to those alone, so large jobs say who talks to whom.
 	Pairs func(from, to int) bool
 	// Shared allows keys with To: AnyMember. They are served by a goroutine on each process of To.
 	Shared bool
@@ -50,10 +50,12 @@ func (k Key) String() string {
 // maxKeyName is the largest length of Key.Name.
 const maxKeyName = 255
 
-// A Channel is a set of bounded FIFO queues from the members of one group to those of another, one for each key. A queue lives where its
-// consumer is; one that consumers share lives on one process of theirs. Each consumer sees each producer's items in order.
+// A Channel is a set of bounded FIFO queues from the members of one group to those of another, one
+// for each key. A queue lives where its consumer is; one that consumers share lives on one process
+// of theirs. Each consumer sees each producer's items in order.
 //
-// A member's Senders and Receivers of one Channel belong to one goroutine at a time, which is the worker's own.
+// A member's Senders and Receivers of one Channel belong to one goroutine at a time, which is the
+// worker's own.
 type Channel struct {
 	w    *World
 	spec ChannelSpec
@@ -133,7 +135,8 @@ func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 	return c, c.open(members, ports)
 }
 
-// connect makes the communicator of all members, and returns the port of those here. Where all are in one process, there is nobody to talk to.
+// connect makes the communicator of all members, and returns the port of those here. Where all are
+// in one process, there is nobody to talk to.
 func (c *Channel) connect(members []int) (map[int]*port, error) {
 	ports := make(map[int]*port)
 	alone := !slices.ContainsFunc(members, func(r int) bool { return r != members[0] })
@@ -218,13 +221,15 @@ func (c *Channel) serve(box *inbox) {
 	}()
 }
 
-// Sender returns the handle with which member m, of From, puts items under key: always the same one. The consumer learns of it at once.
+// Sender returns the handle with which member m, of From, puts items under key: always the same
+// one. The consumer learns of it at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
 	}
 	if key.To != AnyMember && !c.spec.Pairs(m.Index(), key.To) {
-		return nil, fmt.Errorf("channel %q: sender of key %v: Pairs does not let producer %d send to consumer %d", c.spec.Name, key, m.Index(), key.To)
+		return nil, fmt.Errorf("channel %q: sender of key %v: Pairs does not let producer %d send to consumer %d",
+			c.spec.Name, key, m.Index(), key.To)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,7 +245,8 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	return s, nil
 }
 
-// Receiver returns the handle with which member m, of To, gets the items of key, which is its own or shared: always the same one.
+// Receiver returns the handle with which member m, of To, gets the items of key, which is its own
+// or shared: always the same one.
 func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	err := c.check(m, c.spec.To, key)
 	if err == nil && key.To != AnyMember && key.To != m.Index() {
@@ -263,8 +269,8 @@ func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	return r, nil
 }
 
-// Close ends what member m puts: its Senders are closed, and the keys that it never opened need not wait for it. A worker that
-// returns for good calls it.
+// Close ends what member m puts: its Senders are closed, and the keys that it never opened need not
+// wait for it. A worker that returns for good calls it.
 func (c *Channel) Close(m *Member) error {
 	if err := c.check(m, c.spec.From, Key{}); err != nil {
 		return fmt.Errorf("channel %q: close: %w", c.spec.Name, err)
@@ -299,7 +305,8 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// at returns the member of the communicator where a key lives, and its inbox if that is in this process.
+// at returns the member of the communicator where a key lives, and its inbox if that is in this
+// process.
 func (c *Channel) at(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {

@@ -1,6 +1,8 @@
-// Package spmd runs one program on every rank of a world and lets the parts of that program work together.
+// Package spmd runs one program on every rank of a world and lets the parts of that program work
+// together.
 //
-// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The workers of a component form a group:
+// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The
+// workers of a component form a group:
 //
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
 //		place, err := spmd.Place(cluster, w.Nodes())                         // component_placement → ranks per component
@@ -8,12 +10,15 @@
 //		res, err := spmd.Call(actor, ctx, "train", (*Actor).Train).Wait(ctx) // works on the group's ranks, done at once elsewhere
 //	})
 //
-// A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The first error anywhere
-// (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank, in one line that says where it was.
+// A worker's calls run one at a time, in the order they were made; two workers of one rank run side
+// by side. The first error anywhere (returned, or a panic in a worker or a goroutine of World.Go)
+// ends the job on every rank, in one line that says where it was.
 //
-// Workers exchange data by communicators (Member.Comm, World.NewComm): tagged messages between numbered members, on which package
-// collectives builds; by letters (Member.SendTo, RecvFrom), for what is rare; and by channels: bounded queues from the members of one group
-// to those of another. An item is a set of tensors in one slab of memory, filled where it is taken and read where it arrives:
+// Workers exchange data by communicators (Member.Comm, World.NewComm): tagged messages between
+// numbered members, on which package collectives builds; by letters (Member.SendTo, RecvFrom), for
+// what is rare; and by channels: bounded queues from the members of one group to those of another.
+// An item is a set of tensors in one slab of memory, filled where it is taken and read where it
+// arrives:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
 //
@@ -25,7 +30,9 @@
 //	it, err := r.Get(ctx)
 //	r.Release(it)
 //
-// Messages, items and waiting for them allocate nothing. Which memory belongs to whom, and when, each type says.
+// Messages, items and waiting for them allocate nothing. Which memory belongs to whom, and when,
+// each type says.
 //
-// What carries all this is a Transport: spmd/mpi's processes or spmd/local's goroutines. Package spmdtest says what it must promise.
+// What carries all this is a Transport: spmd/mpi's processes or spmd/local's goroutines. Package
+// spmdtest says what it must promise.
 package spmd

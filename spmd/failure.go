@@ -54,7 +54,8 @@ func (p *panicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and returns its error, or the panic or Goexit that ended it, by calling report: after a Goexit nothing returns.
+// protect runs f and returns its error, or the panic or Goexit that ended it, by calling report:
+// after a Goexit nothing returns.
 func protect(report func(error), f func() error) {
 	err := errGoexit
 	defer func() {

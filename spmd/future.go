@@ -14,7 +14,8 @@ type Result[R any] struct {
 	Duration time.Duration // of the call, without its time in the queue
 }
 
-// A Future is the outcome of a call that may still be running. Any number of goroutines may wait for it.
+// A Future is the outcome of a call that may still be running. Any number of goroutines may wait
+// for it.
 type Future[R any] struct {
 	w    *World
 	what string
@@ -61,8 +62,9 @@ func (f *Future[R]) Done() bool {
 	}
 }
 
-// Wait returns the results of this rank's members in member order, none where the group has no member, or the first error. It returns
-// context.Cause(ctx) when ctx ends first, and the job's first error when that ends; the call itself goes on until then.
+// Wait returns the results of this rank's members in member order, none where the group has no
+// member, or the first error. It returns context.Cause(ctx) when ctx ends first, and the job's
+// first error when that ends; the call itself goes on until then.
 func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	if f.done == nil {
 		return nil, nil
@@ -82,7 +84,8 @@ func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 		case <-f.w.job.end.Done():
 			return nil, context.Cause(f.w.job.end)
 		case <-stalled:
-			fmt.Fprintf(f.w.job.opts.Log, "rank %d host %s: %s runs for more than %v\n", f.w.Rank(), f.w.Host(), f.what, f.w.job.opts.StallTimeout)
+			fmt.Fprintf(f.w.job.opts.Log, "rank %d host %s: %s runs for more than %v\n", f.w.Rank(), f.w.Host(), f.what,
+				f.w.job.opts.StallTimeout)
 			stalled = nil
 		}
 	}

@@ -11,14 +11,16 @@ import (
 type GroupSpec struct {
 	Name  string
 	Ranks []int // world rank of each member; a rank may stand several times
-	// Comms names the communicators over all members that Launch makes, one for each purpose (gradients, metrics, …), because
-	// a communicator belongs to one goroutine at a time.
+	// Comms names the communicators over all members that Launch makes, one for each purpose
+	// (gradients, metrics, …), because a communicator belongs to one goroutine at a time.
 	Comms []string
-	// Mail names the groups launched before, or this one, with whose members its own exchange letters (Member.SendTo).
+	// Mail names the groups launched before, or this one, with whose members its own exchange
+	// letters (Member.SendTo).
 	Mail []string
 }
 
-// A Group is the workers of a component. Its value is the same on every rank; only the members of this rank have workers behind it.
+// A Group is the workers of a component. Its value is the same on every rank; only the members of
+// this rank have workers behind it.
 type Group[W any] struct {
 	w     *World
 	spec  GroupSpec
@@ -33,9 +35,10 @@ type local[W any] struct {
 	impl   W
 }
 
-// Launch makes the group of spec. It is collective: every rank calls it, in the same order. On the ranks of its members new
-// makes the workers, each on the goroutine that will run its calls, all at the same time, so new may use the communicators. The error of
-// a new ends the job, wherever it happens.
+// Launch makes the group of spec. It is collective: every rank calls it, in the same order. On the
+// ranks of its members new makes the workers, each on the goroutine that will run its calls, all at
+// the same time, so new may use the communicators. The error of a new ends the job, wherever it
+// happens.
 func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*Group[W], error) {
 	members, err := w.enroll(spec)
 	if err != nil {
@@ -69,7 +72,8 @@ func (g *Group[W]) Size() int { return len(g.spec.Ranks) }
 // Spec returns what the group was launched with.
 func (g *Group[W]) Spec() GroupSpec { return g.spec }
 
-// Here returns the workers of this rank, in member order. They belong to their goroutines: use them when no call runs.
+// Here returns the workers of this rank, in member order. They belong to their goroutines: use them
+// when no call runs.
 func (g *Group[W]) Here() []W {
 	ws := make([]W, len(g.here))
 	for i := range g.here {
@@ -78,7 +82,8 @@ func (g *Group[W]) Here() []W {
 	return ws
 }
 
-// ExecuteOn returns a view of g: the calls made on it run on these members alone. It panics when one of them is not in the group.
+// ExecuteOn returns a view of g: the calls made on it run on these members alone. It panics when
+// one of them is not in the group.
 func (g *Group[W]) ExecuteOn(members ...int) *Group[W] {
 	for _, m := range members {
 		if m < 0 || m >= g.Size() {
@@ -97,10 +102,12 @@ func (g *Group[W]) selects(member int) bool {
 	return g.views == nil || slices.Contains(g.views, member)
 }
 
-// Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the calls made on it before. It returns at once. It
-// is called on every rank, in the same order: where g has no members the Future is done and empty. what names the call in messages.
-// An error of fn ends the job.
-func Call[W, R any](g *Group[W], ctx context.Context, what string, fn func(ctx context.Context, w W) (R, error)) *Future[R] {
+// Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
+// calls made on it before. It returns at once. It is called on every rank, in the same order: where
+// g has no members the Future is done and empty. what names the call in messages. An error of fn
+// ends the job.
+func Call[W, R any](g *Group[W], ctx context.Context, what string,
+	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
 	g.w.note("call", g.spec.Name+"."+what, g.views)
 	n := 0
 	for i := range g.here {

@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An inbox is the home of queues: those of one consumer, which owns it, or those that the consumers of a channel share, which a goroutine
-// of its process owns. Who is in the process uses it directly, under mu; the owner alone talks to the others, over port.
+// An inbox is the home of queues: those of one consumer, which owns it, or those that the consumers
+// of a channel share, which a goroutine of its process owns. Who is in the process uses it
+// directly, under mu; the owner alone talks to the others, over port.
 type inbox struct {
 	c      *Channel
 	member int   // of the channel's communicator
@@ -50,10 +51,11 @@ type caller struct {
 	req    Request
 }
 
-// newInbox makes the inbox of a member of the communicator, with receives posted for what may come. askers are the members that share it, nil for
-// the inbox of one.
+// newInbox makes the inbox of a member of the communicator, with receives posted for what may come.
+// askers are the members that share it, nil for the inbox of one.
 func newInbox(c *Channel, member int, members []int, p *port, senders, askers []int) (*inbox, error) {
-	b := &inbox{c: c, member: member, shared: askers != nil, queues: make(map[string]*queue), senders: senders, bell: make(chan struct{}, 1)}
+	b := &inbox{c: c, member: member, shared: askers != nil, queues: make(map[string]*queue), senders: senders,
+		bell: make(chan struct{}, 1)}
 	here := func(m int) bool { return members[m] == c.w.Rank() }
 	if !slices.ContainsFunc(slices.Concat(senders, askers), func(m int) bool { return !here(m) }) {
 		return b, nil
@@ -137,7 +139,8 @@ func (b *inbox) recycle(sl *slab) {
 	sl.queue.pool = append(sl.queue.pool, sl)
 }
 
-// rouse is called after a change of q by someone who is not the owner, with mu held: it reports whether the owner sleeps and is to be rung for.
+// rouse is called after a change of q by someone who is not the owner, with mu held: it reports
+// whether the owner sleeps and is to be rung for.
 func (b *inbox) rouse(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)
@@ -157,7 +160,8 @@ func (b *inbox) rouse(q *queue) bool {
 // ring wakes the owner through p, the port of who changed something. Called without mu.
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
-// leave notes that a producer has closed its side: queues that it never joined wait for it no longer. With mu held.
+// leave notes that a producer has closed its side: queues that it never joined wait for it no
+// longer. With mu held.
 func (b *inbox) leave(member int, owner bool) error {
 	b.left = append(b.left, member)
 	for _, q := range b.order {

@@ -15,8 +15,9 @@ const (
 	tagMailTensor
 )
 
-// SendTo sends the tensors of d to a member of a group that Mail connects with the member's own. It returns when they have left: a large tensor
-// leaves when its receiver asks for it. What one member sends to another arrives in order. It belongs to the worker's goroutine.
+// SendTo sends the tensors of d to a member of a group that Mail connects with the member's own. It
+// returns when they have left: a large tensor leaves when its receiver asks for it. What one member
+// sends to another arrives in order. It belongs to the worker's goroutine.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
 	c, peer, err := m.mailTo(group, member)
 	if err == nil {
@@ -28,8 +29,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives what a member of a group sends by SendTo. Where into has tensors, they are received in place, and must be those that
-// were sent, by name, type and shape; the zero Dict stands for new ones on the Go heap. It returns the tensors in the order in which they were sent.
+// RecvFrom receives what a member of a group sends by SendTo. Where into has tensors, they are
+// received in place, and must be those that were sent, by name, type and shape; the zero Dict
+// stands for new ones on the Go heap. It returns the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.mailTo(group, member)
 	if err == nil {

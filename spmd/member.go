@@ -37,12 +37,13 @@ func (m *Member) Index() int { return m.index }
 // Size returns the number of members of the group.
 func (m *Member) Size() int { return len(m.group.spec.Ranks) }
 
-// Comm returns the member's end of the group's communicator for a purpose, one of GroupSpec.Comms; it panics for another. Its rank is
-// the member's index.
+// Comm returns the member's end of the group's communicator for a purpose, one of GroupSpec.Comms;
+// it panics for another. Its rank is the member's index.
 func (m *Member) Comm(purpose string) Comm {
 	c, ok := m.comms[purpose]
 	if !ok {
-		panic(fmt.Sprintf("spmd: group %q has no communicator for %q, only for %q", m.Group(), purpose, m.group.spec.Comms))
+		panic(fmt.Sprintf("spmd: group %q has no communicator for %q, only for %q", m.Group(), purpose,
+			m.group.spec.Comms))
 	}
 	return c
 }
@@ -67,7 +68,8 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	g := &roster{spec: spec}
 	for i, r := range spec.Ranks {
 		if r == w.Rank() {
-			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm), mail: make(map[string]address)})
+			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm),
+				mail: make(map[string]address)})
 		}
 	}
 	w.mu.Lock()

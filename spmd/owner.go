@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// This file is what the owner of an inbox does: it waits for messages, and deals with them. mu is held in all of it, but never while waiting.
+// This file is what the owner of an inbox does: it waits for messages, and deals with them. mu is
+// held in all of it, but never while waiting.
 
 // An event is something that an owner waits for.
 type event struct {
@@ -27,7 +28,8 @@ const (
 	replyLeft                    // replies[at]
 )
 
-// pay posts the receives for the credits of q that are owed to producers elsewhere, and tells these. For the owner, with mu held.
+// pay posts the receives for the credits of q that are owed to producers elsewhere, and tells
+// these. For the owner, with mu held.
 func (b *inbox) pay(q *queue) error {
 	for _, s := range q.sources {
 		for s.remote && s.owed > 0 {
@@ -55,7 +57,8 @@ func (b *inbox) pay(q *queue) error {
 
 var errDeaf = errors.New("nobody is left to wait for")
 
-// wait lets the owner sleep until something happens that may concern q, or any queue if q is nil, and deals with it. mu is held before and after.
+// wait lets the owner sleep until something happens that may concern q, or any queue if q is nil,
+// and deals with it. mu is held before and after.
 func (b *inbox) wait(ctx context.Context, q *queue) error {
 	if b.port == nil {
 		b.mu.Unlock()
@@ -115,7 +118,8 @@ func (b *inbox) done() (int, error) {
 	return -1, nil
 }
 
-// gather lists what to wait for. The sources take turns in being first, so that none is always overtaken.
+// gather lists what to wait for. The sources take turns in being first, so that none is always
+// overtaken.
 func (b *inbox) gather(q *queue) {
 	b.events, b.reqs = b.events[:0], b.reqs[:0]
 	b.turn++
@@ -208,7 +212,8 @@ func (b *inbox) accept(s *source) error {
 	return b.settle(s)
 }
 
-// settle follows up on a change of s: what waits is served, and when s has ended its receives are taken back.
+// settle follows up on a change of s: what waits is served, and when s has ended its receives are
+// taken back.
 func (b *inbox) settle(s *source) error {
 	if s.done {
 		for _, sl := range s.posted {

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// A Cluster says which components a job has and where each runs. Its fields are those of the configuration's cluster section.
+// A Cluster says which components a job has and where each runs. Its fields are those of the
+// configuration's cluster section.
 type Cluster struct {
 	// NumNodes must be the number of nodes of the world. 0: whatever it has.
 	NumNodes int
@@ -25,12 +26,14 @@ type Cluster struct {
 type ComponentPlacement struct {
 	// Key names the component, or several joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup says what the resources of Placement are: "" or "cluster", all ranks of the world; "node", its nodes; else labels
-	// of NodeGroups, joined by commas: the ranks of their nodes, numbered in that order.
+	// NodeGroup says what the resources of Placement are: "" or "cluster", all ranks of the world;
+	// "node", its nodes; else labels of NodeGroups, joined by commas: the ranks of their nodes,
+	// numbered in that order.
 	NodeGroup string
-	// Placement is segments joined by commas, each resources[:processes]. Resources are n, a-b or all, ascending over the segments;
-	// processes are n or a-b, counted from 0 on without a gap, by default one for each resource. With more processes than
-	// resources, consecutive processes share one: "0-1:0-3" puts processes 0, 1 on rank 0 and 2, 3 on rank 1.
+	// Placement is segments joined by commas, each resources[:processes]. Resources are n, a-b or
+	// all, ascending over the segments; processes are n or a-b, counted from 0 on without a gap, by
+	// default one for each resource. With more processes than resources, consecutive processes
+	// share one: "0-1:0-3" puts processes 0, 1 on rank 0 and 2, 3 on rank 1.
 	Placement string
 }
 
@@ -70,7 +73,8 @@ type Placement struct {
 	specs []GroupSpec
 }
 
-// Place works out c for a world whose rank r is on node nodes[r]. The error joins a *PlacementError for everything that is wrong.
+// Place works out c for a world whose rank r is on node nodes[r]. The error joins a *PlacementError
+// for everything that is wrong.
 func Place(c Cluster, nodes []int) (*Placement, error) {
 	p := &placer{cluster: c, nodes: nodes, ranksOf: make(map[int][]int), placed: make(map[string]bool)}
 	for r, n := range nodes {
@@ -92,8 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of ranks that the placements of c name, those that speak of world ranks. whole reports
-// that one asks for all ranks or speaks of nodes, so that the size of the world decides. What is wrong in c, Place reports.
+// Extent returns the smallest number of ranks that the placements of c name, those that speak of
+// world ranks. whole reports that one asks for all ranks or speaks of nodes, so that the size of
+// the world decides. What is wrong in c, Place reports.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -127,7 +132,8 @@ func (p *Placement) Has(name string) bool {
 	return slices.ContainsFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 }
 
-// Group returns where the members of a component are; Comms is the caller's to set. It panics when there is no such component.
+// Group returns where the members of a component are; Comms is the caller's to set. It panics when
+// there is no such component.
 func (p *Placement) Group(name string) GroupSpec {
 	i := slices.IndexFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 	if i < 0 {
@@ -156,7 +162,8 @@ func (p *Placement) Mode() Mode {
 	return Hybrid
 }
 
-// String lists the ranks, one to a line: number, node, and the workers there, as in "5 node 1: actor[5] rollout[1]".
+// String lists the ranks, one to a line: number, node, and the workers there, as in "5 node 1:
+// actor[5] rollout[1]".
 func (p *Placement) String() string {
 	var b strings.Builder
 	for r, n := range p.nodes {
@@ -250,7 +257,8 @@ func (p *placer) place(comp ComponentPlacement) {
 	}
 }
 
-// resources returns the world ranks that stand behind each resource of a node group: one, or those of a node. what names them in messages.
+// resources returns the world ranks that stand behind each resource of a node group: one, or those
+// of a node. what names them in messages.
 func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 	switch group = strings.TrimSpace(group); group {
 	case "", "cluster":
@@ -297,7 +305,8 @@ func (p *placer) checkIdle() {
 		}
 	}
 	if idle != nil {
-		p.wrong("cluster.component_placement", "", "want a component on every one of the %d ranks, there is none on %s: start fewer ranks, or set cluster.allow_idle_ranks",
+		p.wrong("cluster.component_placement", "", "want a component on every one of the %d ranks, there is none on "+
+			"%s: start fewer ranks, or set cluster.allow_idle_ranks",
 			len(p.nodes), strings.Join(idle, ", "))
 	}
 }

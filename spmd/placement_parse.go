@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A segment is one resources[:processes] of a placement: processes consecutive ones over resources first..last.
+// A segment is one resources[:processes] of a placement: processes consecutive ones over resources
+// first..last.
 type segment struct {
 	first, last int
 	processes   int
@@ -15,8 +16,9 @@ type segment struct {
 // maxProcesses bounds the members of a component.
 const maxProcesses = 1 << 20
 
-// parsePlacement reads a placement over resources 0..n-1. wrongs says all that is not right, as "want …", with {what} where the resources are
-// to be named; segs are the segments that could be read.
+// parsePlacement reads a placement over resources 0..n-1. wrongs says all that is not right, as
+// "want …", with {what} where the resources are to be named; segs are the segments that could be
+// read.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {
@@ -82,7 +84,8 @@ func (p *placementParser) segment(part string) {
 		p.wrong("want fewer than %d processes, not %q", maxProcesses, processes)
 		return
 	case count < over && over%count == 0:
-		p.wrong("want a process for each resource in %q: one worker over several resources needs model parallelism, which is not there yet", part)
+		p.wrong("want a process for each resource in %q: one worker over several resources needs model parallelism, "+
+			"which is not there yet", part)
 	case count%over != 0:
 		p.wrong("want the %d processes of %q to be a multiple of its %d resources", count, part, over)
 	}

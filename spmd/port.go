@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// A port is a member's end of a channel's communicator, with the small sends that nobody has waited for. It belongs to the
-// member's goroutine. A nil port is that of a member whose peers are all in its process.
+// A port is a member's end of a channel's communicator, with the small sends that nobody has waited
+// for. It belongs to the member's goroutine. A nil port is that of a member whose peers are all in
+// its process.
 type port struct {
 	comm  Comm
 	sends []Request
@@ -91,6 +92,7 @@ func readNote(b []byte) (n note, name []byte, err error) {
 	if len(b) < 16 || len(b) != 16+int(b[1]) {
 		return n, nil, fmt.Errorf("a note of %d bytes", len(b))
 	}
-	n = note{op: b[0], tag: int(binary.LittleEndian.Uint16(b[2:])), count: int(int64(binary.LittleEndian.Uint64(b[8:])))}
+	n = note{op: b[0], tag: int(binary.LittleEndian.Uint16(b[2:])),
+		count: int(int64(binary.LittleEndian.Uint64(b[8:])))}
 	return n, b[16:], nil
 }

@@ -2,12 +2,14 @@ package spmd
 
 import "slices"
 
-// A queue is one key of a channel at its home: the items that have arrived, and who may send how many more. It does no I/O and is not
-// safe for concurrent use; its inbox sees to both.
+// A queue is one key of a channel at its home: the items that have arrived, and who may send how
+// many more. It does no I/O and is not safe for concurrent use; its inbox sees to both.
 //
-// Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back when the item is taken from the queue, and goes to
-// the producer that has the fewest, so that each always has one and a slow one does not hoard them. A producer elsewhere has its first without being
-// told: were it to wait for the home's word, two members that open keys to each other could wait for one another for ever.
+// Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back
+// when the item is taken from the queue, and goes to the producer that has the fewest, so that each
+// always has one and a slow one does not hoard them. A producer elsewhere has its first without
+// being told: were it to wait for the home's word, two members that open keys to each other could
+// wait for one another for ever.
 type queue struct {
 	name      string
 	maxsize   int
@@ -52,7 +54,8 @@ func (q *queue) join(s *source) {
 	q.grant()
 }
 
-// grant deals the free credits, each to the source that has the fewest, the one that joined first among equals.
+// grant deals the free credits, each to the source that has the fewest, the one that joined first
+// among equals.
 func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
@@ -92,7 +95,8 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close notes that s sends total items in all. Its unused credits go to the others once these are here.
+// close notes that s sends total items in all. Its unused credits go to the others once these are
+// here.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total
 	if s.arrived == s.total {
@@ -159,7 +163,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// needsOwner reports whether the shared queue has something to do that only the owner of its inbox can: credits to send, or items.
+// needsOwner reports whether the shared queue has something to do that only the owner of its inbox
+// can: credits to send, or items.
 func (q *queue) needsOwner() bool {
 	if len(q.demands) > 0 && q.demands[0].answer != nil && (q.len() > 0 || q.closed()) {
 		return true

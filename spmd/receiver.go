@@ -15,7 +15,8 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // and gives it back
 //
-// With the next call the item taken before makes room for another, released or not: a consumer may hold many. It belongs to one goroutine at a time, with the member's other handles.
+// With the next call the item taken before makes room for another, released or not: a consumer may
+// hold many. It belongs to one goroutine at a time, with the member's other handles.
 type Receiver struct {
 	c     *Channel
 	key   Key
@@ -23,10 +24,11 @@ type Receiver struct {
 	batch []*Item
 }
 
-// An end is how a consumer reaches a key: its own, one shared in this process, or one shared and elsewhere.
+// An end is how a consumer reaches a key: its own, one shared in this process, or one shared and
+// elsewhere.
 type end interface {
-	// take returns the oldest item, or ErrClosed; errHeavy when it weighs more than limit, unless that is below 0; ErrEmpty where
-	// there is none and block is false.
+	// take returns the oldest item, or ErrClosed; errHeavy when it weighs more than limit, unless
+	// that is below 0; ErrEmpty where there is none and block is false.
 	take(ctx context.Context, limit int, block bool) (*slab, error)
 	// release takes back a slab that take gave.
 	release(sl *slab)
@@ -64,10 +66,12 @@ func (c *Channel) newReceiver(member int, key Key) (*Receiver, error) {
 	return r, nil
 }
 
-// Get waits for an item and takes it. It returns ErrClosed once all producers have closed and nothing is left.
+// Get waits for an item and takes it. It returns ErrClosed once all producers have closed and
+// nothing is left.
 func (r *Receiver) Get(ctx context.Context) (*Item, error) { return r.get(ctx, -1, true) }
 
-// TryGet is Get, but returns ErrEmpty when no item has arrived. For a key whose home is elsewhere it waits for the answer.
+// TryGet is Get, but returns ErrEmpty when no item has arrived. For a key whose home is elsewhere
+// it waits for the answer.
 func (r *Receiver) TryGet(ctx context.Context) (*Item, error) { return r.get(ctx, -1, false) }
 
 func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error) {
@@ -81,9 +85,10 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// GetBatch takes items until they weigh weight together, or the next one would exceed it; it waits for items meanwhile. The first is taken
-// whatever it weighs. At the end of the key the batch may weigh less; ErrClosed comes when it is empty. The slice is valid until the next
-// GetBatch. With an error come the items taken before it.
+// GetBatch takes items until they weigh weight together, or the next one would exceed it; it waits
+// for items meanwhile. The first is taken whatever it weighs. At the end of the key the batch may
+// weigh less; ErrClosed comes when it is empty. The slice is valid until the next GetBatch. With an
+// error come the items taken before it.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < weight; {
@@ -104,7 +109,8 @@ func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	return r.batch, nil
 }
 
-// Release gives an item back; neither it nor its tensors may be used from then on. It panics when it is not held.
+// Release gives an item back; neither it nor its tensors may be used from then on. It panics when
+// it is not held.
 func (r *Receiver) Release(it *Item) {
 	sl := it.slab
 	if sl == nil || sl.phase != held {
@@ -131,8 +137,8 @@ func (r *Receiver) Full(ctx context.Context) (bool, error) {
 	return n >= r.c.spec.MaxSize, err
 }
 
-// Peek returns the oldest item without taking it, or ErrEmpty. Its Dict is there for keys of one consumer alone, and valid until that
-// consumer's next Get.
+// Peek returns the oldest item without taking it, or ErrEmpty. Its Dict is there for keys of one
+// consumer alone, and valid until that consumer's next Get.
 func (r *Receiver) Peek(ctx context.Context) (Item, error) {
 	n, it, err := r.state(ctx)
 	if err == nil && n == 0 {
@@ -157,8 +163,9 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// An own end is that of the one consumer of a key, who owns the inbox. It pays the credit of an item with the call after, so that it costs no time
-// between the item's arrival and the answer to it; the producer's other credits last until then.
+// An own end is that of the one consumer of a key, who owns the inbox. It pays the credit of an
+// item with the call after, so that it costs no time between the item's arrival and the answer to
+// it; the producer's other credits last until then.
 type own struct {
 	box   *inbox
 	queue *queue

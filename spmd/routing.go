@@ -2,17 +2,21 @@ package spmd
 
 import "fmt"
 
-// A Piece is a range [Lo, Hi) of a global batch that travels from member Src of one group to member Dst of another.
+// A Piece is a range [Lo, Hi) of a global batch that travels from member Src of one group to member
+// Dst of another.
 type Piece struct{ Src, Dst, Lo, Hi int }
 
-// Overlaps cuts a batch, dealt in contiguous equal shares to srcSize members on one side and dstSize on the other, into the pieces that
-// one member of each has in common, in the order of the batch. batch must be a multiple of both sizes.
+// Overlaps cuts a batch, dealt in contiguous equal shares to srcSize members on one side and
+// dstSize on the other, into the pieces that one member of each has in common, in the order of the
+// batch. batch must be a multiple of both sizes.
 func Overlaps(batch, srcSize, dstSize int) ([]Piece, error) {
 	if srcSize < 1 || dstSize < 1 || batch < 0 {
-		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want at least one on each side", batch, srcSize, dstSize)
+		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want at least one on each side", batch,
+			srcSize, dstSize)
 	}
 	if batch%srcSize != 0 || batch%dstSize != 0 {
-		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want a multiple of both", batch, srcSize, dstSize)
+		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want a multiple of both", batch, srcSize,
+			dstSize)
 	}
 	var pieces []Piece
 	src, dst := batch/srcSize, batch/dstSize // share of a member

@@ -12,27 +12,31 @@ import (
 
 // Options say how Run treats a job. The zero value is ready to use.
 type Options struct {
-	// StallTimeout: a call of a group that is waited for longer than this is named on Log, once, and goes on: who computes for long is
-	// reported, never killed. But who still waits for a rank whose main has returned that long ago gets an error. 0: neither. (That a peer's
-	// process hangs is the transport's to find out.)
+	// StallTimeout: a call of a group that is waited for longer than this is named on Log, once,
+	// and goes on: who computes for long is reported, never killed. But who still waits for a rank
+	// whose main has returned that long ago gets an error. 0: neither. (That a peer's process hangs
+	// is the transport's to find out.)
 	StallTimeout time.Duration
 	// ExitCode gives the code with which a failure ends the processes of the job. nil: 1 for any.
 	ExitCode func(error) int
 	// Log takes the line of the failure, and the stack of a panic. nil: os.Stderr.
 	Log io.Writer
-	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a pass over every item that travels.
+	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a
+	// pass over every item that travels.
 	Debug bool
-	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real ones. 0: the real ones. Shared memory knows real nodes alone:
-	// ranks of two virtual ones still reach each other's, and who plays at nodes keeps off it.
+	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real
+	// ones. 0: the real ones. Shared memory knows real nodes alone: ranks of two virtual ones still
+	// reach each other's, and who plays at nodes keeps off it.
 	VirtualNodes int
 }
 
 // grace is how long Run waits, after a failure, for goroutines that do not look at their context.
 const grace = 10 * time.Second
 
-// Run runs main once for every rank that lives in this process, and waits for them and all they started. The first error anywhere (one
-// that main, a worker or a goroutine of World.Go returned, or a panic there) cancels the context of all ranks, is written to opts.Log and ends
-// the world by Transport.Abort; Run returns it, as a *Failure. After a success the transports are closed.
+// Run runs main once for every rank that lives in this process, and waits for them and all they
+// started. The first error anywhere (one that main, a worker or a goroutine of World.Go returned,
+// or a panic there) cancels the context of all ranks, is written to opts.Log and ends the world by
+// Transport.Abort; Run returns it, as a *Failure. After a success the transports are closed.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")
@@ -87,7 +91,9 @@ type job struct {
 	opts   Options
 	ctx    context.Context // main's: ends with that of Run, and with the first failure
 	cancel context.CancelCauseFunc
-	end    context.Context // ends with the first failure alone, so that a main whose context ended can still finish in order
+	// ends with the first failure alone, so that a main whose context ended can still finish in
+	// order
+	end    context.Context
 	kill   context.CancelCauseFunc
 	abort  func(code int)
 	failed chan struct{} // closed by the first failure

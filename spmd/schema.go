@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A schema is a layout in bytes: the number of fields (uint16), and for each the length of its name, dtype and rank (a byte each), the name, and
-// the dimensions (uint32); little endian.
+// A schema is a layout in bytes: the number of fields (uint16), and for each the length of its
+// name, dtype and rank (a byte each), the name, and the dimensions (uint32); little endian.
 
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
@@ -20,7 +20,8 @@ func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(l.Fields())))
 	for _, f := range l.Fields() {
 		if len(f.Name) > math.MaxUint8 {
-			return nil, fmt.Errorf("tensor %.20q…: a name of %d bytes, want at most %d", f.Name, len(f.Name), math.MaxUint8)
+			return nil, fmt.Errorf("tensor %.20q…: a name of %d bytes, want at most %d", f.Name, len(f.Name),
+				math.MaxUint8)
 		}
 		b = append(b, byte(len(f.Name)), byte(f.DType), byte(len(f.Shape)))
 		b = append(b, f.Name...)

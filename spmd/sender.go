@@ -14,14 +14,17 @@ import (
 //	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
 //	err = s.Put(ctx, it)                   // from here on it is the consumer's
 //
-// It belongs to one goroutine at a time, with the member's other handles. Items of one layout allocate nothing.
+// It belongs to one goroutine at a time, with the member's other handles. Items of one layout
+// allocate nothing.
 type Sender struct {
 	c      *Channel
 	key    Key
 	member int
 	port   *port
 	closed bool
-	slabs  []*slab // where items are filled; a consumer in this process is given slabs of the queue instead, but in debug mode
+	// where items are filled; a consumer in this process is given slabs of the queue instead, but
+	// in debug mode
+	slabs []*slab
 
 	// A home in this process.
 	box *inbox
@@ -63,7 +66,8 @@ func (s *Sender) listen() (err error) {
 	return err
 }
 
-// Take waits until the key has room, and returns an item laid out as layout, whose contents are arbitrary.
+// Take waits until the key has room, and returns an item laid out as layout, whose contents are
+// arbitrary.
 func (s *Sender) Take(ctx context.Context, layout *tensor.Layout) (*Item, error) {
 	return s.take(ctx, layout, true)
 }
@@ -78,7 +82,8 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 		return nil, s.errorf("take", ErrClosed)
 	}
 	if layout.Size() > s.c.spec.ItemBytes {
-		return nil, s.errorf("take", fmt.Errorf("a layout of %d bytes, items have at most %d", layout.Size(), s.c.spec.ItemBytes))
+		return nil, s.errorf("take", fmt.Errorf("a layout of %d bytes, items have at most %d", layout.Size(),
+			s.c.spec.ItemBytes))
 	}
 	var sl *slab
 	var err error
@@ -145,7 +150,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is over. There are as many as credits, at most. Where poisoned, nobody may have written to it meanwhile.
+// own returns a slab of pool whose send is over. There are as many as credits, at most. Where
+// poisoned, nobody may have written to it meanwhile.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
@@ -273,7 +279,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// leave tells every inbox that producer member may send to that it will not, beyond the keys that it has opened and closed.
+// leave tells every inbox that producer member may send to that it will not, beyond the keys that
+// it has opened and closed.
 func (c *Channel) leave(member int) error {
 	p := c.producers[member]
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)

@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An Item is what travels through a Channel: tensors that share one slab of memory, and what they are. A Sender hands it out (Take) and
-// gets it back (Put); a Receiver hands it out (Get) and gets it back (Release). In between it belongs to the caller, and never afterwards.
+// An Item is what travels through a Channel: tensors that share one slab of memory, and what they
+// are. A Sender hands it out (Take) and gets it back (Put); a Receiver hands it out (Get) and gets
+// it back (Release). In between it belongs to the caller, and never afterwards.
 type Item struct {
 	Dict    tensor.Dict // laid out as Take was told
 	From    int         // member that sent it
@@ -20,7 +21,8 @@ type Item struct {
 	slab *slab
 }
 
-// A slab is the memory of one item: header, tensors, and room for the schema, which travels when it is news to the receiver.
+// A slab is the memory of one item: header, tensors, and room for the schema, which travels when it
+// is news to the receiver.
 type slab struct {
 	item   Item
 	mem    []byte
@@ -127,14 +129,16 @@ func (sl *slab) readHeader(n int) (header, error) {
 	sl.item.Version = int64(le.Uint64(b[32:]))
 	sl.item.Weight = int(int64(le.Uint64(b[40:])))
 	sl.item.From = int(le.Uint32(b[48:]))
-	h := header{kind: le.Uint32(b[0:]), schema: int(le.Uint32(b[4:])), data: int(le.Uint64(b[8:])), count: int(le.Uint32(b[52:]))}
+	h := header{kind: le.Uint32(b[0:]), schema: int(le.Uint32(b[4:])), data: int(le.Uint64(b[8:])),
+		count: int(le.Uint32(b[52:]))}
 	if h.data < 0 || h.data > len(b)-headerBytes || headerBytes+h.data+h.schema != n {
 		return h, fmt.Errorf("a message of %d bytes says that it holds %d and %d", n, h.data, h.schema)
 	}
 	return h, nil
 }
 
-// pack writes the header of an item, and its schema if the receiver does not know it, and returns the message.
+// pack writes the header of an item, and its schema if the receiver does not know it, and returns
+// the message.
 func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	h := header{kind: isItem, data: sl.layout.Size()}
 	end := headerBytes + h.data
@@ -144,7 +148,8 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 			return nil, err
 		}
 		if len(b) > schemaRoom {
-			return nil, fmt.Errorf("a layout of %d tensors takes %d bytes to describe, want at most %d", len(sl.layout.Fields()), len(b), schemaRoom)
+			return nil, fmt.Errorf("a layout of %d tensors takes %d bytes to describe, want at most %d",
+				len(sl.layout.Fields()), len(b), schemaRoom)
 		}
 		h.schema = len(b)
 	}
@@ -152,7 +157,8 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	return sl.mem[:end+h.schema], nil
 }
 
-// A decoder turns messages of one sender and key into items. Equal schemas give the same layout, so that slabs stay bound.
+// A decoder turns messages of one sender and key into items. Equal schemas give the same layout, so
+// that slabs stay bound.
 type decoder struct {
 	known   *[]knownLayout
 	current *tensor.Layout

@@ -2,7 +2,8 @@ package spmd
 
 import "sync"
 
-// A worker is the goroutine of one member of a group: it runs the calls made on it one at a time, in their order.
+// A worker is the goroutine of one member of a group: it runs the calls made on it one at a time,
+// in their order.
 type worker struct {
 	report func(error)
 	wake   chan struct{} // one token: calls has grown
@@ -11,7 +12,8 @@ type worker struct {
 	calls []func() error
 }
 
-// startWorker starts the goroutine of a member. It ends when the world stops and its calls are done, or with the first error.
+// startWorker starts the goroutine of a member. It ends when the world stops and its calls are
+// done, or with the first error.
 func (w *World) startWorker(group string, member int) *worker {
 	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
 	w.workers.Add(1)

@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// A World is one rank's view of the job. Its methods may be called from any goroutine, collective ones in the same order on every rank.
+// A World is one rank's view of the job. Its methods may be called from any goroutine, collective
+// ones in the same order on every rank.
 type World struct {
 	job  *job
 	t    Transport
@@ -67,7 +68,8 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
-// Abort ends the whole job at once, the programs of others included, with an exit code. It does not return where ranks are processes.
+// Abort ends the whole job at once, the programs of others included, with an exit code. It does not
+// return where ranks are processes.
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
 // Outside returns the way to programs of others in the same job; nil where there are none.
@@ -96,12 +98,12 @@ func (w *World) Host() string { return w.desc.Host }
 // Describe says what the world runs on.
 func (w *World) Describe() Description { return w.desc }
 
-// Alloc returns zeroed memory, on 64 bytes, outside the Go heap, which communication uses without copying. It lives as long as the world:
-// what outlives Run must be copied.
+// Alloc returns zeroed memory, on 64 bytes, outside the Go heap, which communication uses without
+// copying. It lives as long as the world: what outlives Run must be copied.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
-// Shared returns the memory that the ranks of this node have in common, if the transport and the machine can do that. The answer is the same on
-// every rank.
+// Shared returns the memory that the ranks of this node have in common, if the transport and the
+// machine can do that. The answer is the same on every rank.
 func (w *World) Shared() (Shared, bool) {
 	if m, ok := w.t.(SharedMaker); ok {
 		return m.Shared()
@@ -115,11 +117,13 @@ func (w *World) HasNative() bool {
 	return ok
 }
 
-// NewNative makes a communicator with the collectives of the library underneath; collective over ranks. It fails where there is no library.
+// NewNative makes a communicator with the collectives of the library underneath; collective over
+// ranks. It fails where there is no library.
 func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	m, ok := w.t.(NativeMaker)
 	if !ok {
-		return nil, fmt.Errorf("communicator %q: the transport %q has no collectives of its own", label, w.desc.Transport)
+		return nil, fmt.Errorf("communicator %q: the transport %q has no collectives of its own", label,
+			w.desc.Transport)
 	}
 	return m.NewNative(ranks, label)
 }
@@ -127,8 +131,9 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 // SetStep says what step this rank is at, for the line of a failure.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
-// NewComm makes a communicator of ranks, in that order; a rank that stands several times has as many members. It is collective over these ranks
-// alone and returns the ends of the members that are here, in order. The world closes them when it ends.
+// NewComm makes a communicator of ranks, in that order; a rank that stands several times has as
+// many members. It is collective over these ranks alone and returns the ends of the members that
+// are here, in order. The world closes them when it ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	ends, err := w.t.NewComm(ranks, label)
 	if err != nil {
@@ -151,7 +156,8 @@ func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
 	return ends, err
 }
 
-// Go runs f in a goroutine of its own. An error or a panic of f ends the job, under name. Run waits for it.
+// Go runs f in a goroutine of its own. An error or a panic of f ends the job, under name. Run waits
+// for it.
 func (w *World) Go(name string, f func() error) {
 	w.tasks.Add(1)
 	go func() {
@@ -160,8 +166,9 @@ func (w *World) Go(name string, f func() error) {
 	}()
 }
 
-// Calls returns how many collective steps (launches, channels, calls of groups) this rank has made, and a hash of what they were. Ranks that
-// run the same program agree in both: the loop head compares them, and so finds a rank that took another branch.
+// Calls returns how many collective steps (launches, channels, calls of groups) this rank has made,
+// and a hash of what they were. Ranks that run the same program agree in both: the loop head
+// compares them, and so finds a rank that took another branch.
 func (w *World) Calls() (n int64, hash uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +191,8 @@ func (w *World) reporter(component string, member int) func(error) {
 		if err == nil {
 			return
 		}
-		f := &Failure{Component: component, Member: member, Rank: w.Rank(), Host: w.Host(), Step: w.step.Load(), Err: err}
+		f := &Failure{Component: component, Member: member, Rank: w.Rank(), Host: w.Host(), Step: w.step.Load(),
+			Err: err}
 		if p := (*panicError)(nil); errors.As(err, &p) {
 			f.Stack = p.stack
 		}
@@ -245,7 +253,8 @@ func (w *World) close(ctx context.Context) error {
 	return w.t.Close()
 }
 
-// barrier returns when every member of c has called it: dissemination, ⌈log₂ P⌉ rounds (Hensgen, Finkel, Manber 1988).
+// barrier returns when every member of c has called it: dissemination, ⌈log₂ P⌉ rounds (Hensgen,
+// Finkel, Manber 1988).
 func barrier(ctx context.Context, c Comm) error {
 	var reqs [2]Request
 	for hop := 1; hop < c.Size(); hop *= 2 {

@@ -5,14 +5,16 @@ import (
 	"unsafe"
 )
 
-// An Allocator returns zeroed memory of at least n bytes that starts on Align bytes and lives as long as its owner says: the
-// heap's (Heap), or that of a world (spmd.World.Alloc), which communication can use without copying.
+// An Allocator returns zeroed memory of at least n bytes that starts on Align bytes and lives as
+// long as its owner says: the heap's (Heap), or that of a world (spmd.World.Alloc), which
+// communication can use without copying.
 type Allocator func(n int) ([]byte, error)
 
 // Heap is the Allocator of the Go heap: never fails, never freed by hand.
 func Heap(n int) ([]byte, error) { return New(U8, n).Bytes(), nil }
 
-// An Arena hands out aligned pieces of one block, for memory that lives and dies together. Not for concurrent use.
+// An Arena hands out aligned pieces of one block, for memory that lives and dies together. Not for
+// concurrent use.
 type Arena struct {
 	mem  []byte
 	used int
@@ -30,7 +32,8 @@ func NewArena(size int, alloc Allocator) (*Arena, error) {
 	return &Arena{mem: mem}, nil
 }
 
-// Alloc returns the next n bytes, on Align bytes. It panics when the arena is used up: sizes are known before it is made.
+// Alloc returns the next n bytes, on Align bytes. It panics when the arena is used up: sizes are
+// known before it is made.
 func (a *Arena) Alloc(n int) []byte {
 	if a.used+n > len(a.mem) {
 		panic(fmt.Sprintf("tensor: arena of %d bytes, %d used, %d wanted", len(a.mem), a.used, n))

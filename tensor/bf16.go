@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. What is too large becomes infinite, a NaN
-// stays one.
+// ToBF16 rounds src to bfloat16 bits in dst, of the same length: to the nearest, ties to even. What
+// is too large becomes infinite, a NaN stays one.
 func ToBF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToBF16: length mismatch")

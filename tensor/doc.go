@@ -1,8 +1,10 @@
-// Package tensor holds the data that travels through rlinf: dense row-major tensors, and Dicts of named tensors.
+// Package tensor holds the data that travels through rlinf: dense row-major tensors, and Dicts of
+// named tensors.
 //
-// A Tensor is a small value: element type, shape, and a pointer to memory it does not own. Views (At, Slice, Reshape)
-// share that memory and cost nothing. A Layout describes a set of named tensors that lie in one piece of memory, a slab;
-// Bind lays it over bytes and gives a Dict. An Arena hands out 64-byte aligned memory outside the Go heap:
+// A Tensor is a small value: element type, shape, and a pointer to memory it does not own. Views
+// (At, Slice, Reshape) share that memory and cost nothing. A Layout describes a set of named
+// tensors that lie in one piece of memory, a slab; Bind lays it over bytes and gives a Dict. An
+// Arena hands out 64-byte aligned memory outside the Go heap:
 //
 //	layout := tensor.NewLayout(
 //		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{16, 4}},
@@ -11,11 +13,14 @@
 //	d := layout.Bind(arena.Alloc(layout.Size()))
 //	reward := d.Must("reward").F32()
 //
-// Encode and Decode turn a Dict into bytes and back, for messages; WriteSafetensors and ReadSafetensors do so for files that others read.
-// Elements are little-endian in both, and in memory: that is what the machines that rlinf runs on have.
+// Encode and Decode turn a Dict into bytes and back, for messages; WriteSafetensors and
+// ReadSafetensors do so for files that others read. Elements are little-endian in both, and in
+// memory: that is what the machines that rlinf runs on have.
 //
-// Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward, done, value, sample_log_prob,
-// advantage, return, terminated, truncated, final_observation, mask, version. Leading dimensions are [T, N]: time, environment.
+// Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward,
+// done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,
+// version. Leading dimensions are [T, N]: time, environment.
 //
-// Shape and type mismatches between callers of this package are broken promises and panic; foreign bytes (Decode, safetensors) give errors.
+// Shape and type mismatches between callers of this package are broken promises and panic; foreign
+// bytes (Decode, safetensors) give errors.
 package tensor

@@ -13,7 +13,8 @@ import (
 //	the elements of each tensor in turn
 const encodedMagic = "RLD1"
 
-// Encode appends d to dst, with names, types and shapes, and returns it; Decode reads it back. A name is below 64 KiB.
+// Encode appends d to dst, with names, types and shapes, and returns it; Decode reads it back. A
+// name is below 64 KiB.
 func Encode(dst []byte, d Dict) []byte {
 	dst = append(dst, encodedMagic...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(d.names)))
@@ -35,7 +36,8 @@ func Encode(dst []byte, d Dict) []byte {
 	return dst
 }
 
-// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere: what is damaged, cut or too long is an error.
+// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere: what
+// is damaged, cut or too long is an error.
 func Decode(b []byte) (Dict, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -103,7 +105,8 @@ func newDict(fields []Field) Dict {
 	return l.Bind(New(U8, l.Size()).Bytes())
 }
 
-// sizeOf returns the bytes of a tensor whose shape somebody else wrote; false when it cannot be that of a tensor in memory.
+// sizeOf returns the bytes of a tensor whose shape somebody else wrote; false when it cannot be
+// that of a tensor in memory.
 func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	const most = 1 << 47 // bytes that a process can address
 	span, empty := dtype.Size(), false
@@ -127,7 +130,8 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 
 func (d DType) valid() bool { return d >= F32 && d <= BF16 }
 
-// A reader takes bytes from the front of b. Once there were too few it is short, and gives nothing and zeros.
+// A reader takes bytes from the front of b. Once there were too few it is short, and gives nothing
+// and zeros.
 type reader struct {
 	b     []byte
 	short bool

@@ -12,16 +12,18 @@ import (
 	"strings"
 )
 
-// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of a header as u64, the header in JSON, then the
-// elements, little-endian. The header has {dtype, shape, data_offsets: [begin, end]} for each tensor, by offsets into what follows it; they
-// leave no hole and do not overlap. Under __metadata__ it may have a map of strings.
+// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of a header as
+// u64, the header in JSON, then the elements, little-endian. The header has {dtype, shape,
+// data_offsets: [begin, end]} for each tensor, by offsets into what follows it; they leave no hole
+// and do not overlap. Under __metadata__ it may have a map of strings.
 const (
 	metadataKey = "__metadata__"
 	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
 )
 
-// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. The elements start on Align bytes and every tensor
-// on its element's size. Dicts with equal entries in equal order give equal bytes.
+// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. The
+// elements start on Align bytes and every tensor on its element's size. Dicts with equal entries in
+// equal order give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	order := make([]int, d.Len()) // wide elements first keeps all aligned without holes
 	for i, name := range d.names {
@@ -60,7 +62,8 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	}
 	for i, name := range d.names {
 		t := d.tensors[i]
-		e := safetensor{DType: t.dtype.String(), Shape: append([]int{}, t.shape[:t.rank]...), Offsets: []int{begin[i], begin[i] + len(t.Bytes())}}
+		e := safetensor{DType: t.dtype.String(), Shape: append([]int{}, t.shape[:t.rank]...),
+			Offsets: []int{begin[i], begin[i] + len(t.Bytes())}}
 		if err := entry(name, e); err != nil {
 			return fmt.Errorf("write safetensors: tensor %q: %w", name, err)
 		}
@@ -93,8 +96,9 @@ type safetensor struct {
 	Offsets []int  `json:"data_offsets"`
 }
 
-// ReadSafetensors reads a whole safetensors file into memory of its own: the tensors in the order of the header, and the metadata. b may come
-// from anywhere: what breaks the format, or holds a type or a number of dimensions that a Tensor does not have, is an error.
+// ReadSafetensors reads a whole safetensors file into memory of its own: the tensors in the order
+// of the header, and the metadata. b may come from anywhere: what breaks the format, or holds a
+// type or a number of dimensions that a Tensor does not have, is an error.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	d, metadata, err := readSafetensors(b)
 	if err != nil {
@@ -129,8 +133,8 @@ func readSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, metadata, nil
 }
 
-// parseHeader returns what the header says of the tensors, in its order. Offsets agree with shapes; whether they agree with each other
-// is left to checkOffsets.
+// parseHeader returns what the header says of the tensors, in its order. Offsets agree with shapes;
+// whether they agree with each other is left to checkOffsets.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {

@@ -58,8 +58,8 @@ const MaxRank = 6
 // Align is the alignment, in bytes, of every tensor that a Layout or an Arena places.
 const Align = 64
 
-// A Tensor is a dense row-major array over memory that somebody else owns. The zero Tensor has no elements and no type.
-// Copying a Tensor copies the view, not the elements.
+// A Tensor is a dense row-major array over memory that somebody else owns. The zero Tensor has no
+// elements and no type. Copying a Tensor copies the view, not the elements.
 type Tensor struct {
 	ptr   unsafe.Pointer
 	shape [MaxRank]int
@@ -246,7 +246,8 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape))) // a clone: else every shape that comes here goes to the heap
+			// a clone: else every shape that comes here goes to the heap
+			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape)))
 		}
 		n *= d
 	}

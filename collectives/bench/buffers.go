@@ -22,7 +22,8 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	return region{whole}, nil
 }
 
-// bytes returns n bytes between guards, which it renews, at an offset of the region that must leave room for both.
+// bytes returns n bytes between guards, which it renews, at an offset of the region that must leave
+// room for both.
 func (r region) bytes(at, n int) []byte {
 	poisonAll(r.whole[at : at+guard])
 	poisonAll(r.whole[at+guard+n : at+2*guard+n])
@@ -34,7 +35,8 @@ func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }
 
-// An operand is the buffers of one operation on one member, and what they must hold before and after.
+// An operand is the buffers of one operation on one member, and what they must hold before and
+// after.
 type operand struct {
 	pattern
 	me         int
@@ -80,7 +82,8 @@ func (o *operand) collective() spmd.Collective {
 // block returns the elements of a block.
 func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
 
-// input returns where member me's input lies in b, which is its Data or a copy of it, and the number of its first element.
+// input returns where member me's input lies in b, which is its Data or a copy of it, and the
+// number of its first element.
 func (o *operand) input(b []byte) (in []byte, first int) {
 	e, n := o.dtype.Size(), o.block()
 	switch o.kind {
@@ -160,7 +163,8 @@ func TypeNames() []string { return []string{"f32", "f64", "i32", "i64", "u8", "b
 
 // TypeOf returns the type of a name of TypeNames; the zero DType for others.
 func TypeOf(name string) tensor.DType {
-	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64, "u8": tensor.U8, "bf16": tensor.BF16}[name]
+	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64,
+		"u8": tensor.U8, "bf16": tensor.BF16}[name]
 }
 
 // typeName returns the name of a type.

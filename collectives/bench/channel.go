@@ -27,11 +27,14 @@ const (
 	BackPressure = "back_pressure" // the same to a consumer that computes for a while on each
 )
 
-// Channel measures a channel from a worker on one rank to a worker on another, and one back. Items are handed on as they are: filling and reading them
-// is not in the time. Collective over the world.
+// Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
+// are handed on as they are: filling and reading them is not in the time. Collective over the
+// world.
 func (r *Run) Channel(ctx context.Context, p Conveyor) error {
-	err := r.begin(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an answer; the same to a consumer that computes %v on each; queues hold %d",
-		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct", "lag_x"})
+	err := r.begin(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
+		"answer; the same to a consumer that computes %v on each; queues hold %d",
+		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct",
+		"lag_x"})
 	if err != nil {
 		return err
 	}
@@ -116,9 +119,11 @@ func (r *Run) belt(p Conveyor, i, size int) (*belt, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &belt{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size, window: p.Window,
+	b := &belt{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size,
+		window:  p.Window,
 		pattern: pattern{dtype: tensor.U8, members: 2}}
-	spec := spmd.ChannelSpec{Name: fmt.Sprintf("there %d", i), From: from, To: to, MaxSize: p.Depth, ItemBytes: b.layout.Size()}
+	spec := spmd.ChannelSpec{Name: fmt.Sprintf("there %d", i), From: from, To: to, MaxSize: p.Depth,
+		ItemBytes: b.layout.Size()}
 	there, err := spmd.NewChannel(r.w, spec)
 	if err != nil {
 		return nil, err
@@ -157,8 +162,8 @@ func (b *belt) arm(op string, check bool) *arm {
 	return a
 }
 
-// run moves items from the producer to the consumer, and one back. With check it fills them, and returns how many bytes, and numbers of items, are
-// wrong.
+// run moves items from the producer to the consumer, and one back. With check it fills them, and
+// returns how many bytes, and numbers of items, are wrong.
 func (b *belt) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if !b.producer {
 		for range items {

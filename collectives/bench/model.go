@@ -7,14 +7,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A cost says how many messages, and how many times the size, follow one another in an algorithm on n members.
+// A cost says how many messages, and how many times the size, follow one another in an algorithm on
+// n members.
 type cost struct {
 	rounds, bytes               func(n int) float64
 	roundsFormula, bytesFormula string
 }
 
-// costOf returns the cost of an algorithm for an operation; that of an algorithm that is not known, as the library's, is the least there is
-// for either term.
+// costOf returns the cost of an algorithm for an operation; that of an algorithm that is not known,
+// as the library's, is the least there is for either term.
 func costOf(k spmd.Kind, algorithm string) cost {
 	log := func(n int) float64 { return float64(bits.Len(uint(n - 1))) } // ⌈log₂ n⌉
 	part := func(n int) float64 { return float64(n-1) / float64(n) }
@@ -62,7 +63,8 @@ func costOf(k spmd.Kind, algorithm string) cost {
 	return c
 }
 
-// busFactor turns size/time into the bandwidth that every link must have (nccl-tests, doc/PERFORMANCE.md).
+// busFactor turns size/time into the bandwidth that every link must have (nccl-tests,
+// doc/PERFORMANCE.md).
 func busFactor(k spmd.Kind, n int) float64 {
 	switch {
 	case k == spmd.AllReduce:
@@ -73,7 +75,8 @@ func busFactor(k spmd.Kind, n int) float64 {
 	return 1
 }
 
-// moved returns how many bytes an operation of size bytes must bring from one member to another, all together.
+// moved returns how many bytes an operation of size bytes must bring from one member to another,
+// all together.
 func moved(k spmd.Kind, n int, size int64) float64 {
 	s, others := float64(size), float64(n-1)
 	switch k {

@@ -22,21 +22,25 @@ type Overlapping struct {
 	Check      bool
 }
 
-// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking collectives: with pure the time of
-// the operation alone, compute that of a computation which takes as long, and overall that of both when the operation is started before and
-// waited for after it,
+// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests
+// of non-blocking collectives: with pure the time of the operation alone, compute that of a
+// computation which takes as long, and overall that of both when the operation is started before
+// and waited for after it,
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
-// The three are measured in turns. Where communication itself needs the cores, as in shared memory, no more than (pure+compute)/overall can be
-// gained, which is there too. Collective over the world.
+// The three are measured in turns. Where communication itself needs the cores, as in shared memory,
+// no more than (pure+compute)/overall can be gained, which is there too. Collective over the world.
 func (r *Run) Overlap(ctx context.Context, o Overlapping) error {
-	err := r.begin("in turns: the operation alone (pure), a computation of its length (compute), and start, computation, wait (overall, whose samples these are)",
-		[]string{"op", "algo", "n", "size", "type"}, []string{"overall_us", "compute_us", "init_us", "wait_us", "pure_us", "overlap_pct", "gain_x", "pure_cpu_us"})
+	err := r.begin("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
+		"computation, wait (overall, whose samples these are)",
+		[]string{"op", "algo", "n", "size", "type"}, []string{"overall_us", "compute_us", "init_us", "wait_us",
+			"pure_us", "overlap_pct", "gain_x", "pure_cpu_us"})
 	if err != nil {
 		return err
 	}
-	plan := Plan{Kinds: o.Kinds, Ranks: []int{r.w.Size()}, Types: []tensor.DType{o.Type}, Algorithms: o.Algorithms, Sizes: o.Sizes,
+	plan := Plan{Kinds: o.Kinds, Ranks: []int{r.w.Size()}, Types: []tensor.DType{o.Type}, Algorithms: o.Algorithms,
+		Sizes:  o.Sizes,
 		Memory: []string{"arena"}, InPlace: true, Check: o.Check}
 	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
 	points := plan.points()
@@ -67,9 +71,12 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 		return nil
 	}
 	newCalls := func(run func(context.Context, *spmd.Collective) error) *calls {
-		return &calls{point: p, plan: s.plan, run: run, memory: "arena", data: s.data["arena"], send: s.send["arena"], slots: 1}
+		return &calls{point: p, plan: s.plan, run: run, memory: "arena", data: s.data["arena"], send: s.send["arena"],
+			slots: 1}
 	}
-	pure := newCalls(func(ctx context.Context, c *spmd.Collective) error { return by.Start(ctx, *c).Wait() }).arm("pure", g.team)
+	pure := newCalls(func(ctx context.Context, c *spmd.Collective) error {
+		return by.Start(ctx, *c).Wait()
+	}).arm("pure", g.team)
 	if _, err := s.run.sched.warm(ctx, g.team, pure, 3); err != nil {
 		return err
 	}

@@ -11,10 +11,12 @@ import (
 
 // A Pair is what P2P measures; the same on every rank.
 type Pair struct {
-	Ranks  [2]int // the two that latency and bandwidth are between
-	Ops    []string
-	Sizes  []int // bytes
-	Window int   // messages under way at a time, for bandwidths and the message rate; fewer where they are more than 64 MiB together
+	Ranks [2]int // the two that latency and bandwidth are between
+	Ops   []string
+	Sizes []int // bytes
+	// messages under way at a time, for bandwidths and the message rate; fewer where they are more
+	// than 64 MiB together
+	Window int
 	Check  bool
 }
 
@@ -32,7 +34,8 @@ func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, Messa
 
 // P2P measures messages between ranks. Collective over the world.
 func (r *Run) P2P(ctx context.Context, p Pair) error {
-	err := r.begin(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows of %d; latencies are half of a round trip", p.Window),
+	err := r.begin(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
+		"of %d; latencies are half of a round trip", p.Window),
 		[]string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"})
 	if err != nil {
 		return err
@@ -69,11 +72,13 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 			for _, size := range p.Sizes {
 				var arms []*arm
 				if t != nil {
-					m := &messages{comm: t.comm, window: p.window(size), out: data, in: here, size: size, pairs: len(ranks) / 2,
+					m := &messages{comm: t.comm, window: p.window(size), out: data, in: here, size: size,
+						pairs:   len(ranks) / 2,
 						pattern: pattern{dtype: tensor.U8, members: len(ranks)}, reqs: make([]spmd.Request, 2*p.Window)}
 					arms = []*arm{m.arm(op, p.Check)}
 				}
-				if err = r.measure(ctx, t, ranks[0], arms, false, func() { rates(arms[0], p.window(size), len(ranks)/2) }); err != nil || r.stopped {
+				if err = r.measure(ctx, t, ranks[0], arms, false,
+					func() { rates(arms[0], p.window(size), len(ranks)/2) }); err != nil || r.stopped {
 					break
 				}
 			}
@@ -85,7 +90,8 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 	return nil
 }
 
-// window returns how many messages of a size are under way at a time: each arrives in memory of its own.
+// window returns how many messages of a size are under way at a time: each arrives in memory of its
+// own.
 func (p *Pair) window(size int) int { return max(1, min(p.Window, 64<<20/max(1, size))) }
 
 // rates fills in what follows from the time of an exchange.

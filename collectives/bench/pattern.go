@@ -10,8 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A pattern is what the members put into their buffers, and so what an operation must leave there: element i of member m is one of `period`
-// numbers, drawn from (salt, m, i mod period). The period is a prime, so that blocks which end up in the wrong place, or a stride that is off, show.
+// A pattern is what the members put into their buffers, and so what an operation must leave there:
+// element i of member m is one of `period` numbers, drawn from (salt, m, i mod period). The period
+// is a prime, so that blocks which end up in the wrong place, or a stride that is off, show.
 type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
@@ -22,9 +23,11 @@ type pattern struct {
 
 const period = 251
 
-// top returns the largest integer among the numbers: as large as keeps every partial sum exact in the type; 0 when that is impossible.
+// top returns the largest integer among the numbers: as large as keeps every partial sum exact in
+// the type; 0 when that is impossible.
 func (p *pattern) top() int64 {
-	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1, tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
+	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
+		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
 	if p.dtype == tensor.U8 {
 		return 15 // sums wrap, the same in any order
 	}
@@ -57,7 +60,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// reduced returns element i of the reduction over all members, and by how much an exact operation may differ from it in another order.
+// reduced returns element i of the reduction over all members, and by how much an exact operation
+// may differ from it in another order.
 func (p *pattern) reduced(i int) (x, tolerance float64) {
 	x = p.number(0, i)
 	sum := math.Abs(x)
@@ -81,7 +85,8 @@ func (p *pattern) reduced(i int) (x, tolerance float64) {
 	if p.op == spmd.Prod {
 		sum = math.Abs(x)
 	}
-	// Each of the n-1 operations, and the last rounding, is off by half a unit in the last place of a partial result that Σ|x| bounds.
+	// Each of the n-1 operations, and the last rounding, is off by half a unit in the last place of
+	// a partial result that Σ|x| bounds.
 	return x, float64(p.members) * epsilon(p.dtype) * sum
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// copyRate returns how many bytes per second all ranks of t together read and write when each copies n bytes from src to dst, at the same
-// time, again and again: the median of several rounds of the sum over the ranks.
+// copyRate returns how many bytes per second all ranks of t together read and write when each
+// copies n bytes from src to dst, at the same time, again and again: the median of several rounds
+// of the sum over the ranks.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const rounds, atLeast = 5, 2 * time.Millisecond
 	n := min(len(dst), len(src))
@@ -56,7 +57,8 @@ func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	return stats.Median(rates), nil
 }
 
-// beyondCaches returns how large a rank's buffer must be for the copies of all ranks of a host to miss its last-level cache.
+// beyondCaches returns how large a rank's buffer must be for the copies of all ranks of a host to
+// miss its last-level cache.
 func beyondCaches(cache int64, ranks int) int {
 	const least, most = 4 << 20, 128 << 20
 	return int(min(most, max(least, 2*cache/int64(max(1, ranks)))))

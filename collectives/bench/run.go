@@ -13,11 +13,13 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Options say how a Run measures; the same on every rank, but for Writers and About, which count on rank 0 alone.
+// Options say how a Run measures; the same on every rank, but for Writers and About, which count on
+// rank 0 alone.
 type Options struct {
 	Rule   stats.Rule
 	Warmup int // calls before the first sample; negative: 10, or a tenth of what is to come
-	// Stop is asked about every 30 ms. Once it says true on any rank, the run ends in order, with what has been measured.
+	// Stop is asked about every 30 ms. Once it says true on any rank, the run ends in order, with
+	// what has been measured.
 	Stop func() bool
 	// Writers get the header, each row and the end.
 	Writers []report.Writer
@@ -77,7 +79,8 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 		return nil, err
 	}
 	about := opts.About.Machine
-	machine.Version, machine.Revision, machine.Tags, machine.Go, machine.Platform = about.Version, about.Revision, about.Tags, about.Go, about.Platform
+	machine.Version, machine.Revision, machine.Tags, machine.Go, machine.Platform = about.Version, about.Revision,
+		about.Tags, about.Go, about.Platform
 	machine.Args, machine.Variables = about.Args, about.Variables
 	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
 	r.rep.Schema, r.rep.Machine, r.rep.Started = report.Schema, machine, time.Now().Round(time.Second)
@@ -137,8 +140,9 @@ func (r *Run) write(f func(report.Writer) error) error {
 	return nil
 }
 
-// measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank 0; t and arms are nil on other ranks.
-// together is the schedule's. finish adds what follows from the samples. Collective over the world.
+// measure samples arms on a team, whose first member is the rank lead, and hands their rows to rank
+// 0; t and arms are nil on other ranks. together is the schedule's. finish adds what follows from
+// the samples. Collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, together bool, finish func()) error {
 	var rows []report.Row
 	stopped := 0.0
@@ -203,14 +207,17 @@ func (r *Run) add(rows []report.Row) error {
 			continue
 		}
 		r.rep.Rows = append(r.rep.Rows, row)
-		if err := r.write(func(w report.Writer) error { return w.Row(&r.rep, &r.rep.Rows[len(r.rep.Rows)-1]) }); err != nil {
+		if err := r.write(func(w report.Writer) error {
+			return w.Row(&r.rep, &r.rep.Rows[len(r.rep.Rows)-1])
+		}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes each; from what was measured before, if possible.
+// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes
+// each; from what was measured before, if possible.
 func (r *Run) roof(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	key := roofKey{t.size(), len(dst)}
 	if rate, ok := r.roofs[key]; ok {
@@ -235,8 +242,8 @@ func (r *Run) note(format string, args ...any) {
 // Stopped reports whether the run was asked to stop; the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
 
-// End completes the report, which is rank 0's, and writes it. It does not communicate, so that it serves after a failure too: complete says whether
-// all was measured.
+// End completes the report, which is rank 0's, and writes it. It does not communicate, so that it
+// serves after a failure too: complete says whether all was measured.
 func (r *Run) End(complete bool) (*report.Report, error) {
 	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
 	if r.w.Rank() != 0 || !r.open {

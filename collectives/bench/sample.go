@@ -22,11 +22,13 @@ type arm struct {
 	refill func()
 	// call makes call number i, which counts on over all of the arm's calls.
 	call func(ctx context.Context, i int) error
-	// loop takes all samples of a block itself, of batch calls each, in nanoseconds. nil: call by call.
+	// loop takes all samples of a block itself, of batch calls each, in nanoseconds. nil: call by
+	// call.
 	loop func(batch int, ns []float64) error
 	// sync is the barrier before a sample. nil: the team's.
 	sync func(ctx context.Context) error
-	// check makes one more call and returns the number of elements that are wrong on this rank. nil: nothing to check.
+	// check makes one more call and returns the number of elements that are wrong on this rank.
+	// nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
 	parts int // what a call does this many times: a sample is the time of one; 0 counts as 1
@@ -37,8 +39,9 @@ type arm struct {
 	timed int
 }
 
-// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is served at once. There are several of each arm, because
-// samples of one moment say little of the next.
+// Blocks are long enough to drown the exchange at their end, and short enough that an interrupt is
+// served at once. There are several of each arm, because samples of one moment say little of the
+// next.
 const (
 	blockTime   = 30 * time.Millisecond
 	maxPerBlock = 200
@@ -56,12 +59,13 @@ type schedule struct {
 	warmup int           // calls before the first sample; negative: 10, or a tenth of what is to come
 	step   time.Duration // of the clock; equal on all ranks
 	stop   func() bool   // asked once per block, on every rank
-	// together keeps all arms going until the last has enough, so that each met the same conditions; else one that has enough rests.
+	// together keeps all arms going until the last has enough, so that each met the same
+	// conditions; else one that has enough rests.
 	together bool
 }
 
-// run samples the arms in turns until each has enough, and fills in their rows. It returns true when somebody asked to stop; then the arms
-// have what was sampled before.
+// run samples the arms in turns until each has enough, and fills in their rows. It returns true
+// when somebody asked to stop; then the arms have what was sampled before.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool, err error) {
 	blocks := make([]int, len(arms))
 	for i, a := range arms {
@@ -78,7 +82,8 @@ func (s *schedule) run(ctx context.Context, t *team, arms []*arm) (stopped bool,
 	used, taken := make([]time.Duration, len(arms)), make([]int, len(arms))
 	done := func(i int) bool {
 		n := len(arms[i].row.Samples)
-		return s.rule.Done(arms[i].row.Samples, used[i]) && (taken[i] >= minBlocks || n >= s.rule.MaxSamples || used[i] >= s.rule.MaxTime)
+		return s.rule.Done(arms[i].row.Samples, used[i]) && (taken[i] >= minBlocks || n >= s.rule.MaxSamples ||
+			used[i] >= s.rule.MaxTime)
 	}
 	for {
 		enough := true
@@ -136,7 +141,8 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
 	n := s.warmup
 	if n < 0 {
 		// A tenth of the fewest samples, if there is time.
-		n = max(1, min(max(10, min(s.rule.MinSamples/10, maxWarmup)), int(min(s.rule.MaxTime/10, warmTime)/max(one, 1))))
+		n = max(1, min(max(10, min(s.rule.MinSamples/10, maxWarmup)),
+			int(min(s.rule.MaxTime/10, warmTime)/max(one, 1))))
 	}
 	if n > 0 {
 		if one, err = s.warm(ctx, t, a, n); err != nil {
@@ -173,7 +179,8 @@ func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Durat
 	return time.Duration(one[0]), nil
 }
 
-// block takes k samples of a, and says how long that took and whether anybody asked to stop, both equal on all ranks.
+// block takes k samples of a, and says how long that took and whether anybody asked to stop, both
+// equal on all ranks.
 func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, took time.Duration, err error) {
 	if a.refill != nil {
 		a.refill()

@@ -106,7 +106,8 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey tells rank 0 what the world runs on, and every rank which process each rank lives in. Collective.
+// survey tells rank 0 what the world runs on, and every rank which process each rank lives in.
+// Collective.
 func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, processes []int, err error) {
 	d := w.Describe()
 	mine, err := json.Marshal(here(d))
@@ -127,7 +128,9 @@ func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, p
 			if err := json.Unmarshal(text, &places[r]); err != nil {
 				return m, nil, err
 			}
-			owners[r] = float64(slices.IndexFunc(places[:r+1], func(p place) bool { return p.PID == places[r].PID && p.Host == places[r].Host }))
+			owners[r] = float64(slices.IndexFunc(places[:r+1], func(p place) bool {
+				return p.PID == places[r].PID && p.Host == places[r].Host
+			}))
 		}
 		m.Hosts = hosts(places)
 	}
@@ -155,7 +158,8 @@ func hosts(places []place) []report.Host {
 		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Host })
 		if at < 0 {
 			at = len(list)
-			list = append(list, report.Host{Name: p.Host, CPU: p.CPU, Kernel: p.Kernel, Governor: p.Governor, Cache: p.Cache, MaxProcs: p.MaxProcs})
+			list = append(list, report.Host{Name: p.Host, CPU: p.CPU, Kernel: p.Kernel, Governor: p.Governor,
+				Cache: p.Cache, MaxProcs: p.MaxProcs})
 			cpus[p.Host] = map[int]bool{}
 		}
 		h := &list[at]

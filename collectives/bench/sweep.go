@@ -15,7 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is what Collectives measures: every kind × group size × type × algorithm × size. The same on every rank.
+// A Plan is what Collectives measures: every kind × group size × type × algorithm × size. The same
+// on every rank.
 type Plan struct {
 	Kinds      []spmd.Kind
 	Ranks      []int // group sizes: the first n ranks of the world
@@ -23,7 +24,9 @@ type Plan struct {
 	Op         spmd.Op
 	Algorithms []string // of collectives.Algorithms
 	Table      *collectives.Table
-	Sizes      []int // bytes; rounded up to whole elements, and to as many for each member where an operation cuts its data
+	// bytes; rounded up to whole elements, and to as many for each member where an operation cuts
+	// its data
+	Sizes []int
 
 	Memory     []string // "arena", "go"; measured in turns
 	InPlace    bool     // the input stands where the result comes
@@ -33,11 +36,14 @@ type Plan struct {
 	OffCache   bool     // every call has other buffers, twice the last-level cache in all
 	Check      bool     // results are compared with what they must be
 	Real       bool     // with numbers that sums must round
-	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its non-blocking call with our wait, all measured in
-	// turns with the algorithms, after the library's barrier.
+	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its
+	// non-blocking call with our wait, all measured in turns with the algorithms, after the
+	// library's barrier.
 	Baseline bool
-	Shuffle  bool // measure in an order drawn from Seed, so that a slow change of the machine does not look like one of size
-	Seed     uint64
+	// measure in an order drawn from Seed, so that a slow change of the machine does not look like
+	// one of size
+	Shuffle bool
+	Seed    uint64
 }
 
 // Names of the rows that Baseline adds.
@@ -115,8 +121,10 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 		method = "the library's barrier, then the call"
 	}
 	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
-		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples, r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
-	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"}, figures); err != nil {
+		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples,
+			r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
+	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"},
+		figures); err != nil {
 		return err
 	}
 	s := &sweep{run: r, plan: &plan, groups: map[int]*group{}}
@@ -129,7 +137,8 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 			break
 		}
 		if err := s.point(ctx, p); err != nil {
-			return fmt.Errorf("%v of %s on %d ranks by %s: %w", p.kind, report.Bytes(int64(p.size)), p.ranks, strings.Join(p.algorithms, ", "), err)
+			return fmt.Errorf("%v of %s on %d ranks by %s: %w", p.kind, report.Bytes(int64(p.size)), p.ranks,
+				strings.Join(p.algorithms, ", "), err)
 		}
 	}
 	r.fit(&plan)
@@ -214,7 +223,8 @@ func (s *sweep) group(n int, algorithms []string) (*group, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.by[name], err = collectives.New(w, ends[0], collectives.Options{Algorithm: name, Fast: true, Table: s.plan.Table}); err != nil {
+		if g.by[name], err = collectives.New(w, ends[0], collectives.Options{Algorithm: name, Fast: true,
+			Table: s.plan.Table}); err != nil {
 			return nil, err
 		}
 	}
@@ -232,12 +242,14 @@ func (s *sweep) point(ctx context.Context, p point) error {
 	if g.team != nil {
 		if arms = s.arms(g, p); len(arms) > 0 && p.size > 0 {
 			memory := s.plan.Memory[0]
-			if roof, err = s.run.roof(ctx, g.team, s.data[memory].bytes(0, p.size), s.send[memory].bytes(0, p.size)); err != nil {
+			if roof, err = s.run.roof(ctx, g.team, s.data[memory].bytes(0, p.size),
+				s.send[memory].bytes(0, p.size)); err != nil {
 				return err
 			}
 		}
 		if len(arms) == 0 {
-			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0], p.ranks)
+			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0],
+				p.ranks)
 		}
 	}
 	nothing := []float64{float64(len(arms))}
@@ -280,14 +292,16 @@ func (s *sweep) arms(g *group, p point) []*arm {
 	var list []*arm
 	for _, memory := range s.plan.Memory {
 		for _, out := range []bool{true, false} {
-			if out && (!s.plan.OutOfPlace || p.kind == spmd.SendReceive || p.kind == spmd.Barrier) || !out && !s.plan.InPlace && p.kind != spmd.SendReceive && p.kind != spmd.Barrier {
+			if out && (!s.plan.OutOfPlace || p.kind == spmd.SendReceive || p.kind == spmd.Barrier) || !out &&
+				!s.plan.InPlace && p.kind != spmd.SendReceive && p.kind != spmd.Barrier {
 				continue
 			}
 			if p.kind == spmd.Barrier && memory != s.plan.Memory[0] {
 				continue
 			}
 			add := func(name string, run func(context.Context, *spmd.Collective) error) (*arm, *calls) {
-				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, data: s.data[memory], send: s.send[memory], slots: s.slots(p.size)}
+				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, data: s.data[memory],
+					send: s.send[memory], slots: s.slots(p.size)}
 				a := c.arm(name, g.team)
 				list = append(list, a)
 				return a, c
@@ -398,7 +412,8 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into the buffers. Where they go round, all get what the first has, once: what is timed does not look at it.
+// refill puts the input into the buffers. Where they go round, all get what the first has, once:
+// what is timed does not look at it.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
@@ -416,7 +431,8 @@ func (c *calls) refill() {
 	}
 }
 
-// check makes one more call, with other numbers than the last, and returns the number of wrong elements.
+// check makes one more call, with other numbers than the last, and returns the number of wrong
+// elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
 	i := int(c.salt) * c.slots // in the first slot; roots go round
@@ -471,7 +487,8 @@ func (r *Run) fit(plan *Plan) {
 		var points []stats.Point
 		most, sizes := 0, []int64{}
 		for _, row := range rows[k] {
-			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks), Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
+			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks),
+				Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
 			most = max(most, row.Ranks)
 			if !slices.Contains(sizes, row.Size) {
 				sizes = append(sizes, row.Size)
@@ -484,13 +501,16 @@ func (r *Run) fit(plan *Plan) {
 		for i, row := range rows[k] {
 			row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
 		}
-		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula, Bytes: cost.bytesFormula,
+		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula,
+			Bytes: cost.bytesFormula,
 			Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
 		slices.Sort(sizes)
 		for _, factor := range []int{2, 4, 8} {
 			for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
 				n := factor * most
-				f.Predictions = append(f.Predictions, report.Prediction{Ranks: n, Size: size, TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
+				f.Predictions = append(f.Predictions,
+					report.Prediction{Ranks: n, Size: size,
+						TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
 			}
 		}
 		r.rep.Fits = append(r.rep.Fits, f)

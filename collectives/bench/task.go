@@ -16,12 +16,14 @@ type Task struct {
 	Units float64
 }
 
-// Columns writes the header of a report whose rows are those of Tasks: what keys and figures they have, see report.Report. Once, before the first.
+// Columns writes the header of a report whose rows are those of Tasks: what keys and figures they
+// have, see report.Report. Once, before the first.
 func (r *Run) Columns(method string, keys, figures []string) error {
 	return r.begin(method, keys, figures)
 }
 
-// Task measures t. rates, which finish gets, are each rank's own units per second. Collective over the world.
+// Task measures t. rates, which finish gets, are each rank's own units per second. Collective over
+// the world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
 	if r.stopped {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 )
 
-// Tune returns the table of the fastest algorithm for each operation, group and size that was measured in place, in communication memory; rank 0's. An
-// algorithm must be faster than the one of the next smaller size by a hundredth to take its place, so that noise makes no rules.
+// Tune returns the table of the fastest algorithm for each operation, group and size that was
+// measured in place, in communication memory; rank 0's. An algorithm must be faster than the one of
+// the next smaller size by a hundredth to take its place, so that noise makes no rules.
 func (r *Run) Tune() *collectives.Table {
 	type group struct {
 		op    string
@@ -21,7 +22,8 @@ func (r *Run) Tune() *collectives.Table {
 	var order []group
 	all := map[group][]choice{}
 	for _, row := range r.rep.Rows {
-		if row.Memory != "arena" && row.Memory != "" || row.Algorithm == InC || row.Algorithm == Blocking || row.Wrong > 0 {
+		if row.Memory != "arena" && row.Memory != "" || row.Algorithm == InC || row.Algorithm == Blocking ||
+			row.Wrong > 0 {
 			continue
 		}
 		g := group{row.Op, row.Ranks}
@@ -38,7 +40,8 @@ func (r *Run) Tune() *collectives.Table {
 		}
 	}
 	m := r.rep.Machine
-	t := &collectives.Table{Schema: 1, Machine: fmt.Sprintf("%d ranks on %d nodes, %s %s, %s", m.Ranks, m.Nodes, m.Transport, m.Library, r.rep.Started.Format("2006-01-02"))}
+	t := &collectives.Table{Schema: 1, Machine: fmt.Sprintf("%d ranks on %d nodes, %s %s, %s", m.Ranks, m.Nodes,
+		m.Transport, m.Library, r.rep.Started.Format("2006-01-02"))}
 	nodes := "one"
 	if m.Nodes > 1 {
 		nodes = "many"
@@ -63,7 +66,8 @@ func (r *Run) Tune() *collectives.Table {
 					continue
 				}
 			}
-			t.Rules = append(t.Rules, collectives.Rule{Kind: g.op, Members: g.ranks, Nodes: nodes, Bytes: int(c.size), Algorithm: best})
+			t.Rules = append(t.Rules, collectives.Rule{Kind: g.op, Members: g.ranks, Nodes: nodes, Bytes: int(c.size),
+				Algorithm: best})
 		}
 		if n := len(t.Rules); n > first {
 			t.Rules[n-1].Bytes = 0 // the last holds for what is larger too

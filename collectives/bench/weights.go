@@ -27,17 +27,22 @@ type Sync struct {
 	Check   bool
 }
 
-// Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation is a sum of the whole
-// state, a pass as bound by memory as that of a small batch through a network. Measured in turns with it: that computation after a version of two
-// numbers, so that it starts on the same word and waits for the cores just so, and one copy of the state by the source. All end with a barrier, but
-// the copy. Collective over the world.
+// Weights measures the time from "the source has version v" to "every reader has computed once with
+// v". The computation is a sum of the whole state, a pass as bound by memory as that of a small
+// batch through a network. Measured in turns with it: that computation after a version of two
+// numbers, so that it starts on the same word and waits for the cores just so, and one copy of the
+// state by the source. All end with a barrier, but the copy. Collective over the world.
 func (r *Run) Weights(ctx context.Context, s Sync) error {
-	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the state by the source",
+	err := r.begin("barrier, then: the source publishes, readers adopt and compute once, until all have (a barrier); "+
+		"in turns with that computation on the word of a version of two numbers, and with one copy of the state by "+
+		"the source",
 		[]string{"op", "algo", "n", "size"}, []string{"forward_us", "net_us", "copy_us", "net_copies_x"})
 	if err != nil {
 		return err
 	}
-	ranks := append([]int{s.Source}, slices.DeleteFunc(slices.Clone(s.Readers), func(rank int) bool { return rank == s.Source })...)
+	ranks := append([]int{s.Source}, slices.DeleteFunc(slices.Clone(s.Readers), func(rank int) bool {
+		return rank == s.Source
+	})...)
 	t, err := r.newTeam(ranks, "bench weights")
 	if err != nil {
 		return err
@@ -57,8 +62,10 @@ func (r *Run) Weights(ctx context.Context, s Sync) error {
 
 // weights measures one size and number of slots.
 func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int) error {
-	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16, published: make(chan error, 1)}
-	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots), s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
+	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
+		published: make(chan error, 1)}
+	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
+		s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
 	if b.source {
 		mem, err := r.w.Alloc(spec.Layout.Size())
 		if err != nil {
@@ -103,7 +110,8 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 		}
 		return nil
 	}}
-	total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), len(ranks), int64(size)
+	total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), len(ranks),
+		int64(size)
 	err = r.measure(ctx, t, ranks[0], []*arm{total, forward, plain}, true, func() {
 		row := &total.row
 		net := row.Median - forward.row.Median
@@ -124,7 +132,8 @@ func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, s
 func (s *Sync) spec(label string, n, slots int) collectives.WeightsSpec {
 	spec := collectives.WeightsSpec{
 		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
-		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket, Group: collectives.Options{Fast: true},
+		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket,
+		Group: collectives.Options{Fast: true},
 	}
 	if s.Patch {
 		spec.Patch = &collectives.PatchSpec{Bucket: s.Bucket}
@@ -204,8 +213,8 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = floats(state[b.at:][:b.size]) })
 }
 
-// bring brings the next version of c to all readers, which take it and compute. The time counts from when the source has it, which all ranks agree
-// on by a barrier.
+// bring brings the next version of c to all readers, which take it and compute. The time counts
+// from when the source has it, which all ranks agree on by a barrier.
 func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {
@@ -236,7 +245,8 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 			}
 		}
 	}
-	// Until all have: where ranks share cores, some compute after others. Nobody changes what another still reads, either.
+	// Until all have: where ranks share cores, some compute after others. Nobody changes what
+	// another still reads, either.
 	err := b.t.barrier(ctx)
 	return time.Since(start), err
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Case is an operation with known input and output. Elements are small integers, which every type holds, so that any order of adding is exact.
+// A Case is an operation with known input and output. Elements are small integers, which every type
+// holds, so that any order of adding is exact.
 type Case struct {
 	Kind   spmd.Kind
 	Type   tensor.DType
@@ -29,7 +30,8 @@ func (c Case) input(m, i int) int {
 	return v
 }
 
-// count returns the elements of member m's block; of AllToAll those that go from member `from` to it.
+// count returns the elements of member m's block; of AllToAll those that go from member `from` to
+// it.
 func (c Case) count(from, m int) int {
 	switch {
 	case c.N == 0:
@@ -135,7 +137,8 @@ func (c Case) Want(me int) []int {
 	case spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter:
 		for i := range want {
 			want[i] = c.reduced(i)
-			if c.Kind == spmd.Reduce && me != c.Root || c.Kind == spmd.ReduceScatter && (i < lo || i >= lo+c.count(0, me)) {
+			if c.Kind == spmd.Reduce && me != c.Root || c.Kind == spmd.ReduceScatter &&
+				(i < lo || i >= lo+c.count(0, me)) {
 				want[i] = -1
 			}
 		}

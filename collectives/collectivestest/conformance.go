@@ -15,9 +15,12 @@ var sizes = []int{0, 1, 7, 1000, 65537}
 
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
-// Conformance makes every operation that the groups of this world can make, by every algorithm, and returns the first that is wrong, with how many it
-// made. ranks are the members, which may stand several times; the host of each member may be wrapped; opts has what the suite does not choose itself.
-func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host, opts collectives.Options) (made int, err error) {
+// Conformance makes every operation that the groups of this world can make, by every algorithm, and
+// returns the first that is wrong, with how many it made. ranks are the members, which may stand
+// several times; the host of each member may be wrapped; opts has what the suite does not choose
+// itself.
+func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host,
+	opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")
 	if err != nil {
 		return 0, err
@@ -38,8 +41,10 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// one is the suite on one member. All algorithms take turns on one Comm: nothing of one operation may be left for the next.
-func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host, opts collectives.Options, made *int) error {
+// one is the suite on one member. All algorithms take turns on one Comm: nothing of one operation
+// may be left for the next.
+func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
+	opts collectives.Options, made *int) error {
 	var host collectives.Host = w
 	if wrap != nil {
 		host = wrap(host)
@@ -176,7 +181,8 @@ func (b *tester) check(c Case, start bool) error {
 			mem[i] = 0xa5
 		}
 	}
-	call := spmd.Collective{Kind: c.Kind, DType: c.Type, Op: c.Op, Root: c.Root, To: (b.me + 1) % b.size, From: (b.me - 1 + b.size) % b.size}
+	call := spmd.Collective{Kind: c.Kind, DType: c.Type, Op: c.Op, Root: c.Root, To: (b.me + 1) % b.size,
+		From: (b.me - 1 + b.size) % b.size}
 	call.Data = b.data[at : at+len(data)*c.Type.Size()]
 	fill(call.Data, c.Type, data)
 	if send != nil {
@@ -199,7 +205,8 @@ func (b *tester) check(c Case, start bool) error {
 	if err := compare(call.Send, c.Type, send); err != nil {
 		return fmt.Errorf("member %d: of what was sent, %w", b.me, err)
 	}
-	for name, mem := range map[string][]byte{"Data": b.data[:at+len(call.Data)+guard], "Send": b.send[:at+len(call.Send)+guard]} {
+	for name, mem := range map[string][]byte{"Data": b.data[:at+len(call.Data)+guard],
+		"Send": b.send[:at+len(call.Send)+guard]} {
 		n := len(mem) - at - guard
 		for i, x := range mem {
 			if (i < at || i >= at+n) && x != 0xa5 {

@@ -8,8 +8,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Await makes one operation of a kind in which member 0 needs member 1, which does `instead` in place of it. It returns what member 0 gets.
-func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind, wrap func(collectives.Host) collectives.Host, instead func() error) error {
+// Await makes one operation of a kind in which member 0 needs member 1, which does `instead` in
+// place of it. It returns what member 0 gets.
+func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
+	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())
 	for r := range ranks {
 		ranks[r] = r

@@ -13,8 +13,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Ordered makes each reduction that promises member order 100 times, the members coming in ever another order, and compares every bit with the sum that one
-// member makes alone. Addends differ so much in size that any other order of adding has other bits.
+// Ordered makes each reduction that promises member order 100 times, the members coming in ever
+// another order, and compares every bit with the sum that one member makes alone. Addends differ so
+// much in size that any other order of adding has other bits.
 func Ordered(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host) error {
 	ends, err := w.NewComm(ranks, "ordered")
 	if err != nil {
@@ -76,7 +77,8 @@ func inOrder(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collec
 					return err
 				}
 				if !bytes.Equal(x, want) {
-					return fmt.Errorf("member %d of %d, round %d: the sum of %d %v is not the one in member order", end.Rank(), end.Size(), round, n, t)
+					return fmt.Errorf("member %d of %d, round %d: the sum of %d %v is not the one in member order",
+						end.Rank(), end.Size(), round, n, t)
 				}
 			}
 		}

@@ -13,9 +13,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carries versions from sources to readers in every way that there is: in lockstep, where every reader must get the bits of every version,
-// and in the background, where a reader must find what it has adopted, or copied, whole and unchanged until it moves on. It returns how many tensors were
-// compared on this rank. Collective over the world.
+// Weights carries versions from sources to readers in every way that there is: in lockstep, where
+// every reader must get the bits of every version, and in the background, where a reader must find
+// what it has adopted, or copied, whole and unchanged until it moves on. It returns how many
+// tensors were compared on this rank. Collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(everyone(w), "weights: steps")
 	if err != nil {
@@ -34,7 +35,8 @@ func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compar
 		{Label: "rounded", Slots: 1, Wire: tensor.BF16},
 		{Label: "patch, in place", Patch: &collectives.PatchSpec{Delta: true, Bucket: 256}},
 		{Label: "patch, two slots", Slots: 2, Patch: &collectives.PatchSpec{Bucket: 1}},
-		{Label: "patch, rounded", Slots: 2, Wire: tensor.BF16, Patch: &collectives.PatchSpec{Delta: true, Bucket: 1 << 20}},
+		{Label: "patch, rounded", Slots: 2, Wire: tensor.BF16, Patch: &collectives.PatchSpec{Delta: true,
+			Bucket: 1 << 20}},
 		{Label: "patch, held", Slots: 2, Patch: &collectives.PatchSpec{Held: held, Bucket: 1 << 20}},
 	} {
 		s := &scene{w: w, steps: steps, compared: &compared}
@@ -58,7 +60,8 @@ func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compar
 		}
 	}
 	s := &scene{w: w, steps: steps, compared: &compared}
-	if err := s.open(ctx, collectives.WeightsSpec{Label: "copied in the background", Slots: 2, Bucket: 1024}, sources, readers); err != nil {
+	if err := s.open(ctx, collectives.WeightsSpec{Label: "copied in the background", Slots: 2, Bucket: 1024}, sources,
+		readers); err != nil {
 		return compared, err
 	}
 	if err := s.background(ctx, copying); err != nil {
@@ -256,7 +259,8 @@ func weightsLayout() *tensor.Layout {
 // few is the share of b.weight that changes from version to version.
 const few = 50
 
-// writeVersion brings state from one version to the next. All of every tensor changes, but for b.weight.
+// writeVersion brings state from one version to the next. All of every tensor changes, but for
+// b.weight.
 func writeVersion(l *tensor.Layout, state []byte, version int64) {
 	d := l.Bind(state)
 	for i := range d.Len() {

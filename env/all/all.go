@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/env/mujoco"
 )
 
-// Registry returns a registry of every environment of this module. A new environment is a line here; a program of your own adds its
-// own to the value it gets.
+// Registry returns a registry of every environment of this module. A new environment is a line
+// here; a program of your own adds its own to the value it gets.
 func Registry() *env.Registry {
 	r := env.NewRegistry()
 	r.Add("CartPole-v1", classic.NewCartPole)

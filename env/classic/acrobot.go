@@ -8,11 +8,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewAcrobot makes n of Acrobot-v1: two links hang from a fixed joint, and a torque of -1, 0 or 1 (actions 0, 1, 2) between them
-// swings the tip up to one length above the joint. Reward -1 for every step, 0 for the one that gets there, which is success; 500
-// steps at most.
+// NewAcrobot makes n of Acrobot-v1: two links hang from a fixed joint, and a torque of -1, 0 or 1
+// (actions 0, 1, 2) between them swings the tip up to one length above the joint. Reward -1 for
+// every step, 0 for the one that gets there, which is success; 500 steps at most.
 //
-// Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018: with the equations of the book, not those of Sutton 1996.
+// Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018: with the equations of the book,
+// not those of Sutton 1996.
 func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[acrobot, int32]{
 		spec: env.Spec{
@@ -22,11 +23,13 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 500,
 			Info:     []string{"success"},
 		},
-		reset: resetAcrobot, step: stepAcrobot, observe: observeAcrobot, sketch: sketchAcrobot, actions: tensor.Tensor.I32, success: arrived,
+		reset: resetAcrobot, step: stepAcrobot, observe: observeAcrobot, sketch: sketchAcrobot,
+		actions: tensor.Tensor.I32, success: arrived,
 	}, cfg, n)
 }
 
-// acrobot is the angle θ1 of the first link from hanging, θ2 of the second link from the first, and their velocities ω1, ω2.
+// acrobot is the angle θ1 of the first link from hanging, θ2 of the second link from the first, and
+// their velocities ω1, ω2.
 type acrobot [4]float64
 
 const (
@@ -44,7 +47,8 @@ func resetAcrobot(r *philox.Stream) (s acrobot) {
 	return s
 }
 
-// stepAcrobot is one step of the classic fourth-order Runge-Kutta method, then wraps the angles and clips the velocities.
+// stepAcrobot is one step of the classic fourth-order Runge-Kutta method, then wraps the angles and
+// clips the velocities.
 func stepAcrobot(s *acrobot, action int32) (float64, bool) {
 	torque := float64(action - 1)
 	k1 := s.derivative(torque)
@@ -70,7 +74,8 @@ func (s acrobot) ahead(k *acrobot, dt float64) acrobot {
 	return s
 }
 
-// derivative returns ds/dt under a torque τ at the second joint. With l = m = I = 1 and c = linkCentre:
+// derivative returns ds/dt under a torque τ at the second joint. With l = m = I = 1 and c =
+// linkCentre:
 //
 //	d1 = c² + (l² + c² + 2 l c cos θ2) + 2 I,    d2 = c² + l c cos θ2 + I
 //	φ2 = c g cos(θ1+θ2-π/2),    φ1 = -l c ω2² sin θ2 - 2 l c ω2 ω1 sin θ2 + (c+l) g cos(θ1-π/2) + φ2
@@ -103,5 +108,6 @@ func observeAcrobot(s *acrobot, obs []float32) {
 	sin1, cos1 := math.Sincos(s[0])
 	sin2, cos2 := math.Sincos(s[1])
 	_ = obs[5]
-	obs[0], obs[1], obs[2], obs[3], obs[4], obs[5] = float32(cos1), float32(sin1), float32(cos2), float32(sin2), float32(s[2]), float32(s[3])
+	obs[0], obs[1], obs[2], obs[3], obs[4], obs[5] = float32(cos1), float32(sin1), float32(cos2), float32(sin2),
+		float32(s[2]), float32(s[3])
 }

@@ -19,7 +19,8 @@ type task[S state, A int32 | float32] struct {
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // what an expert does; nil: there is none
-	// success is the Info of that name, if the Spec has it: last is true where the time limit ends the episode.
+	// success is the Info of that name, if the Spec has it: last is true where the time limit ends
+	// the episode.
 	success func(terminated, last bool) bool
 }
 
@@ -54,7 +55,8 @@ func (b *batch[S, A]) Reset(n int, seed uint64) error {
 }
 
 // Step takes one step of every environment that is not idle.
-func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
 	act := b.actions(action)
 	for n := range b.state {
 		if turn[n] == env.Idle {
@@ -70,7 +72,8 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 	return nil
 }
 
-// Act fills action with what the task's expert does now; without one the error is errors.ErrUnsupported.
+// Act fills action with what the task's expert does now; without one the error is
+// errors.ErrUnsupported.
 func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	if b.expert == nil {
 		return fmt.Errorf("expert of %s: %w", b.spec.Name, errors.ErrUnsupported)

@@ -8,11 +8,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewCartPole makes n of CartPole-v1: a pole on a cart is kept upright by pushing the cart left (0) or right (1). Reward 1 for every
-// step; it ends when the pole leans by more than 12° or the cart has moved by more than 2.4 m, and after 500 steps, which is success.
+// NewCartPole makes n of CartPole-v1: a pole on a cart is kept upright by pushing the cart left (0)
+// or right (1). Reward 1 for every step; it ends when the pole leans by more than 12° or the cart
+// has moved by more than 2.4 m, and after 500 steps, which is success.
 //
-// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control problems", 1983, with the
-// corrected dynamics of Florian 2007 without friction.
+// Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
+// control problems", 1983, with the corrected dynamics of Florian 2007 without friction.
 func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[cartPole, int32]{
 		spec: env.Spec{
@@ -22,7 +23,8 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 500,
 			Info:     []string{"success"},
 		},
-		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, sketch: sketchCartPole, actions: tensor.Tensor.I32,
+		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, sketch: sketchCartPole,
+		actions: tensor.Tensor.I32,
 		success: func(terminated, last bool) bool { return last && !terminated },
 	}, cfg, n)
 }

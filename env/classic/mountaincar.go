@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewMountainCar makes n of MountainCar-v0: a car too weak for the hill in front of it gathers speed by swinging in the valley. Push
-// left (0), not (1) or right (2). Reward -1 for every step; it ends at the top, at 0.5, which is success, and after 200 steps.
+// NewMountainCar makes n of MountainCar-v0: a car too weak for the hill in front of it gathers
+// speed by swinging in the valley. Push left (0), not (1) or right (2). Reward -1 for every step;
+// it ends at the top, at 0.5, which is success, and after 200 steps.
 //
 // Moore, "Efficient memory-based learning for robot control", 1990.
 func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
@@ -21,12 +22,14 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 200,
 			Info:     []string{"success"},
 		},
-		reset: resetCar, step: stepMountainCar, observe: observeCar, sketch: sketchCar, actions: tensor.Tensor.I32, success: arrived,
+		reset: resetCar, step: stepMountainCar, observe: observeCar, sketch: sketchCar, actions: tensor.Tensor.I32,
+		success: arrived,
 	}, cfg, n)
 }
 
-// NewMountainCarContinuous makes n of MountainCarContinuous-v0: the same valley, a push of any strength up to 1 in either direction,
-// the top at 0.45. Reward -0.1 a² for every step, the action a not being clipped there, and 100 at the top; 999 steps at most.
+// NewMountainCarContinuous makes n of MountainCarContinuous-v0: the same valley, a push of any
+// strength up to 1 in either direction, the top at 0.45. Reward -0.1 a² for every step, the action
+// a not being clipped there, and 100 at the top; 999 steps at most.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{
@@ -36,7 +39,8 @@ func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 			MaxSteps: 999,
 			Info:     []string{"success"},
 		},
-		reset: resetCar, step: stepMountainCarContinuous, observe: observeCar, sketch: sketchCar, actions: tensor.Tensor.F32, success: arrived,
+		reset: resetCar, step: stepMountainCarContinuous, observe: observeCar, sketch: sketchCar,
+		actions: tensor.Tensor.F32, success: arrived,
 	}, cfg, n)
 }
 
@@ -70,7 +74,8 @@ func stepMountainCar(s *car, action int32) (float64, bool) {
 	return -1, s[0] >= 0.5 && s[1] >= 0
 }
 
-// stepMountainCarContinuous keeps its state as float32 after each step, as Gymnasium does; whether the top is reached is decided before.
+// stepMountainCarContinuous keeps its state as float32 after each step, as Gymnasium does; whether
+// the top is reached is decided before.
 func stepMountainCarContinuous(s *car, action float32) (float64, bool) {
 	a := float64(action)
 	s.drive(clip(a, -1, 1) * 0.0015)

@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewPendulum makes n of Pendulum-v1: a pendulum is swung up and kept up by a torque too weak to lift it at once. The action is the
-// torque, clipped to ±2; the reward is minus the distance from upright and at rest; it ends after 200 steps only.
+// NewPendulum makes n of Pendulum-v1: a pendulum is swung up and kept up by a torque too weak to
+// lift it at once. The action is the torque, clipped to ±2; the reward is minus the distance from
+// upright and at rest; it ends after 200 steps only.
 func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[pendulum, float32]{
 		spec: env.Spec{
@@ -18,7 +19,8 @@ func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 			Action:   within(maxTorque),
 			MaxSteps: 200,
 		},
-		reset: resetPendulum, step: stepPendulum, observe: observePendulum, sketch: sketchPendulum, actions: tensor.Tensor.F32, expert: swingUp,
+		reset: resetPendulum, step: stepPendulum, observe: observePendulum, sketch: sketchPendulum,
+		actions: tensor.Tensor.F32, expert: swingUp,
 	}, cfg, n)
 }
 
@@ -35,7 +37,8 @@ func resetPendulum(r *philox.Stream) pendulum {
 	return pendulum{r.Uniform(-math.Pi, math.Pi), r.Uniform(-1, 1)}
 }
 
-// stepPendulum costs norm(θ)² + 0.1 ω² + 0.001 u², before it moves; then, with g = 10 and m = l = 1,
+// stepPendulum costs norm(θ)² + 0.1 ω² + 0.001 u², before it moves; then, with g = 10 and m = l =
+// 1,
 //
 //	ω += (3g/2l sin θ + 3/(m l²) u) dt,    θ += ω dt
 func stepPendulum(s *pendulum, action float32) (float64, bool) {
@@ -48,7 +51,8 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 	return -cost, false
 }
 
-// swingUp pumps energy, ω²/6 + 5 cos θ, up to a little more than that of standing still upright, and holds the pendulum where it is nearly there.
+// swingUp pumps energy, ω²/6 + 5 cos θ, up to a little more than that of standing still upright,
+// and holds the pendulum where it is nearly there.
 func swingUp(s *pendulum) float32 {
 	theta, omega := wrapAngle(s[0]), s[1]
 	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A sketch is what an environment looks like from the side: strokes, the later ones in front, in a window of ±span around (0, y). Lengths are in m,
-// y points up.
+// A sketch is what an environment looks like from the side: strokes, the later ones in front, in a
+// window of ±span around (0, y). Lengths are in m, y points up.
 type sketch struct {
 	y, span float64
 	strokes []stroke
@@ -32,7 +32,8 @@ var (
 // Render draws the environments where mask is true. There is one view of them.
 func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if view.Camera != "" || view.Renderer != "" || view.Width <= 0 || view.Height <= 0 {
-		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: want neither name, and 1 or more", view.Camera, view.Renderer, view.Width, view.Height)
+		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: want neither name, and 1 or more", view.Camera,
+			view.Renderer, view.Width, view.Height)
 	}
 	frame := 3 * view.Width * view.Height
 	if rgb.DType() != tensor.U8 || rgb.Len() != len(b.state)*frame {

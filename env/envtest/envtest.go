@@ -2,7 +2,8 @@
 //
 //	envtest.Run(t, func(n int) (env.Vec, error) { return NewMine(cfg, n) }, envtest.Options{})
 //
-// The episodes should be short, by the time limit if by nothing else: the suite wants to see several of them end.
+// The episodes should be short, by the time limit if by nothing else: the suite wants to see
+// several of them end.
 package envtest
 
 import (
@@ -189,7 +190,8 @@ func (s suite) limit(t *testing.T) {
 			length[n]++
 			truncated, last := r.out.Truncated.U8()[n] != 0, length[n] == r.spec.MaxSteps
 			if truncated && !last || last && !r.ended[n] {
-				t.Fatalf("step %d: environment %d after %d of %d steps: truncated %v, ended %v", k, n, length[n], r.spec.MaxSteps, truncated, r.ended[n])
+				t.Fatalf("step %d: environment %d after %d of %d steps: truncated %v, ended %v", k, n, length[n],
+					r.spec.MaxSteps, truncated, r.ended[n])
 			}
 			if r.ended[n] {
 				length[n] = 0
@@ -222,7 +224,8 @@ func (s suite) chunks(t *testing.T) {
 				if got, want := r.out.Reward.F32()[i], single.out.Reward.F32()[n]; got != want {
 					t.Fatalf("chunk %d: environment %d: reward %d is %v, want %v", k, n, j, got, want)
 				}
-				if r.out.Terminated.U8()[i] != single.out.Terminated.U8()[n] || r.out.Truncated.U8()[i] != single.out.Truncated.U8()[n] {
+				if r.out.Terminated.U8()[i] != single.out.Terminated.U8()[n] ||
+					r.out.Truncated.U8()[i] != single.out.Truncated.U8()[n] {
 					t.Fatalf("chunk %d: environment %d: flags %d differ from those of single steps", k, n, j)
 				}
 				info := single.out.Info.F32()
@@ -240,7 +243,8 @@ func (s suite) chunks(t *testing.T) {
 		}
 		for i, want := range last {
 			if got := r.out.Info.F32()[i]; math.Abs(float64(got-want)) > 1e-5*math.Abs(float64(want)) {
-				t.Fatalf("chunk %d: Info of environment %d is %v, want that of the last step %v", k, i/len(r.spec.Info), got, want)
+				t.Fatalf("chunk %d: Info of environment %d is %v, want that of the last step %v", k, i/len(r.spec.Info),
+					got, want)
 			}
 		}
 		if !s.opt.ChunkFrames {
@@ -260,7 +264,8 @@ func (s suite) chunks(t *testing.T) {
 	}
 }
 
-// save: a Vec that loads what another saved goes on like it, with fewer environments too; the saved state is a copy.
+// save: a Vec that loads what another saved goes on like it, with fewer environments too; the saved
+// state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -408,7 +413,8 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 			t.Error(err)
 		}
 	})
-	r := &rollout{t: t, vec: vec, spec: vec.Spec(), chunk: chunk, episode: make([]uint64, n), over: make([]bool, n), ended: make([]bool, n)}
+	r := &rollout{t: t, vec: vec, spec: vec.Spec(), chunk: chunk, episode: make([]uint64, n), over: make([]bool, n),
+		ended: make([]bool, n)}
 	r.action.Set("action", tensor.New(r.spec.Action.DType, n, chunk, r.spec.Action.Dim()))
 	r.out = r.spec.NewStep(n, chunk)
 	for _, d := range []tensor.Dict{r.out.Obs, r.out.FinalObs} {
@@ -417,7 +423,8 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 			d.Set(name, r.guard(t))
 		}
 	}
-	r.out.Reward, r.out.Terminated, r.out.Truncated = r.guard(r.out.Reward), r.guard(r.out.Terminated), r.guard(r.out.Truncated)
+	r.out.Reward, r.out.Terminated, r.out.Truncated = r.guard(r.out.Reward), r.guard(r.out.Terminated),
+		r.guard(r.out.Truncated)
 	if len(r.spec.Info) > 0 {
 		r.out.Info = r.guard(r.out.Info)
 	}
@@ -565,7 +572,8 @@ func (r *rollout) equalOutcome(what string, other *rollout) {
 
 func (r *rollout) equalRow(what string, n int, other *rollout, m int) {
 	r.t.Helper()
-	if !bytes.Equal(row(r.obs(), n), row(other.obs(), m)) || !bytes.Equal(row(r.outcome(), n), row(other.outcome(), m)) {
+	if !bytes.Equal(row(r.obs(), n), row(other.obs(), m)) ||
+		!bytes.Equal(row(r.outcome(), n), row(other.outcome(), m)) {
 		r.t.Fatalf("%s: environment %d differs", what, n)
 	}
 	if r.ended[n] && !bytes.Equal(row(dictOf(r.out.FinalObs), n), row(dictOf(other.out.FinalObs), m)) {

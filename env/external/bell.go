@@ -6,10 +6,12 @@ import (
 	"unsafe"
 )
 
-// A bell is a place in shared memory for the header of a frame without payload: one side leaves it there, and the other sees it while it looks. So the frame
-// takes no system call. Who is about to sleep says so first, and gets frames by the stream again.
+// A bell is a place in shared memory for the header of a frame without payload: one side leaves it
+// there, and the other sees it while it looks. So the frame takes no system call. Who is about to
+// sleep says so first, and gets frames by the stream again.
 //
-// Its words are those of the header, of which seq is written last, and one that is 1 while the side that waits will look here before it sleeps.
+// Its words are those of the header, of which seq is written last, and one that is 1 while the side
+// that waits will look here before it sleeps.
 type bell [bellSize / 8]uint64
 
 const (
@@ -56,7 +58,8 @@ func (b *bells) news(head []byte) bool {
 	return true
 }
 
-// ring leaves a header, whose seq is new, and reports whether the other side sees it. Between the two is a barrier: either it is seen, or that nobody looks.
+// ring leaves a header, whose seq is new, and reports whether the other side sees it. Between the
+// two is a barrier: either it is seen, or that nobody looks.
 func (b *bells) ring(head []byte) bool {
 	for _, i := range [...]int{0, 1, 3, seqWord} {
 		atomic.StoreUint64(&b.out[i], binary.LittleEndian.Uint64(head[8*i:]))
@@ -64,14 +67,16 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung writes the header of a frame that was not taken yet to head, and returns which look found it; 0: none did.
+// rung writes the header of a frame that was not taken yet to head, and returns which look found
+// it; 0: none did.
 func (b *bells) rung(looks int, head []byte) int {
 	for look := 1; look <= looks; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
 			for i := range headerSize / 8 {
 				binary.LittleEndian.PutUint64(head[8*i:], atomic.LoadUint64(&b.in[i]))
 			}
-			binary.LittleEndian.PutUint64(head[8*seqWord:], seq) // of a frame that came by the stream, the rest may be the next one's by now
+			// of a frame that came by the stream, the rest may be the next one's by now
+			binary.LittleEndian.PutUint64(head[8*seqWord:], seq)
 			b.heard = seq
 			return look
 		}
@@ -87,7 +92,8 @@ func (b *bells) look() {
 	}
 }
 
-// leave tells it that this one does not, and then does what rung does: something may have come before that was seen.
+// leave tells it that this one does not, and then does what rung does: something may have come
+// before that was seen.
 func (b *bells) leave(head []byte) bool {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		return false

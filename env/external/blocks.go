@@ -8,7 +8,8 @@ import (
 // pageSize is what the reply block begins at a multiple of.
 const pageSize = 4096
 
-// Blocks are where the arrays of n environments are: the request block at byte 0 of a memory, and the reply block at replyAt.
+// Blocks are where the arrays of n environments are: the request block at byte 0 of a memory, and
+// the reply block at replyAt.
 type blocks struct {
 	request, reply *tensor.Layout
 	replyAt        int
@@ -26,7 +27,8 @@ func newBlocks(spec env.Spec, n int) blocks {
 	}
 	observations := func(prefix string) {
 		for _, f := range spec.Obs {
-			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType,
+				Shape: append([]int{n}, f.Shape...)})
 		}
 	}
 	observations("observation.")

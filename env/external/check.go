@@ -12,8 +12,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Check holds a simulator against docs/bridge.md: it starts children of a command, one for each thing that it wants to know, and drives them
-// through the whole protocol and through what the protocol forbids.
+// A Check holds a simulator against docs/bridge.md: it starts children of a command, one for each
+// thing that it wants to know, and drives them through the whole protocol and through what the
+// protocol forbids.
 type Check struct {
 	Command []string
 	Envs    int           // environments of a child, where its greeting leaves that open; > 0
@@ -42,7 +43,8 @@ func rules() []rule {
 		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
 		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
 		{"CONFIG: it plays its num_envs, and no other number", (*checker).playsItsNumber},
-		{"RESET, STEP: every number is finite, every choice one of those there are, every mask allows some", (*checker).playsOn},
+		{"RESET, STEP: every number is finite, every choice one of those there are, every mask allows some",
+			(*checker).playsOn},
 		{"RESET: equal seeds give equal episodes, in every child", (*checker).repeats},
 		{"RESET: equal seeds give equal episodes, in every environment", (*checker).repeatsInEveryRow},
 		{"RESET: a seed is any number of 64 bits", (*checker).takesEverySeed},
@@ -72,7 +74,8 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run tells say what became of each rule, one after the other, and returns how many did not hold. Without a greeting there is only that to say.
+// Run tells say what became of each rule, one after the other, and returns how many did not hold.
+// Without a greeting there is only that to say.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c}
 	defer k.starter.close()
@@ -128,7 +131,8 @@ func (k *checker) open() (*trial, error) {
 	return &trial{conversation: c, check: k, stream: link}, nil
 }
 
-// begin starts a child that plays as s says, and with the numbers of environments and the time of the checker.
+// begin starts a child that plays as s says, and with the numbers of environments and the time of
+// the checker.
 func (k *checker) begin(s setup) (*trial, error) {
 	t, err := k.open()
 	if err != nil {
@@ -185,7 +189,8 @@ func (k *checker) doesWithout() error {
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {
 			if t.shared {
-				return fmt.Errorf("READY with SHARED for %s, which has not the %d bytes that CONFIG says: want no SHARED", path, len(private.bytes))
+				return fmt.Errorf("READY with SHARED for %s, which has not the %d bytes that CONFIG says: want no "+
+					"SHARED", path, len(private.bytes))
 			}
 			return t.resetAll()
 		})
@@ -392,7 +397,8 @@ func (k *checker) countsSteps() error {
 			for i, o := range steps {
 				length++
 				if length == short && o.truncated == 0 {
-					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: want 1 with max_steps %d", n, i, length, short)
+					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: want 1 "+
+						"with max_steps %d", n, i, length, short)
 				}
 				if o.over() {
 					length = 0
@@ -407,17 +413,19 @@ func (k *checker) ignoresTerminations() error {
 	if k.greeting.OwnsLoop {
 		return notSpoken("the solver owns its loop")
 	}
-	return k.with(setup{shareMemory: true, ignoreTerminations: true, maxSteps: k.greeting.MaxSteps}, func(t *trial) error {
-		played, err := t.playAnew(k.Steps, true)
-		for n, steps := range played {
-			for i, o := range steps {
-				if o.terminated != 0 {
-					return fmt.Errorf("environment %d, step %d: terminated is 1, want 0 with flag 1 of CONFIG", n, i)
+	return k.with(setup{shareMemory: true, ignoreTerminations: true, maxSteps: k.greeting.MaxSteps},
+		func(t *trial) error {
+			played, err := t.playAnew(k.Steps, true)
+			for n, steps := range played {
+				for i, o := range steps {
+					if o.terminated != 0 {
+						return fmt.Errorf("environment %d, step %d: terminated is 1, want 0 with flag 1 of CONFIG", n,
+							i)
+					}
 				}
 			}
-		}
-		return err
-	})
+			return err
+		})
 }
 
 func (k *checker) goesOn() error {

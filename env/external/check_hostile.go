@@ -22,8 +22,8 @@ type attack struct {
 // A change makes a frame, its header and its payload, into another.
 type change func(h *header, payload []byte) []byte
 
-// attacks returns rules about what is none of the protocol: the child has to end with an error, or to answer if that can be understood, and neither to crash nor
-// to hang.
+// attacks returns rules about what is none of the protocol: the child has to end with an error, or
+// to answer if that can be understood, and neither to crash nor to hang.
 func attacks() []rule {
 	configs := func(c change) func(*trial) []byte {
 		return func(t *trial) []byte {
@@ -37,21 +37,30 @@ func attacks() []rule {
 		return func(t *trial) []byte {
 			t.act(0)
 			copy(t.mask, t.all())
-			return frame(header{kind: k, count: uint32(t.n), seq: t.seq + 1}, bytes.Clone(t.memory.bytes[:t.blocks.request.Size()]), c)
+			return frame(header{kind: k, count: uint32(t.n), seq: t.seq + 1},
+				bytes.Clone(t.memory.bytes[:t.blocks.request.Size()]), c)
 		}
 	}
 	cut := func(_ *header, p []byte) []byte { return p[:len(p)-1] }
 	lengthened := func(_ *header, p []byte) []byte { return append(p, 0) }
 	length := func(n uint64) change { return func(h *header, p []byte) []byte { h.length = n; return p } }
 	list := []attack{
-		{says: "bytes that are no frame", after: hello, bytes: func(*trial) []byte { return bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 64) }},
-		{says: "another magic", after: hello, bytes: func(t *trial) []byte { return append([]byte("RLB2"), word(0, version)(t)[4:]...) }},
-		{says: "a STEP in place of CONFIG", after: hello, bytes: configs(func(h *header, p []byte) []byte { h.kind = step; return p })},
-		{says: "a HELLO in place of CONFIG", after: hello, bytes: configs(func(h *header, p []byte) []byte { h.kind = hello; return p })},
+		{says: "bytes that are no frame", after: hello, bytes: func(*trial) []byte {
+			return bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 64)
+		}},
+		{says: "another magic", after: hello, bytes: func(t *trial) []byte {
+			return append([]byte("RLB2"), word(0, version)(t)[4:]...)
+		}},
+		{says: "a STEP in place of CONFIG", after: hello,
+			bytes: configs(func(h *header, p []byte) []byte { h.kind = step; return p })},
+		{says: "a HELLO in place of CONFIG", after: hello,
+			bytes: configs(func(h *header, p []byte) []byte { h.kind = hello; return p })},
 		{says: "a CONFIG that is too short", after: hello, bytes: configs(cut)},
 		{says: "a CONFIG without payload", after: hello, bytes: configs(func(*header, []byte) []byte { return nil })},
 		{says: "a CONFIG of 2⁶³ bytes", after: hello, bytes: configs(length(1 << 63))},
-		{says: "a CONFIG whose path has 2²⁰ bytes", after: hello, bytes: configs(func(_ *header, p []byte) []byte { return append(p, bytes.Repeat([]byte{'/'}, 1<<20)...) })},
+		{says: "a CONFIG whose path has 2²⁰ bytes", after: hello, bytes: configs(func(_ *header, p []byte) []byte {
+			return append(p, bytes.Repeat([]byte{'/'}, 1<<20)...)
+		})},
 		{says: "a CONFIG of version 2", after: hello, bytes: word(0, version+1)},
 		{says: "a CONFIG of no environments", after: hello, bytes: word(1, 0)},
 		{says: "a CONFIG of 2³²-1 environments", after: hello, bytes: word(1, math.MaxUint32)},
@@ -62,24 +71,35 @@ func attacks() []rule {
 		{says: "a CONFIG with 2⁶³ bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
 			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "/proc/self/fd/5", 1<<63), nil)
 		}, tolerable: true},
-		{says: "half a header", after: hello, bytes: func(t *trial) []byte { return word(0, version)(t)[:headerSize/2] }, tolerable: true},
-		{says: "half a CONFIG", after: hello, bytes: func(t *trial) []byte { return word(0, version)(t)[:headerSize+configSize/2] }, tolerable: true},
+		{says: "half a header", after: hello, bytes: func(t *trial) []byte {
+			return word(0, version)(t)[:headerSize/2]
+		}, tolerable: true},
+		{says: "half a CONFIG", after: hello, bytes: func(t *trial) []byte {
+			return word(0, version)(t)[:headerSize+configSize/2]
+		}, tolerable: true},
 
 		{says: "a second CONFIG", after: config, bytes: word(0, version)},
 		{says: "a STEP before the first RESET", after: config, bytes: request(step, nil), tolerable: true},
 		{says: "a RESULT", after: config, bytes: request(result, nil)},
 		{says: "a frame of type 0", after: config, bytes: request(0, nil)},
 		{says: "a frame of type 65535", after: config, bytes: request(math.MaxUint16, nil)},
-		{says: "a RESET of too many environments", after: config, bytes: request(reset, func(h *header, p []byte) []byte { h.count++; return p }), tolerable: true},
+		{says: "a RESET of too many environments", after: config,
+			bytes: request(reset, func(h *header, p []byte) []byte { h.count++; return p }), tolerable: true},
 		{says: "a RESET that is too short", after: config, bytes: request(reset, cut)},
 		{says: "a RESET that is too long", after: config, bytes: request(reset, lengthened)},
-		{says: "a RESET without payload", after: config, bytes: request(reset, func(*header, []byte) []byte { return nil })},
+		{says: "a RESET without payload", after: config, bytes: request(reset, func(*header, []byte) []byte {
+			return nil
+		})},
 		{says: "a RESET of 2³¹ bytes", after: config, bytes: request(reset, length(maxPayload))},
 		{says: "a RESET of 2⁶⁴-1 bytes", after: config, bytes: request(reset, length(math.MaxUint64))},
-		{says: "a RESET with unknown flags", after: config, bytes: request(reset, func(h *header, p []byte) []byte { h.flags = 1 << 15; return p }), tolerable: true},
-		{says: "a RESET with a seq that is not the next", after: config, bytes: request(reset, func(h *header, p []byte) []byte { h.seq += 5; return p }), tolerable: true},
-		{says: "a LOAD that is too short", after: config, bytes: request(load, func(h *header, p []byte) []byte { h.count = 0; return p[:1] })},
-		{says: "a RENDER that is too short", after: config, bytes: request(render, func(h *header, p []byte) []byte { h.count = 0; return p[:7] })},
+		{says: "a RESET with unknown flags", after: config,
+			bytes: request(reset, func(h *header, p []byte) []byte { h.flags = 1 << 15; return p }), tolerable: true},
+		{says: "a RESET with a seq that is not the next", after: config,
+			bytes: request(reset, func(h *header, p []byte) []byte { h.seq += 5; return p }), tolerable: true},
+		{says: "a LOAD that is too short", after: config,
+			bytes: request(load, func(h *header, p []byte) []byte { h.count = 0; return p[:1] })},
+		{says: "a RENDER that is too short", after: config,
+			bytes: request(render, func(h *header, p []byte) []byte { h.count = 0; return p[:7] })},
 		{says: "a RENDER of 2³²-1 by 2³²-1 pixels", after: config, bytes: func(t *trial) []byte {
 			return frame(header{kind: render, seq: 1}, append(bytes.Repeat([]byte{255}, 8), t.all()...), nil)
 		}},
@@ -109,7 +129,8 @@ func attacks() []rule {
 	return out
 }
 
-// frame returns the bytes of a frame that a change has been made to; nil: none. Its length is that of the payload, unless the change has set it.
+// frame returns the bytes of a frame that a change has been made to; nil: none. Its length is that
+// of the payload, unless the change has set it.
 func frame(h header, payload []byte, c change) []byte {
 	whole := uint64(len(payload))
 	if h.length = whole; c != nil {

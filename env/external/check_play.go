@@ -11,8 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trial is a child that is checked: a conversation, and how far its environments have come. Seeds and actions follow from that, so what other
-// children do in the same steps of the same episodes can be compared.
+// A trial is a child that is checked: a conversation, and how far its environments have come. Seeds
+// and actions follow from that, so what other children do in the same steps of the same episodes
+// can be compared.
 type trial struct {
 	*conversation
 	check   *checker
@@ -27,7 +28,8 @@ type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
-	last, next            []tensor.Tensor // what was seen after it, and what is seen once the next episode has begun if it ended one
+	// what was seen after it, and what is seen once the next episode has begun if it ended one
+	last, next []tensor.Tensor
 }
 
 func (o outcome) over() bool { return o.terminated|o.truncated != 0 }
@@ -54,7 +56,8 @@ func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	return played, nil
 }
 
-// turn has the environments of mask take a step, begins an episode where one has ended, and adds to played what came of it.
+// turn has the environments of mask take a step, begins an episode where one has ended, and adds to
+// played what came of it.
 func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	flags := uint16(0)
 	if autoReset {
@@ -75,7 +78,8 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 		if mask[n] == 0 {
 			continue
 		}
-		o := outcome{reward: t.reward[n], terminated: t.terminated[n], truncated: t.truncated[n], next: rowsOf(t.obs, n)}
+		o := outcome{reward: t.reward[n], terminated: t.terminated[n], truncated: t.truncated[n],
+			next: rowsOf(t.obs, n)}
 		if !t.info.IsZero() {
 			o.info = t.info.Slice(n, n+1).Clone().F32()
 		}
@@ -117,7 +121,8 @@ func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	for n, before := range kept {
 		for i, now := range t.rows(n) {
 			if before != nil && string(before[i].Bytes()) != string(now.Bytes()) {
-				return fmt.Errorf("%v changed %s of environment %d, whose mask is 0: from %s to %s", k, t.blocks.reply.Fields()[i].Name, n, text(before[i]), text(now))
+				return fmt.Errorf("%v changed %s of environment %d, whose mask is 0: from %s to %s", k,
+					t.blocks.reply.Fields()[i].Name, n, text(before[i]), text(now))
 			}
 		}
 	}
@@ -143,7 +148,8 @@ func rowsOf(all []tensor.Tensor, n int) []tensor.Tensor {
 	return rows
 }
 
-// exchange has the environments of mask take part in a RESET or a STEP, with the seeds of their episodes.
+// exchange has the environments of mask take part in a RESET or a STEP, with the seeds of their
+// episodes.
 func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	copy(t.mask, mask)
 	for n := range t.episode {
@@ -220,14 +226,17 @@ func (t *trial) compare(got, want [][]outcome) error {
 			g, w := got[n][i], want[n][i]
 			err := errors.Join(
 				sameNumbers("reward", tensor.FromF32([]float32{g.reward}, 1), tensor.FromF32([]float32{w.reward}, 1)),
-				sameNumbers("terminated", tensor.FromU8([]byte{g.terminated}, 1), tensor.FromU8([]byte{w.terminated}, 1)),
+				sameNumbers("terminated", tensor.FromU8([]byte{g.terminated}, 1),
+					tensor.FromU8([]byte{w.terminated}, 1)),
 				sameNumbers("truncated", tensor.FromU8([]byte{g.truncated}, 1), tensor.FromU8([]byte{w.truncated}, 1)),
 			)
 			for j, name := range t.greeting.Info {
-				err = errors.Join(err, sameNumbers("info "+name, tensor.FromF32(g.info[j:j+1], 1), tensor.FromF32(w.info[j:j+1], 1)))
+				err = errors.Join(err, sameNumbers("info "+name, tensor.FromF32(g.info[j:j+1], 1),
+					tensor.FromF32(w.info[j:j+1], 1)))
 			}
 			for j, f := range t.greeting.spec.Obs {
-				err = errors.Join(err, sameNumbers(f.Name, g.last[j], w.last[j]), sameNumbers(f.Name+" of the next episode", g.next[j], w.next[j]))
+				err = errors.Join(err, sameNumbers(f.Name, g.last[j], w.last[j]),
+					sameNumbers(f.Name+" of the next episode", g.next[j], w.next[j]))
 			}
 			if err != nil {
 				return fmt.Errorf("environment %d, step %d: %w", n, i, err)

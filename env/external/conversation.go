@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A conversation is what this process says to one child, and hears from it. After an error it is of no more use than to be closed.
+// A conversation is what this process says to one child, and hears from it. After an error it is of
+// no more use than to be closed.
 type conversation struct {
 	link     Link
 	proc     *process // the child, where this process started it; else nil
@@ -145,7 +146,8 @@ func configPayload(s setup, path string, shared uint64) []byte {
 func (c *conversation) bind() {
 	request, reply := c.blocks.request.Bind(c.memory.bytes), c.blocks.reply.Bind(c.memory.bytes[c.blocks.replyAt:])
 	c.action, c.seed, c.mask = request.Must("action").Bytes(), request.Must("seed").I64(), request.Must("mask").U8()
-	c.reward, c.terminated, c.truncated = reply.Must("reward").F32(), reply.Must("terminated").U8(), reply.Must("truncated").U8()
+	c.reward, c.terminated, c.truncated = reply.Must("reward").F32(), reply.Must("terminated").U8(),
+		reply.Must("truncated").U8()
 	c.info, _ = reply.Get("info")
 	for _, f := range c.greeting.spec.Obs {
 		c.obs = append(c.obs, reply.Must("observation."+f.Name))
@@ -171,7 +173,8 @@ func (c *conversation) hear(by time.Time) error {
 	final := c.received.flags&flagFinal != 0
 	if !c.shared {
 		if n := len(payload); n != c.blocks.reply.Size() && (n != c.blocks.finalAt || final) {
-			return fmt.Errorf("RESULT of %d bytes, want %d, or %d without final observations", n, c.blocks.reply.Size(), c.blocks.finalAt)
+			return fmt.Errorf("RESULT of %d bytes, want %d, or %d without final observations", n, c.blocks.reply.Size(),
+				c.blocks.finalAt)
 		}
 		copy(c.memory.bytes[c.blocks.replyAt:], payload)
 	}
@@ -200,7 +203,8 @@ func (c *conversation) check(final bool) error {
 	if !c.info.IsZero() && !allFinite(c.info.F32()) {
 		for n, steps := range c.mask {
 			if i := badNumber(c.info, n); i >= 0 && steps != 0 {
-				return fmt.Errorf("environment %d: info %s is %v", n, c.greeting.Info[i], c.info.F32()[n*len(c.greeting.Info)+i])
+				return fmt.Errorf("environment %d: info %s is %v", n, c.greeting.Info[i],
+					c.info.F32()[n*len(c.greeting.Info)+i])
 			}
 		}
 	}
@@ -210,7 +214,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part; where over, of those whose episode ended.
+// checkObs checks the observations of the environments that took part; where over, of those whose
+// episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
@@ -233,13 +238,15 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 			}
 			if f.DType == tensor.F32 {
 				if i := badNumber(t, n); i >= 0 {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %v", n, what, f.Name, i, t.F32()[n*f.Dim()+i])
+					return fmt.Errorf("environment %d: %sobservation %s[%d] is %v", n, what, f.Name, i,
+						t.F32()[n*f.Dim()+i])
 				}
 				continue
 			}
 			for i, x := range t.I32()[n*len(f.Nvec) : (n+1)*len(f.Nvec)] {
 				if x < 0 || int(x) >= f.Nvec[i] {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 to %d", n, what, f.Name, i, x, f.Nvec[i]-1)
+					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 to %d", n, what, f.Name, i, x,
+						f.Nvec[i]-1)
 				}
 			}
 		}
@@ -247,7 +254,8 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 	return nil
 }
 
-// checkMask checks the action mask of environment n: an option of each choice must be allowed where its episode goes on.
+// checkMask checks the action mask of environment n: an option of each choice must be allowed where
+// its episode goes on.
 func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
 	for i, x := range mask {
 		if x > 1 {
@@ -258,12 +266,14 @@ func (c *conversation) checkMask(mask []byte, n int, what string, over bool) err
 		return nil
 	}
 	if k := c.greeting.spec.Action.Blocked(mask); k >= 0 {
-		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, want at least one", n, env.ActionMask, k)
+		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, want at least one", n,
+			env.ActionMask, k)
 	}
 	return nil
 }
 
-// badNumber returns the index of the first number in row n of t that is NaN or infinite; -1 where there is none.
+// badNumber returns the index of the first number in row n of t that is NaN or infinite; -1 where
+// there is none.
 func badNumber(t tensor.Tensor, n int) int {
 	rows := t.F32()
 	width := len(rows) / t.Dim(0)
@@ -275,7 +285,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite says whether no number is NaN or infinite. A sum that each of them spoils takes less time than to ask each.
+// allFinite says whether no number is NaN or infinite. A sum that each of them spoils takes less
+// time than to ask each.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {
@@ -319,7 +330,8 @@ func (c *conversation) send(h header, payload []byte, by time.Time) error {
 	return c.link.Send(by, c.head[:], payload)
 }
 
-// receive returns the payload of the frame that answers the last one, valid until the next call. What the child says for the log goes there.
+// receive returns the payload of the frame that answers the last one, valid until the next call.
+// What the child says for the log goes there.
 func (c *conversation) receive(by time.Time) ([]byte, error) {
 	for {
 		_, payload, err := c.link.Receive(by, c.accept)
@@ -414,7 +426,8 @@ func (c *conversation) load(states []byte, by time.Time) error {
 	return c.hear(by)
 }
 
-// render returns pictures, of height rows of width pixels of 3 bytes, of the environments where mask is true.
+// render returns pictures, of height rows of width pixels of 3 bytes, of the environments where
+// mask is true.
 func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]byte, error) {
 	payload := make([]byte, 8+len(mask))
 	binary.LittleEndian.PutUint32(payload, uint32(width))
@@ -429,7 +442,8 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 	return c.call(render, payload, c.pixels, by)
 }
 
-// close ends the conversation, and the child if it is of this process: it has a moment to end by itself, unless it is known to be useless.
+// close ends the conversation, and the child if it is of this process: it has a moment to end by
+// itself, unless it is known to be useless.
 func (c *conversation) close(useless bool) error {
 	if !useless {
 		c.count = 0
@@ -445,8 +459,8 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// obituary says how the child that failed with err ended: nothing, if this process did not start it. What it wrote last follows, unless it complained and the
-// log has that.
+// obituary says how the child that failed with err ended: nothing, if this process did not start
+// it. What it wrote last follows, unless it complained and the log has that.
 func (c *conversation) obituary(err error) string {
 	if c.proc == nil {
 		return ""

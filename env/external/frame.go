@@ -24,7 +24,8 @@ const (
 )
 
 func (k kind) String() string {
-	names := [...]string{"HELLO", "CONFIG", "READY", "RESET", "STEP", "RESULT", "CLOSE", "ERROR", "LOG", "SAVE", "LOAD", "RENDER"}
+	names := [...]string{"HELLO", "CONFIG", "READY", "RESET", "STEP", "RESULT", "CLOSE", "ERROR", "LOG", "SAVE", "LOAD",
+		"RENDER"}
 	if k >= hello && int(k) <= len(names) {
 		return names[k-1]
 	}

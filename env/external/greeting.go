@@ -99,7 +99,8 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 	return out, nil
 }
 
-// maxElements is what one value of a space may have at most, and all those of an environment together; maxState is for the bytes of a saved one.
+// maxElements is what one value of a space may have at most, and all those of an environment
+// together; maxState is for the bytes of a saved one.
 const (
 	maxElements = 1 << 24
 	maxState    = 1 << 28
@@ -107,13 +108,15 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// withoutToken returns the text of a greeting without its secret, its members in order of their names.
+// withoutToken returns the text of a greeting without its secret, its members in order of their
+// names.
 func withoutToken(text []byte) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
 		return "", fmt.Errorf("greeting: %w", err)
 	}
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") }) // as it is read
+	// as it is read
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") })
 	clean, err := json.Marshal(members)
 	return string(clean), err
 }
@@ -152,7 +155,8 @@ func readGreeting(text []byte) (*greeting, error) {
 			return nil, problem(fmt.Sprintf("obs[%d]", i), err)
 		}
 		if !validName.MatchString(s.Name) {
-			return nil, problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name), errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+			return nil, problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name),
+				errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
 		}
 		for _, f := range spec.Obs {
 			if f.Name == s.Name {
@@ -178,7 +182,8 @@ func readGreeting(text []byte) (*greeting, error) {
 	figures := map[string]bool{}
 	for i, name := range g.Info {
 		if !validName.MatchString(name) {
-			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name), errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name),
+				errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
 		}
 		if figures[name] {
 			return nil, problem("info", fmt.Errorf("two figures %q", name))
@@ -186,12 +191,15 @@ func readGreeting(text []byte) (*greeting, error) {
 		figures[name] = true
 	}
 	switch {
-	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}):
 		return nil, problem("name", errors.New("want 1 to 256 bytes that can be printed"))
 	case len(spec.Obs) == 0:
 		return nil, problem("obs", errors.New("want at least one observation"))
 	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
-		return nil, problem("num_envs", fmt.Errorf("%d, want 0 or the number of environments, at most %d", g.NumEnvs, maxEnvs))
+		return nil, problem("num_envs", fmt.Errorf("%d, want 0 or the number of environments, at most %d", g.NumEnvs,
+			maxEnvs))
 	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
 		return nil, problem("max_steps", fmt.Errorf("%d, want a number of steps, or 0 for no limit", g.MaxSteps))
 	case g.State < 0 || g.State > maxState:
@@ -210,7 +218,8 @@ func readGreeting(text []byte) (*greeting, error) {
 	return g, nil
 }
 
-// inJSON says of err where it is and what would be right, to those who know JSON and not Go. The text itself, which may have a token, stays out of it.
+// inJSON says of err where it is and what would be right, to those who know JSON and not Go. The
+// text itself, which may have a token, stays out of it.
 func inJSON(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -221,7 +230,8 @@ func inJSON(err error) error {
 		return err
 	}
 	want := map[reflect.Kind]string{
-		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number", reflect.Bool: "true or false",
+		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number",
+		reflect.Bool: "true or false",
 	}[kind.Type.Kind()]
 	if kind.Field == "" {
 		return fmt.Errorf("%s, want %s", kind.Value, want)
@@ -236,7 +246,8 @@ func (g *greeting) fits(n int) error {
 	}
 	b := newBlocks(g.spec, n)
 	if size := max(b.request.Size(), b.reply.Size()); size > maxPayload {
-		return fmt.Errorf("%d environments of %s in one child have arrays of %d bytes, want at most %d", n, g.Name, size, maxPayload)
+		return fmt.Errorf("%d environments of %s in one child have arrays of %d bytes, want at most %d", n, g.Name,
+			size, maxPayload)
 	}
 	return nil
 }
@@ -247,7 +258,8 @@ func (s spaceJSON) space(observed bool) (env.Space, error) {
 	case "box":
 		dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "u8": tensor.U8}[s.DType]
 		if !ok || dtype == tensor.U8 && !observed {
-			return env.Space{}, fmt.Errorf("dtype %.20q, want %s", s.DType, map[bool]string{true: "f32 or u8", false: "f32"}[observed])
+			return env.Space{}, fmt.Errorf("dtype %.20q, want %s", s.DType,
+				map[bool]string{true: "f32 or u8", false: "f32"}[observed])
 		}
 		shape, n := s.Shape, 1
 		if len(shape) == 0 {
@@ -255,7 +267,8 @@ func (s spaceJSON) space(observed bool) (env.Space, error) {
 		}
 		for _, d := range shape {
 			if d <= 0 || d > maxElements/n || len(shape) > 6 {
-				return env.Space{}, fmt.Errorf("shape %v, want at most 6 positive numbers and %d elements", s.Shape, maxElements)
+				return env.Space{}, fmt.Errorf("shape %v, want at most 6 positive numbers and %d elements", s.Shape,
+					maxElements)
 			}
 			n *= d
 		}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A haste says that the program is to stop: nobody is waited for to come any more, and if it is to stop at once nor for an answer as long as else. nil: it
-// never is.
+// A haste says that the program is to stop: nobody is waited for to come any more, and if it is to
+// stop at once nor for an answer as long as else. nil: it never is.
 type haste struct {
 	once  sync.Once
 	began chan struct{} // closed when the program is to stop
@@ -74,15 +74,17 @@ func (h *haste) bound(start, by time.Time) time.Time {
 	return by
 }
 
-// Hurry says that the program is to stop: no children are waited for to come or replaced any more. Where it is to stop at once, an answer is waited for no
-// longer than some seconds, too. It may be called again.
+// Hurry says that the program is to stop: no children are waited for to come or replaced any more.
+// Where it is to stop at once, an answer is waited for no longer than some seconds, too. It may be
+// called again.
 func (h *Hub) Hurry(atOnce bool) { h.haste.begin(atOnce) }
 
 // Hurries reports whether it was called.
 func (h *Hub) Hurries() bool { return h.haste.is() }
 
-// Wait calls look again and again, with the time until which it is to wait, while that gives os.ErrDeadlineExceeded: until by, or where the program is to stop
-// at once for some seconds, and then gives errHaste. It is for Links that wait in ways of their own.
+// Wait calls look again and again, with the time until which it is to wait, while that gives
+// os.ErrDeadlineExceeded: until by, or where the program is to stop at once for some seconds, and
+// then gives errHaste. It is for Links that wait in ways of their own.
 func (h *Hub) Wait(by time.Time, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.haste.bound(start, by)

@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Hub is where children come from: it starts them, or waits for those that connect. One serves a whole process, whose Vecs may be made and
-// used by several goroutines.
+// A Hub is where children come from: it starts them, or waits for those that connect. One serves a
+// whole process, whose Vecs may be made and used by several goroutines.
 type Hub struct {
 	log     io.Writer
 	output  io.Writer // for what children write: to log, as long as it is not too much
@@ -34,12 +34,13 @@ type Hub struct {
 	stop      func(error)
 }
 
-// NewHub returns a Hub whose children's output, and what befalls them, goes to log. rank is that of this process in its job, 0 if it is alone: sockets
-// of different ranks have different addresses.
+// NewHub returns a Hub whose children's output, and what befalls them, goes to log. rank is that of
+// this process in its job, 0 if it is alone: sockets of different ranks have different addresses.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	return &Hub{
-		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank, haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
+		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank,
+		haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}
 }
@@ -56,10 +57,12 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput is how many bytes of what children write, all of a Hub together, go to its log: of those that are replaced again and again there is no end.
+// maxOutput is how many bytes of what children write, all of a Hub together, go to its log: of
+// those that are replaced again and again there is no end.
 const maxOutput = 16 << 20
 
-// A limitedWriter passes on what goroutines write until left bytes are passed on, then says that the rest is left out.
+// A limitedWriter passes on what goroutines write until left bytes are passed on, then says that
+// the rest is left out.
 type limitedWriter struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -73,7 +76,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 		if w.left -= len(p); w.left >= 0 {
 			return w.to.Write(p)
 		}
-		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
+		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one "+
+			"that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
 	}
 	return 0, errTooMuch
 }
@@ -81,8 +85,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 // errTooMuch is what becomes of what a limitedWriter leaves out.
 var errTooMuch = errors.New("too much was written before")
 
-// Ask returns what the simulators of cfg say of themselves, for env.External.Greeting. The child that it asks is there for the first Vec of
-// the same command or address.
+// Ask returns what the simulators of cfg say of themselves, for env.External.Greeting. The child
+// that it asks is there for the first Vec of the same command or address.
 func (h *Hub) Ask(cfg env.Config) (string, error) {
 	c, err := h.open(cfg.External)
 	if err != nil {
@@ -97,7 +101,8 @@ func (h *Hub) Ask(cfg env.Config) (string, error) {
 	return c.text, err
 }
 
-// Offer gives the Hub a child that talks over link, for Vecs whose env.External.Listen is env.ListenMPI.
+// Offer gives the Hub a child that talks over link, for Vecs whose env.External.Listen is
+// env.ListenMPI.
 func (h *Hub) Offer(link Link, who string) error {
 	c, err := greet(link, nil, who, "", h.output, time.Now().Add(greetingTime))
 	if err == nil {
@@ -106,8 +111,8 @@ func (h *Hub) Offer(link Link, who string) error {
 	return err
 }
 
-// Watch tells stop of a child that failed too often to be replaced; its environments are lost (env.Lost) from then on. Without, their Vec
-// gives the error.
+// Watch tells stop of a child that failed too often to be replaced; its environments are lost
+// (env.Lost) from then on. Without, their Vec gives the error.
 func (h *Hub) Watch(stop func(error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +130,8 @@ func (h *Hub) give(err error) error {
 	return nil
 }
 
-// Close ends all children, those of Vecs that were not closed included, and listens no more. It may be called again.
+// Close ends all children, those of Vecs that were not closed included, and listens no more. It may
+// be called again.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	vecs, spare, listeners := h.vecs, h.spare, h.listeners
@@ -172,7 +178,8 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	proc, link, err := h.starter.start(cfg.Command, nil, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = fmt.Errorf("%w: want a program that can be found and run; of a script, the one that its #! line names too", err)
+			err = fmt.Errorf("%w: want a program that can be found and run; of a script, the one that its #! line "+
+				"names too", err)
 		}
 		return nil, err
 	}
@@ -224,8 +231,10 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	}
 }
 
-// errNoSolver is what comes of waiting for a program of the same MPI job: all that will ever come were offered when it began.
-var errNoSolver = errors.New("no other solver is in this MPI job; those that are take part in a job (rlinf -c), and in no other command")
+// errNoSolver is what comes of waiting for a program of the same MPI job: all that will ever come
+// were offered when it began.
+var errNoSolver = errors.New("no other solver is in this MPI job; those that are take part in a job (rlinf -c), and " +
+	"in no other command")
 
 // source says where the children of cfg come from: of others it says something else.
 func source(cfg env.External) string {

@@ -8,12 +8,13 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Link carries frames to a child and back: one of this machine's streams, or messages of MPI. Not for concurrent use.
+// A Link carries frames to a child and back: one of this machine's streams, or messages of MPI. Not
+// for concurrent use.
 type Link interface {
 	// Send sends a frame of these parts, one after the other, before by.
 	Send(by time.Time, head, payload []byte) error
-	// Receive returns the next frame's header and payload, before by; they are valid until the next call. After a header that accept
-	// refuses, with its error, nothing more is read.
+	// Receive returns the next frame's header and payload, before by; they are valid until the next
+	// call. After a header that accept refuses, with its error, nothing more is read.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
 	// Close ends the conversation.
 	Close() error
@@ -58,5 +59,6 @@ func Dismisses(head []byte) bool {
 	return err == nil && h.kind == closing
 }
 
-// ErrGone is a Link's error where nobody is on the other side any more. What is late is os.ErrDeadlineExceeded.
+// ErrGone is a Link's error where nobody is on the other side any more. What is late is
+// os.ErrDeadlineExceeded.
 var ErrGone = errors.New("the other side is gone")

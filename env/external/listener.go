@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listener is where children that were started elsewhere connect. Those that greet as they should wait in its queue.
+// A listener is where children that were started elsewhere connect. Those that greet as they should
+// wait in its queue.
 type listener struct {
 	net       net.Listener
 	queue     chan *conversation
@@ -29,10 +30,12 @@ type listener struct {
 	accepting sync.WaitGroup
 }
 
-// maxWaiting is how many children may have greeted and not be needed yet; further ones wait for the end of that.
+// maxWaiting is how many children may have greeted and not be needed yet; further ones wait for the
+// end of that.
 const maxWaiting = 1024
 
-// maxGreeting is how many connections may be about to greet, each of which takes a thread; further ones wait to be accepted.
+// maxGreeting is how many connections may be about to greet, each of which takes a thread; further
+// ones wait to be accepted.
 const maxGreeting = 64
 
 // greetingTime is how long a connection may take to greet.
@@ -59,7 +62,8 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 		}
 		on.Control = ownersOnly
 	}
-	l := &listener{queue: make(chan *conversation, maxWaiting), greeting: make(chan struct{}, maxGreeting), done: make(chan struct{})}
+	l := &listener{queue: make(chan *conversation, maxWaiting), greeting: make(chan struct{}, maxGreeting),
+		done: make(chan struct{})}
 	if l.net, err = on.Listen(context.Background(), network, at); err != nil {
 		return nil, err
 	}
@@ -67,7 +71,8 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 	return l, nil
 }
 
-// splitAddress returns the network and the address of "unix:/path" or "tcp:host:port"; those of rank 0, and for other ranks the next port, or path, for each.
+// splitAddress returns the network and the address of "unix:/path" or "tcp:host:port"; those of
+// rank 0, and for other ranks the next port, or path, for each.
 func splitAddress(address string, rank int) (network, at string, err error) {
 	network, at, _ = strings.Cut(address, ":")
 	switch network {
@@ -76,10 +81,12 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 			at += "." + strconv.Itoa(rank)
 		}
 		if at == "" || len(at) > env.MaxSocketPath {
-			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at, len(at), env.MaxSocketPath)
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at,
+				len(at), env.MaxSocketPath)
 		}
 		if at[0] == '@' { // to Go, a name that is in no folder, where the clients look for a file
-			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, want ./@ for a file of this name", address, at)
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, want ./@ for a file of this name",
+				address, at)
 		}
 		return network, at, nil
 	case "tcp":
@@ -99,7 +106,8 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, want unix:/path, tcp:host:port or mpi", address)
 }
 
-// makeRoom removes the socket that a job which was killed left at path; with anything else there it is an error.
+// makeRoom removes the socket that a job which was killed left at path; with anything else there it
+// is an error.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -117,7 +125,8 @@ func makeRoom(path string) error {
 		return fmt.Errorf("%s: another job listens there", path)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) { // perhaps somebody listens
-		return fmt.Errorf("%s: there is a socket that may be another job's (%w), want a path where nothing is", path, err)
+		return fmt.Errorf("%s: there is a socket that may be another job's (%w), want a path where nothing is", path,
+			err)
 	}
 	return os.Remove(path)
 }
@@ -183,7 +192,8 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	}
 }
 
-// knownUser returns an error unless who has connected to the Unix socket fd is of the same user as this process, or of root.
+// knownUser returns an error unless who has connected to the Unix socket fd is of the same user as
+// this process, or of root.
 func knownUser(fd int) error {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -209,7 +219,8 @@ func (l *listener) close() error {
 	}
 }
 
-// secret returns the first line of file, which is made, for its owner alone and with a new secret, if there is none.
+// secret returns the first line of file, which is made, for its owner alone and with a new secret,
+// if there is none.
 func secret(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memory is where the arrays of a conversation are: shared with the child, or of this process alone.
+// A memory is where the arrays of a conversation are: shared with the child, or of this process
+// alone.
 type memory struct {
 	bytes  []byte
 	path   string // that the child opens; "": not shared
@@ -25,7 +26,8 @@ const inherited = 5
 // privateMemory returns memory of this process alone.
 func privateMemory(size int) *memory { return &memory{bytes: tensor.New(tensor.U8, size).Bytes()} }
 
-// newAnonymous returns a file that has no name, for a child to inherit; map it with mapAnonymous once its size is known.
+// newAnonymous returns a file that has no name, for a child to inherit; map it with mapAnonymous
+// once its size is known.
 func newAnonymous() (*os.File, error) {
 	fd, err := unix.MemfdCreate("rlinf-bridge", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -34,12 +36,14 @@ func newAnonymous() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "rlinf-bridge"), nil
 }
 
-// mapAnonymous maps size bytes of f, whose size is then fixed: who shortened it would end this process by a signal.
+// mapAnonymous maps size bytes of f, whose size is then fixed: who shortened it would end this
+// process by a signal.
 func mapAnonymous(f *os.File, size int) (*memory, error) {
 	if err := f.Truncate(int64(size)); err != nil {
 		return nil, err
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
 		return nil, os.NewSyscallError("seal", err)
 	}
 	return mapFile(f, size, fmt.Sprintf("/proc/self/fd/%d", inherited))

@@ -26,7 +26,8 @@ type process struct {
 	unlogged bool     // the log has not all of it
 }
 
-// lastLines is how many lines of a child's output its failure shows, and lineLimit how long they are at most.
+// lastLines is how many lines of a child's output its failure shows, and lineLimit how long they
+// are at most.
 const (
 	lastLines = 10
 	lineLimit = 4096
@@ -35,7 +36,8 @@ const (
 // grace is how long a child may take to end by itself.
 const grace = 2 * time.Second
 
-// A starter starts processes, all from one thread: the signal that a child gets when its parent dies follows the thread that started it.
+// A starter starts processes, all from one thread: the signal that a child gets when its parent
+// dies follows the thread that started it.
 type starter struct {
 	mu   sync.Mutex
 	jobs chan func() // nil while there is no such thread
@@ -70,7 +72,8 @@ func (s *starter) close() {
 	}
 }
 
-// start runs command as a child, with the words of env added to its environment, and returns the stream to it. What it writes goes to log, each line after who.
+// start runs command as a child, with the words of env added to its environment, and returns the
+// stream to it. What it writes goes to log, each line after who.
 func (s *starter) start(command, env []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
 	var files []*os.File // to be closed here when the child has them
@@ -111,12 +114,14 @@ func (s *starter) start(command, env []string, who string, log io.Writer) (p *pr
 	return p, link, nil
 }
 
-// withoutMPI returns the environment without what a launcher says to this rank alone, which would make an MPI program of a child.
+// withoutMPI returns the environment without what a launcher says to this rank alone, which would
+// make an MPI program of a child.
 func withoutMPI(environ []string) []string {
 	var kept []string
 	for _, e := range environ {
 		mpi := false
-		for _, prefix := range []string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_", "RLB_"} {
+		for _, prefix := range []string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_",
+			"RLB_"} {
 			mpi = mpi || strings.HasPrefix(e, prefix)
 		}
 		if !mpi {
@@ -126,8 +131,8 @@ func withoutMPI(environ []string) []string {
 	return kept
 }
 
-// watch passes on what the child writes, and waits for its end, which ends those that it has started too: they could hold its pipes open, so that nobody
-// saw it.
+// watch passes on what the child writes, and waits for its end, which ends those that it has
+// started too: they could hold its pipes open, so that nobody saw it.
 func (p *process) watch(out *os.File, who string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
@@ -158,7 +163,8 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 	close(p.done)
 }
 
-// end ends the child and those that it has started: at once if it is useless, else when it has had a moment to do so itself.
+// end ends the child and those that it has started: at once if it is useless, else when it has had
+// a moment to do so itself.
 func (p *process) end(useless bool) error {
 	if !useless {
 		select {
@@ -171,8 +177,8 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate says how the child that failed with err ended, if it has, and all that it wrote has been passed on. It waits a moment for both, and longer if the child
-// is known to leave.
+// fate says how the child that failed with err ended, if it has, and all that it wrote has been
+// passed on. It waits a moment for both, and longer if the child is known to leave.
 func (p *process) fate(err error) string {
 	patience := 200 * time.Millisecond
 	if errors.Is(err, ErrGone) || errors.Is(err, errMute) || errors.As(err, new(complaint)) {

@@ -63,14 +63,16 @@ func (v *Vec) bring(c *child) error {
 	return nil
 }
 
-// firstWait and longestWait are how long to wait before a child is replaced for the first time in a row, and at most.
+// firstWait and longestWait are how long to wait before a child is replaced for the first time in a
+// row, and at most.
 const (
 	firstWait   = 100 * time.Millisecond
 	longestWait = 10 * time.Second
 )
 
-// mend replaces child c if it failed in the last exchange. With seeds all of its environments whose episodes are not over begin new ones. When it
-// was replaced too often, or nobody can replace it, nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
+// mend replaces child c if it failed in the last exchange. With seeds all of its environments whose
+// episodes are not over begin new ones. When it was replaced too often, or nobody can replace it,
+// nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
 func (v *Vec) mend(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
@@ -82,7 +84,8 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
 		if v.hub.haste.is() {
 			c.gone = true
-			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, for the program is to stop\n", where, why, where)
+			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, for the "+
+				"program is to stop\n", where, why, where)
 			return nil
 		}
 		if end := v.last(c); end != "" {
@@ -91,7 +94,8 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
-		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d in a row)\n",
+		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d "+
+			"in a row)\n",
 			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
 		select {
 		case <-time.After(wait):
@@ -111,7 +115,8 @@ func (v *Vec) last(c *child) string {
 	case v.cfg.External.Listen == env.ListenMPI: // all that will ever come were offered when the job began
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:
-		return fmt.Sprintf("that was %s in a row without the end of an episode (external.max_restarts)", times(c.restarts+1))
+		return fmt.Sprintf("that was %s in a row without the end of an episode (external.max_restarts)",
+			times(c.restarts+1))
 	}
 	return ""
 }

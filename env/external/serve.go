@@ -16,8 +16,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Serve is a child: it plays environments of this program for the parent at address, RLB_ADDR as a rule, until that says CLOSE or is gone. New makes
-// one environment, which maxSteps and ignoreTerminations bind.
+// Serve is a child: it plays environments of this program for the parent at address, RLB_ADDR as a
+// rule, until that says CLOSE or is gone. New makes one environment, which maxSteps and
+// ignoreTerminations bind.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
@@ -36,7 +37,8 @@ func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool
 	return err
 }
 
-// Token returns the secret that this process, a child, was told: RLB_TOKEN, or the first line of the file RLB_TOKEN_FILE; "" for neither.
+// Token returns the secret that this process, a child, was told: RLB_TOKEN, or the first line of
+// the file RLB_TOKEN_FILE; "" for neither.
 func Token() (string, error) {
 	if token := os.Getenv("RLB_TOKEN"); token != "" {
 		return token, nil
@@ -80,7 +82,8 @@ func dial(address string) (*stream, error) {
 	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
 }
 
-// A server is the child's side of a conversation. Each environment is a Vec of its own: those whose mask is 0 must not move.
+// A server is the child's side of a conversation. Each environment is a Vec of its own: those whose
+// mask is 0 must not move.
 type server struct {
 	link    *stream
 	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
@@ -144,7 +147,8 @@ func (s *server) greet(token string) error {
 	if state, err := saveWith(vec, first); err == nil {
 		s.state = len(tensor.Encode(nil, state))
 	}
-	s.drawing = env.Render(vec, env.View{Width: 16, Height: 16}, []bool{false}, tensor.New(tensor.U8, 1, 16, 16, 3)) == nil
+	s.drawing = env.Render(vec, env.View{Width: 16, Height: 16}, []bool{false},
+		tensor.New(tensor.U8, 1, 16, 16, 3)) == nil
 	if err := vec.Close(); err != nil {
 		return err
 	}
@@ -161,7 +165,8 @@ func (s *server) configure(told []byte) error {
 	n, maxSteps, flags := word(1), word(3), word(4)
 	shared, path := binary.LittleEndian.Uint64(told[24:]), string(told[configSize:])
 	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
-		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, want version %d, 1 to %d, 0 or 1, and 0",
+		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, "+
+			"want version %d, 1 to %d, 0 or 1, and 0",
 			word(0), n, flags, word(5), version, maxEnvs)
 	}
 	s.n, s.blocks = n, newBlocks(s.spec, n)
@@ -181,7 +186,8 @@ func (s *server) configure(told []byte) error {
 	}
 	if readyFlags == 0 {
 		if longest := max(s.blocks.request.Size(), s.blocks.reply.Size()); longest > maxPayload {
-			return fmt.Errorf("bridge: %d environments need frames of %d bytes, want at most %d where memory is not shared", n, longest, maxPayload)
+			return fmt.Errorf("bridge: %d environments need frames of %d bytes, want at most %d where memory is not "+
+				"shared", n, longest, maxPayload)
 		}
 		s.memory = privateMemory(size)
 	}
@@ -253,11 +259,13 @@ func (s *server) expect(head []byte) (uint64, error) {
 	case h.kind == render && configured && s.drawing:
 		least = 8 + s.n
 	default:
-		return 0, fmt.Errorf("bridge: %v, want %s", h.kind, map[bool]string{false: "CONFIG", true: "a request that the greeting offers"}[configured])
+		return 0, fmt.Errorf("bridge: %v, want %s", h.kind,
+			map[bool]string{false: "CONFIG", true: "a request that the greeting offers"}[configured])
 	}
 	most = max(least, most)
 	if h.count != count || h.seq != seq || h.flags&^flags != 0 || h.length < uint64(least) || h.length > uint64(most) {
-		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, want count %d, seq %d, flags %#x at most and %d bytes",
+		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, want count %d, seq %d, flags "+
+			"%#x at most and %d bytes",
 			h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
 	}
 	s.asked = h
@@ -380,8 +388,10 @@ func (s *server) sendReply(flags uint16) error {
 // draw answers RENDER.
 func (s *server) draw(payload []byte) error {
 	width, height := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
-	if wanted := uint64(bytes.Count(payload[8:], []byte{1})); width-1 >= maxSide || height-1 >= maxSide || wanted*uint64(width)*uint64(height)*3 > maxPayload {
-		return fmt.Errorf("bridge: RENDER of %d pictures of %d by %d, want sides of 1 to %d, and %d bytes at most", wanted, width, height, maxSide, maxPayload)
+	if wanted := uint64(bytes.Count(payload[8:], []byte{1})); width-1 >= maxSide || height-1 >= maxSide ||
+		wanted*uint64(width)*uint64(height)*3 > maxPayload {
+		return fmt.Errorf("bridge: RENDER of %d pictures of %d by %d, want sides of 1 to %d, and %d bytes at most",
+			wanted, width, height, maxSide, maxPayload)
 	}
 	view := env.View{Width: int(width), Height: int(height)}
 	var pixels []byte
@@ -407,7 +417,8 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 			return map[string]any{"kind": "multi_discrete", "nvec": s.Nvec}
 		}
 		dtype := map[tensor.DType]string{tensor.F32: "f32", tensor.U8: "u8"}[s.DType]
-		return map[string]any{"kind": "box", "dtype": dtype, "shape": s.Shape, "low": numbers(s.Low), "high": numbers(s.High)}
+		return map[string]any{"kind": "box", "dtype": dtype, "shape": s.Shape, "low": numbers(s.Low),
+			"high": numbers(s.High)}
 	}
 	var obs []map[string]any
 	for _, f := range spec.Obs {
@@ -420,7 +431,8 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 		info = []string{}
 	}
 	return map[string]any{
-		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action), "max_steps": spec.MaxSteps, "info": info,
+		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action),
+		"max_steps": spec.MaxSteps, "info": info,
 		"state_size": state, "render": drawing, "token": token,
 	}
 }

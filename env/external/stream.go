@@ -11,12 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel, for which a thread of this process
-// blocks: that takes less time than Go's poller does.
+// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel, for
+// which a thread of this process blocks: that takes less time than Go's poller does.
 type stream struct {
 	in, out int
 	bells   *bells // where frames without payload come and go too; nil: there are none
-	beside  bool   // the other side has a core of its own: a frame came between two looks, and since then none by yielding alone
+	// the other side has a core of its own: a frame came between two looks, and since then none by
+	// yielding alone
+	beside  bool
 	lookout lookout
 	haste   *haste
 	head    [headerSize]byte
@@ -57,7 +59,8 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang has frames without payload go by the bells in this memory too, as the side of the conversation that s is.
+// hang has frames without payload go by the bells in this memory too, as the side of the
+// conversation that s is.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -118,7 +121,8 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return s.head[:], s.payload, nil
 }
 
-// A cutError is what a frame comes to whose payload did not come whole: what the header announces is more than what was sent, say.
+// A cutError is what a frame comes to whose payload did not come whole: what the header announces
+// is more than what was sent, say.
 type cutError struct {
 	head [headerSize]byte
 	came int
@@ -134,7 +138,8 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late says of err, by which there was no answer within the time that setting gives, how much of one there was.
+// late says of err, by which there was no answer within the time that setting gives, how much of
+// one there was.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -143,9 +148,11 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// How often await looks at the bell, at some 20 ns each, before it looks at the stream, which takes a system call. It begins with one look, for the other side
-// may be waiting for the core that this one has, and goes on with fewLooks and twice as many each time. Where the other side has a core of its own it begins
-// with besideLooks: what comes within a system call is seen later. Machines that are virtual lose their core for a while after some 3000 in a row.
+// How often await looks at the bell, at some 20 ns each, before it looks at the stream, which takes
+// a system call. It begins with one look, for the other side may be waiting for the core that this
+// one has, and goes on with fewLooks and twice as many each time. Where the other side has a core
+// of its own it begins with besideLooks: what comes within a system call is seen later. Machines
+// that are virtual lose their core for a while after some 3000 in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400
@@ -226,9 +233,10 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	return 0, nil
 }
 
-// A lookout says whether who waits for an answer should look for it again, or sleep until it is there: to be woken takes longer than a quick simulator's
-// step. It lets others have the core between looks. Where looking is in vain, for the simulator is slow or the cores are taken, it is left off for as many
-// answers as 1, 3, 7, … to maxSleeps.
+// A lookout says whether who waits for an answer should look for it again, or sleep until it is
+// there: to be woken takes longer than a quick simulator's step. It lets others have the core
+// between looks. Where looking is in vain, for the simulator is slow or the cores are taken, it is
+// left off for as many answers as 1, 3, 7, … to maxSleeps.
 type lookout struct {
 	until        time.Time // of the looking that goes on; else zero
 	vain, sleeps int       // answers to sleep for after a failure, and those that are left

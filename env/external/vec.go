@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Vec is environments that children play, each a run of them. They are brought at the first Reset or Load. Where a child fails its episodes
-// are lost (env.Lost), and another takes its place.
+// A Vec is environments that children play, each a run of them. They are brought at the first Reset
+// or Load. Where a child fails its episodes are lost (env.Lost), and another takes its place.
 type Vec struct {
 	hub      *Hub
 	cfg      env.Config
@@ -76,9 +76,11 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 		return nil, err
 	}
 	if g.OwnsLoop && cfg.IgnoreTerminations {
-		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop can't go on where its episode has ended, want false", g.Name)
+		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop can't go on where its "+
+			"episode has ended, want false", g.Name)
 	}
-	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n), turn: make([]byte, n)}
+	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n),
+		turn: make([]byte, n)}
 	if cfg.MaxEpisodeSteps > 0 {
 		v.spec.MaxSteps = cfg.MaxEpisodeSteps
 	}
@@ -94,7 +96,8 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	return v, nil
 }
 
-// Children returns how many children play n environments of cfg, whose Greeting is known. The error says why n can't be dealt out to them.
+// Children returns how many children play n environments of cfg, whose Greeting is known. The error
+// says why n can't be dealt out to them.
 func Children(cfg env.External, n int) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -109,7 +112,8 @@ func (g *greeting) children(asked, n int) (int, error) {
 	case own == 0:
 		return min(max(asked, 1), n), nil
 	case n%own != 0:
-		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: want a multiple", n, g.Name, own)
+		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: want a multiple", n, g.Name,
+			own)
 	default:
 		return n / own, nil
 	}
@@ -229,7 +233,8 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 	}
 }
 
-// exchange asks all children for the same at once, in the environments whose turn it is, and hears their answers. What fails is in their err.
+// exchange asks all children for the same at once, in the environments whose turn it is, and hears
+// their answers. What fails is in their err.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for _, c := range v.children {
 		c.by = v.by()
@@ -240,7 +245,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for i, c := range v.children {
 		if c.err == nil {
 			c.by = v.hub.haste.bound(c.by.Add(-v.cfg.External.StepTimeout), c.by) // the first is when it was asked
-			if i > 0 {                                                            // others may have taken the time, and this one's answer may not fit into a pipe
+			// others may have taken the time, and this one's answer may not fit into a pipe
+			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late
 				}
@@ -276,7 +282,8 @@ func (c *child) answer(by time.Time) error {
 	return c.hear(by)
 }
 
-// judge writes column k of what child c's environments came to, and decides which episodes are over.
+// judge writes column k of what child c's environments came to, and decides which episodes are
+// over.
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
 	chunk := out.Reward.Dim(1)
@@ -327,7 +334,8 @@ func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// show copies what environment n of child c shows as observation i to its row of dst; where nobody plays it zeros, and a mask that allows everything.
+// show copies what environment n of child c shows as observation i to its row of dst; where nobody
+// plays it zeros, and a mask that allows everything.
 func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	switch {
 	case c.conversation != nil:
@@ -374,12 +382,14 @@ func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }
 func (v *Vec) Save() (tensor.Dict, error) {
 	size := v.greeting.State
 	if size == 0 {
-		return tensor.Dict{}, fmt.Errorf("save %s, whose simulators do not say their state: %w", v.spec.Name, errors.ErrUnsupported)
+		return tensor.Dict{}, fmt.Errorf("save %s, whose simulators do not say their state: %w", v.spec.Name,
+			errors.ErrUnsupported)
 	}
 	states := tensor.New(tensor.U8, v.n, size)
 	for _, c := range v.children {
 		if c.conversation == nil {
-			return tensor.Dict{}, fmt.Errorf("save %s, environments %d-%d, which nobody plays: %w", v.spec.Name, c.lo, c.hi-1, errors.ErrUnsupported)
+			return tensor.Dict{}, fmt.Errorf("save %s, environments %d-%d, which nobody plays: %w", v.spec.Name, c.lo,
+				c.hi-1, errors.ErrUnsupported)
 		}
 		got, err := c.save(v.by())
 		if err != nil { // the next step finds nobody there, and has it replaced
@@ -405,7 +415,8 @@ func (v *Vec) Load(state tensor.Dict) error {
 		return fmt.Errorf("load %s, whose simulators do not say their state: %w", v.spec.Name, errors.ErrUnsupported)
 	}
 	if !states.SameShape(tensor.New(tensor.U8, v.n, size)) || !over.SameShape(tensor.New(tensor.U8, v.n)) {
-		return fmt.Errorf("saved state of %s: %v and %v, want U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n, size, v.n)
+		return fmt.Errorf("saved state of %s: %v and %v, want U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n,
+			size, v.n)
 	}
 	if err := v.start(); err != nil {
 		return err
@@ -426,7 +437,8 @@ func (v *Vec) Load(state tensor.Dict) error {
 	return nil
 }
 
-// Render draws the environments; see env.Renderer. Cameras and shadows are the simulator's own affair.
+// Render draws the environments; see env.Renderer. Cameras and shadows are the simulator's own
+// affair.
 func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
 		return fmt.Errorf("render %s, whose simulators draw nothing: %w", v.spec.Name, errors.ErrUnsupported)

@@ -5,15 +5,17 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Ant makes Ant-v4 and -v5: four legs of two links under a torso are to run along the x axis. Observed are the position and orientation of the
-// torso, except where it is in the plane, 8 joint angles, and the 14 velocities; v5 adds the contact forces on the 13 bodies, clipped to ±1. The
+// Ant makes Ant-v4 and -v5: four legs of two links under a torso are to run along the x axis.
+// Observed are the position and orientation of the torso, except where it is in the plane, 8 joint
+// angles, and the 14 velocities; v5 adds the contact forces on the 13 bodies, clipped to ±1. The
 // action is 8 torques, clipped to ±1. 1000 steps of 0.05 s.
 //
 //	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: the 1 only while it is well, and - 0.0005 Σ (contact forces, clipped to ±1)²
 //
 // x is the torso's. It is well while 0.2 ≤ z ≤ 1; else the episode ends.
 //
-// Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using generalized advantage estimation", arXiv:1506.02438.
+// Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using
+// generalized advantage estimation", arXiv:1506.02438.
 func Ant(v Version) env.Constructor { return ant(v).constructor() }
 
 func ant(v Version) definition {
@@ -55,7 +57,8 @@ func ant(v Version) definition {
 	}
 }
 
-// contactEffort returns Σ f² of forces clipped to ±1, in the order in which NumPy adds up fewer than 128 numbers, eight by eight.
+// contactEffort returns Σ f² of forces clipped to ±1, in the order in which NumPy adds up fewer
+// than 128 numbers, eight by eight.
 func contactEffort(force []float64) float64 {
 	var s [8]float64
 	n := len(force) / 8 * 8

@@ -33,7 +33,8 @@ type batch struct {
 	memos   [][]float64 // [n]: what the task keeps
 }
 
-// A field is a part of the state of one environment. A copy of all fields steps as the original does, and looks the same to a task.
+// A field is a part of the state of one environment. A copy of all fields steps as the original
+// does, and looks the same to a task.
 type field struct {
 	name   string // MuJoCo's, memo apart
 	values []float64
@@ -51,7 +52,8 @@ func load(src source) (*C.mjModel, *model, error) {
 	}
 	m := C.rl_load(file, text, C.size_t(len(src.text)), said)
 	if m == nil {
-		return nil, nil, fmt.Errorf("MuJoCo %s cannot read the model %s: %s", library(), src.file, strings.Join(strings.Fields(C.GoString(said)), " "))
+		return nil, nil, fmt.Errorf("MuJoCo %s cannot read the model %s: %s", library(), src.file,
+			strings.Join(strings.Fields(C.GoString(said)), " "))
 	}
 	return m, describe(src.file, m), nil
 }
@@ -66,7 +68,8 @@ func unload(m *C.mjModel) { C.mj_deleteModel(m) }
 func describe(file string, m *C.mjModel) *model {
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
-	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}} // in qpos and qvel
+	// in qpos and qvel
+	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}}
 	for i, name := range names(m, int(m.njnt), m.name_jntadr) {
 		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
 		add("velocity", name, int(at(m.jnt_dofadr, i)), size[at(m.jnt_type, i)][1])
@@ -91,7 +94,8 @@ func describe(file string, m *C.mjModel) *model {
 		}
 		d.control = append(d.control, bounds)
 		d.moves = append(d.moves, -1)
-		if joint := int(at(m.actuator_trnid, 2*i)); at(m.actuator_trntype, i) == C.mjTRN_JOINT && d.parts["joint"][joint].of == 1 {
+		if joint := int(at(m.actuator_trnid, 2*i)); at(m.actuator_trntype, i) == C.mjTRN_JOINT &&
+			d.parts["joint"][joint].of == 1 {
 			d.moves[i] = d.parts["joint"][joint].at
 		}
 	}
@@ -119,7 +123,8 @@ func at[T any](array *T, i int) T {
 
 // newBatch makes n environments of m, which belongs to the batch from now on, for task t.
 func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
-	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n), state: make([][]field, n), memos: make([][]float64, n)}
+	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n),
+		state: make([][]field, n), memos: make([][]float64, n)}
 	b.c.model, b.c.substeps, b.c.contacts, b.c.renew = m, C.int(t.skip), C.int(count(t.contacts)), C.int(t.renew)
 	b.c.actuators, b.c.actuator = C.int(len(t.actuator)), ints(t.actuator)
 	b.c.angles, b.c.angle = C.int(len(t.turning)), ints(t.turning)
@@ -160,14 +165,19 @@ func (b *batch) view(i int) {
 		return unsafe.Slice((*float64)(unsafe.Pointer(p)), len(b.physics)*n)[i*n : (i+1)*n]
 	}
 	p := physics{
-		qpos: view(d.qpos, int(m.nq)), qvel: view(d.qvel, int(m.nv)), xpos: view(d.xpos, 3*int(m.nbody)), siteXpos: view(d.site_xpos, 3*int(m.nsite)),
-		sensor: view(d.sensordata, int(m.nsensordata)), cfrcExt: view(d.cfrc_ext, 6*int(m.nbody)), cos: angles(b.c.cos), sin: angles(b.c.sin),
+		qpos: view(d.qpos, int(m.nq)), qvel: view(d.qvel, int(m.nv)), xpos: view(d.xpos, 3*int(m.nbody)),
+		siteXpos: view(d.site_xpos, 3*int(m.nsite)),
+		sensor:   view(d.sensordata, int(m.nsensordata)), cfrcExt: view(d.cfrc_ext, 6*int(m.nbody)),
+		cos:      angles(b.c.cos),
+		sin:      angles(b.c.sin),
 		mocapPos: view(d.mocap_pos, 3*int(m.nmocap)), memo: b.memos[i],
 	}
 	b.physics[i] = p
 	b.state[i] = []field{
-		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, int(m.na))}, {"qacc_warmstart", view(d.qacc_warmstart, int(m.nv))},
-		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*int(m.nmocap))}, {"xpos", p.xpos}, {"site_xpos", p.siteXpos},
+		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, int(m.na))},
+		{"qacc_warmstart", view(d.qacc_warmstart, int(m.nv))},
+		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*int(m.nmocap))}, {"xpos", p.xpos},
+		{"site_xpos", p.siteXpos},
 		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin}, {"memo", p.memo},
 	}
 }
@@ -183,8 +193,9 @@ func (b *batch) begin(i int) error {
 	return nil
 }
 
-// step steps the environments whose turn is not Idle, each with its row of action. Where one goes wrong the others step all the same; lost[i] tells
-// which did, and the error is the first one's Fault and how many more there are.
+// step steps the environments whose turn is not Idle, each with its row of action. Where one goes
+// wrong the others step all the same; lost[i] tells which did, and the error is the first one's
+// Fault and how many more there are.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {
@@ -228,7 +239,8 @@ func (b *batch) close() error {
 	}
 	unload(b.model)
 	for _, p := range []unsafe.Pointer{
-		unsafe.Pointer(b.c.data), unsafe.Pointer(b.c.actuator), unsafe.Pointer(b.c.angle), unsafe.Pointer(b.c.cos), unsafe.Pointer(b.c.sin),
+		unsafe.Pointer(b.c.data), unsafe.Pointer(b.c.actuator), unsafe.Pointer(b.c.angle), unsafe.Pointer(b.c.cos),
+		unsafe.Pointer(b.c.sin),
 		unsafe.Pointer(b.c),
 	} {
 		C.free(p)

@@ -2,8 +2,9 @@ package mujoco
 
 import "fmt"
 
-// A Fault says that MuJoCo could not go on with one environment: an error, a warning (a buffer of contacts that is full, an acceleration that is
-// not finite), or a state beyond measure. The environment was made anew and wants a Reset.
+// A Fault says that MuJoCo could not go on with one environment: an error, a warning (a buffer of
+// contacts that is full, an acceleration that is not finite), or a state beyond measure. The
+// environment was made anew and wants a Reset.
 type Fault struct {
 	Env  int     // its place in the Vec
 	Time float64 // of the simulation, s, before the step of it that went wrong

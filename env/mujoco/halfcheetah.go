@@ -5,8 +5,9 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane is to run fast. Observed are the positions
-// and velocities of its 9 degrees of freedom, except how far it got; the action is 6 torques, clipped to ±1. 1000 steps of 0.05 s, no other end.
+// HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane
+// is to run fast. Observed are the positions and velocities of its 9 degrees of freedom, except how
+// far it got; the action is 6 torques, clipped to ±1. 1000 steps of 0.05 s, no other end.
 //
 //	reward = Δx/Δt - 0.1 Σ a²
 //

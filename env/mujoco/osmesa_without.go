@@ -10,6 +10,7 @@ import (
 
 // mesa says what this build lacks.
 func (p *painter) mesa() (brush, func(), error) {
-	return nil, nil, fmt.Errorf("the renderer osmesa: %w: it needs the tag osmesa: scripts/build --tags \"mujoco osmesa\" (Debian: apt-get install libosmesa6-dev)",
+	return nil, nil, fmt.Errorf("the renderer osmesa: %w: it needs the tag osmesa: scripts/build --tags \"mujoco "+
+		"osmesa\" (Debian: apt-get install libosmesa6-dev)",
 		env.ErrNotBuilt)
 }

@@ -12,14 +12,15 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task that cfg.Task says in words. What the task names and the model has
-// not is an error that lists what it has.
+// NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task that cfg.Task says in
+// words. What the task names and the model has not is an error that lists what it has.
 func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
 		return nil, fmt.Errorf("%s: it is for a model of your own: give model_path, an MJCF file, and task", cfg.ID())
 	}
 	if len(cfg.Observations) > 0 {
-		return nil, fmt.Errorf("%s: observations %v: those of a model of your own stand in task.observations", cfg.ID(), cfg.Observations)
+		return nil, fmt.Errorf("%s: observations %v: those of a model of your own stand in task.observations", cfg.ID(),
+			cfg.Observations)
 	}
 	info, err := os.Stat(cfg.ModelPath)
 	if err != nil {
@@ -32,7 +33,9 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 		}
 		return nil, fmt.Errorf("%s: model_path: %s is %s: want an MJCF file", cfg.ID(), cfg.ModelPath, what)
 	}
-	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) { return declare(m, cfg.Task) }, cfg, n)
+	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) {
+		return declare(m, cfg.Task)
+	}, cfg, n)
 }
 
 // declare makes the task that t says of m.
@@ -123,7 +126,8 @@ func declare(m *model, t *env.Task) (task, error) {
 	return out, nil
 }
 
-// A quantity is an env.Quantity of a model: elements of an array of the physics, and what is done with them.
+// A quantity is an env.Quantity of a model: elements of an array of the physics, and what is done
+// with them.
 type quantity struct {
 	array   func(p *physics) []float64 // nil: the action
 	at      []int                      // elements of array, or of the action
@@ -285,7 +289,8 @@ func (n *noise) draw(r *philox.Stream, p *physics) {
 	}
 }
 
-// A compiler turns what a task says into elements of the model's arrays, and collects what does not fit.
+// A compiler turns what a task says into elements of the model's arrays, and collects what does not
+// fit.
 type compiler struct {
 	model *model
 	read  map[string]bool // kinds of quantities
@@ -371,7 +376,8 @@ func (c *compiler) actuators(names []string) []int {
 func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	kind, name := q.Source()
 	c.read[kind] = true
-	out := &quantity{array: arrayOf(kind), at: c.find(key, kind, name), scale: cmp.Or(q.Scale, 1), apply: q.Apply, clip: q.Clip}
+	out := &quantity{array: arrayOf(kind), at: c.find(key, kind, name), scale: cmp.Or(q.Scale, 1), apply: q.Apply,
+		clip: q.Clip}
 	if q.RelativeTo != "" {
 		other := map[string]string{"body": "site", "site": "body"}[kind]
 		if c.has(kind, q.RelativeTo) || !c.has(other, q.RelativeTo) {
@@ -401,7 +407,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r; an action is of the actuators in order. The numbers that it wants noted are added to memory.
+// term compiles r; an action is of the actuators in order. The numbers that it wants noted are
+// added to memory.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()
@@ -446,7 +453,8 @@ func (c *compiler) noise(key string, n env.Noise) *noise {
 	return out
 }
 
-// follow makes the actions of out ways to go: see env.Task.Delta. The memo has what the actuators are set to after what is there already.
+// follow makes the actions of out ways to go: see env.Task.Delta. The memo has what the actuators
+// are set to after what is there already.
 func (c *compiler) follow(out *task, delta, lead float64) {
 	var joints []int
 	for _, a := range out.actuator {
@@ -473,7 +481,8 @@ func (c *compiler) follow(out *task, delta, lead float64) {
 	}
 }
 
-// ahead returns a commanded position kept within bounds and, unless lead is 0, within lead of where the joint is.
+// ahead returns a commanded position kept within bounds and, unless lead is 0, within lead of where
+// the joint is.
 func ahead(command, joint, lead float64, bounds [2]float64) float64 {
 	if lead > 0 {
 		command = joint + clip(command-joint, lead)

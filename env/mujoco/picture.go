@@ -75,14 +75,19 @@ func pictureSpace(v env.View) env.Space {
 	return space
 }
 
-// draw draws the environments where mask is true, all for a nil mask, into their pictures in rgb, [N,Height,Width,3]. colour, [N,geoms,4] with red,
-// green, blue and opacity from 0 to 1, takes the place of the model's colours of geoms where it is not nil; with an opacity of 0 a geom is not there.
+// draw draws the environments where mask is true, all for a nil mask, into their pictures in rgb,
+// [N,Height,Width,3]. colour, [N,geoms,4] with red, green, blue and opacity from 0 to 1, takes the
+// place of the model's colours of geoms where it is not nil; with an opacity of 0 a geom is not
+// there.
 func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	n := len(p.batch.physics)
-	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil && len(colour) != n*4*int(p.batch.model.ngeom) {
-		return fmt.Errorf("draw %d environments with a mask of %d, %d colours, %d bytes for pictures of %d", n, len(mask), len(colour), len(rgb), p.frame)
+	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil &&
+		len(colour) != n*4*int(p.batch.model.ngeom) {
+		return fmt.Errorf("draw %d environments with a mask of %d, %d colours, %d bytes for pictures of %d", n,
+			len(mask), len(colour), len(rgb), p.frame)
 	}
-	some, colours, pixels := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(mask))), (*C.float)(unsafe.SliceData(colour)), (*C.uint8_t)(unsafe.SliceData(rgb))
+	some, colours, pixels := (*C.uint8_t)(unsafe.Pointer(unsafe.SliceData(mask))), (*C.float)(unsafe.SliceData(colour)),
+		(*C.uint8_t)(unsafe.SliceData(rgb))
 	var i C.int
 	if p.brush != nil {
 		i = p.brush(C.int(n), some, colours, pixels)

@@ -103,13 +103,15 @@ func (t task) shown() []view {
 	if t.width == 0 {
 		return t.views
 	}
-	return append([]view{{name: "state", dtype: tensor.F32, width: t.width, bound: float32(math.Inf(1)), observe: t.observe}}, t.views...)
+	return append([]view{{name: "state", dtype: tensor.F32, width: t.width, bound: float32(math.Inf(1)),
+		observe: t.observe}}, t.views...)
 }
 
 // box is a space of n numbers within ±bound.
 func box(dtype tensor.DType, n int, bound float32) env.Space {
 	return env.Space{
-		Kind: env.Box, DType: dtype, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n), High: slices.Repeat([]float32{bound}, n),
+		Kind: env.Box, DType: dtype, Shape: []int{n}, Low: slices.Repeat([]float32{-bound}, n),
+		High: slices.Repeat([]float32{bound}, n),
 	}
 }
 
@@ -129,9 +131,11 @@ func (s *simulator) Reset(n int, seed uint64) error {
 	return err
 }
 
-// Step takes one step of every environment that is not idle. Its error is the Fault of the first environment that could not go on, and
-// tells how many more there are; the others have taken the step.
-func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+// Step takes one step of every environment that is not idle. Its error is the Fault of the first
+// environment that could not go on, and tells how many more there are; the others have taken the
+// step.
+func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
 	for n := range turn {
 		if turn[n] == env.Idle {
 			continue
@@ -152,7 +156,8 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 		ctrl = s.ctrl
 		for n := range turn {
 			if turn[n] != env.Idle {
-				s.task.control(&s.batch.physics[n], a[n*width:(n+1)*width], ctrl[n*len(s.task.actuator):(n+1)*len(s.task.actuator)])
+				s.task.control(&s.batch.physics[n], a[n*width:(n+1)*width],
+					ctrl[n*len(s.task.actuator):(n+1)*len(s.task.actuator)])
 			}
 		}
 	}
@@ -212,7 +217,8 @@ func (s *simulator) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// Render draws the environments where mask is true. The first picture of a view makes what it takes to draw it, which stays until Close.
+// Render draws the environments where mask is true. The first picture of a view makes what it takes
+// to draw it, which stays until Close.
 func (s *simulator) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	p := s.painters[view]
 	if p == nil {
@@ -286,14 +292,16 @@ func (s *simulator) Load(d tensor.Dict) error {
 	return nil
 }
 
-// saved returns the part of a saved state called name, the zero Tensor where it is to have no elements.
+// saved returns the part of a saved state called name, the zero Tensor where it is to have no
+// elements.
 func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elements int) (tensor.Tensor, error) {
 	t, ok := d.Get(name)
 	if elements == 0 {
 		return tensor.Tensor{}, nil
 	}
 	if !ok || t.DType() != dtype || t.Len() != elements || t.Dim(0) != s.Len() {
-		return t, fmt.Errorf("%s: load: %s is %v, want %v of %d elements for %d environments", s.spec.Name, name, t, dtype, elements, s.Len())
+		return t, fmt.Errorf("%s: load: %s is %v, want %v of %d elements for %d environments", s.spec.Name, name, t,
+			dtype, elements, s.Len())
 	}
 	return t, nil
 }

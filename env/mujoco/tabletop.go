@@ -8,13 +8,15 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed draws where they are, their colours,
-// and which object and zone are meant.
+// The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured
+// zones. A seed draws where they are, their colours, and which object and zone are meant.
 //
-// An action is four numbers, clipped to ±1: three move the commanded position of the hand by up to 2 cm along x, y and z, within 4 cm of the hand;
-// the fourth closes the fingers where it is > 0 and opens them else. A step lasts 0.05 s.
+// An action is four numbers, clipped to ±1: three move the commanded position of the hand by up to
+// 2 cm along x, y and z, within 4 cm of the hand; the fourth closes the fingers where it is > 0 and
+// opens them else. A step lasts 0.05 s.
 //
-// What is observed is chosen by env.Config.Observations, in its order; lengths are in dm, velocities in dm/s, so that numbers are about 1:
+// What is observed is chosen by env.Config.Observations, in its order; lengths are in dm,
+// velocities in dm/s, so that numbers are about 1:
 //
 //	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position (3), cosine and sine of its turn about z; of each
 //	             zone x and y; which object (3) and which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand to the object
@@ -24,32 +26,38 @@ import (
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after its end: see Sentence
 //
-// The figures of a step are "success", the task is done for the second step in a row, and "wrong_object", it is done so with another object, which
-// is a failure. Both end the episode. Rewards are at most 1 in a step, and 1 where there is success, so that an episode that goes on after it
-// (env.Config.IgnoreTerminations) gains from every step there; one that ends there gains more by success only under RewardOnlySuccess.
+// The figures of a step are "success", the task is done for the second step in a row, and
+// "wrong_object", it is done so with another object, which is a failure. Both end the episode.
+// Rewards are at most 1 in a step, and 1 where there is success, so that an episode that goes on
+// after it (env.Config.IgnoreTerminations) gains from every step there; one that ends there gains
+// more by success only under RewardOnlySuccess.
 
-// TabletopReach makes TabletopReach-v1: the hand is to come within 3.5 cm of the object meant, a cube or the ball, in 40 steps.
+// TabletopReach makes TabletopReach-v1: the hand is to come within 3.5 cm of the object meant, a
+// cube or the ball, in 40 steps.
 //
 //	reward = 1 - tanh 5|hand - object|
 func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().constructor(cfg, n) }
 
-// TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle of the zone meant, in 100 steps.
+// TabletopPush makes TabletopPush-v1: the cube meant is to be pushed to within 4 cm of the middle
+// of the zone meant, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// with TabletopPick's grip: what is rewarded is to go around the cube with the fingers and to take it along over the table, as Meta-World's push does (Yu et
-// al. 2019, arXiv:1910.10897). From behind, with shut fingers, it succeeds as well.
+// with TabletopPick's grip: what is rewarded is to go around the cube with the fingers and to take
+// it along over the table, as Meta-World's push does (Yu et al. 2019, arXiv:1910.10897). From
+// behind, with shut fingers, it succeeds as well.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
 
-// TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above the table, in 60 steps.
+// TabletopPick makes TabletopPick-v1: the middle of the cube meant is to be more than 8 cm above
+// the table, in 60 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
 //	held   = 0 to 1 as the fingers shut on a cube between them, else 0
 //	grip   = ½ + ½ held with the cube between the fingers, else ½ (1 - tanh 20|hand - cube|) opening / widest opening, in the plane
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
-// TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone meant, the fingers open and the hand more than
-// 5 cm above the table, in 100 steps.
+// TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone
+// meant, the fingers open and the hand more than 5 cm above the table, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6,    while the cube is not on the zone
 //	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                            while it is
@@ -84,11 +92,14 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	for i, name := range shown {
 		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image or instruction, each once", t.name, i, name)
+			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image or instruction, each once",
+				t.name, i, name)
 		}
 		views = append(views, tableViews()[at])
 	}
-	return newVec(embedded(t.name, "tabletop.xml"), func(m *model) (task, error) { return t.on(newScene(m, t), views), nil }, cfg, n)
+	return newVec(embedded(t.name, "tabletop.xml"), func(m *model) (task, error) {
+		return t.on(newScene(m, t), views), nil
+	}, cfg, n)
 }
 
 // on returns t as a task of s that shows views.
@@ -98,7 +109,8 @@ func (t tabletopTask) on(s *scene, views []tableView) task {
 		return s
 	}
 	out := task{
-		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions, info: []string{"success", "wrong_object"}, memo: memoLen,
+		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions, info: []string{"success", "wrong_object"},
+		memo:  memoLen,
 		reset: func(r *philox.Stream, p *physics) { at(p).draw(r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
 			success, wrong := at(p).judge()
@@ -115,7 +127,8 @@ func (t tabletopTask) on(s *scene, views []tableView) task {
 	}
 	for _, v := range views {
 		if v.write == nil {
-			out.views = append(out.views, view{name: v.name, picture: &env.View{Width: 64, Height: 64, Camera: "front", Shadows: true}})
+			out.views = append(out.views,
+				view{name: v.name, picture: &env.View{Width: 64, Height: 64, Camera: "front", Shadows: true}})
 			continue
 		}
 		out.views = append(out.views, view{

@@ -24,7 +24,8 @@ const (
 // over returns the place at height z over p.
 func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} }
 
-// pushExpert goes behind the cube, down, and pushes towards the zone, correcting to the side; where it has lost the cube it goes up and begins again.
+// pushExpert goes behind the cube, down, and pushes towards the zone, correcting to the side; where
+// it has lost the cube it goes up and begins again.
 func pushExpert(s *scene) ([3]float64, bool) {
 	hand, cube, zone := s.hand(), s.object(s.meant()), s.zone(s.meantZone())
 	x, y := direction(cube, zone)

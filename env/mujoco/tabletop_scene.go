@@ -92,7 +92,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held is 1 where the fingers hold a cube, less where they are wider, and 0 where they are wide open or the cube is not between them.
+// held is 1 where the fingers hold a cube, less where they are wider, and 0 where they are wide
+// open or the cube is not between them.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -100,8 +101,9 @@ func (s *scene) held(object int) float64 {
 	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
 }
 
-// grip leads open fingers to where they go around a cube, and shuts them there: up to ½ above it, from ½ to 1 as they shut. The way in the plane counts
-// fourfold: fingers that are beside it by a finger's width come to stand on the cube.
+// grip leads open fingers to where they go around a cube, and shuts them there: up to ½ above it,
+// from ½ to 1 as they shut. The way in the plane counts fourfold: fingers that are beside it by a
+// finger's width come to stand on the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
@@ -115,10 +117,12 @@ func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held
 // apart returns the distance of two points in the plane.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
-// near is 1 at a distance of 0 and falls to 0: ManiSkill's measure (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
+// near is 1 at a distance of 0 and falls to 0: ManiSkill's measure
+// (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 
-// draw writes the initial state: all that is drawn is drawn again until nothing is too near to something else.
+// draw writes the initial state: all that is drawn is drawn again until nothing is too near to
+// something else.
 func (s *scene) draw(r *philox.Stream) {
 	var at [tableThings][2]float64
 	for free := false; !free; {
@@ -136,7 +140,8 @@ func (s *scene) draw(r *philox.Stream) {
 	}
 	for i := range tableObjects {
 		half := r.Uniform(-0.15, 0.15)
-		copy(s.qpos[robotJoints+7*i:], []float64{at[i][0], at[i][1], cubeHalf + 1e-4, math.Cos(half), 0, 0, math.Sin(half)})
+		copy(s.qpos[robotJoints+7*i:], []float64{at[i][0], at[i][1], cubeHalf + 1e-4, math.Cos(half), 0, 0,
+			math.Sin(half)})
 	}
 	for i := range tableZones {
 		copy(s.zone(i), at[tableObjects+i][:])
@@ -170,7 +175,8 @@ func (s *scene) command(action, ctrl []float32) {
 	ctrl[handJoints], ctrl[handJoints+1] = float32(finger), float32(finger)
 }
 
-// judge counts the step just taken, and tells whether the task is done, and whether it is with another object than the one meant.
+// judge counts the step just taken, and tells whether the task is done, and whether it is with
+// another object than the one meant.
 func (s *scene) judge() (success, wrong bool) {
 	const steps = 2 // in a row
 	tally := func(n *float64, done bool) bool {
@@ -235,7 +241,8 @@ func (s *scene) state(obs []float64) {
 	for i := range tableObjects {
 		obs = append(obs, count(i == s.meant()))
 	}
-	hand, object, goal := s.hand(), s.object(s.meant()), s.object(s.meant()) // without a zone nothing is to be moved to another place
+	// without a zone nothing is to be moved to another place
+	hand, object, goal := s.hand(), s.object(s.meant()), s.object(s.meant())
 	if s.task.zone {
 		goal = s.zone(s.meantZone())
 	}
@@ -246,7 +253,8 @@ func (s *scene) state(obs []float64) {
 	decimetres(obs, s.velocity(s.meant())...)
 }
 
-// decimetres appends lengths, or velocities, given in metres: numbers about 1 are easier to learn from.
+// decimetres appends lengths, or velocities, given in metres: numbers about 1 are easier to learn
+// from.
 func decimetres(obs []float64, metres ...float64) []float64 {
 	for _, m := range metres {
 		obs = append(obs, 10*m)

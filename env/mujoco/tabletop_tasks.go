@@ -19,8 +19,9 @@ func reach() tabletopTask {
 
 func push() tabletopTask {
 	return tabletopTask{
-		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true, sentence: strings.Fields("push the OBJECT to the ZONE"),
-		done: func(s *scene, object int) bool { return s.onZone(object) },
+		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
+		sentence: strings.Fields("push the OBJECT to the ZONE"),
+		done:     func(s *scene, object int) bool { return s.onZone(object) },
 		reward: func(s *scene) float64 {
 			cube := s.object(s.meant())
 			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, s.zone(s.meantZone())))) / 4
@@ -46,15 +47,17 @@ func pick() tabletopTask {
 func put() tabletopTask {
 	const away = 0.05
 	return tabletopTask{
-		name: "TabletopPut-v1", limit: 100, objects: tableCubes, zone: true, sentence: strings.Fields("put the OBJECT on the ZONE"),
-		done: func(s *scene, object int) bool { return s.onZone(object) && s.released() && s.hand()[2] > away },
+		name: "TabletopPut-v1", limit: 100, objects: tableCubes, zone: true,
+		sentence: strings.Fields("put the OBJECT on the ZONE"),
+		done:     func(s *scene, object int) bool { return s.onZone(object) && s.released() && s.hand()[2] > away },
 		reward: func(s *scene) float64 {
 			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
 			if s.onZone(s.meant()) {
 				return (3 + count(s.released()) + min(s.hand()[2]/away, 1)) / 6
 			}
 			target := []float64{zone[0], zone[1], cubeHalf}
-			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + s.held(s.meant())*near(distance(cube, target))) / 6
+			return (near(distance(s.hand(), cube)) + s.grip(s.meant()) +
+				s.held(s.meant())*near(distance(cube, target))) / 6
 		},
 		expert: putExpert,
 	}

@@ -15,7 +15,8 @@ type color struct {
 
 var colors = [...]color{
 	{"red", [3]float32{0.85, 0.1, 0.1}}, {"green", [3]float32{0.1, 0.7, 0.2}}, {"blue", [3]float32{0.1, 0.25, 0.85}},
-	{"yellow", [3]float32{0.95, 0.85, 0.1}}, {"orange", [3]float32{0.95, 0.5, 0.05}}, {"purple", [3]float32{0.55, 0.15, 0.7}},
+	{"yellow", [3]float32{0.95, 0.85, 0.1}}, {"orange", [3]float32{0.95, 0.5, 0.05}},
+	{"purple", [3]float32{0.55, 0.15, 0.7}},
 	{"white", [3]float32{0.95, 0.95, 0.95}}, {"black", [3]float32{0.05, 0.05, 0.05}},
 }
 
@@ -28,7 +29,8 @@ func vocabulary() []string {
 	return words
 }
 
-// Sentence returns the text of an instruction's tokens, such as "put the red cube on the green zone".
+// Sentence returns the text of an instruction's tokens, such as "put the red cube on the green
+// zone".
 func Sentence(tokens []int32) string {
 	words := vocabulary()
 	var said []string

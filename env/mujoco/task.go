@@ -71,19 +71,23 @@ type task struct {
 	memo        int    // numbers of physics.memo
 	views       []view // observations besides that of observe, which is not shown where width is 0
 
-	// reset writes the initial state into qpos and qvel, which are the model's own, and into mocapPos and memo.
+	// reset writes the initial state into qpos and qvel, which are the model's own, and into
+	// mocapPos and memo.
 	reset func(r *philox.Stream, p *physics)
-	// before notes ahead of a step what step gets then: as many numbers as memory says. Without it they mean nothing.
+	// before notes ahead of a step what step gets then: as many numbers as memory says. Without it
+	// they mean nothing.
 	memory int
 	before func(p *physics, note []float64)
-	// control turns an action, of as many numbers within ±1 as commands says, into what the actuators are set to. Without it the action is that.
+	// control turns an action, of as many numbers within ±1 as commands says, into what the
+	// actuators are set to. Without it the action is that.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step judges the step just taken. info is as long as the task's info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
-	// paint writes the colours in which geoms are seen, [geoms,4] as MuJoCo's geom_rgba; nil: in those of the model.
+	// paint writes the colours in which geoms are seen, [geoms,4] as MuJoCo's geom_rgba; nil: in
+	// those of the model.
 	paint func(p *physics, colour []float32)
 	// expert writes what is to be done in the present state; nil: nobody knows.
 	expert func(p *physics, action []float32)
@@ -99,7 +103,8 @@ type view struct {
 	picture *env.View // U8 [height,width,3]; with it all but name is unset
 }
 
-// A renewal says what is computed of the state that a step left. By itself MuJoCo leaves what it computed of the state before.
+// A renewal says what is computed of the state that a step left. By itself MuJoCo leaves what it
+// computed of the state before.
 type renewal int
 
 const (
@@ -108,8 +113,9 @@ const (
 	sensors                  // that, and sensors of positions and velocities
 )
 
-// physics is one environment in MuJoCo's memory, under MuJoCo's names (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos,
-// qvel and mocapPos; all else is for reading, memo apart.
+// physics is one environment in MuJoCo's memory, under MuJoCo's names
+// (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos, qvel and mocapPos;
+// all else is for reading, memo apart.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames

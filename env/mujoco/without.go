@@ -10,6 +10,7 @@ import (
 
 // newVec says what this build lacks.
 func newVec(src source, _ func(m *model) (task, error), _ env.Config, _ int) (env.Vec, error) {
-	return nil, fmt.Errorf("%s: %w: it needs MuJoCo and the tag mujoco: scripts/build --tags mujoco (Debian: apt-get install libmujoco-dev)",
+	return nil, fmt.Errorf("%s: %w: it needs MuJoCo and the tag mujoco: scripts/build --tags mujoco (Debian: apt-get "+
+		"install libmujoco-dev)",
 		src.name, env.ErrNotBuilt)
 }

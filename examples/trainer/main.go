@@ -1,5 +1,5 @@
-// Command trainer trains a policy in one process, without ranks or YAML: create the policy, the algorithm, the collector and the
-// environments; then collect, update, evaluate.
+// Command trainer trains a policy in one process, without ranks or YAML: create the policy, the
+// algorithm, the collector and the environments; then collect, update, evaluate.
 //
 //	go run ./examples/trainer
 package main
@@ -29,7 +29,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The training loop: collect nSteps in every environment, update the policy, look at how it does.
+	// The training loop: collect nSteps in every environment, update the policy, look at how it
+	// does.
 	err = trainer.Train(context.Background(), nEpochs, nSteps, func(s roles.TrainerStep) error {
 		if (s.Epoch+1)%25 != 0 {
 			return nil
@@ -63,7 +64,8 @@ func newTrainer() (*roles.Trainer, error) {
 	ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = 0.98, 0.9, 10, 0.5
 	optim.LR, optim.LRScheduler, optim.WeightDecay = 2e-3, "linear", 0
 	algorithm, err := algo.NewPPO(algo.Setup{
-		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: seed, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs, Policy: pol,
+		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: seed, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
+		Policy: pol,
 	})
 	if err != nil {
 		return nil, err

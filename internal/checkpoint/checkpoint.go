@@ -17,8 +17,9 @@ type Checkpoint struct {
 	manifest manifest
 }
 
-// Load opens the checkpoint in the folder dir after reading all of it: a missing, cut or damaged file, another format, or a folder that
-// was renamed give an error that names the file and what was expected.
+// Load opens the checkpoint in the folder dir after reading all of it: a missing, cut or damaged
+// file, another format, or a folder that was renamed give an error that names the file and what was
+// expected.
 func Load(dir string) (*Checkpoint, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -29,7 +30,8 @@ func Load(dir string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	if step, ok := stepOf(filepath.Base(real)); ok && step != m.Step {
-		return nil, fmt.Errorf("checkpoint %s: %s: step %d, want %d as the folder says", dir, manifestFile, m.Step, step)
+		return nil, fmt.Errorf("checkpoint %s: %s: step %d, want %d as the folder says", dir, manifestFile, m.Step,
+			step)
 	}
 	for _, e := range m.Files {
 		if err := e.verify(real, io.Discard); err != nil {

@@ -14,13 +14,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A ConfigError says that a job's configuration is not that of the checkpoint it wants to go on from.
+// A ConfigError says that a job's configuration is not that of the checkpoint it wants to go on
+// from.
 type ConfigError struct {
 	Dir         string
 	Differences []Difference
 }
 
-// A Difference is one key on which two configurations disagree; Then and Now are its values, "(not set)" where it has none.
+// A Difference is one key on which two configurations disagree; Then and Now are its values, "(not
+// set)" where it has none.
 type Difference struct{ Key, Then, Now string }
 
 func (e *ConfigError) Error() string {
@@ -32,9 +34,11 @@ func (e *ConfigError) Error() string {
 	return b.String()
 }
 
-// CheckConfig compares the resolved YAML of this job with that of the checkpoint, key by key; a key in mayChange, or below one, may
-// differ. It returns a *ConfigError when others do. What resolve makes of the checkpoint's YAML stands for it: there an older program's
-// configuration gets the keys it did not know, with their defaults. Where resolve fails, the YAML counts as it was written.
+// CheckConfig compares the resolved YAML of this job with that of the checkpoint, key by key; a key
+// in mayChange, or below one, may differ. It returns a *ConfigError when others do. What resolve
+// makes of the checkpoint's YAML stands for it: there an older program's configuration gets the
+// keys it did not know, with their defaults. Where resolve fails, the YAML counts as it was
+// written.
 func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, error), mayChange ...string) error {
 	if hash(current) == c.manifest.Config {
 		return nil
@@ -65,7 +69,9 @@ func differences(then, now map[string]string, mayChange []string) []Difference {
 	maps.Copy(keys, now)
 	var diff []Difference
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if then[key] == now[key] || slices.ContainsFunc(mayChange, func(k string) bool { return key == k || strings.HasPrefix(key, k+".") }) {
+		if then[key] == now[key] || slices.ContainsFunc(mayChange, func(k string) bool {
+			return key == k || strings.HasPrefix(key, k+".")
+		}) {
 			continue
 		}
 		diff = append(diff, Difference{key, orUnset(then, key), orUnset(now, key)})
@@ -80,8 +86,8 @@ func orUnset(values map[string]string, key string) string {
 	return "(not set)"
 }
 
-// flatten gives every scalar of a YAML document under its dotted key; the elements of a list have their index as a key. Numbers that
-// are equal look equal. An empty map or list counts as not set.
+// flatten gives every scalar of a YAML document under its dotted key; the elements of a list have
+// their index as a key. Numbers that are equal look equal. An empty map or list counts as not set.
 func flatten(doc []byte) (map[string]string, error) {
 	var root any
 	if err := yaml.Unmarshal(doc, &root); err != nil {

@@ -16,7 +16,8 @@ const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest is written last: where it stands and agrees with the files beside it, the checkpoint is complete.
+// A manifest is written last: where it stands and agrees with the files beside it, the checkpoint
+// is complete.
 type manifest struct {
 	Format  int       `json:"format"`
 	Step    int64     `json:"step"`
@@ -33,7 +34,8 @@ type entry struct {
 	Sum  string `json:"sum"`
 }
 
-// A digest counts and sums (CRC-32C, as safe against damage as a file system's own) what passes through it.
+// A digest counts and sums (CRC-32C, as safe against damage as a file system's own) what passes
+// through it.
 type digest struct {
 	size int64
 	crc  uint32
@@ -64,7 +66,8 @@ func (m manifest) encode() ([]byte, error) {
 	return json.MarshalIndent(m, "", "  ")
 }
 
-// readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was expected of it.
+// readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was
+// expected of it.
 func readManifest(dir string) (manifest, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {

@@ -31,8 +31,9 @@ type Store struct {
 	keep int
 }
 
-// Open opens the store in dir, which is made when it is missing, and removes what an interrupted write or removal left there. Save keeps
-// the newest keep checkpoints; all of them when keep is below 1.
+// Open opens the store in dir, which is made when it is missing, and removes what an interrupted
+// write or removal left there. Save keeps the newest keep checkpoints; all of them when keep is
+// below 1.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
@@ -58,14 +59,15 @@ type Info struct {
 	Config []byte // the resolved YAML of the job, stored with it
 }
 
-// A File is one file of a checkpoint. Name is a name without a folder; Write writes its content, through a buffer.
+// A File is one file of a checkpoint. Name is a name without a folder; Write writes its content,
+// through a buffer.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Save writes a checkpoint of files and returns its folder. A step of which there is one already, whole, is left as it is. After an
-// error the checkpoints that were there are still there.
+// Save writes a checkpoint of files and returns its folder. A step of which there is one already,
+// whole, is left as it is. After an error the checkpoints that were there are still there.
 func (s *Store) Save(info Info, files ...File) (string, error) {
 	dir := s.path(info.Step)
 	if _, err := Load(dir); err == nil {
@@ -93,9 +95,11 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	if err := os.Mkdir(temp, 0o777); err != nil {
 		return err
 	}
-	m := manifest{Format: format, Step: info.Step, Ranks: info.Ranks, Config: hash(info.Config), Created: time.Now().UTC().Round(time.Second)}
+	m := manifest{Format: format, Step: info.Step, Ranks: info.Ranks, Config: hash(info.Config),
+		Created: time.Now().UTC().Round(time.Second)}
 	for _, f := range append([]File{BytesFile(configFile, info.Config)}, files...) {
-		if f.Name != filepath.Base(f.Name) || f.Name == manifestFile || slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
+		if f.Name != filepath.Base(f.Name) || f.Name == manifestFile ||
+			slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
 			panic(fmt.Sprintf("checkpoint: file name %q", f.Name))
 		}
 		var d digest
@@ -121,7 +125,8 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	return durable.SyncDir(temp)
 }
 
-// publish gives the complete checkpoint temp its name and points latest at it. A damaged one under that name goes aside first.
+// publish gives the complete checkpoint temp its name and points latest at it. A damaged one under
+// that name goes aside first.
 func (s *Store) publish(temp string, step int64) error {
 	if err := s.supersede(step); err != nil {
 		return err
@@ -150,8 +155,8 @@ func (s *Store) point(step int64) error {
 	return durable.SyncDir(s.dir)
 }
 
-// prune removes all but the newest keep checkpoints, never the one that latest names. Each leaves under another name first, so that no
-// half-removed one is taken for a checkpoint.
+// prune removes all but the newest keep checkpoints, never the one that latest names. Each leaves
+// under another name first, so that no half-removed one is taken for a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -176,8 +181,8 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes step the newest: later checkpoints, which a run resumed from step does not share, are renamed to superseded_global_step_N
-// and no longer looked at. It returns their steps.
+// Rewind makes step the newest: later checkpoints, which a run resumed from step does not share,
+// are renamed to superseded_global_step_N and no longer looked at. It returns their steps.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
 	if err != nil {
@@ -209,8 +214,8 @@ func (s *Store) supersede(step int64) error {
 	return os.Rename(from, to)
 }
 
-// Newest returns the newest checkpoint that verifies, nil when there is none, and for each newer one an error that says what is wrong
-// with it.
+// Newest returns the newest checkpoint that verifies, nil when there is none, and for each newer
+// one an error that says what is wrong with it.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

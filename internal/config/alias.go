@@ -9,12 +9,14 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // what it is called today; several get the same value
-	// Value makes today's value from the old one, which stands for %s: "${not:%s}". Empty: it is the same.
+	// Value makes today's value from the old one, which stands for %s: "${not:%s}". Empty: it is
+	// the same.
 	Value string
 }
 
-// rename moves what stands under old names in source to today's, and notes it. Where both are given the new name keeps its
-// value and the old one is an error: which of them was meant is not ours to guess.
+// rename moves what stands under old names in source to today's, and notes it. Where both are given
+// the new name keeps its value and the old one is an error: which of them was meant is not ours to
+// guess.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)
@@ -24,7 +26,8 @@ func (t *Tree) rename(source *node) {
 		today := strings.Join(a.New, " and ")
 		for _, name := range a.New {
 			if source.find(name) != nil {
-				t.problems = append(t.problems, &FieldError{Origin: old.origin, Key: a.Old, Want: "an old name of " + name + ", which is given too; remove one"})
+				t.problems = append(t.problems, &FieldError{Origin: old.origin, Key: a.Old,
+					Want: "an old name of " + name + ", which is given too; remove one"})
 				continue
 			}
 			v := old.clone()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A FieldError is one thing wrong in the configuration; all of them are reported in one errors.Join. Its text is
-// "origin: key: value: want":
+// A FieldError is one thing wrong in the configuration; all of them are reported in one
+// errors.Join. Its text is "origin: key: value: want":
 //
 //	configs/ppo.yaml:41: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actor ranks)
 //	command line: algorithm.gamma: 1.5: want a number in [0, 1]
@@ -48,7 +48,8 @@ func FieldErrors(err error) []*FieldError {
 	}
 }
 
-// A Check collects what is wrong with the values of a Tree. The Checks that At returns report to the one it was called on.
+// A Check collects what is wrong with the values of a Tree. The Checks that At returns report to
+// the one it was called on.
 type Check struct {
 	tree   *Tree
 	prefix string
@@ -73,15 +74,17 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Reported tells whether anything is wrong with key so far: for what cannot be judged then.
 func (c *Check) Reported(key string) bool { return c.found.bad[join(c.prefix, key)] }
 
-// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With a nil value
-// the line does without. A key is reported once: what follows from a value that could not be read is not said.
+// Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With
+// a nil value the line does without. A key is reported once: what follows from a value that could
+// not be read is not said.
 func (c *Check) Want(ok bool, key string, value any, want string) {
 	if !ok {
 		c.report(c.tree.problem(join(c.prefix, key), value, want))
 	}
 }
 
-// Idle lists key, which has a value known to other programs but without effect here, among the keys of Options.Known that do.
+// Idle lists key, which has a value known to other programs but without effect here, among the keys
+// of Options.Known that do.
 func (c *Check) Idle(key string, value any) {
 	key = join(c.prefix, key)
 	origin := c.tree.origin(key)
@@ -90,7 +93,8 @@ func (c *Check) Idle(key string, value any) {
 		return
 	}
 	c.found.idle = append(c.found.idle, line)
-	c.found.strict = append(c.found.strict, &FieldError{Origin: origin, Key: key, Value: show(value), Want: "known, but without effect here"})
+	c.found.strict = append(c.found.strict, &FieldError{Origin: origin, Key: key, Value: show(value),
+		Want: "known, but without effect here"})
 }
 
 // Err returns everything reported so far as one error, or nil.
@@ -101,7 +105,8 @@ func (c *Check) Strict() {
 	c.found.errs, c.found.idle, c.found.strict = append(c.found.errs, c.found.strict...), nil, nil
 }
 
-// Warnings returns what a user should know though nothing is wrong: old names, and in one line the keys without effect.
+// Warnings returns what a user should know though nothing is wrong: old names, and in one line the
+// keys without effect.
 func (c *Check) Warnings() []string {
 	w := slices.Clone(c.tree.notes)
 	if len(c.found.idle) > 0 {
@@ -118,7 +123,8 @@ func (c *Check) report(e *FieldError) {
 	c.found.errs = append(c.found.errs, e)
 }
 
-// show prints a value for an error line: on one line, quoted where it would be invisible otherwise, cut where it is long.
+// show prints a value for an error line: on one line, quoted where it would be invisible otherwise,
+// cut where it is long.
 func show(v any) string {
 	s := fmt.Sprint(v)
 	if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\n\r\t") {

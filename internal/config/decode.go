@@ -13,11 +13,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into the struct that into points at, whose fields hold the defaults, and returns a Check with
-// what was wrong. A field answers to the name in its yaml tag; a nested struct tagged ",inline" lends its fields to the one
-// around it. A type with UnmarshalYAML reads itself, one with UnmarshalText its scalars. A time.Duration is written as parseDuration reads it. null
-// leaves a field at its zero value (pointer, list, map, text, or a number whose default is 0) and a struct at its defaults; any
-// other default cannot be unset, and that is an error.
+// Decode writes the tree's values into the struct that into points at, whose fields hold the
+// defaults, and returns a Check with what was wrong. A field answers to the name in its yaml tag; a
+// nested struct tagged ",inline" lends its fields to the one around it. A type with UnmarshalYAML
+// reads itself, one with UnmarshalText its scalars. A time.Duration is written as parseDuration
+// reads it. null leaves a field at its zero value (pointer, list, map, text, or a number whose
+// default is 0) and a struct at its defaults; any other default cannot be unset, and that is an
+// error.
 func (t *Tree) Decode(into any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
@@ -27,8 +29,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes what the tree has at key, if anything, into the struct that into points at. What was reported of these keys
-// before is not reported again.
+// Decode writes what the tree has at key, if anything, into the struct that into points at. What
+// was reported of these keys before is not reported again.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -37,7 +39,8 @@ func (c *Check) Decode(key string, into any) {
 	}
 }
 
-// keysOf returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to one.
+// keysOf returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to
+// one.
 func keysOf(v any) []string {
 	var keys []string
 	var walk func(t reflect.Type, key string)
@@ -86,7 +89,8 @@ type field struct {
 	index []int
 }
 
-// fieldsOf lists the fields of a struct that have a yaml name, those of inlined structs in their place.
+// fieldsOf lists the fields of a struct that have a yaml name, those of inlined structs in their
+// place.
 func fieldsOf(t reflect.Type) []field {
 	var fields []field
 	for f := range t.Fields() {
@@ -170,7 +174,8 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 // itself reports what a type that reads itself returned.
 func (d *decoder) itself(n *node, key string, err error) {
 	if err != nil {
-		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: strings.TrimPrefix(err.Error(), "yaml: ")})
+		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
+			Want: strings.TrimPrefix(err.Error(), "yaml: ")})
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 const maxText = 1 << 16 // bytes of one value after interpolation
 
-// interpolate replaces every interpolation in the tree by what it stands for, in OmegaConf's notation:
+// interpolate replaces every interpolation in the tree by what it stands for, in OmegaConf's
+// notation:
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too; ${.x} is a sibling, ${..x} a sibling of the parent
 //	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
@@ -55,11 +56,13 @@ func (in *interpolation) walk(n *node, key string) {
 		return
 	}
 	if err := in.resolve(n, key); err != nil {
-		in.tree.problems = append(in.tree.problems, &FieldError{Origin: n.origin, Key: key, Value: show(n.value), Want: err.Error()})
+		in.tree.problems = append(in.tree.problems, &FieldError{Origin: n.origin, Key: key, Value: show(n.value),
+			Want: err.Error()})
 	}
 }
 
-// resolve replaces the scalar n, which stands at key, if it holds an interpolation; of a dict or list, all that it holds.
+// resolve replaces the scalar n, which stands at key, if it holds an interpolation; of a dict or
+// list, all that it holds.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -109,7 +112,8 @@ func (in *interpolation) text(n *node, key string) (*node, error) {
 	return v, nil
 }
 
-// expand replaces the interpolations of s. One that is all of s keeps its type, else the result is text. nil: there are none.
+// expand replaces the interpolations of s. One that is all of s keeps its type, else the result is
+// text. nil: there are none.
 func (in *interpolation) expand(s, key string) (*node, error) {
 	var out strings.Builder
 	found := false
@@ -152,7 +156,8 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that ends a body, over nested ones and quoted text; -1 when there is none.
+// closing returns the index of the } that ends a body, over nested ones and quoted text; -1 when
+// there is none.
 func closing(s string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(s); i++ {
@@ -174,7 +179,8 @@ func closing(s string) int {
 	return -1
 }
 
-// evaluate returns the value of one ${body}: of a resolver when it has the form name:arguments, else of a key.
+// evaluate returns the value of one ${body}: of a resolver when it has the form name:arguments,
+// else of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -298,7 +304,8 @@ func (in *interpolation) done(n *node) {
 
 // call computes a resolver.
 func call(name string, args []*node) (*node, error) {
-	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2}, "not": {1, 1}, "torch.dtype": {1, 1}}
+	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2},
+		"not": {1, 1}, "torch.dtype": {1, 1}}
 	want, ok := arity[name]
 	if !ok {
 		return nil, fmt.Errorf("no resolver %q, want oc.env, multiply, int_div, subtract, not or torch.dtype", name)
@@ -332,7 +339,8 @@ func call(name string, args []*node) (*node, error) {
 	return arithmetic(name, args[0], args[1])
 }
 
-// arithmetic computes multiply, subtract and int_div: of integers an integer, else of floats. int_div rounds down.
+// arithmetic computes multiply, subtract and int_div: of integers an integer, else of floats.
+// int_div rounds down.
 func arithmetic(name string, a, b *node) (*node, error) {
 	x, errX := parseFloat(a.value)
 	y, errY := parseFloat(b.value)

@@ -6,18 +6,21 @@ import (
 	"strings"
 )
 
-// Known is a key of another program whose configurations are read here, but which means nothing here.
+// Known is a key of another program whose configurations are read here, but which means nothing
+// here.
 type Known struct {
 	Key string // dotted; * stands for any one name, a final ** for everything from there on
-	// Idle are values, as written, that ask for nothing beside those that never do: null, false, 0, "" and empty lists and maps.
+	// Idle are values, as written, that ask for nothing beside those that never do: null, false, 0,
+	// "" and empty lists and maps.
 	Idle []string
 	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
 	Switch string
 }
 
-// classify reports what stands at key (from the root), which no field has a name for: nothing where it is known and idle, a line
-// in the common warning where it is known and asks for something, an error where it is unknown. siblings are the names of the
-// fields beside it, all those of every field.
+// classify reports what stands at key (from the root), which no field has a name for: nothing where
+// it is known and idle, a line in the common warning where it is known and asks for something, an
+// error where it is unknown. siblings are the names of the fields beside it, all those of every
+// field.
 func (c *Check) classify(n *node, key string, siblings, all []string) {
 	var above bool // key holds known keys
 	for _, k := range c.tree.options.Known {

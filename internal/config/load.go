@@ -14,18 +14,20 @@ import (
 
 // Options say what Load and Decode know of the keys beforehand.
 type Options struct {
-	// SearchPath lists folders in which presets are looked for, after the folder of the file and those of its hydra.searchpath.
+	// SearchPath lists folders in which presets are looked for, after the folder of the file and
+	// those of its hydra.searchpath.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
 	// Known are keys of another program that mean nothing here.
 	Known []Known
-	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they see only what files and
-	// overrides give.
+	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they
+	// see only what files and overrides give.
 	Defaults any
 }
 
-// A Tree is a configuration read whole: the file over its presets, overrides over both, interpolations replaced.
+// A Tree is a configuration read whole: the file over its presets, overrides over both,
+// interpolations replaced.
 type Tree struct {
 	file     string
 	root     *node
@@ -35,8 +37,9 @@ type Tree struct {
 	problems []*FieldError // found while reading; Decode reports them with its own
 }
 
-// Load reads the file at path with its presets and lays overrides over it (Hydra's grammar, see override). The error, a
-// FieldError, is for what cannot be read at all: no such file, not YAML. All else that is wrong comes from Decode.
+// Load reads the file at path with its presets and lays overrides over it (Hydra's grammar, see
+// override). The error, a FieldError, is for what cannot be read at all: no such file, not YAML.
+// All else that is wrong comes from Decode.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
 	main, err := t.read(path)
@@ -54,7 +57,8 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 	return t, t.finish()
 }
 
-// Parse reads a configuration from text, which is whole: without presets. name stands for the file in origins.
+// Parse reads a configuration from text, which is whole: without presets. name stands for the file
+// in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
 	main, problems, err := parse(name, text)
@@ -134,13 +138,15 @@ func readError(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// searchPath takes hydra's own section out of the main file and returns the folders in which presets are looked for.
+// searchPath takes hydra's own section out of the main file and returns the folders in which
+// presets are looked for.
 func (t *Tree) searchPath(main *node) []string {
 	folders := []string{filepath.Dir(t.file)}
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// One that names a variable which is not set is of another machine: what it should give is missed by name.
+				// One that names a variable which is not set is of another machine: what it should
+				// give is missed by name.
 				if n, err := newInterpolation(t).text(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
@@ -150,8 +156,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include lays a file over the tree at the key mount ("" for the root): first the presets of its defaults list, then itself,
-// or in the list's order where that names _self_.
+// include lays a file over the tree at the key mount ("" for the root): first the presets of its
+// defaults list, then itself, or in the list's order where that names _self_.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }
@@ -161,7 +167,8 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 		return nil
 	}
 	if defaults.kind != list {
-		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(), Want: "want a list of presets, as env/cartpole@env.train"}
+		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(),
+			Want: "want a list of presets, as env/cartpole@env.train"}
 	}
 	done := false
 	for _, item := range defaults.items {
@@ -199,7 +206,8 @@ type preset struct {
 	optional bool
 }
 
-// parsePreset reads an entry in Hydra's forms: group/name@mount, group@mount: name, group/name (mounted at group), _self_.
+// parsePreset reads an entry in Hydra's forms: group/name@mount, group@mount: name, group/name
+// (mounted at group), _self_.
 func parsePreset(item *node, mount string) (preset, error) {
 	var p preset
 	text := item.value
@@ -214,7 +222,8 @@ func parsePreset(item *node, mount string) (preset, error) {
 			return p, nil
 		}
 	} else if item.kind != scalar || item.tag != strTag {
-		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: item.what(), Want: "want a preset, as env/cartpole@env.train"}
+		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: item.what(),
+			Want: "want a preset, as env/cartpole@env.train"}
 	}
 	if rest, ok := strings.CutPrefix(text, "optional "); ok {
 		p.optional, text = true, rest
@@ -229,7 +238,8 @@ func parsePreset(item *node, mount string) (preset, error) {
 	path, at, mounted := strings.Cut(text, "@")
 	p.path = strings.TrimSuffix(path, ".yaml")
 	if p.path == "" || slices.Contains(strings.Split(p.path, "/"), "..") {
-		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text, Want: "want a preset, as env/cartpole@env.train"}
+		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text,
+			Want: "want a preset, as env/cartpole@env.train"}
 	}
 	switch {
 	case at == "_global_":
@@ -259,7 +269,8 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 			continue
 		}
 		if slices.Contains(stack, path) {
-			return &FieldError{Origin: origin, Key: "defaults", Value: p.path, Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
+			return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
+				Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
 		}
 		file, err := t.read(path)
 		if err != nil {
@@ -270,5 +281,6 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 	if p.optional {
 		return nil
 	}
-	return &FieldError{Origin: origin, Key: "defaults", Value: p.path, Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))}
+	return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
+		Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))}
 }

@@ -1,7 +1,8 @@
 package config
 
-// nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when none is near enough to be a
-// slip of the fingers: more than a third of the key's length, and more than two letters.
+// nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
+// none is near enough to be a slip of the fingers: more than a third of the key's length, and more
+// than two letters.
 func nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 2 {
@@ -15,8 +16,8 @@ func nearest(key string, candidates []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete, replace or swap with their neighbour that turns a into b (optimal string
-// alignment).
+// distance is the number of letters to insert, delete, replace or swap with their neighbour that
+// turns a into b (optimal string alignment).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)

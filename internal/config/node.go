@@ -36,7 +36,8 @@ const (
 
 // plain makes a scalar from unquoted text, of the type that YAML gives it.
 func plain(text, origin string) *node {
-	return &node{origin: origin, tag: scalarTag((&yaml.Node{Kind: yaml.ScalarNode, Value: text}).ShortTag()), value: text}
+	return &node{origin: origin, tag: scalarTag((&yaml.Node{Kind: yaml.ScalarNode, Value: text}).ShortTag()),
+		value: text}
 }
 
 // scalarTag reduces the tag of a scalar to those that a configuration has: a date, say, is text.
@@ -116,7 +117,8 @@ func (n *node) remove(key string) *node {
 	return v
 }
 
-// take removes the node at a dotted key and returns it, nil for nothing; a dict that it leaves empty goes too.
+// take removes the node at a dotted key and returns it, nil for nothing; a dict that it leaves
+// empty goes too.
 func (n *node) take(key string) *node {
 	first, rest, deeper := strings.Cut(key, ".")
 	if !deeper {
@@ -142,16 +144,18 @@ func nest(key string, v *node) *node {
 	return &node{origin: v.origin, kind: dict, keys: []string{first}, items: []*node{nest(rest, v)}}
 }
 
-// merge lays src over n: dicts item by item, a dict over a list where its keys are indices of the list, anything else replaces
-// what was there. A null leaves a dict as it is, since a section whose keys are all commented out reads as null. n is changed,
-// and the result may share nodes with both.
+// merge lays src over n: dicts item by item, a dict over a list where its keys are indices of the
+// list, anything else replaces what was there. A null leaves a dict as it is, since a section whose
+// keys are all commented out reads as null. n is changed, and the result may share nodes with both.
 func (n *node) merge(src *node) *node {
 	switch {
 	case n == nil:
 		return src
 	case n.kind == dict && src.isNull():
 		return n
-	case n.kind == list && src.kind == dict && !slices.ContainsFunc(src.keys, func(key string) bool { return n.child(key) == nil }):
+	case n.kind == list && src.kind == dict && !slices.ContainsFunc(src.keys, func(key string) bool {
+		return n.child(key) == nil
+	}):
 		for i, key := range src.keys {
 			item := n.child(key)
 			*item = *item.merge(src.items[i])
@@ -204,7 +208,8 @@ func (n *node) yaml() *yaml.Node {
 	}
 	for i, item := range n.items {
 		if n.kind == dict {
-			y.Content = append(y.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: strTag, Value: n.keys[i], Style: yaml.DoubleQuotedStyle})
+			y.Content = append(y.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: strTag, Value: n.keys[i],
+				Style: yaml.DoubleQuotedStyle})
 		}
 		y.Content = append(y.Content, item.yaml())
 	}

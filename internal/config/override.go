@@ -50,7 +50,8 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue reads what stands after the =: flow YAML where it starts like that, else one word as it is.
+// overrideValue reads what stands after the =: flow YAML where it starts like that, else one word
+// as it is.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -61,7 +62,8 @@ func overrideValue(text string) (*node, *FieldError) {
 	}
 	doc, err := document([]byte(text))
 	if err != nil {
-		return nil, &FieldError{Origin: commandLine, Value: show(text), Want: "not a value: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return nil, &FieldError{Origin: commandLine, Value: show(text),
+			Want: "not a value: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
 	r := &reader{at: func(int) string { return commandLine }}
 	n, err := r.node(doc, "", 0)

@@ -21,11 +21,12 @@ const (
 	maxDepth = 64
 )
 
-// parse turns one YAML document into a node, a dict. The error is for a document that cannot be read at all; problems are
-// those beside which the rest can still be looked at.
+// parse turns one YAML document into a node, a dict. The error is for a document that cannot be
+// read at all; problems are those beside which the rest can still be looked at.
 func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
 	if len(data) > maxBytes {
-		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB", maxBytes>>20)}
+		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB",
+			maxBytes>>20)}
 	}
 	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
 		return nil, nil, &FieldError{Origin: file, Want: "not a configuration: binary, want YAML text in UTF-8"}
@@ -65,7 +66,8 @@ func document(data []byte) (*yaml.Node, error) {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// The library counts the lines of its scanner's errors from 1 and those of its parser, which read like this, from 0.
+	// The library counts the lines of its scanner's errors from 1 and those of its parser, which
+	// read like this, from 0.
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 
@@ -137,7 +139,8 @@ func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error)
 		case key.Kind != yaml.ScalarNode:
 			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "a key that is not a word"})
 		case slices.Contains(n.keys, key.Value):
-			r.problems = append(r.problems, &FieldError{Origin: origin, Key: join(at, key.Value), Want: "given twice, first at " + n.child(key.Value).origin})
+			r.problems = append(r.problems, &FieldError{Origin: origin, Key: join(at, key.Value),
+				Want: "given twice, first at " + n.child(key.Value).origin})
 		default:
 			v.origin = origin
 			n.set(key.Value, v)

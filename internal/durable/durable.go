@@ -1,4 +1,5 @@
-// Package durable writes files that a crash cannot leave half-written: whoever reads them sees the old content or the new, whole.
+// Package durable writes files that a crash cannot leave half-written: whoever reads them sees the
+// old content or the new, whole.
 package durable
 
 import (
@@ -17,8 +18,9 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Write replaces the file path by what fill writes: into a temporary file beside it, which is synced and then renamed. When it
-// returns an error the old file is untouched. Two writers of one path at the same time are the callers' mistake.
+// Write replaces the file path by what fill writes: into a temporary file beside it, which is
+// synced and then renamed. When it returns an error the old file is untouched. Two writers of one
+// path at the same time are the callers' mistake.
 func Write(path string, fill func(io.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path))
 	if err := Create(temp, fill); err != nil {
@@ -30,8 +32,8 @@ func Write(path string, fill func(io.Writer) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Create makes the file path, replacing what was there, lets fill write it, and returns when its bytes are on disk. The name is safe
-// only after SyncDir. On an error there is no such file.
+// Create makes the file path, replacing what was there, lets fill write it, and returns when its
+// bytes are on disk. The name is safe only after SyncDir. On an error there is no such file.
 func Create(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -50,7 +52,8 @@ func Create(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// SyncDir returns when the names in dir are on disk. A file system that cannot sync folders is taken at its word.
+// SyncDir returns when the names in dir are on disk. A file system that cannot sync folders is
+// taken at its word.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -1,7 +1,9 @@
-// Package layers has no code to use: its test holds the tree against the rule of who may import whom.
+// Package layers has no code to use: its test holds the tree against the rule of who may import
+// whom.
 //
 //	main → roles → { algo → policy → policy/nn, env, collectives → spmd } → tensor
 //
-// The table in the test has a line for each part of the tree. A new package under env or internal needs no line; a new part of the tree does,
-// and so does a new dependency on another module. The test reads every Go file, whatever build tags it needs.
+// The table in the test has a line for each part of the tree. A new package under env or internal
+// needs no line; a new part of the tree does, and so does a new dependency on another module. The
+// test reads every Go file, whatever build tags it needs.
 package layers

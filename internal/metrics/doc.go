@@ -1,7 +1,9 @@
-// Package metrics brings the figures of a run to those who read them: programs, TensorBoard, and whoever watches.
+// Package metrics brings the figures of a run to those who read them: programs, TensorBoard, and
+// whoever watches.
 //
-// A Log is metrics.jsonl, the record of the run; Events is TensorBoard's format of the same figures. Both take the names and values of
-// a step, and a resumed run goes on in them from its checkpoint's step:
+// A Log is metrics.jsonl, the record of the run; Events is TensorBoard's format of the same
+// figures. Both take the names and values of a step, and a resumed run goes on in them from its
+// checkpoint's step:
 //
 //	removed, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
 //	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
@@ -10,7 +12,8 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows where the run stands, as one live line on a terminal and as a line now and then in a log.
+// Progress shows where the run stands, as one live line on a terminal and as a line now and then in
+// a log.
 //
 // Nothing here is for concurrent use.
 package metrics

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// Events writes one TensorBoard event file: TFRecord frames around protocol buffers, of which rlinf needs a dozen fields and writes
-// them by hand.
+// Events writes one TensorBoard event file: TFRecord frames around protocol buffers, of which rlinf
+// needs a dozen fields and writes them by hand.
 //
-// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these 8 bytes, the data, and its
-// masked CRC-32C, all little-endian. The data is an Event (tensorflow/core/util/event.proto):
+// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of
+// these 8 bytes, the data, and its masked CRC-32C, all little-endian. The data is an Event
+// (tensorflow/core/util/event.proto):
 //
 //	Event:         1 wall_time double, 2 step int64, 3 file_version string | 5 summary Summary | 7 session_log SessionLog
 //	Summary:       1 value Value, repeated;   Value: 1 tag string, 2 simple_value float
@@ -33,8 +34,9 @@ const (
 	fixed32 = 5
 )
 
-// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, which is made when it is missing. TensorBoard drops
-// what earlier files in dir say of step from and later ones, as a resumed run wants; 0 drops all.
+// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, which is made
+// when it is missing. TensorBoard drops what earlier files in dir say of step from and later ones,
+// as a resumed run wants; 0 drops all.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
@@ -112,7 +114,8 @@ func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC is the CRC-32C of b, rotated and shifted so that sums of data that holds sums stay good ones.
+// maskedCRC is the CRC-32C of b, rotated and shifted so that sums of data that holds sums stay good
+// ones.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

@@ -15,14 +15,16 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Log appends metrics to a file, a JSON object on a line for each step: "step", "time" in seconds since 1970, then every metric under
-// its name. JSON has no NaN and no infinities; they are null. A step may have several lines, with other metrics each.
+// A Log appends metrics to a file, a JSON object on a line for each step: "step", "time" in seconds
+// since 1970, then every metric under its name. JSON has no NaN and no infinities; they are null. A
+// step may have several lines, with other metrics each.
 type Log struct {
 	f    *os.File
 	line []byte
 }
 
-// OpenLog opens the file path, which is made when it is missing, to append to it. A last line that a crash cut is removed.
+// OpenLog opens the file path, which is made when it is missing, to append to it. A last line that
+// a crash cut is removed.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -61,7 +63,8 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// Write appends one line, which a reader of the file sees at once. names are distinct, and neither "step" nor "time".
+// Write appends one line, which a reader of the file sees at once. names are distinct, and neither
+// "step" nor "time".
 func (l *Log) Write(step int64, at time.Time, names []string, values []float64) error {
 	b := append(l.line[:0], `{"step":`...)
 	b = strconv.AppendInt(b, step, 10)
@@ -105,8 +108,9 @@ func appendNumber(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }
 
-// CutBack removes what the file path holds beyond step, and lines that a crash damaged, and returns how many lines went. A run that
-// resumes at step calls it before it opens the Log. No file is fine.
+// CutBack removes what the file path holds beyond step, and lines that a crash damaged, and returns
+// how many lines went. A run that resumes at step calls it before it opens the Log. No file is
+// fine.
 func CutBack(path string, step int64) (removed int, err error) {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {

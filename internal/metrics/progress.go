@@ -16,7 +16,8 @@ type State struct {
 	Return, Eval  float64 // mean return of training and of evaluation; NaN: none yet
 }
 
-// Progress shows the State of a run on one line: on a terminal in place, elsewhere a line now and then.
+// Progress shows the State of a run on one line: on a terminal in place, elsewhere a line now and
+// then.
 type Progress struct {
 	out   io.Writer
 	live  bool
@@ -40,7 +41,8 @@ const (
 	logEvery  = 10 * time.Second
 )
 
-// NewProgress shows a run that goes on from start, on a terminal if live; see IsTerminal. It reads the clock now.
+// NewProgress shows a run that goes on from start, on a terminal if live; see IsTerminal. It reads
+// the clock now.
 func NewProgress(out io.Writer, live bool, start State, now func() time.Time) *Progress {
 	p := &Progress{out: out, live: live, every: logEvery, now: now, start: start, began: now(), shown: start}
 	if live {
@@ -82,7 +84,8 @@ func (p *Progress) Done() {
 	}
 }
 
-// clearLine goes to the beginning of a terminal's line and erases it. Between noWrap and wrap a narrow terminal shows what fits of a line.
+// clearLine goes to the beginning of a terminal's line and erases it. Between noWrap and wrap a
+// narrow terminal shows what fits of a line.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"
@@ -91,7 +94,8 @@ const (
 
 func (p *Progress) show(now time.Time) {
 	from, since := p.shown, p.shownAt
-	if now.Sub(since) < p.every || since.IsZero() { // the last line may follow at once: states of two iterations come together then
+	// the last line may follow at once: states of two iterations come together then
+	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}
 	if d := now.Sub(since).Seconds(); d > 0 && p.state.EnvSteps != from.EnvSteps {

@@ -1,6 +1,7 @@
-// Package philox is a counter-based random number generator: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random
-// numbers: as easy as 1, 2, 3", SC'11. A stream is named, not advanced: the same (seed, purpose, key, counter) gives the same
-// numbers on any rank, in any order, after any resume.
+// Package philox is a counter-based random number generator: Philox4x32-10 of Salmon, Moraes, Dror
+// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. A stream is named, not advanced:
+// the same (seed, purpose, key, counter) gives the same numbers on any rank, in any order, after
+// any resume.
 package philox
 
 import (
@@ -20,11 +21,13 @@ const (
 	Exploration                    // noise matrices of state-dependent exploration
 	Replay                         // transitions drawn from a replay buffer: key = actor, counter = update
 	Delay                          // emulated durations of a simulator: counter = step
-	Mixture                        // whose action is taken, the expert's or the policy's: key = global env index, counter = step of that env
+	// whose action is taken, the expert's or the policy's: key = global env index, counter = step
+	// of that env
+	Mixture
 )
 
-// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream counts with
-// c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
+// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream
+// counts with c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
 func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	for range 10 {
@@ -37,7 +40,8 @@ func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) 
 	return c0, c1, c2, c3
 }
 
-// A Stream yields the numbers of one (seed, purpose, key, counter), block after block. It is a value: copy it to branch.
+// A Stream yields the numbers of one (seed, purpose, key, counter), block after block. It is a
+// value: copy it to branch.
 type Stream struct {
 	seed      uint64
 	lo, hi, k uint32

@@ -16,11 +16,14 @@ type Chart struct {
 	Curves []Curve
 }
 
-// A Curve is a line through points, in ascending order of X. Points that are not finite are left out.
+// A Curve is a line through points, in ascending order of X. Points that are not finite are left
+// out.
 type Curve struct {
-	Name      string
-	X, Y      []float64
-	Low, High []float64 // of the band around it, as many as points; nil: none. The axis does not widen for it by more than a half.
+	Name string
+	X, Y []float64
+	// of the band around it, as many as points; nil: none. The axis does not widen for it by more
+	// than a half.
+	Low, High []float64
 }
 
 // The picture: the axes' box, and the room around it.
@@ -60,19 +63,26 @@ func (c *Chart) SVG() []byte {
 
 	var b bytes.Buffer
 	width, height := left+wide+right, top+high+below+legendLine*float64(len(c.Curves))+8
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12" fill="#222">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12" fill="#222">`+"\n",
 		width, height, width, height)
 	b.WriteString(`<rect width="100%" height="100%" fill="#fff"/>` + "\n")
 	fmt.Fprintf(&b, `<text x="%.0f" y="26" font-size="16">%s</text>`+"\n", left, escape(c.Title))
 	for _, v := range ys {
-		fmt.Fprintf(&b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", left, py(v), wide, left-6, py(v)+4, label(v))
+		fmt.Fprintf(&b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+
+			"\n", left, py(v), wide, left-6, py(v)+4, label(v))
 	}
 	for _, v := range xs {
-		fmt.Fprintf(&b, `<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", px(v), top, high, px(v), top+high+17, label(v))
+		fmt.Fprintf(&b,
+			`<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+			px(v), top, high, px(v), top+high+17, label(v))
 	}
-	fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", left, top, wide, high)
-	fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", left+wide/2, top+high+36, escape(c.X))
-	fmt.Fprintf(&b, `<text transform="translate(16 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", top+high/2, escape(c.Y))
+	fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", left, top,
+		wide, high)
+	fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", left+wide/2, top+high+36,
+		escape(c.X))
+	fmt.Fprintf(&b, `<text transform="translate(16 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", top+high/2,
+		escape(c.Y))
 	for i, curve := range c.Curves {
 		curve.draw(&b, colors[i%len(colors)], px, py)
 		at := top + high + below + legendLine*float64(i)
@@ -133,7 +143,8 @@ func (a *axis) add(v float64) {
 	}
 }
 
-// ticks widens the axis to whole steps of 1, 2 or 5 times a power of ten, about six of them, and returns where they are.
+// ticks widens the axis to whole steps of 1, 2 or 5 times a power of ten, about six of them, and
+// returns where they are.
 func (a *axis) ticks() []float64 {
 	if a.lo > a.hi { // nothing was added
 		a.lo, a.hi = 0, 1

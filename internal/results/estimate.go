@@ -36,8 +36,8 @@ func NewEstimate(values []float64) Estimate {
 	return e
 }
 
-// Minus returns the difference of the means, and half of its 95 % confidence interval by Welch's test (Welch 1947), whose degrees of
-// freedom are rounded down: variances need not be equal.
+// Minus returns the difference of the means, and half of its 95 % confidence interval by Welch's
+// test (Welch 1947), whose degrees of freedom are rounded down: variances need not be equal.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)
 	if e.N < 2 || o.N < 2 {
@@ -75,7 +75,8 @@ func figure(x float64) string {
 	return fmt.Sprintf("%.4g", x)
 }
 
-// student95 returns the t with P(|T| < t) = 0.95 for Student's distribution with n ≥ 1 degrees of freedom.
+// student95 returns the t with P(|T| < t) = 0.95 for Student's distribution with n ≥ 1 degrees of
+// freedom.
 func student95(n int) float64 {
 	// θ = arctan(t/√n) grows with the probability.
 	lo, hi := 0.0, math.Pi/2
@@ -89,7 +90,8 @@ func student95(n int) float64 {
 	return math.Tan(lo) * math.Sqrt(float64(n))
 }
 
-// student returns P(|T| < √n tan θ) for n degrees of freedom: Abramowitz and Stegun 1964, 26.7.3 and 26.7.4.
+// student returns P(|T| < √n tan θ) for n degrees of freedom: Abramowitz and Stegun 1964, 26.7.3
+// and 26.7.4.
 func student(theta float64, n int) float64 {
 	sin, cos := math.Sincos(theta)
 	term, sum := 1.0, 0.0

@@ -18,8 +18,9 @@ type Group struct {
 	Runs []Run
 }
 
-// Load returns the groups that path holds: of a file that Keep wrote, one; of a run's folder, that run; of a folder of folders seed_N, those
-// together; of a sweep's folder, such a group for each point. prefix is as of ReadRun.
+// Load returns the groups that path holds: of a file that Keep wrote, one; of a run's folder, that
+// run; of a folder of folders seed_N, those together; of a sweep's folder, such a group for each
+// point. prefix is as of ReadRun.
 func Load(path, prefix string) ([]Group, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -93,7 +94,8 @@ func escapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 
-// At returns the metric of each run at so many environment steps, of those that have it; +Inf: their last.
+// At returns the metric of each run at so many environment steps, of those that have it; +Inf:
+// their last.
 func (g *Group) At(metric string, envSteps float64) []float64 {
 	var values []float64
 	for i := range g.Runs {
@@ -104,7 +106,8 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 	return values
 }
 
-// Curve returns the mean over the runs with its 95 % interval, wherever one of them has a row and all have come.
+// Curve returns the mean over the runs with its 95 % interval, wherever one of them has a row and
+// all have come.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {

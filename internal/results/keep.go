@@ -15,7 +15,8 @@ import (
 // leading are the first columns of a kept file; the metrics follow.
 var leading = []string{"seed", "step", "env/steps", "seconds"}
 
-// Keep writes the rows of runs as CSV: a comment with how they came to be, a line of names, a line for each row. Numbers have six digits.
+// Keep writes the rows of runs as CSV: a comment with how they came to be, a line of names, a line
+// for each row. Numbers have six digits.
 func Keep(w io.Writer, runs []Run, comment ...string) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
@@ -27,7 +28,8 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 	out.Write(slices.Concat(leading, names))
 	for _, r := range runs {
 		for _, row := range r.Rows {
-			line := []string{strconv.FormatUint(r.Seed, 10), strconv.FormatInt(row.Step, 10), strconv.FormatFloat(row.EnvSteps, 'f', 0, 64), short(row.Seconds)}
+			line := []string{strconv.FormatUint(r.Seed, 10), strconv.FormatInt(row.Step, 10),
+				strconv.FormatFloat(row.EnvSteps, 'f', 0, 64), short(row.Seconds)}
 			for _, name := range names {
 				cell := ""
 				if v, ok := row.Values[name]; ok {
@@ -62,7 +64,8 @@ func ReadKept(path string) ([]Run, error) {
 		return nil, fmt.Errorf("%s: want results that were kept: %w", path, err)
 	}
 	if len(head) < len(leading) || !slices.Equal(head[:len(leading)], leading) {
-		return wrong(fmt.Sprintf("columns %s: want %s, then metrics", strings.Join(head, ","), strings.Join(leading, ",")))
+		return wrong(fmt.Sprintf("columns %s: want %s, then metrics", strings.Join(head, ","),
+			strings.Join(leading, ",")))
 	}
 	var runs []Run
 	for {

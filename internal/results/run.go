@@ -33,7 +33,8 @@ type Row struct {
 	Values   map[string]float64 // of the metrics that were asked for
 }
 
-// ReadRun reads the run folder dir: the rows that have a metric whose name begins with prefix, with those metrics.
+// ReadRun reads the run folder dir: the rows that have a metric whose name begins with prefix, with
+// those metrics.
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
@@ -63,7 +64,8 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// readRows reads metrics.jsonl. Most lines of a long run have nothing that is wanted but the time that they took.
+// readRows reads metrics.jsonl. Most lines of a long run have nothing that is wanted but the time
+// that they took.
 func (r *Run) readRows(in io.Reader, prefix string) error {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
@@ -120,8 +122,8 @@ func number(line []byte, key string) float64 {
 	return x
 }
 
-// At returns the metric at so many environment steps, between two rows on the straight line between them, +Inf: the last. ok is false where the
-// run has not come that far, or has no such metric.
+// At returns the metric at so many environment steps, between two rows on the straight line between
+// them, +Inf: the last. ok is false where the run has not come that far, or has no such metric.
 func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	var before Row
 	have := false

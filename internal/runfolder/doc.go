@@ -1,4 +1,5 @@
-// Package runfolder is the folder in which a run leaves everything: <log_path>/<experiment_name>. One process of a job, rank 0, opens it:
+// Package runfolder is the folder in which a run leaves everything: <log_path>/<experiment_name>.
+// One process of a job, rank 0, opens it:
 //
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()

@@ -12,14 +12,16 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Folder is the folder of a run, locked against other jobs. It is for one process, and not for concurrent use, but for KeepAlive.
+// A Folder is the folder of a run, locked against other jobs. It is for one process, and not for
+// concurrent use, but for KeepAlive.
 type Folder struct {
 	path string
 	lock *lock
 }
 
-// Open makes the folder path if it is missing, sees that it can be written, and locks it. job is the scheduler's name for this job, ""
-// without one. It returns a *BusyError when another job has the folder.
+// Open makes the folder path if it is missing, sees that it can be written, and locks it. job is
+// the scheduler's name for this job, "" without one. It returns a *BusyError when another job has
+// the folder.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -33,7 +35,8 @@ func Open(path, job string) (*Folder, error) {
 	if errors.As(err, &busy) {
 		return nil, err
 	} else if err != nil {
-		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path", path, err)
+		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path",
+			path, err)
 	}
 	return &Folder{path, l}, nil
 }
@@ -53,13 +56,14 @@ func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboar
 // Checkpoints returns the path of the folder of checkpoints.
 func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
 
-// RankLog returns the path of the log of rank in the run folder path; any rank may ask. A rank that has nothing to say has none.
+// RankLog returns the path of the log of rank in the run folder path; any rank may ask. A rank that
+// has nothing to say has none.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
 
-// SetAside moves all that earlier runs left into a new folder earlier-N, and returns its path; "" when there was nothing. A run that is
-// not resumed does this before it writes.
+// SetAside moves all that earlier runs left into a new folder earlier-N, and returns its path; ""
+// when there was nothing. A run that is not resumed does this before it writes.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -113,7 +117,8 @@ func (f *Folder) WriteRanks(ranks []Rank) error {
 	return f.write("ranks.jsonl", b.Bytes())
 }
 
-// A Status is the word in STATUS. A run whose STATUS says running, but which holds no lock, was killed.
+// A Status is the word in STATUS. A run whose STATUS says running, but which holds no lock, was
+// killed.
 type Status string
 
 const (
@@ -127,8 +132,8 @@ const (
 // SetStatus writes STATUS.
 func (f *Folder) SetStatus(s Status) error { return f.write("STATUS", []byte(s+"\n")) }
 
-// Fail writes STATUS failed into the run folder path, for any rank that ends the job: rank 0, whose folder it is, may not live to do it.
-// Several may do so at once.
+// Fail writes STATUS failed into the run folder path, for any rank that ends the job: rank 0, whose
+// folder it is, may not live to do it. Several may do so at once.
 func Fail(path string) error {
 	status := filepath.Join(path, "STATUS")
 	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
@@ -145,7 +150,8 @@ func Fail(path string) error {
 // Status returns the word in STATUS, "" when there is none.
 func (f *Folder) Status() (Status, error) { return readStatus(f.path) }
 
-// Finished reports whether a run with this resolved configuration has come to its end in the folder path; any process may ask.
+// Finished reports whether a run with this resolved configuration has come to its end in the folder
+// path; any process may ask.
 func Finished(path string, resolved []byte) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

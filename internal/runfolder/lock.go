@@ -16,13 +16,14 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is how often a job renews its lock, and stale after how long without that it counts as gone.
+	// beat is how often a job renews its lock, and stale after how long without that it counts as
+	// gone.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )
 
-// An Owner is the job that has a folder. Its file's modification time is its heartbeat, compared with that of another new file in the
-// same folder: one clock, the file system's, tells both.
+// An Owner is the job that has a folder. Its file's modification time is its heartbeat, compared
+// with that of another new file in the same folder: one clock, the file system's, tells both.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
@@ -49,7 +50,8 @@ func (o Owner) died(self Owner) bool {
 	if o.PID <= 0 || errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
 		return true
 	}
-	// "pid (name) Z …" is a dead process that nobody waited for, as they stay in containers without an init process.
+	// "pid (name) Z …" is a dead process that nobody waited for, as they stay in containers without
+	// an init process.
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.PID))
 	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
 	return bytes.HasPrefix(state, []byte("Z"))
@@ -75,12 +77,14 @@ func (e *BusyError) Error() string {
 	if e.Owner.PID == 0 {
 		return fmt.Sprintf("run folder %s: another job is about to use it", e.Folder)
 	}
-	return fmt.Sprintf("run folder %s: in use by %v (last sign of life %v ago); wait for it, or choose another runner.logger.experiment_name",
+	return fmt.Sprintf("run folder %s: in use by %v (last sign of life %v ago); wait for it, or choose another "+
+		"runner.logger.experiment_name",
 		e.Folder, e.Owner, e.Beat.Round(time.Second))
 }
 
-// A lock is the file lockFile, held by whoever made the file that has the name now. It is not a lock of the operating system, because
-// many a parallel file system has none that reaches other nodes.
+// A lock is the file lockFile, held by whoever made the file that has the name now. It is not a
+// lock of the operating system, because many a parallel file system has none that reaches other
+// nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -89,8 +93,9 @@ type lock struct {
 
 // acquire takes the lock of folder for this process.
 //
-// The lock changes hands only under the claim, a file that is made exclusively and lives for an instant, so two jobs that both find a
-// stale lock cannot both replace it. A claim whose maker died goes stale like a lock.
+// The lock changes hands only under the claim, a file that is made exclusively and lives for an
+// instant, so two jobs that both find a stale lock cannot both replace it. A claim whose maker died
+// goes stale like a lock.
 func acquire(folder, job string) (*lock, error) {
 	me, err := self(job)
 	if err != nil {
@@ -146,8 +151,9 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 	}
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can see when now was written: its
-// heartbeat is young, and its process is not known to be dead. Where there is no file, it has none.
+// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
+// see when now was written: its heartbeat is young, and its process is not known to be dead. Where
+// there is no file, it has none.
 func checkStale(path string, me Owner, now *os.File) error {
 	present, err := now.Stat()
 	if err != nil {
@@ -179,8 +185,9 @@ func checkStale(path string, me Owner, now *os.File) error {
 // errLost is in the error of a lock that is no longer this process's.
 var errLost = errors.New("lock lost")
 
-// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error when the folder is no longer this job's, because
-// its lock was removed or another job took it after a minute without a sign of life, or when there has been no way to renew it for so long.
+// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error when the
+// folder is no longer this job's, because its lock was removed or another job took it after a
+// minute without a sign of life, or when there has been no way to renew it for so long.
 func (f *Folder) KeepAlive(ctx context.Context) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

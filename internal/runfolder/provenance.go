@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Provenance says what ran, where and how: enough to run it again, or to see why it cannot be. Describe fills in what a process knows of
-// itself, the caller the rest.
+// Provenance says what ran, where and how: enough to run it again, or to see why it cannot be.
+// Describe fills in what a process knows of itself, the caller the rest.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -82,9 +82,11 @@ func ReadBuild() Build {
 	return b
 }
 
-// steering picks the variables that change how a job runs, without those that may hold a secret, as SLURM_JWT does.
+// steering picks the variables that change how a job runs, without those that may hold a secret, as
+// SLURM_JWT does.
 func steering(environ []string) map[string]string {
-	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_", "OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
+	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_",
+		"OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
 	secrets := []string{"JWT", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "AUTH"}
 	env := map[string]string{}
 	for _, kv := range environ {
@@ -105,7 +107,8 @@ func hasAny(s string, parts []string, has func(s, part string) bool) bool {
 	return false
 }
 
-// Binding returns the CPUs that this process may run on, as 0-3,8; "" where the system does not say.
+// Binding returns the CPUs that this process may run on, as 0-3,8; "" where the system does not
+// say.
 func Binding() string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

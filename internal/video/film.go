@@ -18,7 +18,8 @@ type Film struct {
 	frame      bytes.Buffer
 }
 
-// Create begins the film in the file path, whose folder is made where it is missing: of sheets like s, fps of them a second.
+// Create begins the film in the file path, whose folder is made where it is missing: of sheets like
+// s, fps of them a second.
 func Create(path string, s *Sheet, fps int) (*Film, error) {
 	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path))}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

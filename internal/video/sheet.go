@@ -13,14 +13,16 @@ type Sheet struct {
 	columns       int
 }
 
-// NewSheet returns a black sheet for n pictures of that size, in as many columns as rows or one more.
+// NewSheet returns a black sheet for n pictures of that size, in as many columns as rows or one
+// more.
 func NewSheet(n, width, height int) *Sheet {
 	columns := 1
 	for columns*columns < n {
 		columns++
 	}
 	rows := (n + columns - 1) / columns
-	s := &Sheet{image: image.NewRGBA(image.Rect(0, 0, columns*width, rows*height)), width: width, height: height, columns: columns}
+	s := &Sheet{image: image.NewRGBA(image.Rect(0, 0, columns*width, rows*height)), width: width, height: height,
+		columns: columns}
 	for i := 3; i < len(s.image.Pix); i += 4 {
 		s.image.Pix[i] = 255
 	}

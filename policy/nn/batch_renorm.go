@@ -2,13 +2,15 @@ package nn
 
 import "math"
 
-// A BatchRenorm brings each column of a batch to mean 0 and variance 1, then to a scale γ and a shift β of its own (Ioffe and Szegedy 2015,
-// arXiv:1502.03167), with the corrections of Ioffe 2017, arXiv:1702.03275. By the statistics μ_B, σ_B of a batch of n rows,
+// A BatchRenorm brings each column of a batch to mean 0 and variance 1, then to a scale γ and a
+// shift β of its own (Ioffe and Szegedy 2015, arXiv:1502.03167), with the corrections of Ioffe
+// 2017, arXiv:1702.03275. By the statistics μ_B, σ_B of a batch of n rows,
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
-// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0 for the first 100,000 steps. By the running
-// statistics alone, y = γ (x - μ)/σ + β. They are a buffer of the parameters: those who train add them up, over replicas too, and merge them:
+// where μ and σ are running statistics; r and d count as constants in the gradient, and are 1 and 0
+// for the first 100,000 steps. By the running statistics alone, y = γ (x - μ)/σ + β. They are a
+// buffer of the parameters: those who train add them up, over replicas too, and merge them:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
 type BatchRenorm[T Float] struct {
@@ -29,7 +31,8 @@ const (
 
 // NewBatchRenorm declares a layer in p: name.scale, name.shift, and the buffer name.stats.
 func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
-	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".scale", width), shift: p.Add(name+".shift", width), stats: name + ".stats"}
+	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".scale", width), shift: p.Add(name+".shift", width),
+		stats: name + ".stats"}
 	p.AddBuffer(b.stats, b.StatsLen())
 	return b
 }
@@ -62,12 +65,14 @@ type BatchRenormWork[T Float] struct {
 func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	column := func() []T { return Vector[T](b.Width) }
 	return &BatchRenormWork[T]{
-		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), slope: column(), s1: column(), s2: column(),
+		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), slope: column(),
+		s1: column(), s2: column(),
 		sums: make([]float64, b.StatsLen()),
 	}
 }
 
-// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is w's; x must not change before Backward.
+// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is
+// w's; x must not change before Backward.
 func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool) []T {
 	w.x, w.batch = x[:n*b.Width], batch
 	if batch {
@@ -93,7 +98,8 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	return y
 }
 
-// measure takes the statistics of a batch. Sums are taken about the running means, so that what is far from 0 loses no digits.
+// measure takes the statistics of a batch. Sums are taken about the running means, so that what is
+// far from 0 loses no digits.
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
@@ -126,7 +132,8 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// Backward adds the gradients of γ and β, and replaces dy, [n,Width], by the derivative by x. With g = Σ dy and h = Σ dy x̂ over the rows,
+// Backward adds the gradients of γ and β, and replaces dy, [n,Width], by the derivative by x. With
+// g = Σ dy and h = Σ dy x̂ over the rows,
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //
@@ -162,8 +169,9 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// InputGrad replaces dy, the derivatives by the last n columns of y, [rows,n], by those by the same columns of x, and leaves the gradients of γ and β as
-// they are. It is for a Forward by running statistics.
+// InputGrad replaces dy, the derivatives by the last n columns of y, [rows,n], by those by the same
+// columns of x, and leaves the gradients of γ and β as they are. It is for a Forward by running
+// statistics.
 func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	if w.batch {
 		panic("nn: InputGrad of a BatchRenorm after a Forward by the batch's statistics")
@@ -181,7 +189,8 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 // StatsLen returns the length of the sums that AddStats adds to.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
-// AddStats adds how many batches w has seen since the last call, and the sums of their means and variances.
+// AddStats adds how many batches w has seen since the last call, and the sums of their means and
+// variances.
 func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
 	for i, s := range w.sums {
 		sums[i] += s
@@ -189,7 +198,8 @@ func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
 	clear(w.sums)
 }
 
-// MergeStats moves the running statistics by one step towards the mean of the batches in sums, of which there is at least one.
+// MergeStats moves the running statistics by one step towards the mean of the batches in sums, of
+// which there is at least one.
 func (b *BatchRenorm[T]) MergeStats(sums []float64) {
 	s := b.p.Buffers.Must(b.stats).F64()
 	s[0]++

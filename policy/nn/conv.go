@@ -12,7 +12,8 @@ type Image struct{ H, W, C int }
 // Len returns the number of elements.
 func (s Image) Len() int { return s.H * s.W * s.C }
 
-// slide returns the shape of what windows of size×size pixels give for images of shape s, framed by pad pixels, when they are stride apart.
+// slide returns the shape of what windows of size×size pixels give for images of shape s, framed by
+// pad pixels, when they are stride apart.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
 	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
@@ -21,9 +22,11 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 	return out
 }
 
-// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters]. Windows are stride pixels apart;
-// around the image are pad pixels of zeros. The windows are laid out as rows of a matrix, some images at a time (Chellapilla, Puri and Simard 2006,
-// "High performance convolutional neural networks for document processing"), so that the layer is a Linear on them.
+// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and
+// adds b [filters]. Windows are stride pixels apart; around the image are pad pixels of zeros. The
+// windows are laid out as rows of a matrix, some images at a time (Chellapilla, Puri and Simard
+// 2006, "High performance convolutional neural networks for document processing"), so that the
+// layer is a Linear on them.
 type Conv2D[T Float] struct {
 	In, Out Image
 
@@ -31,7 +34,8 @@ type Conv2D[T Float] struct {
 	product           *Linear[T]
 }
 
-// NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a window.
+// NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a
+// window.
 func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
 	return &Conv2D[T]{
 		In: in, Out: in.slide(size, stride, pad, filters), size: size, stride: stride, pad: pad,
@@ -45,11 +49,12 @@ func (c *Conv2D[T]) Init(seed uint64, gain float64) { c.product.Init(seed, gain)
 // Range returns the part of the flat gradient that is this layer's.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 
-// A ConvWork is what one user needs to compute convolutions one after the other, however many images there are: room for the windows of a few.
+// A ConvWork is what one user needs to compute convolutions one after the other, however many
+// images there are: room for the windows of a few.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is how many elements of windows are laid out at a time: 128 KiB in float32, which the second-level cache holds beside weights and
-// derivatives. One image may have more.
+// windowElements is how many elements of windows are laid out at a time: 128 KiB in float32, which
+// the second-level cache holds beside weights and derivatives. One image may have more.
 const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
@@ -86,8 +91,8 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 	}
 }
 
-// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the images x, [n,In], of the last Forward. Unless it is nil, dx, [n,In], is
-// set to the derivative by x.
+// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the images x, [n,In], of
+// the last Forward. Unless it is nil, dx, [n,In], is set to the derivative by x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])
@@ -138,7 +143,8 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 	}
 }
 
-// addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that they show.
+// addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that
+// they show.
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	width, line := c.size*c.In.C, c.In.W*c.In.C
 	for oy := range c.Out.H {
@@ -158,14 +164,16 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	}
 }
 
-// place returns the first element of an image that a window shows, when all of the window lies in the image.
+// place returns the first element of an image that a window shows, when all of the window lies in
+// the image.
 func (c *Conv2D[T]) place(oy, ox int) (at int, whole bool) {
 	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
 	whole = top >= 0 && left >= 0 && top+c.size <= c.In.H && left+c.size <= c.In.W
 	return (top*c.In.W + left) * c.In.C, whole
 }
 
-// shown calls do for each row of a window at the edge that is in part in the image: n elements from in of the window are those from from of the image.
+// shown calls do for each row of a window at the edge that is in part in the image: n elements from
+// in of the window are those from from of the image.
 func (c *Conv2D[T]) shown(oy, ox int, do func(in, from, n int)) {
 	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
 	lo, hi := max(0, -left), min(c.size, c.In.W-left)

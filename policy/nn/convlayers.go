@@ -11,22 +11,24 @@ type layer[T Float] interface {
 	// Shape is that of an image it gives.
 	Shape() Image
 	Init(seed uint64, gain float64)
-	// NewWork returns the state of one user for at most maxRows images; conv is room that convolutions use in turn.
+	// NewWork returns the state of one user for at most maxRows images; conv is room that
+	// convolutions use in turn.
 	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
 }
 
 type layerWork[T Float] interface {
 	// Forward returns what the layer makes of the n images x: memory of its own, or x, changed.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, which had x, given the derivative by its output, and reports them as ready. It returns
-	// the derivative by x: dx, or dy, changed.
+	// Backward adds the gradients of the last Forward, which had x, given the derivative by its
+	// output, and reports them as ready. It returns the derivative by x: dx, or dy, changed.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
 // Shape returns that of the images it gives.
 func (c *Conv2D[T]) Shape() Image { return c.Out }
 
-// NewWork returns the state of a layer of a ConvNet: room for maxRows images, and conv, which it shares.
+// NewWork returns the state of a layer of a ConvNet: room for maxRows images, and conv, which it
+// shares.
 func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(c)
 	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}
@@ -63,7 +65,8 @@ func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
 	return dy
 }
 
-// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are 2 pixels apart, and hang over the edges by one.
+// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are
+// 2 pixels apart, and hang over the edges by one.
 type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
@@ -80,7 +83,8 @@ type poolLayer[T Float] struct {
 	y []T
 }
 
-// window is where one window lies: the rows from top to bottom and the columns from left to right, the last of each not in it.
+// window is where one window lies: the rows from top to bottom and the columns from left to right,
+// the last of each not in it.
 func (m *maxPool[T]) window(oy, ox int) (top, bottom, left, right int) {
 	return max(0, 2*oy-1), min(m.in.H, 2*oy+2), max(0, 2*ox-1), min(m.in.W, 2*ox+2)
 }
@@ -109,7 +113,8 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward gives each derivative to the first element of its window that is the largest, and leaves 0 in dy.
+// Backward gives each derivative to the first element of its window that is the largest, and leaves
+// 0 in dy.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -139,7 +144,8 @@ func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	return dx
 }
 
-// A residual adds to images what two convolutions of 3×3 make of them, each of its input's positive part (He et al. 2016, arXiv:1603.05027).
+// A residual adds to images what two convolutions of 3×3 make of them, each of its input's positive
+// part (He et al. 2016, arXiv:1603.05027).
 type residual[T Float] struct{ first, second *Conv2D[T] }
 
 func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
@@ -148,7 +154,8 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain makes the variance that a block adds a small part of what it was given, so that features do not grow with the number of blocks.
+// residualGain makes the variance that a block adds a small part of what it was given, so that
+// features do not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
 func (r *residual[T]) Init(seed uint64, gain float64) {

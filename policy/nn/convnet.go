@@ -5,11 +5,12 @@ import (
 	"math"
 )
 
-// A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU units on all that they give. The bytes count in
-// 255ths. Several frames of a scene are one image to it, with the channels of all.
+// A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU
+// units on all that they give. The bytes count in 255ths. Several frames of a scene are one image
+// to it, with the channels of all.
 //
-// What it looks for may depend on words: of each channel of the first convolution they replace x by (1+γ)x + β, with γ and β from an Embedding (FiLM,
-// Perez et al. 2018, arXiv:1709.07871).
+// What it looks for may depend on words: of each channel of the first convolution they replace x by
+// (1+γ)x + β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // features of an image
 
@@ -25,8 +26,9 @@ type ConvNet[T Float] struct {
 // NatureSize is the least height and width of an image for NewNatureCNN.
 const NatureSize = 36
 
-// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of so many frames and perhaps words: 32 filters of 8×8 every 4 pixels,
-// 64 of 4×4 every 2, 64 of 3×3, ReLU behind each, and 512 features.
+// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images
+// of so many frames and perhaps words: 32 filters of 8×8 every 4 pixels, 64 of 4×4 every 2, 64 of
+// 3×3, ReLU behind each, and 512 features.
 func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 0)
 	n.rectify()
@@ -38,8 +40,9 @@ func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3) in p: for 16, 32 and 32 channels a convolution of 3×3,
-// the maximum of every second window of 3×3 and two residual blocks; then ReLU, and 256 features.
+// NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3)
+// in p: for 16, 32 and 32 channels a convolution of 3×3, the maximum of every second window of 3×3
+// and two residual blocks; then ReLU, and 256 features.
 func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	var n *ConvNet[T]
 	for i, channels := range []int{16, 32, 32} {
@@ -59,8 +62,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that tells where things of a few pixels are: 32 filters of 3×3 every 2 pixels, ReLU, 32 more like them,
-// the place where each is large (Levine et al. 2016, arXiv:1504.00702), and 128 features.
+// NewKeypointCNN declares a small network in p that tells where things of a few pixels are: 32
+// filters of 3×3 every 2 pixels, ReLU, 32 more like them, the place where each is large (Levine et
+// al. 2016, arXiv:1504.00702), and 128 features.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
@@ -71,7 +75,8 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 }
 
 // newConvNet declares the first convolution, name.0, and what words make of it, name.words.
-func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride, pad int) *ConvNet[T] {
+func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
+	pad int) *ConvNet[T] {
 	in := Image{frame.H, frame.W, frames * frame.C}
 	n := &ConvNet[T]{frames: frames, frame: frame, stem: NewConv2D(p, name+".0", in, filters, size, stride, pad)}
 	if len(words.Low) > 0 {
@@ -101,7 +106,8 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
 }
 
-// Init draws orthogonal weights with gain √2; biases are 0. Words make a difference from the beginning: γ and β have a variance of about 1.
+// Init draws orthogonal weights with gain √2; biases are 0. Words make a difference from the
+// beginning: γ and β have a variance of about 1.
 func (n *ConvNet[T]) Init(seed uint64) {
 	n.stem.Init(seed, math.Sqrt2)
 	if n.words != nil {
@@ -113,7 +119,8 @@ func (n *ConvNet[T]) Init(seed uint64) {
 	n.head.Init(seed, math.Sqrt2)
 }
 
-// A ConvNetWork holds the activations of one user of a ConvNet, for batches up to a fixed number of images.
+// A ConvNetWork holds the activations of one user of a ConvNet, for batches up to a fixed number of
+// images.
 type ConvNetWork[T Float] struct {
 	conv   *ConvWork[T]
 	images []T // a few images, as the first convolution takes them
@@ -134,11 +141,13 @@ type ConvNetWork[T Float] struct {
 // NewWork returns a work for at most maxRows images.
 func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	w := &ConvNetWork[T]{
-		conv: NewConvWork(n.stem), images: Vector[T](n.stem.batch() * n.stem.In.Len()), stem: Vector[T](maxRows * n.stem.Out.Len()),
+		conv: NewConvWork(n.stem), images: Vector[T](n.stem.batch() * n.stem.In.Len()),
+		stem: Vector[T](maxRows * n.stem.Out.Len()),
 		head: n.head.NewWork(maxRows), in: make([][]T, len(n.layers)+1), size: maxRows * n.stem.Out.Len(),
 	}
 	if n.words != nil {
-		w.film, w.dFilm, w.filmed = Vector[T](maxRows*n.words.Out), Vector[T](maxRows*n.words.Out), Vector[T](len(w.stem))
+		w.film, w.dFilm, w.filmed = Vector[T](maxRows*n.words.Out), Vector[T](maxRows*n.words.Out),
+			Vector[T](len(w.stem))
 	}
 	for _, l := range n.layers {
 		w.layers = append(w.layers, l.NewWork(maxRows, w.conv))
@@ -147,8 +156,9 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	return w
 }
 
-// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C], with the words [n,places], nil where the network takes none; they
-// are w's. pixels and words must not change before Backward.
+// Forward returns the features, [n,Out], of the n images in pixels, [n,frames,H,W,C], with the
+// words [n,places], nil where the network takes none; they are w's. pixels and words must not
+// change before Backward.
 func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, rows int) []T {
 	w.pixels, w.words = pixels, words
 	n.some(w, rows, func(lo, count int) {
@@ -237,8 +247,8 @@ func (n *ConvNet[T]) unpack(dst []T, src []uint8) {
 // OutGrad returns where Backward expects the derivative by the features, [n,Out].
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and calls ready, when not nil, as each layer's are complete,
-// the last layer's first.
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
+// calls ready, when not nil, as each layer's are complete, the last layer's first.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {
 		w.d, w.e = Vector[T](w.size), Vector[T](w.size)

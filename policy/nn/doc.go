@@ -1,5 +1,6 @@
-// Package nn holds what policies are built of: parameters in one flat buffer, layers with hand-written backward passes, and
-// their initialisation. Layers are generic over float32, what training computes in, and float64, what gradient checks use.
+// Package nn holds what policies are built of: parameters in one flat buffer, layers with
+// hand-written backward passes, and their initialisation. Layers are generic over float32, what
+// training computes in, and float64, what gradient checks use.
 //
 // A network is declared, then given memory, then used:
 //
@@ -15,13 +16,16 @@
 //	h := trunk.Forward(w, x, n)                              // n ≤ 128 rows
 //	head.Forward(logits, h, n)
 //
-// Layers find their parameters in Params each time they are called, so a Params whose Data is set to another buffer of the
-// same layout serves that version of the weights. All matrices are row-major, a batch is [n, width], weights are [in, out]: then
-// a row of the output has the same bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
+// Layers find their parameters in Params each time they are called, so a Params whose Data is set
+// to another buffer of the same layout serves that version of the weights. All matrices are
+// row-major, a batch is [n, width], weights are [in, out]: then a row of the output has the same
+// bits in whatever batch it stands. Backward adds to Params.Grad; only Alloc clears it.
 //
-// A ConvNet turns images of bytes into features, an Embedding words; both are as an MLP is, with a Work of each user.
-// A Recurrent layer, a GRU or an LSTM, reads sequences; what it carries from step to step is given to it and returned.
+// A ConvNet turns images of bytes into features, an Embedding words; both are as an MLP is, with a
+// Work of each user. A Recurrent layer, a GRU or an LSTM, reads sequences; what it carries from
+// step to step is given to it and returned.
 //
-// Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite order, so
-// the ranges that Backward reports as ready go down through the flat gradient without a gap.
+// Layers add their parameters in the order of the forward pass, and the backward pass finishes them
+// in the opposite order, so the ranges that Backward reports as ready go down through the flat
+// gradient without a gap.
 package nn

@@ -7,10 +7,12 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [in,out], with gain times a random matrix whose shorter side is orthonormal: its columns when in ≥ out, else
-// its rows. It is Q of the QR decomposition of a standard normal matrix with R's diagonal positive, which is uniform over all such
-// matrices (Mezzadri 2007, "How to generate random matrices from the classical compact groups"; as an initialisation Saxe,
-// McClelland and Ganguli 2014, arXiv:1312.6120). key names the tensor among those that one seed initialises.
+// Orthogonal fills w, [in,out], with gain times a random matrix whose shorter side is orthonormal:
+// its columns when in ≥ out, else its rows. It is Q of the QR decomposition of a standard normal
+// matrix with R's diagonal positive, which is uniform over all such matrices (Mezzadri 2007, "How
+// to generate random matrices from the classical compact groups"; as an initialisation Saxe,
+// McClelland and Ganguli 2014, arXiv:1312.6120). key names the tensor among those that one seed
+// initialises.
 func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
 	if len(w) != in*out {
 		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), in, out))

@@ -6,9 +6,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A keypoints layer turns each channel into the place where it is large: the mean x and y of pixels, from -1 to 1 over the image, under the softmax of
-// the channel over all pixels (Levine et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the channel with mean 0
-// and variance 1 over the pixels: a small thing that stands out then has nearly all of the weight, whatever the scale of the weights below.
+// A keypoints layer turns each channel into the place where it is large: the mean x and y of
+// pixels, from -1 to 1 over the image, under the softmax of the channel over all pixels (Levine et
+// al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the
+// channel with mean 0 and variance 1 over the pixels: a small thing that stands out then has nearly
+// all of the weight, whatever the scale of the weights below.
 type keypoints[T Float] struct{ in Image }
 
 func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
@@ -16,8 +18,9 @@ func (k keypoints[T]) Init(uint64, float64) {}
 
 func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	l := &keypointLayer[T]{
-		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()), prob: Vector[T](maxRows * k.in.Len()),
-		inv: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
+		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()),
+		prob: Vector[T](maxRows * k.in.Len()),
+		inv:  Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
 	}
 	at := func(i, n int) T { return T(2*i+1)/T(n) - 1 }
 	for i := range k.in.H * k.in.W {
@@ -38,7 +41,8 @@ type keypointLayer[T Float] struct {
 // channelVar is added to the variance of a channel, so that one without any stays 0.
 const channelVar = 1e-5
 
-// standardise replaces u by its deviation from the mean, in units of the standard deviation, and returns one over that.
+// standardise replaces u by its deviation from the mean, in units of the standard deviation, and
+// returns one over that.
 func standardise[T Float](u []T) T {
 	var sum, square float64
 	for _, v := range u {
@@ -77,8 +81,9 @@ func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 	return l.out[:2*n*c]
 }
 
-// Backward: of a channel with the means X and Y, the derivative by what the softmax takes for pixel j is g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All
-// g together are 0, so that the derivative by the channel, of which u is standardised, is (g_j - u_j Σ g·u / pixels) / deviation.
+// Backward: of a channel with the means X and Y, the derivative by what the softmax takes for pixel
+// j is g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by
+// the channel, of which u is standardised, is (g_j - u_j Σ g·u / pixels) / deviation.
 func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
 	for i := range n {

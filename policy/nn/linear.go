@@ -18,7 +18,8 @@ func NewLinear[T Float](p *Params[T], name string, in, out int) *Linear[T] {
 	return &Linear[T]{In: in, Out: out, p: p, weight: p.Add(name+".weight", in, out), bias: p.Add(name+".bias", out)}
 }
 
-// Init draws an orthogonal weight with the given gain and sets the bias to 0. Layers of one Params draw from streams of their own.
+// Init draws an orthogonal weight with the given gain and sets the bias to 0. Layers of one Params
+// draw from streams of their own.
 func (l *Linear[T]) Init(seed uint64, gain float64) {
 	Orthogonal(l.p.Of(l.weight), l.In, l.Out, gain, seed, uint64(l.weight))
 	clear(l.p.Of(l.bias))
@@ -35,8 +36,9 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
-// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of the last Forward. Unless it is
-// nil, dx, [n,In], is set to the derivative by x, or that is added to it. scratch holds In·Out elements when dx is not nil.
+// Backward adds to the gradients of W and b what dy, [n,Out], asks for at the input x, [n,In], of
+// the last Forward. Unless it is nil, dx, [n,In], is set to the derivative by x, or that is added
+// to it. scratch holds In·Out elements when dx is not nil.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
@@ -51,8 +53,8 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on, given dy, [n,Out], and leaves the gradients of W and b as
-// they are. scratch holds In·Out elements.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on, given dy,
+// [n,Out], and leaves the gradients of W and b as they are. scratch holds In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]

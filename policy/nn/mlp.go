@@ -14,8 +14,8 @@ const (
 	ReLU
 )
 
-// An MLP is a row of linear layers, an activation behind each: the trunk of a network, to which heads are added. Without layers it
-// is the identity.
+// An MLP is a row of linear layers, an activation behind each: the trunk of a network, to which
+// heads are added. Without layers it is the identity.
 type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
@@ -34,8 +34,8 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return m
 }
 
-// NewNormedMLP declares a trunk of at least one layer, the input of each of which, and the output, are normalised: norm i, name.norm.i, comes before layer
-// i, and the last behind all.
+// NewNormedMLP declares a trunk of at least one layer, the input of each of which, and the output,
+// are normalised: norm i, name.norm.i, comes before layer i, and the last behind all.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	m := &MLP[T]{In: in, Out: in, act: act}
 	for i, width := range append(hidden[:len(hidden):len(hidden)], 0) {
@@ -89,8 +89,8 @@ func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 	return w
 }
 
-// Forward returns the output [n,Out] for x, [n,In]; it is w's, or x itself when there are no layers. x must not change before Backward.
-// Norms go by their running statistics.
+// Forward returns the output [n,Out] for x, [n,In]; it is w's, or x itself when there are no
+// layers. x must not change before Backward. Norms go by their running statistics.
 func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, false) }
 
 // ForwardBatch is Forward with norms by the statistics of these n rows, which w keeps for AddStats.
@@ -123,9 +123,9 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	return w.dy[len(m.layers)-1][:n*m.Out]
 }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and calls ready, when not nil, as each
-// layer's are complete, the last layer's first. Unless it is nil, dx, [n,In], is set to the derivative by x. An MLP without layers does
-// nothing.
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
+// calls ready, when not nil, as each layer's are complete, the last layer's first. Unless it is
+// nil, dx, [n,In], is set to the derivative by x. An MLP without layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -164,8 +164,9 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 	}
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first on, given OutGrad, which it overwrites. The
-// gradients of the parameters stay as they are. An MLP without layers does nothing. With norms it is for a Forward by running statistics.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from
+// first on, given OutGrad, which it overwrites. The gradients of the parameters stay as they are.
+// An MLP without layers does nothing. With norms it is for a Forward by running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]

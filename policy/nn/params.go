@@ -11,15 +11,18 @@ import (
 // Float is what layers compute in: float32 in training, float64 in gradient checks.
 type Float interface{ float32 | float64 }
 
-// Params are all parameters of a network in one flat buffer, with their gradients in another of the same layout, so that
-// optimisers and reducers see two slices and no structure. Every tensor starts on 64 bytes; the gaps hold zeros and stay zero.
-// The zero Params is empty: declare what it holds with Group, Add and AddBuffer, then call Alloc.
+// Params are all parameters of a network in one flat buffer, with their gradients in another of the
+// same layout, so that optimisers and reducers see two slices and no structure. Every tensor starts
+// on 64 bytes; the gaps hold zeros and stay zero. The zero Params is empty: declare what it holds
+// with Group, Add and AddBuffer, then call Alloc.
 type Params[T Float] struct {
-	Data    []T
-	Grad    []T
-	Fields  []Field     // in the order of the layout
-	Groups  []Group     // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
-	Buffers tensor.Dict // state that is not trained but belongs to the weights, as observation statistics (F64); travels with them
+	Data   []T
+	Grad   []T
+	Fields []Field // in the order of the layout
+	Groups []Group // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
+	// state that is not trained but belongs to the weights, as observation statistics (F64);
+	// travels with them
+	Buffers tensor.Dict
 
 	size    int // elements declared so far, gaps included
 	buffers []tensor.Field
@@ -44,7 +47,8 @@ func (f Field) Len() int {
 	return n
 }
 
-// A Group is a range of parameters with a name of its own in the config: "actor", "critic", "shared".
+// A Group is a range of parameters with a name of its own in the config: "actor", "critic",
+// "shared".
 type Group struct {
 	Name      string
 	Lo, Hi    int
@@ -56,8 +60,8 @@ func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }
 
-// Add declares a parameter tensor and returns its index in Fields. It panics outside of a group, for a name that stands twice,
-// and after Alloc.
+// Add declares a parameter tensor and returns its index in Fields. It panics outside of a group,
+// for a name that stands twice, and after Alloc.
 func (p *Params[T]) Add(name string, shape ...int) int {
 	if len(p.Groups) == 0 || p.Data != nil {
 		panic(fmt.Sprintf("nn: parameter %q added before the first group or after Alloc", name))
@@ -114,8 +118,9 @@ func (p *Params[T]) Layout() *tensor.Layout {
 // State returns the memory that Data and Buffers lie in, one piece.
 func (p *Params[T]) State() []byte { return p.state }
 
-// View lets Data and Buffers lie in state from now on, the State of parameters of the same layout: a network then computes with what stands
-// there, without a copy. Nothing may compute meanwhile. It does not allocate.
+// View lets Data and Buffers lie in state from now on, the State of parameters of the same layout:
+// a network then computes with what stands there, without a copy. Nothing may compute meanwhile. It
+// does not allocate.
 func (p *Params[T]) View(state []byte) {
 	at := p.size * sizeOf[T]()
 	if p.state != nil && len(state) != len(p.state) {
@@ -144,7 +149,8 @@ func (p *Params[T]) Of(i int) []T { return within(p.Data, p.Fields[i]) }
 // GradOf returns the gradient of field i, a view of Grad.
 func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, p.Fields[i]) }
 
-// Range returns the part [lo,hi) of the flat buffers that fields first to last take, the gaps behind them included.
+// Range returns the part [lo,hi) of the flat buffers that fields first to last take, the gaps
+// behind them included.
 func (p *Params[T]) Range(first, last int) (lo, hi int) {
 	f := p.Fields[last]
 	return p.Fields[first].Off, f.Off + aligned[T](f.Len())
@@ -161,7 +167,8 @@ func aligned[T Float](n int) int {
 	return (n + per - 1) / per * per
 }
 
-// Vector returns n zeros on the Go heap, aligned as parameters are: what a layer's activations are made of.
+// Vector returns n zeros on the Go heap, aligned as parameters are: what a layer's activations are
+// made of.
 func Vector[T Float](n int) []T {
 	b, _ := tensor.Heap(n * sizeOf[T]()) // the heap's allocator never fails
 	return flat[T](b, n)

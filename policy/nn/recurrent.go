@@ -2,12 +2,14 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A Recurrent is a layer that reads sequences step by step and carries a state along, a GRU or an LSTM:
+// A Recurrent is a layer that reads sequences step by step and carries a state along, a GRU or an
+// LSTM:
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
 //
-// with W [In, G·Out], U [Out, G·Out], and G, c and the cell as NewGRU and NewLSTM say. All inputs are multiplied in one product, states in one per
-// step. Rows of steps lie one after the other: row t·n + i is step t of sequence i.
+// with W [In, G·Out], U [Out, G·Out], and G, c and the cell as NewGRU and NewLSTM say. All inputs
+// are multiplied in one product, states in one per step. Rows of steps lie one after the other: row
+// t·n + i is step t of sequence i.
 type Recurrent[T Float] struct {
 	In, Out int // widths of a row of input and of output
 	State   int // that of a row of state: h, then c
@@ -18,17 +20,19 @@ type Recurrent[T Float] struct {
 
 // A cell is what one row's step does between the products.
 type cell[T Float] interface {
-	// Forward sets next, and gates to what Backward needs, from in = x·W + b, rec = h·U + d and the state before.
+	// Forward sets next, and gates to what Backward needs, from in = x·W + b, rec = h·U + d and the
+	// state before.
 	Forward(next, prev cellState[T], gates, in, rec []T)
-	// Backward replaces in and rec, as they were in Forward, by the derivatives by them, and d, the derivative by next, by that by prev, without
-	// what passes through rec.
+	// Backward replaces in and rec, as they were in Forward, by the derivatives by them, and d, the
+	// derivative by next, by that by prev, without what passes through rec.
 	Backward(d, next, prev cellState[T], gates, in, rec []T)
 }
 
 // A cellState is one row's state, or the derivative by it.
 type cellState[T Float] struct{ h, c []T } // c is empty where the cell shows all of its state
 
-// newRecurrent declares a layer in p, name.input and name.hidden, whose products have so many numbers for each of the output.
+// newRecurrent declares a layer in p, name.input and name.hidden, whose products have so many
+// numbers for each of the output.
 func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c cell[T]) *Recurrent[T] {
 	return &Recurrent[T]{
 		In: in, Out: out, State: state, cell: c,
@@ -42,7 +46,8 @@ func (l *Recurrent[T]) Init(seed uint64) {
 	l.hidden.Init(seed, 1)
 }
 
-// A RecurrentWork holds what one user of a Recurrent computes, for batches up to a fixed number of rows.
+// A RecurrentWork holds what one user of a Recurrent computes, for batches up to a fixed number of
+// rows.
 type RecurrentWork[T Float] struct {
 	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step
 	prevH, prevC []T // the same before it
@@ -62,14 +67,16 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	of := func(width int) []T { return Vector[T](maxRows * width) }
 	hidden, gates := l.State-l.Out, l.input.Out
 	return &RecurrentWork[T]{
-		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates), gates: of(gates), dy: of(l.Out),
+		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates),
+		gates: of(gates), dy: of(l.Out),
 		dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
 	}
 }
 
-// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], sets next, [n,State], to the states after the last step, and
-// returns the outputs [rows,Out], which are w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. next may be
-// state; x and begins must not change before Backward.
+// Forward reads x, [rows,In], rows/n steps of n sequences that begin in state, [n,State], sets
+// next, [n,State], to the states after the last step, and returns the outputs [rows,Out], which are
+// w's. Where begins, [rows], is not 0 the state is set to 0 before the step; nil is nowhere. next
+// may be state; x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -91,7 +98,8 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 		}
 		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
 		for i := lo; i < lo+n; i++ {
-			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i),
+				l.wide(w.rec, i))
 		}
 	}
 	for i := range n {
@@ -105,8 +113,9 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 // OutGrad returns where Backward expects the derivative by the output, [rows,Out].
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
-// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, back through all steps up to the beginning of each episode or
-// sequence. Unless it is nil, dx, [rows,In], is set to the derivative by x.
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, back
+// through all steps up to the beginning of each episode or sequence. Unless it is nil, dx,
+// [rows,In], is set to the derivative by x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
@@ -117,7 +126,8 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	for lo := w.rows - n; lo >= 0; lo -= n {
 		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
 		for i := lo; i < lo+n; i++ {
-			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i),
+				l.wide(w.in, i), l.wide(w.rec, i))
 		}
 		if lo == 0 {
 			break // what the first state was is given

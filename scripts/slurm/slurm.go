@@ -1,5 +1,6 @@
-// Package slurm holds the batch scripts of this folder, and writes them for other jobs than the ones that they name: Write changes the
-// lines that say what to run and on what, and nothing else. So a script that is written is one that was tested.
+// Package slurm holds the batch scripts of this folder, and writes them for other jobs than the
+// ones that they name: Write changes the lines that say what to run and on what, and nothing else.
+// So a script that is written is one that was tested.
 package slurm
 
 import (
@@ -33,7 +34,8 @@ func Names() []string {
 
 // A Job is what a script is written for.
 type Job struct {
-	// Name is the job's, for squeue and the name of its output. A script that runs no configuration keeps its own.
+	// Name is the job's, for squeue and the name of its output. A script that runs no configuration
+	// keeps its own.
 	Name string
 	// Time is the limit in Slurm's notation, as 04:00:00. Empty: the script's own.
 	Time string
@@ -55,14 +57,16 @@ type Part struct {
 	GPUsPerNode  int // 0: none are asked for
 }
 
-// Script returns the script called name for j. It panics where Names has no such name, or the parts are not as many as the script has.
+// Script returns the script called name for j. It panics where Names has no such name, or the parts
+// are not as many as the script has.
 func Script(name string, j Job) string {
 	text := read(name)
 	if !strings.Contains(text, "\nCONFIG=") {
 		j.Name = "" // what it does is not the run of that name
 	}
 	knobs := map[string]string{
-		"CONFIG": "${CONFIG:-" + quote(j.Config) + "}", "NAME": "${NAME:-" + quote(j.Run) + "}", "OVERRIDES": "(" + quoteAll(j.Overrides) + ")",
+		"CONFIG": "${CONFIG:-" + quote(j.Config) + "}", "NAME": "${NAME:-" + quote(j.Run) + "}",
+		"OVERRIDES": "(" + quoteAll(j.Overrides) + ")",
 	}
 	var out strings.Builder
 	part := 0

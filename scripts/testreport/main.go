@@ -1,10 +1,13 @@
-// Testreport runs go test -json and prints of it what a reader wants: what failed, what was skipped without leave, and a line of counts.
+// Testreport runs go test -json and prints of it what a reader wants: what failed, what was skipped
+// without leave, and a line of counts.
 //
 //	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
 //
-// A test counts where it is a leaf: one that only starts subtests does not. A skip that no line of the allowed file covers is a failure; each
-// line there is a regular expression, which "package.Test" must match as a whole, and the reason. The counts file gets a line of three numbers
-// more: passed, failed, skipped. The exit code is 0 if nothing failed, 1 if something did, 2 if the command could not be run or read.
+// A test counts where it is a leaf: one that only starts subtests does not. A skip that no line of
+// the allowed file covers is a failure; each line there is a regular expression, which
+// "package.Test" must match as a whole, and the reason. The counts file gets a line of three
+// numbers more: passed, failed, skipped. The exit code is 0 if nothing failed, 1 if something did,
+// 2 if the command could not be run or read.
 package main
 
 import (
@@ -51,7 +54,8 @@ func run(stage, allowed, counts string, command []string) (ok bool, err error) {
 	if err := r.follow(command); err != nil {
 		return false, err
 	}
-	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs (longest: %.1fs %s)\n", stage, r.packages, r.passed, r.failed, r.skipped,
+	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs (longest: %.1fs %s)\n", stage, r.packages,
+		r.passed, r.failed, r.skipped,
 		time.Since(start).Seconds(), r.slowest.seconds, r.slowest.pkg)
 	if counts != "" {
 		f, err := os.OpenFile(counts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)

@@ -75,7 +75,8 @@ func (r *report) add(e event) {
 }
 
 // progress are the lines by which go test says where it is, and those that a summary repeats.
-var progress = regexp.MustCompile(`(?m)^(=== (RUN|PAUSE|CONT|NAME)|\s*--- (PASS|SKIP)|(PASS|FAIL)$|(ok|FAIL|\?)\s+\S+\s)`)
+var progress = regexp.MustCompile(
+	`(?m)^(=== (RUN|PAUSE|CONT|NAME)|\s*--- (PASS|SKIP)|(PASS|FAIL)$|(ok|FAIL|\?)\s+\S+\s)`)
 
 // test returns the record of a test, and makes it known to its parents.
 func (r *report) test(pkg, name string) *test {
@@ -95,7 +96,8 @@ func (r *report) test(pkg, name string) *test {
 	return t
 }
 
-// end counts and prints the tests of a package that has ended. One without a result was running when the package failed.
+// end counts and prints the tests of a package that has ended. One without a result was running
+// when the package failed.
 func (r *report) end(pkg string) {
 	tests := r.running[pkg]
 	delete(r.running, pkg)
@@ -136,7 +138,8 @@ func (r *report) end(pkg string) {
 	}
 }
 
-// close ends the report: packages that never ended have failed, and so has a command that says it failed where no test did.
+// close ends the report: packages that never ended have failed, and so has a command that says it
+// failed where no test did.
 func (r *report) close(commandFailed bool) {
 	for _, pkg := range sortedKeys(r.running) {
 		r.test(pkg, "").result = "fail"
@@ -172,7 +175,8 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// parseAllowed reads lines of a pattern and a reason; # starts a comment line. Its errors begin with the number of the line.
+// parseAllowed reads lines of a pattern and a reason; # starts a comment line. Its errors begin
+// with the number of the line.
 func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -181,7 +185,8 @@ func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
 		}
 		pattern, reason, _ := strings.Cut(line, " ")
 		if strings.TrimSpace(reason) == "" {
-			return nil, fmt.Errorf("%d: %s: no reason: want a pattern, a space, and why these tests may be skipped", i+1, pattern)
+			return nil, fmt.Errorf("%d: %s: no reason: want a pattern, a space, and why these tests may be skipped",
+				i+1, pattern)
 		}
 		p, err := regexp.Compile("^(?:" + pattern + ")$")
 		if err != nil {

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm wakes one goroutine at a time of its choice, or when it is rung. (A Go timer may be a millisecond late.)
+// An alarm wakes one goroutine at a time of its choice, or when it is rung. (A Go timer may be a
+// millisecond late.)
 type alarm struct {
 	fd   int
 	poll [1]unix.PollFd

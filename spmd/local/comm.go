@@ -13,8 +13,8 @@ import (
 // eager is the size up to which a send that nothing has matched is copied aside and done at once.
 const eager = 4096
 
-// A communicator is what the ends of its members share. mu guards the ends too; it is never held while data is copied or a
-// goroutine waits.
+// A communicator is what the ends of its members share. mu guards the ends too; it is never held
+// while data is copied or a goroutine waits.
 type communicator struct {
 	world  *world
 	label  string
@@ -63,7 +63,8 @@ type comm struct {
 	idle    []*op  // those that stand for no request
 }
 
-// An op is one send or receive of an end. A large send that has no match yet lies in its receiver's arrived queue itself.
+// An op is one send or receive of an end. A large send that has no match yet lies in its receiver's
+// arrived queue itself.
 type op struct {
 	link   link
 	handle uint64
@@ -138,7 +139,8 @@ func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	}
 	if len(b) <= eager {
 		p := s.parcel()
-		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p, due: s.due(c.rank, to, len(b))}
+		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p,
+			due: s.due(c.rank, to, len(b))}
 		copy(p.mem[:], b)
 		dst.arrived.put(&p.op)
 		s.mu.Unlock()
@@ -198,7 +200,8 @@ func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	}
 }
 
-// reap collects those of reqs that are done, and reports whether any is not; then the next completion wakes c.
+// reap collects those of reqs that are done, and reports whether any is not; then the next
+// completion wakes c.
 func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -226,7 +229,8 @@ func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	}
 }
 
-// reapOne collects the first of reqs that is done; any reports whether there was an open one at all.
+// reapOne collects the first of reqs that is done; any reports whether there was an open one at
+// all.
 func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -243,7 +247,8 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	return -1, any, nil
 }
 
-// park returns when there is something new for c, which waits for all or any of reqs: a request is done, or a rank gone.
+// park returns when there is something new for c, which waits for all or any of reqs: a request is
+// done, or a rank gone.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.vain(reqs, any); err != nil {
@@ -303,7 +308,8 @@ func (c *comm) Close() error {
 		}
 	}
 	if open != nil {
-		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", s.label, c.rank, strings.Join(open, ", "))
+		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", s.label, c.rank,
+			strings.Join(open, ", "))
 	}
 	return nil
 }
@@ -319,7 +325,8 @@ func (c *comm) check(k kind, peer, tag int) error {
 }
 
 func (c *comm) errorf(k kind, peer, tag int, cause error) error {
-	return fmt.Errorf("communicator %q, member %d: %v member %d, tag %d: %w", c.shared.label, c.rank, k, peer, tag, cause)
+	return fmt.Errorf("communicator %q, member %d: %v member %d, tag %d: %w", c.shared.label, c.rank, k, peer, tag,
+		cause)
 }
 
 // collect zeroes r, with its N, when it is done, and reports whether that is so.
@@ -366,7 +373,8 @@ func (o *op) peer() int {
 // fill copies a message into the receive o, which is matched, so nobody else touches it.
 func (o *op) fill(b []byte) {
 	if len(b) > len(o.buf) {
-		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b), len(o.buf)))
+		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b),
+			len(o.buf)))
 		return
 	}
 	o.n = copy(o.buf, b)

@@ -10,7 +10,8 @@ import (
 
 var _ spmd.Departer = (*transport)(nil)
 
-// Leave wakes, when the time has come, all that wait for anything, so that each can see whether this is the rank it waits for.
+// Leave wakes, when the time has come, all that wait for anything, so that each can see whether
+// this is the rank it waits for.
 func (t *transport) Leave(after time.Duration) {
 	w := t.world
 	w.mu.Lock()
@@ -41,7 +42,8 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first of reqs that is open, or, where any will do, with all.
+// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first
+// of reqs that is open, or, where any will do, with all.
 func (c *comm) vain(reqs []spmd.Request, any bool) error {
 	s := c.shared
 	s.mu.Lock()

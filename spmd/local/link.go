@@ -15,12 +15,15 @@ type Link struct {
 	BytesPerSecond float64       // how fast the others follow; 0: at once
 }
 
-// NewLinked is New with a link between every two ranks, as if each were on a machine of its own: a message from rank to rank sets out when the ones before it in its
-// direction are through, or, if it is larger than 4 KiB, when its receive has been posted too, and it is there once the link has carried it. So it shows how far a program
-// computes while its messages are under way, which goroutines that copy memory cannot. Shared is false.
+// NewLinked is New with a link between every two ranks, as if each were on a machine of its own: a
+// message from rank to rank sets out when the ones before it in its direction are through, or, if
+// it is larger than 4 KiB, when its receive has been posted too, and it is there once the link has
+// carried it. So it shows how far a program computes while its messages are under way, which
+// goroutines that copy memory cannot. Shared is false.
 //
-// The link waits in the operating system, not on a core, but for the Go scheduler to run what it wakes there must be more of GOMAXPROCS than goroutines that compute.
-// Its ranks must be closed or aborted. It panics when n is below 1, or link is negative.
+// The link waits in the operating system, not on a core, but for the Go scheduler to run what it
+// wakes there must be more of GOMAXPROCS than goroutines that compute. Its ranks must be closed or
+// aborted. It panics when n is below 1, or link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
 	if link.Latency < 0 || link.BytesPerSecond < 0 {
 		panic(fmt.Sprintf("local: a link of %+v", link))
@@ -137,7 +140,8 @@ type delivery struct {
 	op    *op
 }
 
-// cargo is a binary heap of deliveries, the next one first. (container/heap would allocate for each.)
+// cargo is a binary heap of deliveries, the next one first. (container/heap would allocate for
+// each.)
 type cargo []delivery
 
 func (c cargo) before(i, j int) bool {

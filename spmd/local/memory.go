@@ -53,7 +53,8 @@ func (m *memory) mapping(size int) ([]byte, error) {
 	return b, nil
 }
 
-// offsetBits are the low bits of a place: which byte of a mapping it is. The others number the mapping.
+// offsetBits are the low bits of a place: which byte of a mapping it is. The others number the
+// mapping.
 const offsetBits = 44
 
 // locate returns the place of b, and whether it lies in one of the mappings.

@@ -1,9 +1,11 @@
 package local
 
-// queues hold the ops of one end that nothing has matched, in the order they came, found by sender and tag.
+// queues hold the ops of one end that nothing has matched, in the order they came, found by sender
+// and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is how many lists the ops of an end are spread over, so that many keys with a receive posted each do not search long.
+// buckets is how many lists the ops of an end are spread over, so that many keys with a receive
+// posted each do not search long.
 const buckets = 32
 
 type link struct{ prev, next *op }

@@ -20,7 +20,8 @@ var (
 // A shared is the memory of all ranks, as one of them reaches it.
 type shared struct{ *transport }
 
-// Shared returns the memory of the world; see spmd.SharedMaker. The environment variable RLINF_SHM=off turns it off, so that what works without can be tried.
+// Shared returns the memory of the world; see spmd.SharedMaker. The environment variable
+// RLINF_SHM=off turns it off, so that what works without can be tried.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.unshared() != "" {
 		return nil, false
@@ -88,7 +89,8 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 	}
 }
 
-// vain returns an error if a signal of rank, or of any other than this one's if that is -1, can no longer be posted.
+// vain returns an error if a signal of rank, or of any other than this one's if that is -1, can no
+// longer be posted.
 func (s shared) vain(rank int) error {
 	if s.world.departures.Load() == 0 {
 		return nil
@@ -117,7 +119,8 @@ func (s shared) Post(sig *spmd.Signal, value uint32) {
 // beds is how many lists the sleepers of a world are spread over.
 const beds = 64
 
-// A bed is where goroutines sleep until a signal is posted: those of the signals whose addresses fall together.
+// A bed is where goroutines sleep until a signal is posted: those of the signals whose addresses
+// fall together.
 type bed struct {
 	mu     sync.Mutex
 	asleep *sleeper

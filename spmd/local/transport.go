@@ -18,7 +18,8 @@ var _ spmd.Transport = (*transport)(nil)
 // ErrAborted is what communication returns after the world was ended by Abort.
 var ErrAborted = errors.New("the world was aborted")
 
-// New makes a world of n goroutine ranks on one node and returns the end of each rank. It panics when n is below 1.
+// New makes a world of n goroutine ranks on one node and returns the end of each rank. It panics
+// when n is below 1.
 func New(n int) []spmd.Transport { return newWorld(n, nil) }
 
 func newWorld(n int, l *line) []spmd.Transport {
@@ -84,7 +85,8 @@ func (t *transport) Describe() spmd.Description {
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
-// NewComm does not wait for the other ranks: whoever asks first makes the communicator, the others find it by label and ranks.
+// NewComm does not wait for the other ranks: whoever asks first makes the communicator, the others
+// find it by label and ranks.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)
@@ -130,10 +132,12 @@ func (t *transport) check(ranks []int) error {
 	return nil
 }
 
-// Alloc takes anonymous memory outside the Go heap, where the system has it. It is given back when the last rank closes.
+// Alloc takes anonymous memory outside the Go heap, where the system has it. It is given back when
+// the last rank closes.
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
-// Abort lets every wait of the world end with ErrAborted, and returns: a goroutine cannot be killed. The code is its caller's to exit with.
+// Abort lets every wait of the world end with ErrAborted, and returns: a goroutine cannot be
+// killed. The code is its caller's to exit with.
 func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()

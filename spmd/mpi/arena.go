@@ -11,10 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. It comes from a reservation, which the other ranks of the
-// node can map, as long as there is one and it has room.
+// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. It
+// comes from a reservation, which the other ranks of the node can map, as long as there is one and
+// it has room.
 type arena struct {
-	reserve []byte // one shared mapping, sparse: a page takes memory once it is touched. Set before the first alloc; nil: none
+	// one shared mapping, sparse: a page takes memory once it is touched. Set before the first
+	// alloc; nil: none
+	reserve []byte
 
 	mu     sync.Mutex
 	used   int                      // of reserve

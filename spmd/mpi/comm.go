@@ -108,7 +108,8 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag tells apart communicators, and the members on a rank: each pair of these has a block of tags.
+// wireTag tells apart communicators, and the members on a rank: each pair of these has a block of
+// tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
 // refuse says what is wrong with a post.
@@ -191,7 +192,8 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 	var fault C.rl_fault
 	report := c.t.stall
 	for slice := C.int(0); ; slice++ {
-		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slice, &fault)
+		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slice,
+			&fault)
 		if len(c.pinned) > 0 {
 			c.release()
 		}
@@ -216,11 +218,13 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 	}
 }
 
-// reportWait says that a wait takes long: the peer lives, or its silence would have ended the job, but it may compute for ever.
+// reportWait says that a wait takes long: the peer lives, or its silence would have ended the job,
+// but it may compute for ever.
 func (c *comm) reportWait(waited time.Duration) {
 	var first C.rl_fault
 	C.rl_end_next(c.end, 0, &first)
-	fmt.Fprintf(c.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job goes on\n",
+	fmt.Fprintf(c.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job "+
+		"goes on\n",
 		c.t.rank, waited.Round(100*time.Millisecond), c.label, c.me, c.requestText(&first))
 }
 
@@ -309,7 +313,8 @@ func (c *comm) Close() error {
 	delete(c.t.open, c)
 	c.t.mu.Unlock()
 	if len(left) > 0 {
-		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", c.label, c.me, strings.Join(left, "; "))
+		return fmt.Errorf("close communicator %q, member %d: requests nobody waited for: %s", c.label, c.me,
+			strings.Join(left, "; "))
 	}
 	return nil
 }

@@ -1,32 +1,43 @@
-// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or srun. It is the only package that sees MPI, and it
-// does so only in builds with the tag mpi; scripts/build finds the MPI of the machine and sets the tag.
+// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or
+// srun. It is the only package that sees MPI, and it does so only in builds with the tag mpi;
+// scripts/build finds the MPI of the machine and sets the tag.
 //
 //	n, launcher := mpi.Launched()                    // 1, "" without a launcher
 //	t, err := mpi.Open(mpi.Options{})                // once per process; t is an spmd.Transport
 //	...
 //	err = t.Close()                                  // or t.Abort(code) after a failure
 //
-// gompi starts and stops MPI, gives the rank and size in MPI_COMM_WORLD, and aborts. Everything else is in a thin shim in C, the same for Open MPI and
-// MPICH:
+// gompi starts and stops MPI, gives the rank and size in MPI_COMM_WORLD, and aborts. Everything
+// else is in a thin shim in C, the same for Open MPI and MPICH:
 //
-//   - request.c posts sends and receives without blocking and waits for them in one function, which spins, then yields, then sleeps, and comes back to
+//   - request.c posts sends and receives without blocking and waits for them in one function, which
+//     spins, then yields, then sleeps, and comes back to
 //     Go every few milliseconds to look at the context. No lock is held across a wait.
-//   - progress.c is a thread that moves messages while all workers of the process compute, and exchanges heartbeats with the neighbouring ranks.
-//   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a wait like that, or by the blocking ones.
+//   - progress.c is a thread that moves messages while all workers of the process compute, and
+//     exchanges heartbeats with the neighbouring ranks.
+//   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
+//     wait like that, or by the blocking ones.
 //   - world.c finds the processes that run this program, and their nodes.
-//   - shared.c waits for words in the memory that the ranks of a node share: it spins where each has a core, then sleeps on a futex.
-//   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other whether its program has ended.
+//   - shared.c waits for words in the memory that the ranks of a node share: it spins where each
+//     has a core, then sleeps on a futex.
+//   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other
+//     whether its program has ended.
 //
-// World.Alloc's memory is one sparse file per process, without a name (memfd_create), which the node's other ranks open through /proc/PID/fd and map whole: nothing
-// is left behind by a killed job, and the size of /dev/shm does not matter. Where some rank cannot, as in containers with process numbers of their own, no rank
-// shares: Transport.Describe says why. RLINF_SHM=off in the environment asks for that.
+// World.Alloc's memory is one sparse file per process, without a name (memfd_create), which the
+// node's other ranks open through /proc/PID/fd and map whole: nothing is left behind by a killed
+// job, and the size of /dev/shm does not matter. Where some rank cannot, as in containers with
+// process numbers of their own, no rank shares: Transport.Describe says why. RLINF_SHM=off in the
+// environment asks for that.
 //
-// In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program form the world. Splitting it off is one
-// MPI_Comm_split of MPI_COMM_WORLD, in which a foreign program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
+// In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program
+// form the world. Splitting it off is one MPI_Comm_split of MPI_COMM_WORLD, in which a foreign
+// program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
 //
-// A rank that stops (SIGSTOP, a node that hangs) is found by its heartbeat: each rank listens to the one before it. Whoever has heard nothing for
-// Options.StallTimeout names it, dumps its own goroutines and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress thread, so a rank that
-// computes for hours is alive. A process that was stopped itself starts its clock anew.
+// A rank that stops (SIGSTOP, a node that hangs) is found by its heartbeat: each rank listens to
+// the one before it. Whoever has heard nothing for Options.StallTimeout names it, dumps its own
+// goroutines and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
+// thread, so a rank that computes for hours is alive. A process that was stopped itself starts its
+// clock anew.
 package mpi
 
 import (
@@ -39,8 +50,10 @@ const ExitStalled = 76
 
 // Options say how to open the transport. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is how long a rank may be silent before the job is ended: at least 100 ms; 0 is one minute, negative is for ever.
+	// StallTimeout is how long a rank may be silent before the job is ended: at least 100 ms; 0 is
+	// one minute, negative is for ever.
 	StallTimeout time.Duration
-	// Log gets what must be said without an error to return: a rank that fell silent, a wait that takes longer than StallTimeout. Nil is os.Stderr.
+	// Log gets what must be said without an error to return: a rank that fell silent, a wait that
+	// takes longer than StallTimeout. Nil is os.Stderr.
 	Log io.Writer
 }

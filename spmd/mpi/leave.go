@@ -28,7 +28,8 @@ func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 // doubts reports whether a wait has taken so long that it should be asked whether it is in vain.
 func (t *transport) doubts(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
 
-// departed returns an error that names rank if nobody should wait for it any more. It takes the rank some time to say so: who waits asks again and again.
+// departed returns an error that names rank if nobody should wait for it any more. It takes the
+// rank some time to say so: who waits asks again and again.
 func (t *transport) departed(rank int) error {
 	if where := C.rl_departed(t.world, C.int(rank)); where != nil {
 		return fmt.Errorf("rank %d (%s) has left: its program has ended", rank, C.GoString(where))
@@ -36,7 +37,8 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first of reqs that is open, or, where any will do, with all.
+// vain returns an error if c, which waits for reqs, waits for a rank that has left: with the first
+// of reqs that is open, or, where any will do, with all.
 func (c *comm) vain(reqs []spmd.Request, any bool) error {
 	var first error
 	still := false // some rank is here, or has not answered

@@ -32,14 +32,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Kinds, operations and types are handed to C as they are; if the numbers ever differ, this does not compile.
+// Kinds, operations and types are handed to C as they are; if the numbers ever differ, this does
+// not compile.
 var _ = [...]struct{}{
-	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST], [1]struct{}{}[spmd.Reduce-C.RL_REDUCE],
-	[1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE], [1]struct{}{}[spmd.ReduceScatter-C.RL_REDUCE_SCATTER], [1]struct{}{}[spmd.AllGather-C.RL_ALLGATHER],
-	[1]struct{}{}[spmd.Gather-C.RL_GATHER], [1]struct{}{}[spmd.Scatter-C.RL_SCATTER], [1]struct{}{}[spmd.AllToAll-C.RL_ALLTOALL],
+	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST],
+	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE],
+	[1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE], [1]struct{}{}[spmd.ReduceScatter-C.RL_REDUCE_SCATTER],
+	[1]struct{}{}[spmd.AllGather-C.RL_ALLGATHER],
+	[1]struct{}{}[spmd.Gather-C.RL_GATHER], [1]struct{}{}[spmd.Scatter-C.RL_SCATTER],
+	[1]struct{}{}[spmd.AllToAll-C.RL_ALLTOALL],
 	[1]struct{}{}[spmd.SendReceive-C.RL_SENDRECV],
-	[1]struct{}{}[spmd.Sum-C.RL_SUM], [1]struct{}{}[spmd.Prod-C.RL_PROD], [1]struct{}{}[spmd.Min-C.RL_MIN], [1]struct{}{}[spmd.Max-C.RL_MAX],
-	[1]struct{}{}[tensor.F32-C.RL_F32], [1]struct{}{}[tensor.F64-C.RL_F64], [1]struct{}{}[tensor.I32-C.RL_I32], [1]struct{}{}[tensor.I64-C.RL_I64],
+	[1]struct{}{}[spmd.Sum-C.RL_SUM], [1]struct{}{}[spmd.Prod-C.RL_PROD], [1]struct{}{}[spmd.Min-C.RL_MIN],
+	[1]struct{}{}[spmd.Max-C.RL_MAX],
+	[1]struct{}{}[tensor.F32-C.RL_F32], [1]struct{}{}[tensor.F64-C.RL_F64], [1]struct{}{}[tensor.I32-C.RL_I32],
+	[1]struct{}{}[tensor.I64-C.RL_I64],
 	[1]struct{}{}[tensor.U8-C.RL_U8], [1]struct{}{}[tensor.BF16-C.RL_BF16],
 }
 
@@ -61,7 +67,8 @@ var (
 	_ spmd.Native      = (*native)(nil)
 )
 
-// NewNative makes a communicator of MPI; see spmd.NativeMaker. Once all its ranks have called, MPI turns their cores until it is there.
+// NewNative makes a communicator of MPI; see spmd.NativeMaker. Once all its ranks have called, MPI
+// turns their cores until it is there.
 func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
 	n, err := t.newNative(ranks, label)
 	if err != nil {
@@ -79,7 +86,8 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	}
 	for m, s := range l.seats {
 		if s.local > 0 {
-			return nil, fmt.Errorf("member %d is on rank %d, which has a member already: MPI has one for each process", m, s.rank)
+			return nil, fmt.Errorf("member %d is on rank %d, which has a member already: MPI has one for each process",
+				m, s.rank)
 		}
 	}
 	n := &native{t: t, label: label, ranks: slices.Clone(ranks), rank: -1, size: len(ranks), pin: new(runtime.Pinner)}
@@ -93,14 +101,16 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	if n.rank < 0 {
 		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, ranks)
 	}
-	// The block of tags that is agreed on for a communicator stays empty here: its number is MPI's tag for the making.
+	// The block of tags that is agreed on for a communicator stays empty here: its number is MPI's
+	// tag for the making.
 	if n.made, err = t.agree(ranks, n.rank, "native "+label, ranks); err != nil {
 		return nil, err
 	}
 	t.next = n.made + 1
 	var fault C.rl_fault
 	const tags = 32768 // what the standard promises
-	if rc := C.rl_native_open(t.world, &members[0], C.int(n.size), C.int(n.made%tags), &n.end, &n.call, &fault); rc != 0 {
+	if rc := C.rl_native_open(t.world, &members[0], C.int(n.size), C.int(n.made%tags), &n.end, &n.call,
+		&fault); rc != 0 {
 		return nil, callError(&fault)
 	}
 	n.ChunkAt(1 << 30)
@@ -113,7 +123,8 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 func (n *native) Rank() int { return n.rank }
 func (n *native) Size() int { return n.size }
 
-// ChunkAt sets how many elements one call of MPI gets at most, of an operation that can be cut. Tests lower it; the same on every member.
+// ChunkAt sets how many elements one call of MPI gets at most, of an operation that can be cut.
+// Tests lower it; the same on every member.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
 // RunBlocking is one crossing into C, which Go's memory is held in place for.
@@ -138,13 +149,15 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot take it back: it goes on, so that the other members need not stop, and what it touches stays.
+			// MPI cannot take it back: it goes on, so that the other members need not stop, and
+			// what it touches stays.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end
 		}
 		if report > 0 && waited > report {
-			fmt.Fprintf(n.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job goes on\n",
+			fmt.Fprintf(n.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so "+
+				"the job goes on\n",
 				n.t.rank, waited.Round(100*time.Millisecond), n.label, n.rank, text(c))
 			report *= 4
 		}
@@ -171,8 +184,10 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// vain returns an error if c waits for a rank whose program has ended. What it waits for is hidden in the library, so this goes by what is sure: without any
-// one of its members there is no barrier; a broadcast comes from its root; and who reduces or gathers has reason to wait while there is one of the others.
+// vain returns an error if c waits for a rank whose program has ended. What it waits for is hidden
+// in the library, so this goes by what is sure: without any one of its members there is no barrier;
+// a broadcast comes from its root; and who reduces or gathers has reason to wait while there is one
+// of the others.
 func (n *native) vain(c *spmd.Collective) error {
 	among, all := n.ranks, false // one of these, or all
 	switch {
@@ -197,7 +212,8 @@ func (n *native) vain(c *spmd.Collective) error {
 	return left
 }
 
-// Time leaves the result of the last call in c.Data, which is the input of every call but the first: a sum grows, a maximum does not.
+// Time leaves the result of the last call in c.Data, which is the input of every call but the
+// first: a sum grows, a maximum does not.
 func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	if batch < 1 {
 		return n.errorf(c, fmt.Errorf("batches of %d: want 1 or more", batch))
@@ -333,8 +349,8 @@ func checkReduction(c *spmd.Collective, size int) error {
 	return nil
 }
 
-// cut cuts the data into blocks, equal ones where they are on every member, since MPI knows better algorithms for these. alone: this member's data is its own
-// block and nothing else.
+// cut cuts the data into blocks, equal ones where they are on every member, since MPI knows better
+// algorithms for these. alone: this member's data is its own block and nothing else.
 func (n *native) cut(c *spmd.Collective, elements int, alone bool) error {
 	if c.Counts != nil {
 		return n.cutByCounts(c, elements, alone)
@@ -380,7 +396,8 @@ func (n *native) cutByCounts(c *spmd.Collective, elements int, alone bool) error
 	return fit(c.Kind, longest, elements)
 }
 
-// cutExchange cuts what an AllToAll sends, and where it arrives. Counts belong to a member alone, so that equal ones do not make it even.
+// cutExchange cuts what an AllToAll sends, and where it arrives. Counts belong to a member alone,
+// so that equal ones do not make it even.
 func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 	to := n.call
 	to.in_place, to.uneven = 0, 0
@@ -393,7 +410,9 @@ func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 	if c.Counts == nil {
 		block := elements / n.size
 		if sent != elements || block*n.size != elements {
-			return fmt.Errorf("%d elements to send: want as many as arrive, a multiple of %d, where there are no Counts", sent, n.size)
+			return fmt.Errorf(
+				"%d elements to send: want as many as arrive, a multiple of %d, where there are no Counts", sent,
+				n.size)
 		}
 		to.block = C.int64_t(block)
 		return fit(c.Kind, block, elements)
@@ -431,7 +450,8 @@ func (n *native) lay(name string, counts []int, to, displs *C.int) (sum int, equ
 	return sum, equal, nil
 }
 
-// fit refuses blocks that MPI cannot count: it counts in C ints, and blocks cannot be cut. longest is what it counts up to: a block, or the sum of uneven ones.
+// fit refuses blocks that MPI cannot count: it counts in C ints, and blocks cannot be cut. longest
+// is what it counts up to: a block, or the sum of uneven ones.
 func fit(kind spmd.Kind, longest, elements int) error {
 	if kind == spmd.ReduceScatter {
 		longest = elements
@@ -446,7 +466,8 @@ func (n *native) failed(c *spmd.Collective, r C.int) error {
 	if r == C.RL_SHORT {
 		return n.errorf(c, fmt.Errorf("got %d elements only", n.call.got))
 	}
-	n.broken = n.errorf(c, errors.New(errorText(r))) // after an error of MPI the members need not agree any more in where they are
+	// after an error of MPI the members need not agree any more in where they are
+	n.broken = n.errorf(c, errors.New(errorText(r)))
 	return n.broken
 }
 

@@ -47,7 +47,8 @@ func (t *transport) ReceiveOut(by time.Time, from int, buf []byte) (who int, mes
 	var sender C.int
 	var n C.int64_t
 	var matched unsafe.Pointer
-	if err := outsideError(C.rl_outside_match(C.int(from), left(by), &sender, &n, &matched, &fault), &fault); err != nil {
+	if err := outsideError(C.rl_outside_match(C.int(from), left(by), &sender, &n, &matched, &fault),
+		&fault); err != nil {
 		return 0, nil, err
 	}
 	if int(n) > cap(buf) {

@@ -27,8 +27,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file without a name, of its own, that the others open through
-// /proc/PID/fd and map whole. So it is bounded by no /dev/shm, and the kernel gives it back when the last process is gone, however that ended.
+// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file
+// without a name, of its own, that the others open through /proc/PID/fd and map whole. So it is
+// bounded by no /dev/shm, and the kernel gives it back when the last process is gone, however that
+// ended.
 type shared struct {
 	t       *transport
 	regions [][]byte // the arena of each rank of this node, this one's own included; nil for a rank of another node
@@ -40,7 +42,8 @@ var (
 	_ spmd.SharedMaker = (*transport)(nil)
 )
 
-// largest is how much memory an arena reserves where the machine has it. What is reserved takes memory only once it is touched.
+// largest is how much memory an arena reserves where the machine has it. What is reserved takes
+// memory only once it is touched.
 const largest = 64 << 30
 
 // An offer is what a rank tells those of its node, byte by byte.
@@ -52,7 +55,8 @@ type offer struct {
 	cpus      unix.CPUSet // that the process may run on
 }
 
-// share makes t's arena, and lets the ranks of the node reach each other's; collective. Where some rank of the world cannot, none can, and that is no error.
+// share makes t's arena, and lets the ranks of the node reach each other's; collective. Where some
+// rank of the world cannot, none can, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
 	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and nobody spins
@@ -75,7 +79,8 @@ func (t *transport) share() error {
 
 	all := make([]offer, onNode)
 	var fault C.rl_fault
-	if C.rl_node_gather(t.world, unsafe.Pointer(&mine), C.int(unsafe.Sizeof(mine)), unsafe.Pointer(&all[0]), &fault) != 0 {
+	if C.rl_node_gather(t.world, unsafe.Pointer(&mine), C.int(unsafe.Sizeof(mine)), unsafe.Pointer(&all[0]),
+		&fault) != 0 {
 		return callError(&fault)
 	}
 	s := &shared{t: t, regions: make([][]byte, t.size), crowded: 1}
@@ -113,7 +118,8 @@ func (t *transport) share() error {
 	return nil
 }
 
-// open reserves memory in a file of its own, as much as the system lets each of n processes of the node map of all of them.
+// open reserves memory in a file of its own, as much as the system lets each of n processes of the
+// node map of all of them.
 func (a *arena) open(n int) (fd int, err error) {
 	size := uint64(largest)
 	var info unix.Sysinfo_t
@@ -189,7 +195,8 @@ func (s *shared) unmap() {
 	s.regions = nil
 }
 
-// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable RLINF_SHM=off, on any rank, turns it off.
+// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable
+// RLINF_SHM=off, on any rank, turns it off.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false
@@ -217,7 +224,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	if sig.Value.Load() != old {
 		return nil
 	}
-	// The signal lies in the arena or, for use within the process, on Go's heap: it stays where it is.
+	// The signal lies in the arena or, for use within the process, on Go's heap: it stays where it
+	// is.
 	value, sleepers := uintptr(unsafe.Pointer(&sig.Value)), uintptr(unsafe.Pointer(&sig.Sleepers))
 	defer runtime.KeepAlive(sig)
 	report := s.t.stall
@@ -239,7 +247,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	return nil
 }
 
-// vain returns an error if a signal of rank, or of any other of the node if that is -1, can no longer be posted.
+// vain returns an error if a signal of rank, or of any other of the node if that is -1, can no
+// longer be posted.
 func (s *shared) vain(rank int) error {
 	if rank >= 0 {
 		if err := s.t.departed(rank); err != nil {

@@ -59,13 +59,15 @@ type transport struct {
 
 var _ spmd.Transport = (*transport)(nil)
 
-// Open starts MPI and joins the world; collective over the processes of the program. It can be done once per process.
+// Open starts MPI and joins the world; collective over the processes of the program. It can be done
+// once per process.
 func Open(opts Options) (spmd.Transport, error) {
 	if opts.StallTimeout == 0 {
 		opts.StallTimeout = time.Minute
 	}
 	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
-		return nil, fmt.Errorf("open mpi: stall timeout %v: want at least 100ms, or a negative one for none", opts.StallTimeout)
+		return nil, fmt.Errorf("open mpi: stall timeout %v: want at least 100ms, or a negative one for none",
+			opts.StallTimeout)
 	}
 	if opts.Log == nil {
 		opts.Log = os.Stderr
@@ -79,10 +81,13 @@ func Open(opts Options) (spmd.Transport, error) {
 	launched, launcher := Launched()
 	if launched > 1 && gompi.WorldSize() == 1 {
 		gompi.Stop()
-		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is built for %s, so "+
-			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi mpich)", ErrMismatch, launcher, launched, library())
+		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is "+
+			"built for %s, so "+
+			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi "+
+			"mpich)", ErrMismatch, launcher, launched, library())
 	}
-	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}), open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
+	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}),
+		open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
 
 	// Five beats per timeout, so that one late beat is not taken for silence.
 	beat := time.Second
@@ -92,7 +97,8 @@ func Open(opts Options) (spmd.Transport, error) {
 	var fault C.rl_fault
 	var place C.rl_place
 	var lowest *C.int
-	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest, &fault); rc != 0 {
+	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest,
+		&fault); rc != 0 {
 		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
 	}
 	t.rank, t.size = int(place.rank), int(place.size)
@@ -100,7 +106,8 @@ func Open(opts Options) (spmd.Transport, error) {
 	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
-	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(), Threads: C.GoString(place.level)}
+	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(),
+		Threads: C.GoString(place.level)}
 
 	go t.watch(C.GoString(&place.before[0]))
 	if err := t.share(); err != nil {
@@ -122,7 +129,8 @@ func Open(opts Options) (spmd.Transport, error) {
 	return t, err
 }
 
-// start starts MPI by gompi, which ends the process through log.Fatalf when it gets fewer threads than it asked for; here that becomes an error.
+// start starts MPI by gompi, which ends the process through log.Fatalf when it gets fewer threads
+// than it asked for; here that becomes an error.
 func start() (err error) {
 	was := log.Writer()
 	defer func() {
@@ -132,7 +140,8 @@ func start() (err error) {
 			if !ok {
 				panic(r)
 			}
-			err = fmt.Errorf("rlinf calls MPI from several threads at once and needs MPI_THREAD_MULTIPLE, which this MPI does not give (%s): "+
+			err = fmt.Errorf("rlinf calls MPI from several threads at once and needs MPI_THREAD_MULTIPLE, which this "+
+				"MPI does not give (%s): "+
 				"use an MPI that is built with it", string(refused))
 		}
 	}()
@@ -183,7 +192,8 @@ func (t *transport) watch(before string) {
 	}
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
-	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on %s ends the job with exit code %d\n\n%s\n",
+	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on "+
+		"%s ends the job with exit code %d\n\n%s\n",
 		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled, stacks)
 	t.Abort(ExitStalled)
 }
@@ -195,8 +205,9 @@ func (t *transport) Describe() spmd.Description { return t.about }
 
 func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 
-// NewComm makes a communicator; see spmd.Transport. It is no communicator of MPI, whose making blocks (82 ms each, where 8 ranks of MPICH share two cores)
-// and whose number is limited (2048 in MPICH): it is a block of tags that no other communicator of these processes has, ever.
+// NewComm makes a communicator; see spmd.Transport. It is no communicator of MPI, whose making
+// blocks (82 ms each, where 8 ranks of MPICH share two cores) and whose number is limited (2048 in
+// MPICH): it is a block of tags that no other communicator of these processes has, ever.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	ends, err := t.newComm(ranks, label)
 	if err != nil {
@@ -226,7 +237,8 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	}
 	l.plane, l.block = int(first/perPlane), int(first%perPlane)
 	if l.plane >= t.planes || blocks > perPlane {
-		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members on a rank counts as k²", t.planes, t.blocks)
+		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members "+
+			"on a rank counts as k²", t.planes, t.blocks)
 	}
 	t.next = first + blocks
 	var ends []spmd.Comm
@@ -246,8 +258,9 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// agree finds the first block of tags that all processes have free: the largest of what each says, which goes round as in a dissemination barrier (in round k
-// process i hears from i-2^k). It also finds out if one makes another communicator than the others.
+// agree finds the first block of tags that all processes have free: the largest of what each says,
+// which goes round as in a dissemination barrier (in round k process i hears from i-2^k). It also
+// finds out if one makes another communicator than the others.
 func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.greeting[:words], t.greeting[words:2*words]
@@ -270,7 +283,8 @@ func (t *transport) agree(processes []int, here int, label string, ranks []int) 
 			return 0, err
 		}
 		if binary.NativeEndian.Uint64(theirs) != what {
-			return 0, fmt.Errorf("rank %d makes another communicator at this point (another label or other members)", from)
+			return 0, fmt.Errorf("rank %d makes another communicator at this point (another label or other members)",
+				from)
 		}
 		first = max(first, binary.NativeEndian.Uint64(theirs[8:]))
 	}
@@ -329,8 +343,9 @@ func (t *transport) Abort(code int) {
 	select {}
 }
 
-// awaitReader waits, not for long, until the launcher has read what this process wrote: MPICH's ends a job without a look at what is left in its pipes, and
-// the line that says why the job ended would be lost.
+// awaitReader waits, not for long, until the launcher has read what this process wrote: MPICH's
+// ends a job without a look at what is left in its pipes, and the line that says why the job ended
+// would be lost.
 func awaitReader(f *os.File) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
@@ -343,7 +358,8 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Close leaves the world in order: it waits for all ranks, then stops MPI. Communicators that are still open are closed, and what they say is returned.
+// Close leaves the world in order: it waits for all ranks, then stops MPI. Communicators that are
+// still open are closed, and what they say is returned.
 func (t *transport) Close() error {
 	t.mu.Lock()
 	left := make([]*comm, 0, len(t.open))

@@ -103,7 +103,8 @@ func apart(ctx context.Context, w *spmd.World) error {
 }
 
 func subsets(ctx context.Context, w *spmd.World) error {
-	for parts := 1; parts <= w.Size(); parts++ { // rank r is in part r mod parts; the parts make theirs at the same time
+	// rank r is in part r mod parts; the parts make theirs at the same time
+	for parts := 1; parts <= w.Size(); parts++ {
 		var ranks []int
 		for r := range w.Size() {
 			if r%parts == w.Rank()%parts {

@@ -24,8 +24,10 @@ func layouts(ctx context.Context, w *spmd.World) error {
 	all := []*tensor.Layout{
 		number,
 		tensor.NewLayout(),
-		tensor.NewLayout(tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{2, 3}}, tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{2}}),
-		tensor.NewLayout(tensor.Field{Name: "scalar", DType: tensor.F64}, tensor.Field{Name: "none", DType: tensor.BF16, Shape: []int{0, 5}}),
+		tensor.NewLayout(tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{2, 3}},
+			tensor.Field{Name: "action", DType: tensor.I32, Shape: []int{2}}),
+		tensor.NewLayout(tensor.Field{Name: "scalar", DType: tensor.F64}, tensor.Field{Name: "none", DType: tensor.BF16,
+			Shape: []int{0, 5}}),
 		tensor.NewLayout(tensor.Field{Name: strings.Repeat("long", 60), DType: tensor.U8, Shape: []int{256}}),
 	}
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
@@ -129,7 +131,9 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 					}
 				}
 				runtime.ReadMemStats(&after)
-				if got := after.Mallocs - before.Mallocs; got > (items-warm)*2/3 { // the runtime fills pools of its own: up to 128 of what waiting takes, on each processor
+				// the runtime fills pools of its own: up to 128 of what waiting takes, on each
+				// processor
+				if got := after.Mallocs - before.Mallocs; got > (items-warm)*2/3 {
 					return fmt.Errorf("%d items allocated %d times", items-warm, got)
 				}
 				return nil

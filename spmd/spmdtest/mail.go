@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// mail: tensors from worker to worker by group name and member, after RLinf's tests/unit_tests/test_comm.py.
+// mail: tensors from worker to worker by group name and member, after RLinf's
+// tests/unit_tests/test_comm.py.
 func mail() []Case {
 	return []Case{
 		{"workers send each other dicts", mailDict},
@@ -18,18 +19,22 @@ func mail() []Case {
 	}
 }
 
-// correspond launches two groups, the later one uneven, and lets each member of the first exchange letters with each of the second.
-func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx context.Context, m *spmd.Member, group string, member int, first bool) error) error {
+// correspond launches two groups, the later one uneven, and lets each member of the first exchange
+// letters with each of the second.
+func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx context.Context, m *spmd.Member,
+	group string, member int, first bool) error) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	one, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " one", Ranks: world(w)}, self)
 	if err != nil {
 		return err
 	}
-	two, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " two", Ranks: []int{w.Size() - 1, 0, 0}, Mail: []string{one.Name()}}, self)
+	two, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " two", Ranks: []int{w.Size() - 1, 0, 0},
+		Mail: []string{one.Name()}}, self)
 	if err != nil {
 		return err
 	}
-	exchange := func(peers *spmd.Group[*spmd.Member], first bool) func(context.Context, *spmd.Member) (struct{}, error) {
+	exchange := func(peers *spmd.Group[*spmd.Member], first bool) func(context.Context, *spmd.Member) (struct{},
+		error) {
 		return func(ctx context.Context, m *spmd.Member) (struct{}, error) {
 			for i := range peers.Size() {
 				if err := letter(ctx, m, peers.Name(), i, first); err != nil {
@@ -78,7 +83,8 @@ func sameSheet(d tensor.Dict, seed int) error {
 }
 
 func mailDict(ctx context.Context, w *spmd.World) error {
-	return correspond(ctx, w, "dict", func(ctx context.Context, m *spmd.Member, group string, member int, first bool) error {
+	return correspond(ctx, w, "dict", func(ctx context.Context, m *spmd.Member, group string, member int,
+		first bool) error {
 		if first {
 			for i := range 3 { // several under way, in order
 				if err := m.SendTo(ctx, group, member, sheet(10*m.Index()+i)); err != nil {
@@ -106,7 +112,8 @@ func mailDict(ctx context.Context, w *spmd.World) error {
 
 func mailList(ctx context.Context, w *spmd.World) error {
 	const n = 20
-	return correspond(ctx, w, "list", func(ctx context.Context, m *spmd.Member, group string, member int, first bool) error {
+	return correspond(ctx, w, "list", func(ctx context.Context, m *spmd.Member, group string, member int,
+		first bool) error {
 		if first {
 			var list tensor.Dict
 			for i := range n {
@@ -134,7 +141,8 @@ func mailList(ctx context.Context, w *spmd.World) error {
 }
 
 func mailInPlace(ctx context.Context, w *spmd.World) error {
-	return correspond(ctx, w, "in place", func(ctx context.Context, m *spmd.Member, group string, member int, first bool) error {
+	return correspond(ctx, w, "in place", func(ctx context.Context, m *spmd.Member, group string, member int,
+		first bool) error {
 		if first {
 			return m.SendTo(ctx, group, member, sheet(m.Index()))
 		}

@@ -155,7 +155,8 @@ func allToAll(ctx context.Context, w *spmd.World) error {
 	return exchange(ctx, ends)
 }
 
-// exchange lets every member send its number to every member; one goroutine drives all ends of the rank.
+// exchange lets every member send its number to every member; one goroutine drives all ends of the
+// rank.
 func exchange(ctx context.Context, ends []spmd.Comm) error {
 	in := make([][]byte, len(ends))
 	reqs := make([][]spmd.Request, len(ends))
@@ -262,7 +263,8 @@ func lateReceive(ctx context.Context, w *spmd.World) error {
 	if reqs[2], err = c.Isend(nil, next, 3); err != nil {
 		return err
 	}
-	// The empty message was sent last: when it is here, the others are under way, and nobody has posted for them.
+	// The empty message was sent last: when it is here, the others are under way, and nobody has
+	// posted for them.
 	r, err := c.Irecv(nil, prev, 3)
 	if err != nil {
 		return err

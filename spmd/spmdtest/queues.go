@@ -297,7 +297,8 @@ func opening(ctx context.Context, w *spmd.World) error {
 				ends[c.Rank()] = c
 			}
 		}
-		// Each opens a key to the other when the other does not look at its messages, but waits for a key of its own to open.
+		// Each opens a key to the other when the other does not look at its messages, but waits for
+		// a key of its own to open.
 		return there.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 			for n := range 2 {
 				snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})

@@ -59,7 +59,8 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 	return c.Wait(ctx, sends)
 }
 
-// goAhead tells the member before c in the ring that it may send, and waits for the same from the one after.
+// goAhead tells the member before c in the ring that it may send, and waits for the same from the
+// one after.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
 	next, prev := around(c)
@@ -307,7 +308,8 @@ func noAllocation(ctx context.Context, w *spmd.World) error {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime and other ranks of the process, still warming up, allocate a little beside us.
+		// The runtime and other ranks of the process, still warming up, allocate a little beside
+		// us.
 		if got := after.Mallocs - before.Mallocs; got > rounds/2 {
 			return fmt.Errorf("%d rounds of %d bytes allocated %d times", rounds, n, got)
 		}

@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// RoundTrip measures n round trips of items of some bytes between rank 0 and the last rank: as bare messages of a communicator, and through a pair of
-// channels, one after the other in the same run. It returns the medians on rank 0 and zeros elsewhere. Every rank calls it.
+// RoundTrip measures n round trips of items of some bytes between rank 0 and the last rank: as bare
+// messages of a communicator, and through a pair of channels, one after the other in the same run.
+// It returns the medians on rank 0 and zeros elsewhere. Every rank calls it.
 func RoundTrip(ctx context.Context, w *spmd.World, bytes, n int) (bare, channel time.Duration, err error) {
 	ends := []int{0, w.Size() - 1}
 	if w.Rank() == ends[0] || w.Rank() == ends[1] {

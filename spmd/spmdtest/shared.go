@@ -11,7 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// shared: memory that the ranks of a node have in common, and words in it to wait for. A transport without has nothing to show.
+// shared: memory that the ranks of a node have in common, and words in it to wait for. A transport
+// without has nothing to show.
 func shared() []Case {
 	return []Case{
 		{"every rank or none has shared memory", sharedAlike},
@@ -180,7 +181,8 @@ func viewBounds(_ context.Context, w *spmd.World) error {
 		rank int
 		at   int64
 		n    int
-	}{{-1, at, 64}, {w.Size(), at, 64}, {w.Rank(), -1, 1}, {w.Rank(), at, -1}, {w.Rank(), at, 1 << 40}, {w.Rank(), 1 << 60, 1}} {
+	}{{-1, at, 64}, {w.Size(), at, 64}, {w.Rank(), -1, 1}, {w.Rank(), at, -1}, {w.Rank(), at, 1 << 40},
+		{w.Rank(), 1 << 60, 1}} {
 		if v, err := sh.View(bad.rank, bad.at, bad.n); err == nil {
 			return fmt.Errorf("view %+v gave %d bytes", bad, len(v))
 		}
@@ -239,7 +241,8 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signalBarrier has whoever comes last release all others, as a barrier does. Plain memory that the others wrote before must be seen after it.
+// signalBarrier has whoever comes last release all others, as a barrier does. Plain memory that the
+// others wrote before must be seen after it.
 func signalBarrier(ctx context.Context, w *spmd.World) error {
 	sh, ok := w.Shared()
 	if !ok {

@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Case is one promise, checked. Run is called on every rank, and returns what it found broken on its own.
+// A Case is one promise, checked. Run is called on every rank, and returns what it found broken on
+// its own.
 type Case struct {
 	Name string
 	Run  func(ctx context.Context, w *spmd.World) error
@@ -29,7 +30,8 @@ func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	for _, n := range sizes {
 		for _, c := range Cases() {
 			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
-				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, fmt.Errorf("hangs: a minute has passed"))
+				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute,
+					fmt.Errorf("hangs: a minute has passed"))
 				defer cancel()
 				if err := spmd.Run(ctx, open(n), spmd.Options{Log: t.Output(), Debug: true}, c.Run); err != nil {
 					t.Fatal(err)
@@ -48,7 +50,8 @@ func world(w *spmd.World) []int {
 	return all
 }
 
-// uneven gives each rank 1 + r mod 3 members, those of a rank apart from each other where there are several.
+// uneven gives each rank 1 + r mod 3 members, those of a rank apart from each other where there are
+// several.
 func uneven(w *spmd.World) []int {
 	var ranks []int
 	for round := range 3 {

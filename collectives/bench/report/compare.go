@@ -16,7 +16,8 @@ const (
 	Slower Verdict = "REGRESSION" // slower by more than the threshold, and the rank test says that it is no accident
 	Faster Verdict = "faster"     // the same the other way round
 	Within Verdict = "within"     // differs by less than the threshold
-	Noise  Verdict = "noise"      // medians differ by more than the threshold, but the samples do not show that the times do
+	// medians differ by more than the threshold, but the samples do not show that the times do
+	Noise Verdict = "noise"
 )
 
 // Significance is the probability below which a difference is no accident.
@@ -39,11 +40,13 @@ type Comparison struct {
 	limit    float64
 }
 
-// Compare compares the rows that both reports have. threshold is the part by which a median must differ to matter: 0.05 is 5 %.
+// Compare compares the rows that both reports have. threshold is the part by which a median must
+// differ to matter: 0.05 is 5 %.
 func Compare(before, after *Report, threshold float64) Comparison {
 	c := Comparison{limit: threshold}
 	if before.Bench != after.Bench {
-		c.Warnings = append(c.Warnings, fmt.Sprintf("the old report is of bench %s, this one of bench %s", before.Bench, after.Bench))
+		c.Warnings = append(c.Warnings, fmt.Sprintf("the old report is of bench %s, this one of bench %s", before.Bench,
+			after.Bench))
 	}
 	differ := func(what, was, is string) {
 		if was != is {
@@ -123,7 +126,8 @@ func (c *Comparison) Write(w io.Writer) error {
 	counts := map[Verdict]int{}
 	for _, ch := range c.Changes {
 		counts[ch.Verdict]++
-		fmt.Fprintf(&b, "  %-*s %10s %10s %+7.1f%% %9.2g  %s\n", width, ch.Key, short(ch.Old), short(ch.New), 100*(ch.New/ch.Old-1), ch.P, ch.Verdict)
+		fmt.Fprintf(&b, "  %-*s %10s %10s %+7.1f%% %9.2g  %s\n", width, ch.Key, short(ch.Old), short(ch.New),
+			100*(ch.New/ch.Old-1), ch.P, ch.Verdict)
 	}
 	for _, key := range c.OnlyOld {
 		fmt.Fprintf(&b, "  %-*s only in the old report\n", width, key)

@@ -7,13 +7,15 @@ import (
 	"strings"
 )
 
-// A block is the rows that stand under one heading in the layouts of others: those of one operation by one algorithm on one group.
+// A block is the rows that stand under one heading in the layouts of others: those of one operation
+// by one algorithm on one group.
 type block struct {
 	title string
 	rows  []*Row
 }
 
-// blocks returns the rows by block, in the order in which the first of each was measured, and in each by size.
+// blocks returns the rows by block, in the order in which the first of each was measured, and in
+// each by size.
 func (r *Report) blocks() []block {
 	var all []block
 	for i := range r.Rows {
@@ -38,8 +40,8 @@ func (r *Report) blocks() []block {
 	return all
 }
 
-// osu is the layout of the OSU Micro-Benchmarks, for programs that read theirs. Latencies are means, as theirs are, but over samples that are the
-// maximum over the ranks.
+// osu is the layout of the OSU Micro-Benchmarks, for programs that read theirs. Latencies are
+// means, as theirs are, but over samples that are the maximum over the ranks.
 type osu struct{ w io.Writer }
 
 func (o *osu) Begin(r *Report) error   { return comments(o.w, r) }
@@ -71,7 +73,8 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 	switch {
 	case bench == "overlap":
 		columns("%-10s%18s%18s%18s%18s\n", "# Size", "Overall(us)", "Compute(us)", "Pure Comm.(us)", "Overlap(%)")
-		fmt.Fprintf(b, "%-10d%18.2f%18.2f%18.2f%18.2f\n", row.Size, row.Figures["overall_us"], row.Figures["compute_us"], row.Figures["pure_us"],
+		fmt.Fprintf(b, "%-10d%18.2f%18.2f%18.2f%18.2f\n", row.Size, row.Figures["overall_us"],
+			row.Figures["compute_us"], row.Figures["pure_us"],
 			row.Figures["overlap_pct"])
 	case bench == "p2p" && (row.Op == "bandwidth" || row.Op == "bibandwidth"):
 		columns("%-10s%20s\n", "# Size", "Bandwidth (MB/s)")
@@ -89,8 +92,10 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 				pass = "Fail"
 			}
 		}
-		columns("%-10s%20s%18s%18s%12s%18s\n", "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)", "Iterations", "Validation")
-		fmt.Fprintf(b, "%-10d%20.2f%18.2f%18.2f%12d%18s\n", row.Size, mean(row.Samples), row.Min, row.Max, len(row.Samples), pass)
+		columns("%-10s%20s%18s%18s%12s%18s\n", "# Size", "Avg Latency(us)", "Min Latency(us)", "Max Latency(us)",
+			"Iterations", "Validation")
+		fmt.Fprintf(b, "%-10d%20.2f%18.2f%18.2f%12d%18s\n", row.Size, mean(row.Samples), row.Min, row.Max,
+			len(row.Samples), pass)
 	}
 }
 
@@ -113,10 +118,12 @@ func mean(x []float64) float64 {
 }
 
 func mpiType(dtype string) string {
-	return map[string]string{"f32": "MPI_FLOAT", "f64": "MPI_DOUBLE", "i32": "MPI_INT32_T", "i64": "MPI_INT64_T", "u8": "MPI_UINT8_T", "bf16": "MPI_UINT16_T"}[dtype]
+	return map[string]string{"f32": "MPI_FLOAT", "f64": "MPI_DOUBLE", "i32": "MPI_INT32_T", "i64": "MPI_INT64_T",
+		"u8": "MPI_UINT8_T", "bf16": "MPI_UINT16_T"}[dtype]
 }
 
-// nccl is the layout of nccl-tests. Times are medians; a row with "+out" in its memory stands in the columns for out of place.
+// nccl is the layout of nccl-tests. Times are medians; a row with "+out" in its memory stands in
+// the columns for out of place.
 type nccl struct{ w io.Writer }
 
 func (f *nccl) Begin(r *Report) error   { return comments(f.w, r) }
@@ -149,14 +156,16 @@ func (f *nccl) End(r *Report) error {
 	if wrong > 0 {
 		verdict = "FAILED"
 	}
-	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n#\n", wrong, verdict, sum/float64(max(1, rows)))
+	fmt.Fprintf(&b, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %.6g\n#\n", wrong, verdict,
+		sum/float64(max(1, rows)))
 	_, err := io.WriteString(f.w, b.String())
 	return err
 }
 
 func (f *nccl) head(b *strings.Builder, title string) {
 	fmt.Fprintf(b, "#\n# %s, in the layout of nccl-tests; time: median of the maximum over ranks\n", title)
-	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s  %38s  %38s\n", "", "", "", "", "", "out-of-place              ", "in-place              ")
+	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s  %38s  %38s\n", "", "", "", "", "", "out-of-place              ",
+		"in-place              ")
 	fmt.Fprintf(b, "# %10s  %12s  %8s  %6s  %6s", "size", "count", "type", "redop", "root")
 	for range 2 {
 		fmt.Fprintf(b, "  %10s  %8s  %8s  %6s", "time", "algbw", "busbw", "#wrong")
@@ -193,11 +202,13 @@ func (f *nccl) line(b *strings.Builder, places [2]*Row) {
 		if r.Checked > 0 {
 			wrong = fmt.Sprint(r.Wrong)
 		}
-		fmt.Fprintf(b, "  %10s  %8.2f  %8.2f  %6s", short(r.Median), r.Figures["algbw_gbs"], r.Figures["busbw_gbs"], wrong)
+		fmt.Fprintf(b, "  %10s  %8.2f  %8.2f  %6s", short(r.Median), r.Figures["algbw_gbs"], r.Figures["busbw_gbs"],
+			wrong)
 	}
 	b.WriteString("\n")
 }
 
 func ncclType(dtype string) string {
-	return map[string]string{"f32": "float", "f64": "double", "i32": "int32", "i64": "int64", "u8": "uint8", "bf16": "bfloat16"}[dtype]
+	return map[string]string{"f32": "float", "f64": "double", "i32": "int32", "i64": "int64", "u8": "uint8",
+		"bf16": "bfloat16"}[dtype]
 }

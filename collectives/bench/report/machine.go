@@ -27,9 +27,10 @@ type Machine struct {
 	Ranks     int     `json:"ranks"`
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
-	ClockStep float64 `json:"clock_step_ns"`        // the smallest difference that the clock shows
-	Roof      float64 `json:"roof_gbs,omitempty"`   // of copies by all ranks at once, out of the caches' reach, bytes read and written
-	RoofSize  int64   `json:"roof_bytes,omitempty"` // that each rank copied
+	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
+	// of copies by all ranks at once, out of the caches' reach, bytes read and written
+	Roof     float64 `json:"roof_gbs,omitempty"`
+	RoofSize int64   `json:"roof_bytes,omitempty"` // that each rank copied
 }
 
 // A Host is one machine and the ranks on it.
@@ -70,10 +71,12 @@ func (r *Report) header() []string {
 			build += "+dirty"
 		}
 	}
-	lines := []string{fmt.Sprintf("%s %s, %s %s%s: %s on %s", name, build, m.Go, m.Platform, inBrackets(m.Tags), plural(m.Ranks, "rank"), plural(m.Nodes, "node"))}
+	lines := []string{fmt.Sprintf("%s %s, %s %s%s: %s on %s", name, build, m.Go, m.Platform, inBrackets(m.Tags),
+		plural(m.Ranks, "rank"), plural(m.Nodes, "node"))}
 	for _, h := range m.Hosts {
 		if len(h.Ranks) > h.CPUs && h.CPUs > 0 {
-			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those of the scheduler. ***",
+			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
+				"of the scheduler. ***",
 				float64(len(h.Ranks))/float64(h.CPUs), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
 		}
 	}
@@ -93,12 +96,15 @@ func (r *Report) header() []string {
 		if governor == "" {
 			governor = "not known"
 		}
-		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, GOMAXPROCS %d",
-			h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, affinity(h), Bytes(h.Cache), governor, h.Kernel, h.MaxProcs))
+		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, "+
+			"GOMAXPROCS %d",
+			h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, affinity(h), Bytes(h.Cache), governor,
+			h.Kernel, h.MaxProcs))
 	}
 	clock := fmt.Sprintf("clock step %.0f ns", m.ClockStep)
 	if m.Roof > 0 {
-		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written", m.Roof, Bytes(m.RoofSize))
+		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written",
+			m.Roof, Bytes(m.RoofSize))
 	}
 	lines = append(lines, clock, "method: "+r.Method)
 	names := make([]string, 0, len(m.Variables))

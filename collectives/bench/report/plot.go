@@ -9,17 +9,21 @@ import (
 	"strings"
 )
 
-// Plot draws the medians by size, with their confidence intervals, and the bandwidth by size where the rows have one: an SVG, both axes
-// logarithmic. A series is an operation by an algorithm on so many ranks.
+// Plot draws the medians by size, with their confidence intervals, and the bandwidth by size where
+// the rows have one: an SVG, both axes logarithmic. A series is an operation by an algorithm on so
+// many ranks.
 func (r *Report) Plot() ([]byte, error) {
 	all := r.series()
 	if len(all) == 0 {
 		return nil, errors.New("plot: no row has a size > 0 and a time > 0")
 	}
-	panels := []panel{{title: "latency (µs), median and its 95 % interval", y: func(row *Row) float64 { return row.Median }, band: true}}
+	panels := []panel{{title: "latency (µs), median and its 95 % interval", y: func(row *Row) float64 {
+		return row.Median
+	}, band: true}}
 	for _, name := range []string{"busbw_gbs", "bw_gbs"} {
 		if slices.Contains(r.Figures, name) {
-			panels = append(panels, panel{title: strings.TrimSuffix(name, "_gbs") + " (GB/s)", y: func(row *Row) float64 { return row.Figures[name] }})
+			panels = append(panels, panel{title: strings.TrimSuffix(name, "_gbs") + " (GB/s)",
+				y: func(row *Row) float64 { return row.Figures[name] }})
 			break
 		}
 	}
@@ -28,7 +32,8 @@ func (r *Report) Plot() ([]byte, error) {
 	legend := top + high + 58
 	height := legend + 18*math.Ceil(float64(len(all))/2) + 12
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12" fill="#222">`+"\n",
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12" fill="#222">`+"\n",
 		width, height, width, height)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n")
 	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
@@ -42,7 +47,8 @@ func (r *Report) Plot() ([]byte, error) {
 	}
 	for i, s := range all {
 		x, y := left+float64(i%2)*(width-left)/2, legend+18*float64(i/2)
-		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"%s/>%s<text x="%.0f" y="%.0f">%s</text>`+"\n",
+		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"%s/>%s<text x="%.0f" y="%.0f">%s</text>`+
+			"\n",
 			x, y, s.color, s.dash, dot(x+11, y, s.color), x+30, y+4, escape(s.name))
 	}
 	b.WriteString("</svg>\n")
@@ -64,7 +70,8 @@ func (r *Report) series() []series {
 		if row.Size <= 0 || !(row.Median > 0) {
 			continue
 		}
-		name := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s, %d ranks", row.Op, row.Algorithm, row.DType, row.Memory, row.Ranks)), " ")
+		name := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %s, %d ranks", row.Op, row.Algorithm, row.DType,
+			row.Memory, row.Ranks)), " ")
 		name = strings.Replace(name, " ,", ",", 1)
 		at, ok := index[name]
 		if !ok {
@@ -122,15 +129,18 @@ func (p *panel) draw(b *bytes.Buffer, all []series) {
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f">%s</text>`+"\n", p.x, p.top-12, escape(p.title))
 	for e := y0; e <= y1; e++ {
 		y := py(math.Pow(10, e))
-		fmt.Fprintf(b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+"\n", p.x, y, p.wide, p.x-6, y+4, tick(e))
+		fmt.Fprintf(b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+
+			"\n", p.x, y, p.wide, p.x-6, y+4, tick(e))
 	}
 	every := max(1, math.Ceil((x1-x0)/8))
 	for e := x0; e <= x1; e += every {
 		x := px(math.Pow(2, e))
-		fmt.Fprintf(b, `<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+		fmt.Fprintf(b,
+			`<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
 			x, p.top, p.high, x, p.top+p.high+17, Bytes(int64(math.Pow(2, e))))
 	}
-	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", p.x, p.top, p.wide, p.high)
+	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", p.x, p.top,
+		p.wide, p.high)
 	for _, s := range all {
 		var path, marks strings.Builder
 		for _, row := range s.rows {
@@ -145,11 +155,13 @@ func (p *panel) draw(b *bytes.Buffer, all []series) {
 			}
 			fmt.Fprintf(&path, "%s%.1f %.1f", letter, x, y)
 			if p.band {
-				fmt.Fprintf(&marks, `<path d="M%.1f %.1fV%.1f" stroke="%s"/>`, x, py(row.CILow), py(row.CIHigh), s.color)
+				fmt.Fprintf(&marks, `<path d="M%.1f %.1fV%.1f" stroke="%s"/>`, x, py(row.CILow), py(row.CIHigh),
+					s.color)
 			}
 			marks.WriteString(dot(x, y, s.color))
 		}
-		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>%s`+"\n", path.String(), s.color, s.dash, marks.String())
+		fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>%s`+"\n", path.String(), s.color,
+			s.dash, marks.String())
 	}
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">size</text>`+"\n", p.x+p.wide/2, p.top+p.high+36)
 }

@@ -24,8 +24,8 @@ type Report struct {
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
 	Method   string    `json:"method"` // how a sample was taken
-	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count, type, redop, root, mem; Figures those that follow its
-	// times, by their names in Row.Figures.
+	// Keys are the columns of a table that say what a row is about, of op, algo, n, size, count,
+	// type, redop, root, mem; Figures those that follow its times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
 	Rows    []Row    `json:"rows"`
@@ -38,12 +38,14 @@ type Row struct {
 	Op        string `json:"op"`             // allreduce, latency, …
 	Algorithm string `json:"algo,omitempty"` // or what else tells rows of one op apart
 	Ranks     int    `json:"n"`
-	Size      int64  `json:"size"`            // bytes; of a collective the whole Data at its root or at every member, as nccl-tests counts
-	Count     int64  `json:"count,omitempty"` // elements
-	DType     string `json:"type,omitempty"`  // f32, …
-	RedOp     string `json:"redop,omitempty"` // sum, …
-	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with "+out" for out of place: the
-	// input lay elsewhere, and was copied within the time where the operation has no such form.
+	// bytes; of a collective the whole Data at its root or at every member, as nccl-tests counts
+	Size  int64  `json:"size"`
+	Count int64  `json:"count,omitempty"` // elements
+	DType string `json:"type,omitempty"`  // f32, …
+	RedOp string `json:"redop,omitempty"` // sum, …
+	// Memory says where the buffers lay: "arena" (communication memory), "go" (Go's heap); with
+	// "+out" for out of place: the input lay elsewhere, and was copied within the time where the
+	// operation has no such form.
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
@@ -101,7 +103,8 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes, where the algorithm says how many of either follow one another.
+// A Fit is the line through the times of one algorithm: α·rounds + β·bytes, where the algorithm
+// says how many of either follow one another.
 type Fit struct {
 	Op        string  `json:"op"`
 	Algorithm string  `json:"algo,omitempty"`
@@ -113,7 +116,8 @@ type Fit struct {
 	Beta      float64 `json:"beta_us_byte"` // of a byte
 	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points    int     `json:"points"`
-	// Predictions are what the line gives for more ranks than were measured, if each has a core and a path of its own.
+	// Predictions are what the line gives for more ranks than were measured, if each has a core and
+	// a path of its own.
 	Predictions []Prediction `json:"predictions,omitempty"`
 }
 
@@ -137,8 +141,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth says, for every operation and number of ranks whose best bus bandwidth over all sizes and algorithms is below least, in 10⁹ bytes
-// per second, what it is.
+// BelowBusBandwidth says, for every operation and number of ranks whose best bus bandwidth over all
+// sizes and algorithms is below least, in 10⁹ bytes per second, what it is.
 func (r *Report) BelowBusBandwidth(least float64) []string {
 	best := map[string]float64{}
 	var order []string
@@ -155,7 +159,8 @@ func (r *Report) BelowBusBandwidth(least float64) []string {
 	var wrong []string
 	for _, key := range order {
 		if best[key] < least {
-			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, want %s", key, short(best[key]), short(least)))
+			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, want %s", key, short(best[key]),
+				short(least)))
 		}
 	}
 	return wrong

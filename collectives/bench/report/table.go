@@ -15,7 +15,8 @@ type column struct {
 	text  func(*Row) string
 }
 
-// columns are those of the report: what a row is about, its times, its figures, what was wrong. exact is for programs: numbers in full.
+// columns are those of the report: what a row is about, its times, its figures, what was wrong.
+// exact is for programs: numbers in full.
 func (r *Report) columns(exact bool) []column {
 	number := short
 	if exact {
@@ -46,7 +47,9 @@ func (r *Report) columns(exact bool) []column {
 		times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
 		times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
 	} else {
-		cols = append(cols, column{"[     95% ci     ]", 18, func(r *Row) string { return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh)) }})
+		cols = append(cols, column{"[     95% ci     ]", 18, func(r *Row) string {
+			return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh))
+		}})
 	}
 	times("p99_us", 9, func(r *Row) float64 { return r.P99 })
 	times("max_us", 9, func(r *Row) float64 { return r.Max })
@@ -139,7 +142,8 @@ func (r *Report) footer() []string {
 	var lines []string
 	for _, f := range r.Fits {
 		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
-		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha), f.Rounds, f.Bytes,
+		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha),
+			f.Rounds, f.Bytes,
 			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
 		lines = append(lines, line)
 		ranks := 0
@@ -153,7 +157,8 @@ func (r *Report) footer() []string {
 			lines[len(lines)-1] += " " + item
 		}
 		for _, row := range r.Rows {
-			if x, ok := row.Figures["model_x"]; ok && row.Op == f.Op && row.Algorithm == f.Algorithm && row.DType == f.DType && row.Memory == f.Memory {
+			if x, ok := row.Figures["model_x"]; ok && row.Op == f.Op && row.Algorithm == f.Algorithm &&
+				row.DType == f.DType && row.Memory == f.Memory {
 				list(row.Ranks, "measured/fitted", fmt.Sprintf("%s %.2f", Bytes(row.Size), x))
 			}
 		}
@@ -169,7 +174,8 @@ func (r *Report) footer() []string {
 	}
 	switch {
 	case wrong > 0:
-		lines = append(lines, fmt.Sprintf("*** WRONG RESULTS: %d elements in %s checked ***", wrong, plural(checked, "call")))
+		lines = append(lines, fmt.Sprintf("*** WRONG RESULTS: %d elements in %s checked ***", wrong,
+			plural(checked, "call")))
 	case checked > 0:
 		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", plural(checked, "call")))
 	}
@@ -177,7 +183,8 @@ func (r *Report) footer() []string {
 	if !r.Complete {
 		state = "*** interrupted: this is what was measured until then ***"
 	}
-	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format("2006-01-02T15:04:05Z07:00"), plural(len(r.Rows), "row"), state))
+	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format("2006-01-02T15:04:05Z07:00"),
+		plural(len(r.Rows), "row"), state))
 }
 
 // rate writes a time per byte, in microseconds, as 10⁹ bytes per second.

@@ -17,7 +17,8 @@ type Writer interface {
 // Formats are the names that NewWriter knows.
 func Formats() []string { return []string{"table", "csv", "json", "md", "osu", "nccl"} }
 
-// NewWriter returns a Writer of a form, for a benchmark: the layouts of OSU and of nccl-tests have no place for some.
+// NewWriter returns a Writer of a form, for a benchmark: the layouts of OSU and of nccl-tests have
+// no place for some.
 func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 	switch format {
 	case "table":
@@ -32,12 +33,14 @@ func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 		if bench == "collectives" || bench == "p2p" || bench == "overlap" {
 			return &osu{w: w}, nil
 		}
-		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: want table, csv, json or md", bench)
+		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: want table, csv, json or md",
+			bench)
 	case "nccl":
 		if bench == "collectives" {
 			return &nccl{w: w}, nil
 		}
-		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: want table, csv, json or md", bench)
+		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: want table, csv, json or md",
+			bench)
 	}
 	return nil, fmt.Errorf("format %q: want one of %s", format, strings.Join(Formats(), ", "))
 }

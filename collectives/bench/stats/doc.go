@@ -1,7 +1,9 @@
-// Package stats says what a set of timings is worth: medians with their confidence intervals, percentiles, a rank test that tells a change from
-// noise, when a measurement may stop, and the straight line through times by size.
+// Package stats says what a set of timings is worth: medians with their confidence intervals,
+// percentiles, a rank test that tells a change from noise, when a measurement may stop, and the
+// straight line through times by size.
 //
-// Timings are neither normal nor symmetric, so nothing here assumes that they are (Hoefler and Belli, "Scientific Benchmarking of Parallel
-// Computing Systems", SC'15). Samples of one measurement share a unit, which is the caller's; they need not be sorted. No function changes its
+// Timings are neither normal nor symmetric, so nothing here assumes that they are (Hoefler and
+// Belli, "Scientific Benchmarking of Parallel Computing Systems", SC'15). Samples of one
+// measurement share a unit, which is the caller's; they need not be sorted. No function changes its
 // arguments.
 package stats

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at 1 + (n-1)·p/100, interpolated between its
-// neighbours (definition 7 of Hyndman and Fan 1996). NaN when x is empty.
+// Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at
+// 1 + (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996). NaN
+// when x is empty.
 func Percentile(x []float64, p float64) float64 {
 	return percentile(slices.Sorted(slices.Values(x)), p)
 }
@@ -29,10 +30,12 @@ func Median(x []float64) float64 { return Percentile(x, 50) }
 
 // A Summary is what a report says of the samples of one measurement, in their unit.
 type Summary struct {
-	N             int
-	Min, Max      float64
-	Median        float64
-	CILow, CIHigh float64 // the 95 % confidence interval of the median; the extremes below 6 samples, which cannot give one
+	N        int
+	Min, Max float64
+	Median   float64
+	// the 95 % confidence interval of the median; the extremes below 6 samples, which cannot give
+	// one
+	CILow, CIHigh float64
 	P90, P99      float64
 }
 
@@ -48,7 +51,8 @@ func Summarize(x []float64) Summary {
 	return s
 }
 
-// RelativeCI returns the larger distance of the interval's ends from the median, as a part of the median: 0.02 is ±2 %. Infinite below 6 samples.
+// RelativeCI returns the larger distance of the interval's ends from the median, as a part of the
+// median: 0.02 is ±2 %. Infinite below 6 samples.
 func (s Summary) RelativeCI() float64 {
 	if s.N < minForCI {
 		return math.Inf(1)
@@ -59,15 +63,18 @@ func (s Summary) RelativeCI() float64 {
 	return max(s.Median-s.CILow, s.CIHigh-s.Median) / math.Abs(s.Median)
 }
 
-// minForCI is the least number of samples whose extremes enclose the median with 95 %: 1 - 2·(1/2)⁶ = 0.97.
+// minForCI is the least number of samples whose extremes enclose the median with 95 %: 1 - 2·(1/2)⁶
+// = 0.97.
 const minForCI = 6
 
-// medianRanks returns the indices, in n samples in order, between which the median of their distribution lies with at least 95 %. The number of
-// samples below that median is binomial, whatever the distribution (Le Boudec, "Performance Evaluation of Computer and Communication
+// medianRanks returns the indices, in n samples in order, between which the median of their
+// distribution lies with at least 95 %. The number of samples below that median is binomial,
+// whatever the distribution (Le Boudec, "Performance Evaluation of Computer and Communication
 // Systems", 2010, §2.2.2): exact up to 70 samples, by the normal approximation beyond.
 func medianRanks(n int) (low, high int) {
 	if n <= 70 {
-		// The largest `low` with P(fewer than low+1 samples below the median) = Σ_{k<=low} C(n,k)/2ⁿ <= 2.5 %.
+		// The largest `low` with P(fewer than low+1 samples below the median) = Σ_{k<=low}
+		// C(n,k)/2ⁿ <= 2.5 %.
 		term, sum := math.Pow(0.5, float64(n)), 0.0
 		low = -1
 		for k := 0; k < n; k++ {

@@ -6,11 +6,14 @@ import (
 	"slices"
 )
 
-// MannWhitney returns U of a, the number of pairs in which a's sample is larger than b's (ties count half), and the two-sided probability p of a U at
-// least as far from its mean when both come from one distribution (Mann and Whitney 1947). Samples without ties are counted exactly up to 20
-// each; others by the normal approximation, corrected for ties and for continuity. p is 1 when either is empty or all samples are equal.
+// MannWhitney returns U of a, the number of pairs in which a's sample is larger than b's (ties
+// count half), and the two-sided probability p of a U at least as far from its mean when both come
+// from one distribution (Mann and Whitney 1947). Samples without ties are counted exactly up to 20
+// each; others by the normal approximation, corrected for ties and for continuity. p is 1 when
+// either is empty or all samples are equal.
 //
-// Few samples cannot tell much: with 4 against 4 the smallest p there is is 0.029, with 5 against 5 it is 0.008.
+// Few samples cannot tell much: with 4 against 4 the smallest p there is is 0.029, with 5 against 5
+// it is 0.008.
 func MannWhitney(a, b []float64) (u, p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
@@ -59,8 +62,9 @@ func MannWhitney(a, b []float64) (u, p float64) {
 
 const exactUpTo = 20
 
-// exactP returns the two-sided probability of u from samples of n and m without ties. The number of orders with a given u follows
-// c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is from a, and larger than all m of b, or it is from b.
+// exactP returns the two-sided probability of u from samples of n and m without ties. The number of
+// orders with a given u follows c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is from a,
+// and larger than all m of b, or it is from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
 	counts := make([][]float64, m+1) // c(i, j, ·) for the i reached so far

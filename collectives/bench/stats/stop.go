@@ -7,8 +7,8 @@ import (
 
 // A Rule says how long a measurement goes on.
 type Rule struct {
-	// RelativeCI ends it once the 95 % confidence interval of the median lies within this part of the median on either side, and MinSamples
-	// are there.
+	// RelativeCI ends it once the 95 % confidence interval of the median lies within this part of
+	// the median on either side, and MinSamples are there.
 	RelativeCI float64
 	MinSamples int
 	// MaxTime ends it in any case, once there is a sample.
@@ -31,8 +31,8 @@ func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	return Summarize(samples).RelativeCI() <= r.RelativeCI
 }
 
-// Batch returns how many calls to time together so that one reading of a clock, whose smallest step is step, is off by 1 % at most: 1 for a call
-// that takes 100 steps or more.
+// Batch returns how many calls to time together so that one reading of a clock, whose smallest step
+// is step, is off by 1 % at most: 1 for a call that takes 100 steps or more.
 func Batch(call, step time.Duration) int {
 	const steps = 100
 	if call <= 0 {

@@ -1,6 +1,7 @@
 //go:build mpi
 
-// Ranks is what the tests of package collectives start under mpirun: a program per thing to show. Its first argument names the program; see programs.
+// Ranks is what the tests of package collectives start under mpirun: a program per thing to show.
+// Its first argument names the program; see programs.
 package main
 
 import (
@@ -37,7 +38,8 @@ func main() {
 	if err != nil {
 		usage(err.Error())
 	}
-	err = spmd.Run(context.Background(), []spmd.Transport{t}, spmd.Options{StallTimeout: opts.StallTimeout, VirtualNodes: nodes()}, func(ctx context.Context, w *spmd.World) error {
+	err = spmd.Run(context.Background(), []spmd.Transport{t}, spmd.Options{StallTimeout: opts.StallTimeout,
+		VirtualNodes: nodes()}, func(ctx context.Context, w *spmd.World) error {
 		return program(ctx, w, os.Args[2:])
 	})
 	var f *spmd.Failure
@@ -100,7 +102,8 @@ func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// await lets all ranks wait in a collective for rank 1, which stops (SIGSTOP) or returns: kind, algorithm, stop|return.
+// await lets all ranks wait in a collective for rank 1, which stops (SIGSTOP) or returns: kind,
+// algorithm, stop|return.
 func await(ctx context.Context, w *spmd.World, args []string) error {
 	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
 		if kind.String() == args[0] {
@@ -160,11 +163,13 @@ func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// weights runs the suite of weights, from the last rank and the first to all, and from one in the middle to the others.
+// weights runs the suite of weights, from the last rank and the first to all, and from one in the
+// middle to the others.
 func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	last := w.Size() - 1
 	compared := 0
-	for _, s := range []struct{ sources, readers []int }{{[]int{last, 0}, append(everyone(w), last)}, {[]int{last / 2}, append(everyone(w)[:last/2], last, last)}} {
+	for _, s := range []struct{ sources, readers []int }{{[]int{last, 0}, append(everyone(w), last)},
+		{[]int{last / 2}, append(everyone(w)[:last/2], last, last)}} {
 		n, err := collectivestest.Weights(ctx, w, s.sources, s.readers)
 		if err != nil {
 			return err

@@ -81,7 +81,8 @@ func (l *Loop) Place(i int, qpos, qvel []float64) {
 	C.loop_place(&c, C.int(i), (*C.double)(&qpos[0]), (*C.double)(&qvel[0]))
 }
 
-// Run takes steps, with the actions [steps, n, actuators], and returns positions and velocities after the last, [n, nq + nv].
+// Run takes steps, with the actions [steps, n, actuators], and returns positions and velocities
+// after the last, [n, nq + nv].
 func (l *Loop) Run(steps int, action []float32) []float32 {
 	c := l.c
 	C.loop_run(&c, C.int(steps), (*C.float)(&action[0]), (*C.float)(&l.out[0]))

@@ -31,7 +31,8 @@ import (
 	"unsafe"
 )
 
-// See returns which geom of the model in file each pixel of its first camera shows, [height, width], by MuJoCo's own intersections of rays; -1: none.
+// See returns which geom of the model in file each pixel of its first camera shows, [height,
+// width], by MuJoCo's own intersections of rays; -1: none.
 func See(file string, width, height int) ([]int32, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))

@@ -1,5 +1,6 @@
-// Command faulty is rlinf with environments of its own, which fail: a main as users write one. CartPole-panic is CartPole-v1 until the
-// process that steps it panics; so are the others in their ways.
+// Command faulty is rlinf with environments of its own, which fail: a main as users write one.
+// CartPole-panic is CartPole-v1 until the process that steps it panics; so are the others in their
+// ways.
 package main
 
 import (
@@ -40,7 +41,8 @@ func main() {
 			return &faulty{Vec: vec, fault: fault}, err
 		})
 	}
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}))
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}))
 }
 
 // faulty are environments that fail in their 20th step, and from then on.

@@ -1,4 +1,5 @@
-// Command point is rlinf with an environment of its own, the task that the solvers of testdata/bridge play: a point on a line that is to be pushed to 0.
+// Command point is rlinf with an environment of its own, the task that the solvers of
+// testdata/bridge play: a point on a line that is to be pushed to 0.
 package main
 
 import (
@@ -19,7 +20,8 @@ func main() {
 	envs.Add("Point", func(cfg env.Config, n int) (env.Vec, error) {
 		return env.NewEpisodic(make(points, n), cfg), nil
 	})
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}))
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}))
 }
 
 // points are the place and the speed of each.

@@ -1,8 +1,10 @@
-// Package kernel is the arithmetic of policy/nn: matrix products, activations and the optimiser's step over plain slices.
+// Package kernel is the arithmetic of policy/nn: matrix products, activations and the optimiser's
+// step over plain slices.
 //
-// Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch panics. Destinations overlap
-// no input unless the function says so. Nothing here allocates, starts a goroutine or keeps state, so everything may be called
-// from anywhere at once. A layer with weights w [in,out] on a batch x [rows,in] is
+// Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch
+// panics. Destinations overlap no input unless the function says so. Nothing here allocates, starts
+// a goroutine or keeps state, so everything may be called from anywhere at once. A layer with
+// weights w [in,out] on a batch x [rows,in] is
 //
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)
@@ -17,10 +19,12 @@
 //
 // # The same bits
 //
-// Every element of a product is one chain of fused multiply-adds over k in order, beginning with its initial value; in Gemm and
-// GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod 16, that meet in a tree. Every element of an activation depends
-// on its input alone. So a row has the same bits in whatever batch it stands, wherever its memory starts, on AVX2 and on AVX-512,
-// which are chosen once by what the CPU offers (GODEBUG=cpu.avx512f=off or cpu.avx2=off does without). On other machines portable
-// loops take their place: their products and transcendental functions may differ from the vector ones in the last bits (the compiler
-// decides what it fuses), all else is equal. Nothing is skipped: 0·NaN is NaN.
+// Every element of a product is one chain of fused multiply-adds over k in order, beginning with
+// its initial value; in Gemm and GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod
+// 16, that meet in a tree. Every element of an activation depends on its input alone. So a row has
+// the same bits in whatever batch it stands, wherever its memory starts, on AVX2 and on AVX-512,
+// which are chosen once by what the CPU offers (GODEBUG=cpu.avx512f=off or cpu.avx2=off does
+// without). On other machines portable loops take their place: their products and transcendental
+// functions may differ from the vector ones in the last bits (the compiler decides what it fuses),
+// all else is equal. Nothing is skipped: 0·NaN is NaN.
 package kernel

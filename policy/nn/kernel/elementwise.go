@@ -65,7 +65,8 @@ func relu[T Float](lv level, dst, x []T) {
 	}
 }
 
-// ReluGrad sets dx to 0 where y ≤ 0, to dy elsewhere: the derivative through y = relu x. dx may be dy or y.
+// ReluGrad sets dx to 0 where y ≤ 0, to dy elsewhere: the derivative through y = relu x. dx may be
+// dy or y.
 func ReluGrad[T Float](dx, dy, y []T) {
 	checkSame("relu grad", "dy", len(dy), len(dx))
 	checkSame("relu grad", "y", len(y), len(dx))
@@ -142,7 +143,8 @@ func scale[T Float](lv level, dst []T, a T) {
 	}
 }
 
-// mapped sets dst to op(x, y, a) by vector code, and reports whether there is any; y is nil for functions of x alone.
+// mapped sets dst to op(x, y, a) by vector code, and reports whether there is any; y is nil for
+// functions of x alone.
 func mapped[T Float](lv level, o op, dst, x, y []T, a T) bool {
 	if !isFloat32[T]() || lv == portable {
 		return false

@@ -8,7 +8,8 @@ func Gemm[T Float](c, a, b []T, m, n, k int, acc bool) {
 	product(best, c, b, matrix[T]{a, k, 1}, start[T]{acc: acc}, m, n, k)
 }
 
-// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] added to every row, and C [m,n]. The sum begins with the bias.
+// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] added to every row, and C [m,n].
+// The sum begins with the bias.
 func GemmBias[T Float](c, a, b, bias []T, m, n, k int) {
 	checkLen("gemm bias", "c", len(c), m, n)
 	checkLen("gemm bias", "a", len(a), m, k)
@@ -17,8 +18,8 @@ func GemmBias[T Float](c, a, b, bias []T, m, n, k int) {
 	product(best, c, b, matrix[T]{a, k, 1}, start[T]{bias: bias}, m, n, k)
 }
 
-// GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n]: the gradient of weights, summed over the
-// k rows of a batch in order.
+// GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n]: the gradient
+// of weights, summed over the k rows of a batch in order.
 func GemmTA[T Float](c, a, b []T, m, n, k int, acc bool) {
 	checkLen("gemm ta", "c", len(c), m, n)
 	checkLen("gemm ta", "a", len(a), k, m)
@@ -58,7 +59,8 @@ func product[T Float](lv level, c, b []T, a matrix[T], s start[T], m, n, k int) 
 	}
 }
 
-// addRow adds Σ_p a[p·col]·b[p,:] to row, p from 0 to k, each element of row by itself and in the order of p.
+// addRow adds Σ_p a[p·col]·b[p,:] to row, p from 0 to k, each element of row by itself and in the
+// order of p.
 func addRow[T Float](row, b, a []T, col, k int) {
 	n := len(row)
 	p := 0

@@ -5,7 +5,8 @@ import (
 	"unsafe"
 )
 
-// Float is what the kernels compute in: float32 with vector instructions, float64 in plain loops, for gradient checks.
+// Float is what the kernels compute in: float32 with vector instructions, float64 in plain loops,
+// for gradient checks.
 type Float interface{ float32 | float64 }
 
 // A level is a way to compute: what the exported functions take from best, tests set themselves.

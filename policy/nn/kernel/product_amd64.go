@@ -6,7 +6,8 @@ const (
 	thinColumns, thinMinRows = 8, 16
 )
 
-// productSIMD is product for the vector levels: A lies by rows where a.row is k, by columns where it is 1.
+// productSIMD is product for the vector levels: A lies by rows where a.row is k, by columns where
+// it is 1.
 func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	switch {
 	case m == 0 || n == 0:
@@ -40,7 +41,8 @@ func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32]
 	}
 }
 
-// A panel is some columns of a product, as the assembly takes them: m rows of C get start + A·B. Steps are in bytes.
+// A panel is some columns of a product, as the assembly takes them: m rows of C get start + A·B.
+// Steps are in bytes.
 type panel struct {
 	c, a, b, start   *float32
 	cStep, startStep int // from row to row of C and of what the sums begin with; 0 for one row that serves all
@@ -52,15 +54,16 @@ type panel struct {
 	mask256          [8]int32 // the same for AVX2
 }
 
-// One call works on at most so many rows and steps of k: the block of A stays in the second-level cache while the panels of B
-// pass, and the garbage collector, which cannot interrupt assembly, waits microseconds.
+// One call works on at most so many rows and steps of k: the block of A stays in the second-level
+// cache while the panels of B pass, and the garbage collector, which cannot interrupt assembly,
+// waits microseconds.
 const blockRows, blockK = 256, 256
 
 // A panel has at most so many columns.
 const maxColumns = 64
 
-// begin returns what the sums of a panel at c begin with, in the block of k that starts at p and from column j, and its step from
-// row to row: C itself, the bias, or zeros.
+// begin returns what the sums of a panel at c begin with, in the block of k that starts at p and
+// from column j, and its step from row to row: C itself, the bias, or zeros.
 func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -116,8 +119,9 @@ func (t *panel) run(lv level, columns int) {
 // tailMasks[16-n:] begins with n lanes on. Never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots lays k in the lanes, for A by rows: one column of C after the other. Which products it does, and in which order it
-// adds, depends on n and k alone: a row has the same bits in any batch here too.
+// productDots lays k in the lanes, for A by rows: one column of C after the other. Which products
+// it does, and in which order it adds, depends on n and k alone: a row has the same bits in any
+// batch here too.
 func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
@@ -147,7 +151,8 @@ func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], 
 	}
 }
 
-// productThin lays the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A, each sum the same chain as ever.
+// productThin lays the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A, each sum
+// the same chain as ever.
 func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // some columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {
@@ -163,8 +168,9 @@ func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], 
 		}
 		for p := 0; p < k; p += blockK {
 			t := panel{
-				c: &sums[0], start: &sums[0], a: &b[p*n], b: &a.data[p*a.col+i], cStep: 4 * maxColumns, startStep: 4 * maxColumns,
-				aStep: 4, aCol: 4 * n, bStep: 4 * a.col, m: n, k: min(blockK, k-p),
+				c: &sums[0], start: &sums[0], a: &b[p*n], b: &a.data[p*a.col+i], cStep: 4 * maxColumns,
+				startStep: 4 * maxColumns,
+				aStep:     4, aCol: 4 * n, bStep: 4 * a.col, m: n, k: min(blockK, k-p),
 			}
 			t.run(lv, rows)
 		}

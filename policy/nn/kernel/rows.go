@@ -35,8 +35,8 @@ func transpose[T Float](lv level, dst, a []T, m, n int) {
 	}
 }
 
-// Normalize sets dst [m,n] to (x - mean)·inv, kept within ±clip, where mean and inv [n] belong to the columns of x [m,n].
-// NaN stays NaN. dst may be x.
+// Normalize sets dst [m,n] to (x - mean)·inv, kept within ±clip, where mean and inv [n] belong to
+// the columns of x [m,n]. NaN stays NaN. dst may be x.
 func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 	checkLen("normalize", "dst", len(dst), m, n)
 	checkLen("normalize", "x", len(x), m, n)
@@ -50,8 +50,9 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 	}
 }
 
-// LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. The row's maximum is taken out first, so
-// no finite row overflows, and -Inf (a masked action) gives -Inf beside finite elements. dst may be x.
+// LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. The row's
+// maximum is taken out first, so no finite row overflows, and -Inf (a masked action) gives -Inf
+// beside finite elements. dst may be x.
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
 	checkLen("log softmax", "x", len(x), m, n)

@@ -91,7 +91,8 @@ func sumSqSIMD(lv level, lanes *[sumLanes]float64, x []float32) {
 	}
 }
 
-// transposeSIMD transposes the 8×8 blocks that fit into a [m,n], and returns the rows and columns they cover.
+// transposeSIMD transposes the 8×8 blocks that fit into a [m,n], and returns the rows and columns
+// they cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
 	if rows == 0 {

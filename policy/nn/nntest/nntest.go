@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Report says what a check compared. A check that compared nothing proves nothing, so tests assert Checked as well as Worst.
+// A Report says what a check compared. A check that compared nothing proves nothing, so tests
+// assert Checked as well as Worst.
 type Report struct {
 	Checked int
 	Worst   float64 // largest |analytic - numeric| / max(1, |analytic|, |numeric|)
@@ -16,8 +17,9 @@ type Report struct {
 	Want    float64 // its numeric one
 }
 
-// Gradients compares grad with the central differences of loss by each element of x, which loss reads and which is left as it was.
-// The step is ∛ε·max(1,|x|), where the error by truncation and that by rounding are about equal.
+// Gradients compares grad with the central differences of loss by each element of x, which loss
+// reads and which is left as it was. The step is ∛ε·max(1,|x|), where the error by truncation and
+// that by rounding are about equal.
 func Gradients(x, grad []float64, loss func() float64) Report {
 	r := Report{At: -1, Worst: -1}
 	for i, at := range x {
@@ -37,7 +39,8 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 	return r
 }
 
-// Params does so for every parameter of p, whose Grad is filled in; At counts in p.Data. The gaps between parameters are not checked.
+// Params does so for every parameter of p, whose Grad is filled in; At counts in p.Data. The gaps
+// between parameters are not checked.
 func Params(p *nn.Params[float64], loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := append([]float64(nil), p.Grad...) // loss may run the backward pass too

@@ -12,12 +12,13 @@ import (
 	"gonum.org/v1/netlib/blas/netlib"
 )
 
-// One thread: a rank has the cores that its launcher gave it, and workers share them already. The environment is read before any
-// of our code runs, so the library has to be told.
+// One thread: a rank has the cores that its launcher gave it, and workers share them already. The
+// environment is read before any of our code runs, so the library has to be told.
 func init() { C.openblas_set_num_threads(1) }
 
-// Core returns the processor type that OpenBLAS computes for, as SkylakeX: what it found, or OPENBLAS_CORETYPE in the environment the
-// process was started with; "" in a build without OpenBLAS. A type without AVX-512 has half the speed on a processor with it.
+// Core returns the processor type that OpenBLAS computes for, as SkylakeX: what it found, or
+// OPENBLAS_CORETYPE in the environment the process was started with; "" in a build without
+// OpenBLAS. A type without AVX-512 has half the speed on a processor with it.
 func Core() string { return C.GoString(C.openblas_get_corename()) }
 
 // Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].

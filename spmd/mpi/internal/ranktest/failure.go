@@ -15,7 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// fail lets rank 1 fail in the way that args[0] names, while the others wait for it: for a message, or for what args[1] names.
+// fail lets rank 1 fail in the way that args[0] names, while the others wait for it: for a message,
+// or for what args[1] names.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {
@@ -40,7 +41,8 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 			return err
 		}
 		if w.Rank() != 1 {
-			switch c := (spmd.Collective{Kind: spmd.AllReduce, DType: tensor.I32, Data: make([]byte, 8)}); strings.Join(args[1:], "") {
+			switch c := (spmd.Collective{Kind: spmd.AllReduce, DType: tensor.I32, Data: make([]byte, 8)}); strings.Join(
+				args[1:], "") {
 			case "signal":
 				return sh.Await(ctx, &sig[0], 0, 1)
 			case "collective":
@@ -78,8 +80,8 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	})
 }
 
-// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does, and go on: nothing must come of it. A child wakes the
-// ranks up again.
+// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does,
+// and go on: nothing must come of it. A child wakes the ranks up again.
 func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "resume")
 	if err != nil {
@@ -88,7 +90,8 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	c := ends[0]
 	defer c.Close()
 	pid := os.Getpid()
-	waker, err := os.StartProcess("/bin/sh", []string{"sh", "-c", fmt.Sprintf("sleep 5; kill -CONT %d", pid)}, &os.ProcAttr{})
+	waker, err := os.StartProcess("/bin/sh", []string{"sh", "-c", fmt.Sprintf("sleep 5; kill -CONT %d", pid)},
+		&os.ProcAttr{})
 	if err != nil {
 		return err
 	}

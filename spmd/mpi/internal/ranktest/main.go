@@ -1,9 +1,10 @@
 //go:build mpi
 
-// Ranktest is what the tests of spmd/mpi start under mpirun: a program per thing to show. Its first argument names the program; see programs.
+// Ranktest is what the tests of spmd/mpi start under mpirun: a program per thing to show. Its first
+// argument names the program; see programs.
 //
-// RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a test can see that none is left.
-// RANKTEST_STALL is the stall timeout.
+// RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a
+// test can see that none is left. RANKTEST_STALL is the stall timeout.
 package main
 
 import (
@@ -104,6 +105,7 @@ func everyone(t spmd.Transport, k int, label string) ([]spmd.Comm, error) {
 // describe prints what the transport says about itself, and the lines of two ranks never mix.
 func describe(_ context.Context, t spmd.Transport, _ []string) error {
 	d := t.Describe()
-	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s, shared %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library, d.Launcher, d.Threads, d.Shared)
+	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s, shared %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library,
+		d.Launcher, d.Threads, d.Shared)
 	return nil
 }

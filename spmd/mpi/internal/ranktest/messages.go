@@ -15,8 +15,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// messages shows what this transport must get right beyond the conformance cases: memory of either kind, members that share a process, the libraries'
-// protocols for each size, errors that name the request.
+// messages shows what this transport must get right beyond the conformance cases: memory of either
+// kind, members that share a process, the libraries' protocols for each size, errors that name the
+// request.
 func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	for _, k := range []int{1, 2, 3} {
 		ends, err := everyone(t, k, fmt.Sprint("exchange ", k))
@@ -54,13 +55,15 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	return someRanks(ctx, t)
 }
 
-// exchange sends a message of every size to every member, itself included, from C memory and from Go memory, with the garbage collector at work.
+// exchange sends a message of every size to every member, itself included, from C memory and from
+// Go memory, with the garbage collector at work.
 func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
 		for _, goMemory := range []bool{false, true} {
 			get := func() ([]byte, error) {
 				if goMemory {
-					return make([]byte, size+16)[8 : 8+size : 16+size], nil // with room on either side, to see an overrun
+					// with room on either side, to see an overrun
+					return make([]byte, size+16)[8 : 8+size : 16+size], nil
 				}
 				b, err := t.Alloc(size + 16)
 				if err != nil {
@@ -109,7 +112,8 @@ func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 				want := make([]byte, size)
 				fill(want, peer, c.Rank())
 				if !bytes.Equal(in[peer], want) {
-					return fmt.Errorf("%d bytes from %d to %d came changed (Go memory: %v)", size, peer, c.Rank(), goMemory)
+					return fmt.Errorf("%d bytes from %d to %d came changed (Go memory: %v)", size, peer, c.Rank(),
+						goMemory)
 				}
 			}
 		}
@@ -123,8 +127,9 @@ func fill(b []byte, from, to int) {
 	}
 }
 
-// whileOthersWait shows that a large message is received although its receiver waits for something else: the sender lets that arrive only once the message
-// has left. First the wait is for the same communicator, then for another.
+// whileOthersWait shows that a large message is received although its receiver waits for something
+// else: the sender lets that arrive only once the message has left. First the wait is for the same
+// communicator, then for another.
 func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	if t.Size() == 1 || t.Rank() > 1 {
 		return nil
@@ -211,7 +216,8 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 		}
 	}
 
-	// A message that is too long is an error of Wait, leaves what follows the buffer alone, and names the request.
+	// A message that is too long is an error of Wait, leaves what follows the buffer alone, and
+	// names the request.
 	for _, size := range []int{16, 300_000} {
 		buf := bytes.Repeat([]byte{0xee}, size)
 		in, err := c.Irecv(buf[:8], me, 5)
@@ -223,7 +229,8 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 			return err
 		}
 		err = c.Wait(ctx, []spmd.Request{in})
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`communicator "refusals", member %d: receive 8 bytes from member %d, tag 5`, me, me)) {
+		if err == nil || !strings.Contains(err.Error(),
+			fmt.Sprintf(`communicator "refusals", member %d: receive 8 bytes from member %d, tag 5`, me, me)) {
 			return fmt.Errorf("%d bytes into a buffer of 8: %v", size, err)
 		}
 		if !bytes.Equal(buf[8:], bytes.Repeat([]byte{0xee}, size-8)) {
@@ -234,7 +241,8 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 		}
 	}
 
-	// A receive that nothing matched can be taken back, and its message is then still there for another; the ctx ends a wait.
+	// A receive that nothing matched can be taken back, and its message is then still there for
+	// another; the ctx ends a wait.
 	in, err := c.Irecv(make([]byte, 8), me, 6)
 	if err != nil {
 		return err
@@ -289,7 +297,8 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 	if err != nil {
 		return err
 	}
-	if got := ranks[ends[1].Rank()]; got != t.Rank() || ends[1].Size() != len(ranks) || ends[1].Rank() != ends[0].Rank()+1 {
+	if got := ranks[ends[1].Rank()]; got != t.Rank() || ends[1].Size() != len(ranks) ||
+		ends[1].Rank() != ends[0].Rank()+1 {
 		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
 	}
 	for i, c := range ends { // a token once around each of the two rings of every other member
@@ -323,7 +332,8 @@ func leak(_ context.Context, t spmd.Transport, _ []string) error {
 		return err
 	}
 	err = t.Close()
-	want := fmt.Sprintf(`close communicator "forgotten", member %d: requests nobody waited for: receive 24 bytes from member %d, tag 9`,
+	want := fmt.Sprintf(
+		`close communicator "forgotten", member %d: requests nobody waited for: receive 24 bytes from member %d, tag 9`,
 		c.Rank(), (c.Rank()+1)%c.Size())
 	if err == nil || err.Error() != want {
 		return fmt.Errorf("close: %v, want %s", err, want)

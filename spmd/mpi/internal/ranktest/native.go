@@ -28,7 +28,8 @@ func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error)
 // chunked lets the operations of n that can be cut be cut after so many elements.
 func chunked(n spmd.Native, elements int) { n.(interface{ ChunkAt(int) }).ChunkAt(elements) }
 
-// natives holds every collective of the library, on groups of 1 to all ranks, against a plain reference. args may be "huge", for one that MPI cannot count.
+// natives holds every collective of the library, on groups of 1 to all ranks, against a plain
+// reference. args may be "huge", for one that MPI cannot count.
 func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	checked := 0
 	for size := 1; size <= t.Size(); size++ {
@@ -76,7 +77,8 @@ func natives(ctx context.Context, t spmd.Transport, args []string) error {
 		if err := n.Close(); err != nil {
 			return fmt.Errorf("close for the second time: %w", err)
 		}
-		if err := n.RunBlocking(&spmd.Collective{}); err == nil || !strings.Contains(err.Error(), "barrier: the communicator is closed") {
+		if err := n.RunBlocking(&spmd.Collective{}); err == nil ||
+			!strings.Contains(err.Error(), "barrier: the communicator is closed") {
 			return fmt.Errorf("a collective after Close: %v", err)
 		}
 	}
@@ -130,7 +132,8 @@ func (b *bench) all() error {
 			}
 			chunked(b.n, 999)
 			for _, kind := range []spmd.Kind{spmd.Broadcast, spmd.Reduce, spmd.AllReduce, spmd.SendReceive} {
-				if err := b.try(spmd.Collective{Kind: kind, DType: dtype, Op: spmd.Max, Root: b.n.Size() - 1}, length); err != nil {
+				if err := b.try(spmd.Collective{Kind: kind, DType: dtype, Op: spmd.Max, Root: b.n.Size() - 1},
+					length); err != nil {
 					return fmt.Errorf("cut after 999 elements: %w", err)
 				}
 			}
@@ -205,7 +208,8 @@ func sum(counts []int) int {
 // A matrix says how many elements member `from` has for member `to`.
 type matrix func(from, to int) int
 
-// exchanges runs AllToAll with equal blocks and with a matrix of counts, each with memory of its own for what is sent and without.
+// exchanges runs AllToAll with equal blocks and with a matrix of counts, each with memory of its
+// own for what is sent and without.
 func (b *bench) exchanges(c spmd.Collective, length int) error {
 	size, block := b.n.Size(), length/b.n.Size()
 	for _, e := range []struct {
@@ -225,16 +229,17 @@ func (b *bench) exchanges(c spmd.Collective, length int) error {
 		if e.given {
 			c.Counts, c.SendCounts = in, out
 		}
-		err := b.run(trial{c: c, elements: sum(in), sent: sum(out), sends: !e.here, expect: func(want []byte, esize int) (lo, hi int) {
-			at := 0
-			for m := range size {
-				for skip, k := before(e.counts, m, me), 0; k < e.counts(m, me); k++ {
-					put(want[at*esize:], c, m, skip+k)
-					at++
+		err := b.run(trial{c: c, elements: sum(in), sent: sum(out), sends: !e.here,
+			expect: func(want []byte, esize int) (lo, hi int) {
+				at := 0
+				for m := range size {
+					for skip, k := before(e.counts, m, me), 0; k < e.counts(m, me); k++ {
+						put(want[at*esize:], c, m, skip+k)
+						at++
+					}
 				}
-			}
-			return 0, at
-		}})
+				return 0, at
+			}})
 		if err != nil {
 			return err
 		}
@@ -322,7 +327,8 @@ type trial struct {
 	elements, sent int
 	offset         int  // where this member's data begins in the whole
 	sends          bool // it has memory of its own for what is sent
-	// expect writes what must be there afterwards, and says which elements that are; the others are used up.
+	// expect writes what must be there afterwards, and says which elements that are; the others are
+	// used up.
 	expect func(want []byte, esize int) (lo, hi int)
 }
 
@@ -369,13 +375,15 @@ func (b *bench) run(t trial) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%v of %d %v (%v), root %d, counts %v, send counts %v, member %d of %d, blocking %v: %w",
-				c.Kind, t.elements, c.DType, c.Op, c.Root, c.Counts, c.SendCounts, b.n.Rank(), b.n.Size(), blocking, err)
+				c.Kind, t.elements, c.DType, c.Op, c.Root, c.Counts, c.SendCounts, b.n.Rank(), b.n.Size(), blocking,
+				err)
 		}
 	}
 	return nil
 }
 
-// fence returns n bytes of memory, aligned for elements of esize bytes and no better, with guards before and behind.
+// fence returns n bytes of memory, aligned for elements of esize bytes and no better, with guards
+// before and behind.
 func fence(memory []byte, n, esize int) []byte {
 	from, to := guard+esize, guard+esize+n
 	copy(memory[from-guard:from], bytes.Repeat([]byte{0xa5}, guard))
@@ -386,7 +394,8 @@ func fence(memory []byte, n, esize int) []byte {
 // fenced reports whether the guards are as they were.
 func fenced(memory []byte, n, esize int) bool {
 	from, to := guard+esize, guard+esize+n
-	return bytes.Count(memory[from-guard:from], []byte{0xa5}) == guard && bytes.Count(memory[to:to+guard], []byte{0xa5}) == guard
+	return bytes.Count(memory[from-guard:from], []byte{0xa5}) == guard &&
+		bytes.Count(memory[to:to+guard], []byte{0xa5}) == guard
 }
 
 // put writes element i of member m's input.
@@ -401,7 +410,8 @@ func put(to []byte, c spmd.Collective, m, i int) {
 	}
 }
 
-// number is element i of member m's input of a reduction. What becomes of five of them is exact in the type, or wraps around in it.
+// number is element i of member m's input of a reduction. What becomes of five of them is exact in
+// the type, or wraps around in it.
 func number(c spmd.Collective, m, i int) int64 {
 	n := int64(i*7 + m*5)
 	switch c.DType {
@@ -421,7 +431,8 @@ func number(c spmd.Collective, m, i int) int64 {
 	return n%10_000 - 5000
 }
 
-// join is the plain reference of an operation, for numbers that stay exact; integers of less than 64 bits are what is left of it.
+// join is the plain reference of an operation, for numbers that stay exact; integers of less than
+// 64 bits are what is left of it.
 func join(op spmd.Op, a, b int64) int64 {
 	switch op {
 	case spmd.Sum:
@@ -451,7 +462,8 @@ func encode(to []byte, dtype tensor.DType, x int64) {
 	}
 }
 
-// roundsToEven holds bf16 operations on two members against tensor's rounding, for every bit pattern.
+// roundsToEven holds bf16 operations on two members against tensor's rounding, for every bit
+// pattern.
 func roundsToEven(n spmd.Native) error {
 	const patterns = 1 << 16
 	pattern := func(m, i int) uint16 { return uint16(i * (1 + 40_000*m)) }
@@ -474,7 +486,8 @@ func roundsToEven(n spmd.Native) error {
 		tensor.ToBF16(want, r)
 		data := make([]uint16, patterns)
 		copy(data, bits[n.Rank()*patterns:])
-		c := &spmd.Collective{Kind: spmd.AllReduce, DType: tensor.BF16, Op: spmd.Op(op), Data: unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), 2*patterns)}
+		c := &spmd.Collective{Kind: spmd.AllReduce, DType: tensor.BF16, Op: spmd.Op(op),
+			Data: unsafe.Slice((*byte)(unsafe.Pointer(&data[0])), 2*patterns)}
 		if err := n.RunBlocking(c); err != nil {
 			return err
 		}
@@ -517,7 +530,8 @@ func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	return nil
 }
 
-// refusesCollectives holds what must be an error against what its text must name. None of these reaches MPI.
+// refusesCollectives holds what must be an error against what its text must name. None of these
+// reaches MPI.
 func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	size, me := n.Size(), n.Rank()
 	data := make([]byte, 16*size)
@@ -529,28 +543,41 @@ func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) er
 	}{
 		{spmd.Collective{Kind: 10}, "Kind(10) of"},
 		{spmd.Collective{Kind: spmd.Broadcast}, "no such type"},
-		{spmd.Collective{Kind: spmd.Broadcast, DType: tensor.F32, Root: size, Data: data}, fmt.Sprintf("root %d: want a member from 0 to %d", size, size-1)},
+		{spmd.Collective{Kind: spmd.Broadcast, DType: tensor.F32, Root: size, Data: data},
+			fmt.Sprintf("root %d: want a member from 0 to %d", size, size-1)},
 		{spmd.Collective{Kind: spmd.Gather, DType: tensor.F32, Root: -1, Data: data}, "root -1"},
-		{spmd.Collective{Kind: spmd.SendReceive, DType: tensor.F32, To: me, From: size, Data: data}, fmt.Sprintf("from %d: want", size)},
+		{spmd.Collective{Kind: spmd.SendReceive, DType: tensor.F32, To: me, From: size, Data: data},
+			fmt.Sprintf("from %d: want", size)},
 		{spmd.Collective{Kind: spmd.SendReceive, DType: tensor.F32, To: -1, From: me, Data: data}, "to -1: want"},
-		{spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F32, Data: data[:7]}, "7 bytes of data and 0 to send: want multiples of 4"},
+		{spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F32, Data: data[:7]},
+			"7 bytes of data and 0 to send: want multiples of 4"},
 		{spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F32, Data: data[1:5]}, "at an address"},
 		{spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F32, Op: 4, Data: data}, "(Op(4)): no such operation"},
-		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.F32, Counts: []int{}, Data: data}, "0 Counts: want one for each of"},
-		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.F32, Counts: counts, Data: data[:0]}, fmt.Sprintf("of 0 F32: the Counts are for %d elements", size)},
-		{spmd.Collective{Kind: spmd.Scatter, DType: tensor.F32, Root: me, Counts: append(slices.Clone(counts[1:]), -1), Data: data}, "is -1: want 0 or more"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, Send: data[:4*size]}, "elements to send: want as many as arrive"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, SendCounts: counts}, "want Counts and SendCounts, or neither"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, Data: data[:4*size]}, "want Counts and SendCounts, or neither"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: []int{}, Data: data[:4*size], Send: data}, "0 SendCounts: want"},
-		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: counts, Data: data[:4*size], Send: data}, "elements to send: the Counts are for"},
-		{spmd.Collective{Kind: spmd.ReduceScatter, DType: tensor.F32, Data: huge}, "too many for MPI, which counts to 2147483647 here"},
+		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.F32, Counts: []int{}, Data: data},
+			"0 Counts: want one for each of"},
+		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.F32, Counts: counts, Data: data[:0]},
+			fmt.Sprintf("of 0 F32: the Counts are for %d elements", size)},
+		{spmd.Collective{Kind: spmd.Scatter, DType: tensor.F32, Root: me, Counts: append(slices.Clone(counts[1:]), -1),
+			Data: data}, "is -1: want 0 or more"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, Send: data[:4*size]},
+			"elements to send: want as many as arrive"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Data: data, SendCounts: counts},
+			"want Counts and SendCounts, or neither"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, Data: data[:4*size]},
+			"want Counts and SendCounts, or neither"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: []int{},
+			Data: data[:4*size], Send: data}, "0 SendCounts: want"},
+		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.F32, Counts: counts, SendCounts: counts,
+			Data: data[:4*size], Send: data}, "elements to send: the Counts are for"},
+		{spmd.Collective{Kind: spmd.ReduceScatter, DType: tensor.F32, Data: huge},
+			"too many for MPI, which counts to 2147483647 here"},
 		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge}, "too many for MPI"},
 		{spmd.Collective{Kind: spmd.AllGather, DType: tensor.U8, Data: huge[1:]}, "too many for MPI"},
 		{spmd.Collective{Kind: spmd.AllToAll, DType: tensor.U8, Data: huge[:len(huge)/size*size]}, "too many for MPI"},
 	} {
 		for _, err := range []error{n.Run(ctx, &e.c), n.RunBlocking(&e.c), n.Time(&e.c, 1, nil)} {
-			if err == nil || !strings.Contains(err.Error(), e.want) || !strings.Contains(err.Error(), fmt.Sprintf(`communicator "natives %d", member %d: `, size, me)) {
+			if err == nil || !strings.Contains(err.Error(), e.want) ||
+				!strings.Contains(err.Error(), fmt.Sprintf(`communicator "natives %d", member %d: `, size, me)) {
 				return fmt.Errorf("error %v, want one with %q", err, e.want)
 			}
 		}
@@ -570,14 +597,16 @@ func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) er
 		if t.Size() == 1 {
 			break
 		}
-		if _, err := newNative(t, e.ranks, "wrong"); err == nil || !strings.Contains(err.Error(), `native communicator "wrong": `) || !strings.Contains(err.Error(), e.want) {
+		if _, err := newNative(t, e.ranks, "wrong"); err == nil ||
+			!strings.Contains(err.Error(), `native communicator "wrong": `) || !strings.Contains(err.Error(), e.want) {
 			return fmt.Errorf("members %v: %v, want an error with %q", e.ranks, err, e.want)
 		}
 	}
 	return nil
 }
 
-// nativeShort shows that a message which is shorter than its place is an error of who waits for it, and nothing worse.
+// nativeShort shows that a message which is shorter than its place is an error of who waits for it,
+// and nothing worse.
 func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "short")
 	if err != nil {
@@ -594,15 +623,17 @@ func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 			}
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), "sendrecv of 1000 F32, to 1 and from 1: got 300 elements only") {
+		if err == nil || !strings.Contains(err.Error(),
+			"sendrecv of 1000 F32, to 1 and from 1: got 300 elements only") {
 			return fmt.Errorf("a short message, call %d: %v", i, err)
 		}
 	}
 	return n.RunBlocking(&spmd.Collective{})
 }
 
-// nativeAbandon shows that who gives up waiting leaves the others nothing to wait for: their collective ends although this rank computes and calls MPI no
-// more. args[0] is a folder where they tell it so.
+// nativeAbandon shows that who gives up waiting leaves the others nothing to wait for: their
+// collective ends although this rank computes and calls MPI no more. args[0] is a folder where they
+// tell it so.
 func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	all := make([]int, t.Size())
 	for r := range all {
@@ -641,7 +672,8 @@ func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 			return fmt.Errorf("a collective that nobody else joins: %v, want the cause of the context's end", err)
 		}
 		for _, err := range []error{n.Run(ctx, c), n.RunBlocking(c), n.Time(c, 1, nil)} {
-			if err == nil || !strings.Contains(err.Error(), "the communicator broke before: ") || !strings.Contains(err.Error(), "allreduce of 1 U8 (sum): nobody waited") {
+			if err == nil || !strings.Contains(err.Error(), "the communicator broke before: ") ||
+				!strings.Contains(err.Error(), "allreduce of 1 U8 (sum): nobody waited") {
 				return fmt.Errorf("a collective after one that was given up: %v", err)
 			}
 		}
@@ -709,8 +741,9 @@ func nativeAllocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// nativeOverhead prints what a blocking collective costs through Go and in a plain loop in C, and through Go without blocking: medians of interleaved samples,
-// the slowest rank of each. It is no test: times on a machine that does something else mean little.
+// nativeOverhead prints what a blocking collective costs through Go and in a plain loop in C, and
+// through Go without blocking: medians of interleaved samples, the slowest rank of each. It is no
+// test: times on a machine that does something else mean little.
 func nativeOverhead(ctx context.Context, t spmd.Transport, _ []string) error {
 	all := make([]int, t.Size())
 	for r := range all {
@@ -757,14 +790,16 @@ func nativeOverhead(ctx context.Context, t spmd.Transport, _ []string) error {
 			var median [3]float64
 			for k := range ns {
 				times := unsafe.Slice((*byte)(unsafe.Pointer(&ns[k][0])), 8*samples)
-				if err := n.RunBlocking(&spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F64, Op: spmd.Max, Data: times}); err != nil {
+				if err := n.RunBlocking(&spmd.Collective{Kind: spmd.AllReduce, DType: tensor.F64, Op: spmd.Max,
+					Data: times}); err != nil {
 					return err
 				}
 				slices.Sort(ns[k][:])
 				median[k] = ns[k][samples/2] / float64(batch) / 1000
 			}
 			if t.Rank() == 0 {
-				fmt.Printf("%-10v %8d B   C %8.2f µs   blocking %8.2f µs, %.2f times, %+.2f µs   not blocking %8.2f µs, %.2f times\n", kind, size,
+				fmt.Printf("%-10v %8d B   C %8.2f µs   blocking %8.2f µs, %.2f times, %+.2f µs   not blocking %8.2f "+
+					"µs, %.2f times\n", kind, size,
 					median[0], median[1], median[1]/median[0], median[1]-median[0], median[2], median[2]/median[0])
 			}
 		}
@@ -789,7 +824,8 @@ func nativeMaking(_ context.Context, t spmd.Transport, _ []string) error {
 			return err
 		}
 	}
-	fmt.Printf("rank %d: a native communicator of %d ranks: %v, %v of a core\n", t.Rank(), t.Size(), (time.Since(start) / times).Round(time.Microsecond),
+	fmt.Printf("rank %d: a native communicator of %d ranks: %v, %v of a core\n", t.Rank(), t.Size(),
+		(time.Since(start) / times).Round(time.Microsecond),
 		((cpu() - used) / times).Round(time.Microsecond))
 	return nil
 }

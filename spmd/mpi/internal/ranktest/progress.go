@@ -18,8 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// progress shows that a large message arrives while its sender computes and never calls in: rank 0 computes until rank 1, by way of a file and not of MPI,
-// says that it has the message. It prints how long the messages took.
+// progress shows that a large message arrives while its sender computes and never calls in: rank 0
+// computes until rank 1, by way of a file and not of MPI, says that it has the message. It prints
+// how long the messages took.
 func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	const size, rounds = 1 << 20, 10
 	ends, err := everyone(t, 1, "progress")
@@ -166,7 +167,8 @@ func allocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// pingpong prints the round trip of 1 KiB between ranks 0 and 1: the best of five runs, which is what the machine can do when it is left alone.
+// pingpong prints the round trip of 1 KiB between ranks 0 and 1: the best of five runs, which is
+// what the machine can do when it is left alone.
 func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "pingpong")
 	if err != nil {
@@ -228,8 +230,9 @@ func comms(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// signals shows that Go's handlers are in place after MPI has started: a nil pointer is a panic that can be recovered, USR1 and USR2 come through a
-// channel, while the process computes and calls MPI.
+// signals shows that Go's handlers are in place after MPI has started: a nil pointer is a panic
+// that can be recovered, USR1 and USR2 come through a channel, while the process computes and calls
+// MPI.
 func signals(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "signals")
 	if err != nil {

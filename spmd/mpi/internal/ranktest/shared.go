@@ -56,8 +56,9 @@ func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spm
 	return sh, unsafe.Slice((*spmd.Signal)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
-// await prints what waiting for signals takes: a round trip between ranks 0 and 1, and a barrier of all ranks by one counter and one release. The best of
-// five runs, which is what the machine can do when it is left alone.
+// await prints what waiting for signals takes: a round trip between ranks 0 and 1, and a barrier of
+// all ranks by one counter and one release. The best of five runs, which is what the machine can do
+// when it is left alone.
 func await(ctx context.Context, t spmd.Transport, _ []string) error {
 	sh, sig, err := signalsOf(ctx, t, 4)
 	if err != nil {

@@ -69,7 +69,8 @@ func (a *asm) ret() {
 	a.op("RET")
 }
 
-// tailMask makes the mask of the first CX lanes, in K1 or in the last register; CX is below a whole vector.
+// tailMask makes the mask of the first CX lanes, in K1 or in the last register; CX is below a whole
+// vector.
 func (a *asm) tailMask(w width) {
 	if w.masks() {
 		a.op("MOVL", "$1", "AX")

@@ -2,15 +2,17 @@ package main
 
 import "fmt"
 
-// dots writes func dots<width>(p *panel): one column of a product, for narrow ones. b is the column, contiguous. Each row's sum is
-// sixteen chains, over k mod 16, which then meet as l and l+8, neighbours, pairs of neighbours, halves; the start comes last.
+// dots writes func dots<width>(p *panel): one column of a product, for narrow ones. b is the
+// column, contiguous. Each row's sum is sixteen chains, over k mod 16, which then meet as l and
+// l+8, neighbours, pairs of neighbours, halves; the start comes last.
 func (a *asm) dots(w width) {
 	halves := 64 / w.bytes // vectors that hold sixteen chains
 	most := 8 / halves     // rows: eight vectors of sums hide the latency of a multiply-add
 	name := "dots" + w.name
 	a.function(name, name+"(p *panel)", 8)
 	a.op("MOVQ", "p+0(FP)", args)
-	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft}, {"aStep", aStep}} {
+	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
+		{"aStep", aStep}} {
 		a.op("MOVQ", field(load[0]), load[1])
 	}
 	a.op("LEAQ", fmt.Sprintf("(%s)(%s*2)", aStep, aStep), aStep3)

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// An elementwise function computes one vector from the vectors x and y, or from dst, x and the scalar a.
+// An elementwise function computes one vector from the vectors x and y, or from dst, x and the
+// scalar a.
 type function struct {
 	name     string
 	operands string          // of "xyda": which of x, y, dst and a the body reads
@@ -23,7 +24,8 @@ var functions = []function{
 	{"scale", "xa", (*vector).scale},
 }
 
-// elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then the rest under a mask.
+// elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then
+// the rest under a mask.
 func elementwise() []byte {
 	file := newFile()
 	constants := new(constants)
@@ -36,7 +38,8 @@ func elementwise() []byte {
 	return file.Bytes()
 }
 
-// Registers of an elementwise function: x is 0, y or dst 1; scratch up to 8; constants from the top, below the mask.
+// Registers of an elementwise function: x is 0, y or dst 1; scratch up to 8; constants from the
+// top, below the mask.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
@@ -93,8 +96,8 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector is the body of an elementwise function in one width. Sources come after the destination, as in dst = a ∘ b; the last
-// one may be a constant.
+// A vector is the body of an elementwise function in one width. Sources come after the destination,
+// as in dst = a ∘ b; the last one may be a constant.
 type vector struct {
 	*asm
 	w      width
@@ -169,7 +172,8 @@ const (
 	ln2Lo   = math.Ln2 - ln2Hi // n·ln2Hi is exact for |n| < 2^14
 )
 
-// expReduced splits x (0) = n·ln 2 + r: leaves r in 0, magic+n in 2, and r²·q(r) + r = e^r - 1 in 4. Scratch: 3, 5.
+// expReduced splits x (0) = n·ln 2 + r: leaves r in 0, magic+n in 2, and r²·q(r) + r = e^r - 1 in
+// 4. Scratch: 3, 5.
 //
 // q is the polynomial of degree 5 that interpolates (e^r-1-r)/r² at the Chebyshev nodes of ±ln 2/2.
 func (v *vector) expReduced() {
@@ -189,10 +193,12 @@ func (v *vector) expReduced() {
 	v.mulAdd(4, 5, v.r(0))
 }
 
-// tanh x has the sign of x, and for |x| < ½·ln 3, where tanh reaches ½, is x + x³·p(x²), so that nothing cancels however small x;
-// above it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ, so that what the quotient is off by counts less.
+// tanh x has the sign of x, and for |x| < ½·ln 3, where tanh reaches ½, is x + x³·p(x²), so that
+// nothing cancels however small x; above it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ,
+// so that what the quotient is off by counts less.
 //
-// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², tan taking over for z < 0.
+// p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², tan taking over
+// for z < 0.
 func (v *vector) tanh() {
 	const joint = 0.5493061443340548 // ½·ln 3
 	p := interpolate(func(z float64) float64 {
@@ -230,7 +236,8 @@ func (v *vector) tanh() {
 	v.logic("VPOR", 0, 6, v.r(7)) // below too: -0 + 0 was 0
 }
 
-// exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large ones overflow by themselves.
+// exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large
+// ones overflow by themselves.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))
@@ -248,7 +255,8 @@ func (v *vector) exp() {
 	}
 }
 
-// log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial is that of Moshier's Cephes, logf.c.
+// log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial is that of
+// Moshier's Cephes, logf.c.
 func (v *vector) log() {
 	v.of("VMULPS", 1, 0, v.f(0x1p25))
 	v.op("VMOVUPS", v.r(0), v.r(2))
@@ -264,7 +272,8 @@ func (v *vector) log() {
 	v.of("VADDPS", 3, 3, v.r(4)) // e
 	v.of("VSUBPS", 2, 2, v.f(1)) // f
 	v.of("VMULPS", 4, 2, v.r(2)) // f²
-	p := []float64{7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
+	p := []float64{7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
+		-1.6668057665e-1,
 		2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1}
 	v.set(5, v.f(p[0]))
 	for _, c := range p[1:] {
@@ -310,7 +319,8 @@ func (v *vector) axpy() {
 
 func (v *vector) scale() { v.of("VMULPS", 0, 0, v.r(regA(v.w))) }
 
-// interpolate returns the polynomial, n coefficients from the constant on, that meets f at the Chebyshev nodes of [-h, h].
+// interpolate returns the polynomial, n coefficients from the constant on, that meets f at the
+// Chebyshev nodes of [-h, h].
 func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	coef, basis := make([]float64, n), make([]float64, n) // Newton's form, turned into powers as it grows
 	basis[0] = 1

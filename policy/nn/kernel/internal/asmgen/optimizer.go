@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// optimizer writes func adam<width>(p, grad, m, v *float32, n int, c *adam) and func sumSq<width>(lanes *[16]float64, x *float32, n int).
+// optimizer writes func adam<width>(p, grad, m, v *float32, n int, c *adam) and func
+// sumSq<width>(lanes *[16]float64, x *float32, n int).
 func optimizer() []byte {
 	a := newFile()
 	for _, w := range widths {
@@ -74,7 +75,8 @@ func (a *asm) adam(w width) {
 	a.ret()
 }
 
-// sumSq widens to float64 and adds the squares of element i to lane i mod 16, for n a multiple of 16.
+// sumSq widens to float64 and adds the squares of element i to lane i mod 16, for n a multiple of
+// 16.
 func (a *asm) sumSq(w width) {
 	name := "sumSq" + w.name
 	a.function(name, name+"(lanes *[16]float64, x *float32, n int)", 24)

@@ -2,15 +2,17 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products: columns in vectors, and the most rows that leave registers for a row of B and one
-// element of A. Enough sums run side by side (8 and more) to hide the latency of a multiply-add.
+// tiles are the register tiles of the products: columns in vectors, and the most rows that leave
+// registers for a row of B and one element of A. Enough sums run side by side (8 and more) to hide
+// the latency of a multiply-add.
 var tiles = map[string][]struct{ vectors, rows int }{
 	"256": {{1, 8}, {2, 6}},
 	"512": {{1, 8}, {2, 8}, {4, 6}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. Rows are done in tiles; the rows that remain at the end
-// are a smaller tile. In it, for each k: one row of B is loaded, each element of A is broadcast and multiplied into its row's sums.
+// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. Rows
+// are done in tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row
+// of B is loaded, each element of A is broadcast and multiplied into its row's sums.
 func products() []byte {
 	a := newFile()
 	for _, w := range widths {
@@ -22,7 +24,8 @@ func products() []byte {
 	return a.Bytes()
 }
 
-// Registers of a panel. SI, DI and R8 stand at the tile's first row of A, C and what the sums begin with.
+// Registers of a panel. SI, DI and R8 stand at the tile's first row of A, C and what the sums begin
+// with.
 const (
 	args, rowsLeft          = "R13", "BX"
 	aTile, cTile, startTile = "SI", "DI", "R8"
@@ -39,7 +42,8 @@ func (a *asm) panel(w width, vectors, most int) {
 	name := fmt.Sprintf("panel%sx%d", w.name, vectors)
 	a.function(name, name+"(p *panel)", 8)
 	a.op("MOVQ", "p+0(FP)", args)
-	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft}, {"aStep", aStep}, {"aCol", aCol}, {"bStep", bStep}} {
+	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
+		{"aStep", aStep}, {"aCol", aCol}, {"bStep", bStep}} {
 		a.op("MOVQ", field(load[0]), load[1])
 	}
 	a.op("LEAQ", fmt.Sprintf("(%s)(%s*2)", aStep, aStep), aStep3)
@@ -72,7 +76,8 @@ func (a *asm) tiles(most int, tile func(rows int)) {
 	a.ret()
 }
 
-// startRows puts the cursors at the tile's rows 0 and 4 of A, rowAddress is where row r is then, nextRows goes to the next tile.
+// startRows puts the cursors at the tile's rows 0 and 4 of A, rowAddress is where row r is then,
+// nextRows goes to the next tile.
 func (a *asm) startRows(rows int) {
 	a.op("MOVQ", aTile, aLow)
 	if rows > 4 {
