@@ -113,7 +113,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	}
 	var all []dealt
 	var err error
-	out := w.Outside()
+	out := w.ForeignPeers()
 	if out == nil {
 		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c "+
 			"cfg.yaml : -np M solver", uses[0].key)
@@ -146,7 +146,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 
 // gather waits for as many solvers as the uses need, and deals them to ranks in the order of their
 // processes.
-func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]dealt, error) {
+func gather(out spmd.ForeignPeers, hub *external.Hub, uses []use, ranks []int) ([]dealt, error) {
 	timeout := uses[0].env.External.StartTimeout
 	by := time.Now().Add(timeout)
 	var all []dealt
@@ -154,7 +154,7 @@ func gather(out spmd.Outsider, hub *external.Hub, uses []use, ranks []int) ([]de
 		var process int
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
-			if process, hello, err = out.ReceiveOut(until, -1, nil); err != nil && hub.Hurries() {
+			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.Hurries() {
 				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrHaste, wanted, each)
 			}
 			return err
@@ -198,7 +198,7 @@ const lastCall = 5 * time.Second
 // that have greeted and were not needed. Those that were given up and do not hear it would keep MPI
 // from ending: rank 0 then ends the job, when all that it has to write is written.
 func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Group) error {
-	out := w.Outside()
+	out := w.ForeignPeers()
 	if out == nil {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 		}
 	}
 	for w.Rank() == 0 {
-		process, _, late := out.ReceiveOut(time.Now(), -1, nil)
+		process, _, late := out.ReceiveForeign(time.Now(), -1, nil)
 		if late != nil {
 			break
 		}
@@ -237,7 +237,7 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 
 // A solver is the way to a program in the same MPI job.
 type solver struct {
-	out     spmd.Outsider
+	out     spmd.ForeignPeers
 	hub     *external.Hub
 	process int
 	message []byte // the last that came
@@ -252,16 +252,16 @@ var _ external.Link = (*solver)(nil)
 
 func (s *solver) Send(by time.Time, head, payload []byte) error {
 	if s.closed { // what is still to be said is that it is to end, and that it hears it is to be known
-		return s.out.DeliverOut(by, s.process, head)
+		return s.out.DeliverForeign(by, s.process, head)
 	}
 	s.told = external.Dismisses(head)
-	return s.out.SendOut(by, s.process, head, payload)
+	return s.out.SendForeign(by, s.process, head, payload)
 }
 
 func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if s.read {
 		err := s.hub.Wait(by, func(until time.Time) (err error) {
-			_, s.message, err = s.out.ReceiveOut(until, s.process, s.message)
+			_, s.message, err = s.out.ReceiveForeign(until, s.process, s.message)
 			return err
 		})
 		if err != nil {

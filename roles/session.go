@@ -195,7 +195,7 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 	s.code.Store(int64(code))
 	if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, err)
-		if w.Outside() != nil { // others' programs wait for this one, and MPI for them
+		if w.ForeignPeers() != nil { // others' programs wait for this one, and MPI for them
 			w.Abort(code)
 		}
 	}

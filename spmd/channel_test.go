@@ -465,9 +465,9 @@ func TestPairsDecideWhoCloses(t *testing.T) {
 	}
 }
 
-func TestMailRefuses(t *testing.T) {
+func TestDirectRefuses(t *testing.T) {
 	run(t, 1, func(ctx context.Context, w *spmd.World) error {
-		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "g", Ranks: []int{0, 0}, Mail: []string{"g"}}, self)
+		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "g", Ranks: []int{0, 0}, Direct: []string{"g"}}, self)
 		if err != nil {
 			return err
 		}
@@ -480,7 +480,7 @@ func TestMailRefuses(t *testing.T) {
 			got  error
 			want string
 		}{
-			{a.SendTo(ctx, "h", 0, d), `g[0]: send to h[0]: want a group of GroupSpec.Mail, on either side`},
+			{a.SendTo(ctx, "h", 0, d), `g[0]: send to h[0]: want a group of GroupSpec.Direct, on either side`},
 			{a.SendTo(ctx, "g", 2, d), `g[0]: send to g[2]: want a member of 0..1`},
 			{a.SendTo(ctx, "g", 0, d), `g[0]: send to g[0]: want another member, not oneself`},
 			{errors.Join(a.SendTo(ctx, "g", 1, d), recv(other)), `g[1]: receive from g[0]: "x" came as F32[2], want one of {x: F32[3]}`},

@@ -14,11 +14,11 @@
 // by side. The first error anywhere (returned, or a panic in a worker or a goroutine of World.Go)
 // ends the job on every rank, in one line that says where it was.
 //
-// Workers exchange data by communicators (Member.Comm, World.NewComm): tagged messages between
-// numbered members, on which package collectives builds; by letters (Member.SendTo, RecvFrom), for
-// what is rare; and by channels: bounded queues from the members of one group to those of another.
-// An item is a set of tensors in one slab of memory, filled where it is taken and read where it
-// arrives:
+// Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged
+// messages between numbered members; package collectives builds on them. Direct messages
+// (Member.SendTo, RecvFrom) are for rare data. Channels are bounded queues from the members of one
+// group to those of another. An item is a set of tensors in one slab of memory, filled where it is
+// taken and read where it arrives:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
 //

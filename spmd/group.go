@@ -14,9 +14,9 @@ type GroupSpec struct {
 	// Comms names the communicators over all members that Launch makes, one for each purpose
 	// (gradients, metrics, …), because a communicator belongs to one goroutine at a time.
 	Comms []string
-	// Mail names the groups launched before, or this one, with whose members its own exchange
-	// letters (Member.SendTo).
-	Mail []string
+	// Direct names groups that were launched before, or this one. Their members and those of this
+	// group exchange direct messages (Member.SendTo).
+	Direct []string
 }
 
 // A Group is the workers of a component. Its value is the same on every rank; only the members of

@@ -14,8 +14,8 @@ type Member struct {
 	index int
 	comms map[string]Comm
 
-	mu   sync.Mutex
-	mail map[string]address // by group
+	mu     sync.Mutex
+	direct map[string]address // by group
 }
 
 // An address is how a member reaches those of a group.
@@ -69,7 +69,7 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	for i, r := range spec.Ranks {
 		if r == w.Rank() {
 			g.members = append(g.members, &Member{w: w, group: g, index: i, comms: make(map[string]Comm),
-				mail: make(map[string]address)})
+				direct: make(map[string]address)})
 		}
 	}
 	w.mu.Lock()
@@ -97,14 +97,14 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	return g.members, nil
 }
 
-// connect makes the communicators between g and the groups of its Mail.
+// connect makes the communicators between g and the groups of its Direct.
 func (w *World) connect(g *roster) error {
-	for _, name := range g.spec.Mail {
+	for _, name := range g.spec.Direct {
 		w.mu.Lock()
 		peers := w.groups[name]
 		w.mu.Unlock()
 		if peers == nil {
-			return fmt.Errorf("mail to %q: there is no such group yet", name)
+			return fmt.Errorf("direct messages to %q: there is no such group yet", name)
 		}
 		ranks := g.spec.Ranks
 		if peers != g {
@@ -113,7 +113,7 @@ func (w *World) connect(g *roster) error {
 		if !slices.Contains(ranks, w.Rank()) {
 			continue
 		}
-		ends, err := w.NewComm(ranks, g.spec.Name+"/mail/"+name)
+		ends, err := w.NewComm(ranks, g.spec.Name+"/direct/"+name)
 		if err != nil {
 			return err
 		}
@@ -132,5 +132,5 @@ func (w *World) connect(g *roster) error {
 func (m *Member) meet(g *roster, c Comm, first int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.mail[g.spec.Name] = address{c, first, len(g.spec.Ranks)}
+	m.direct[g.spec.Name] = address{c, first, len(g.spec.Ranks)}
 }

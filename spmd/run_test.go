@@ -309,7 +309,7 @@ func TestLaunchRefuses(t *testing.T) {
 	}{
 		{"no members", []spmd.GroupSpec{{Name: "g"}}, `launch group "g": no members`},
 		{"rank beyond the world", []spmd.GroupSpec{{Name: "g", Ranks: []int{0, 2}}}, `launch group "g": member 1 on rank 2, in a world of 2 ranks`},
-		{"mail to nobody", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}, Mail: []string{"h"}}}, `launch group "g": mail to "h": there is no such group yet`},
+		{"direct messages to nobody", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}, Direct: []string{"h"}}}, `launch group "g": direct messages to "h": there is no such group yet`},
 		{"same name", []spmd.GroupSpec{{Name: "g", Ranks: []int{0}}, {Name: "g", Ranks: []int{1}}}, `launch group "g": there is a group of this name`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,20 +37,20 @@ type Departer interface {
 	Outlast(c Comm)
 }
 
-// An Outsider is a Transport in whose job programs of others may take part, as solvers do that the
-// same mpirun started. Messages to and from them are bytes, outside of all communicators; their
-// processes have numbers of their own, MPI's ranks in the whole job.
-type Outsider interface {
-	// Strangers returns how many processes of other programs there are.
-	Strangers() int
-	// SendOut sends a message of these parts, one after the other, and returns when it was taken:
-	// before by, or with an error that is os.ErrDeadlineExceeded.
-	SendOut(by time.Time, to int, head, payload []byte) error
-	// DeliverOut is SendOut of one part that returns when the process has begun to receive it.
-	DeliverOut(by time.Time, to int, message []byte) error
-	// ReceiveOut waits for a message of process from, -1 for any, and returns whose it is and what
-	// it says, in buf if that is large enough. It may be long in coming: by is as for SendOut.
-	ReceiveOut(by time.Time, from int, buf []byte) (who int, message []byte, err error)
+// ForeignPeers is a Transport whose job may contain processes of other programs, such as solvers
+// that the same mpirun started. Messages to and from them are bytes, outside of all communicators.
+// Their processes have numbers of their own: MPI's ranks in the whole job.
+type ForeignPeers interface {
+	// NumForeign returns the number of processes of other programs.
+	NumForeign() int
+	// SendForeign sends one message, head followed by payload, and returns when the library has taken
+	// it. After the deadline by it returns an error that is os.ErrDeadlineExceeded.
+	SendForeign(by time.Time, to int, head, payload []byte) error
+	// DeliverForeign sends message and returns when the process has begun to receive it.
+	DeliverForeign(by time.Time, to int, message []byte) error
+	// ReceiveForeign waits for a message of process from, -1 for any process. It returns the sender
+	// and the message, in buf if that is large enough. The deadline by is that of SendForeign.
+	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
 }
 
 // A Description says what a world runs on.

@@ -72,9 +72,10 @@ func (w *World) Size() int { return w.t.Size() }
 // return where ranks are processes.
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
-// Outside returns the way to programs of others in the same job; nil where there are none.
-func (w *World) Outside() Outsider {
-	if o, ok := w.t.(Outsider); ok && o.Strangers() > 0 {
+// ForeignPeers returns the way to processes of other programs in the same job, or nil if there are
+// none.
+func (w *World) ForeignPeers() ForeignPeers {
+	if o, ok := w.t.(ForeignPeers); ok && o.NumForeign() > 0 {
 		return o
 	}
 	return nil

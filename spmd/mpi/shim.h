@@ -98,10 +98,10 @@ void rl_wake(uintptr_t word);
 
 // Messages to and from the programs of others in the same job, between ranks of MPI_COMM_WORLD. A send returns once its message was taken, a match when there is
 // a message, from anyone if from is -1; after for_ns RL_PENDING. What was matched must be taken, n bytes of it.
-int rl_outside_count(rl_world *w); // processes of other programs
-int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault);
-int rl_outside_match(int from, int64_t for_ns, int *who, int64_t *n, void **message, rl_fault *fault);
-int rl_outside_take(void *message, uintptr_t buf, int64_t n, rl_fault *fault);
+int rl_foreign_count(rl_world *w); // processes of other programs
+int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault);
+int rl_foreign_match(int from, int64_t for_ns, int *sender, int64_t *n, void **message, rl_fault *fault);
+int rl_foreign_take(void *message, uintptr_t buf, int64_t n, rl_fault *fault);
 
 // MPI's words for an error code, and the library's for itself; at most size bytes with the terminating zero.
 void rl_error_text(int code, char *text, int size);

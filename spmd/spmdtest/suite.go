@@ -19,7 +19,7 @@ type Case struct {
 
 // Cases returns the whole suite. It fits any number of ranks.
 func Cases() []Case {
-	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), mail(), shared())
+	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared())
 }
 
 // Sizes are the world sizes that a transport is tested at: one, powers of two, and odd ones.

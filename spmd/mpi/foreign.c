@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Messages to and from the programs of others in the same job: bytes on MPI_COMM_WORLD, all with one tag.
+// Messages to and from foreign programs in the same job: bytes on MPI_COMM_WORLD, all with one tag.
 
 #include "inner.h"
 
@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUTSIDE_TAG = 21586 };
+enum { FOREIGN_TAG = 21586 };
 
-int rl_outside_count(rl_world *w) {
+int rl_foreign_count(rl_world *w) {
 	int all = 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	return all - w->size;
 }
 
-int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault) {
+int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns, rl_fault *fault) {
 	if (nh + np > INT_MAX) return fault->call = "MPI_Isend", MPI_ERR_COUNT;
 	char *whole = malloc((size_t)(nh + np)); // MPI's own until it is taken, which may be never
 	if (!whole) return fault->call = "malloc", MPI_ERR_NO_MEM;
@@ -24,9 +24,9 @@ int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, i
 	if (np > 0) memcpy(whole + nh, (const void *)payload, (size_t)np);
 	MPI_Request req;
 	if (deliver)
-		TRY(MPI_Issend(whole, (int)(nh + np), MPI_BYTE, to, OUTSIDE_TAG, MPI_COMM_WORLD, &req));
+		TRY(MPI_Issend(whole, (int)(nh + np), MPI_BYTE, to, FOREIGN_TAG, MPI_COMM_WORLD, &req));
 	else
-		TRY(MPI_Isend(whole, (int)(nh + np), MPI_BYTE, to, OUTSIDE_TAG, MPI_COMM_WORLD, &req));
+		TRY(MPI_Isend(whole, (int)(nh + np), MPI_BYTE, to, FOREIGN_TAG, MPI_COMM_WORLD, &req));
 	for (int64_t start = rl_now(), waited = 0;; rl_pause(waited = rl_now() - start)) {
 		int done = 0;
 		TRY(MPI_Test(&req, &done, MPI_STATUS_IGNORE));
@@ -37,15 +37,15 @@ int rl_outside_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, i
 	return MPI_SUCCESS;
 }
 
-int rl_outside_match(int from, int64_t for_ns, int *who, int64_t *n, void **message, rl_fault *fault) {
+int rl_foreign_match(int from, int64_t for_ns, int *sender, int64_t *n, void **message, rl_fault *fault) {
 	MPI_Message m;
 	MPI_Status st;
 	for (int64_t start = rl_now(), waited = 0;; rl_pause(waited = rl_now() - start)) {
 		int there = 0, bytes = 0;
-		TRY(MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : from, OUTSIDE_TAG, MPI_COMM_WORLD, &there, &m, &st));
+		TRY(MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : from, FOREIGN_TAG, MPI_COMM_WORLD, &there, &m, &st));
 		if (there) {
 			TRY(MPI_Get_count(&st, MPI_BYTE, &bytes));
-			*who = st.MPI_SOURCE;
+			*sender = st.MPI_SOURCE;
 			*n = bytes;
 			break;
 		}
@@ -56,7 +56,7 @@ int rl_outside_match(int from, int64_t for_ns, int *who, int64_t *n, void **mess
 	return MPI_SUCCESS;
 }
 
-int rl_outside_take(void *message, uintptr_t buf, int64_t n, rl_fault *fault) {
+int rl_foreign_take(void *message, uintptr_t buf, int64_t n, rl_fault *fault) {
 	MPI_Message m;
 	memcpy(&m, message, sizeof m);
 	free(message);

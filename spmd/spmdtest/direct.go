@@ -9,19 +9,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// mail: tensors from worker to worker by group name and member, after RLinf's
+// direct: tensors from worker to worker by group name and member, after RLinf's
 // tests/unit_tests/test_comm.py.
-func mail() []Case {
+func direct() []Case {
 	return []Case{
-		{"workers send each other dicts", mailDict},
-		{"workers send each other lists of tensors", mailList},
-		{"workers receive in place", mailInPlace},
+		{"workers send each other dicts", directDict},
+		{"workers send each other lists of tensors", directList},
+		{"workers receive in place", directInPlace},
 	}
 }
 
 // correspond launches two groups, the later one uneven, and lets each member of the first exchange
-// letters with each of the second.
-func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx context.Context, m *spmd.Member,
+// direct messages with each of the second.
+func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx context.Context, m *spmd.Member,
 	group string, member int, first bool) error) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	one, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " one", Ranks: world(w)}, self)
@@ -29,7 +29,7 @@ func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx
 		return err
 	}
 	two, err := spmd.Launch(w, spmd.GroupSpec{Name: name + " two", Ranks: []int{w.Size() - 1, 0, 0},
-		Mail: []string{one.Name()}}, self)
+		Direct: []string{one.Name()}}, self)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func correspond(ctx context.Context, w *spmd.World, name string, letter func(ctx
 		error) {
 		return func(ctx context.Context, m *spmd.Member) (struct{}, error) {
 			for i := range peers.Size() {
-				if err := letter(ctx, m, peers.Name(), i, first); err != nil {
+				if err := talk(ctx, m, peers.Name(), i, first); err != nil {
 					return struct{}{}, err
 				}
 			}
@@ -82,7 +82,7 @@ func sameSheet(d tensor.Dict, seed int) error {
 	return nil
 }
 
-func mailDict(ctx context.Context, w *spmd.World) error {
+func directDict(ctx context.Context, w *spmd.World) error {
 	return correspond(ctx, w, "dict", func(ctx context.Context, m *spmd.Member, group string, member int,
 		first bool) error {
 		if first {
@@ -110,7 +110,7 @@ func mailDict(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-func mailList(ctx context.Context, w *spmd.World) error {
+func directList(ctx context.Context, w *spmd.World) error {
 	const n = 20
 	return correspond(ctx, w, "list", func(ctx context.Context, m *spmd.Member, group string, member int,
 		first bool) error {
@@ -140,7 +140,7 @@ func mailList(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-func mailInPlace(ctx context.Context, w *spmd.World) error {
+func directInPlace(ctx context.Context, w *spmd.World) error {
 	return correspond(ctx, w, "in place", func(ctx context.Context, m *spmd.Member, group string, member int,
 		first bool) error {
 		if first {

@@ -9,17 +9,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Tags of the mail communicators.
+// Tags of the communicators of direct messages.
 const (
-	tagMailSchema = iota
-	tagMailTensor
+	tagDirectSchema = iota
+	tagDirectTensor
 )
 
-// SendTo sends the tensors of d to a member of a group that Mail connects with the member's own. It
-// returns when they have left: a large tensor leaves when its receiver asks for it. What one member
-// sends to another arrives in order. It belongs to the worker's goroutine.
+// SendTo sends the tensors of d to a member of a group that GroupSpec.Direct connects with m's own.
+// It returns when they have left: a large tensor leaves when its receiver asks for it. Messages from
+// one member to another arrive in order. SendTo belongs to the worker's goroutine.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
-	c, peer, err := m.mailTo(group, member)
+	c, peer, err := m.directTo(group, member)
 	if err == nil {
 		err = sendDict(ctx, c, peer, d)
 	}
@@ -33,7 +33,7 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 // received in place, and must be those that were sent, by name, type and shape; the zero Dict
 // stands for new ones on the Go heap. It returns the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
-	c, peer, err := m.mailTo(group, member)
+	c, peer, err := m.directTo(group, member)
 	if err == nil {
 		into, err = recvDict(ctx, c, peer, into)
 	}
@@ -43,14 +43,14 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, into te
 	return into, nil
 }
 
-// mailTo returns the communicator that reaches a member, and its number there.
-func (m *Member) mailTo(group string, member int) (Comm, int, error) {
+// directTo returns the communicator that reaches a member, and its number there.
+func (m *Member) directTo(group string, member int) (Comm, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	a, ok := m.mail[group]
+	a, ok := m.direct[group]
 	switch {
 	case !ok:
-		return nil, 0, errors.New("want a group of GroupSpec.Mail, on either side")
+		return nil, 0, errors.New("want a group of GroupSpec.Direct, on either side")
 	case member < 0 || member >= a.size:
 		return nil, 0, fmt.Errorf("want a member of 0..%d", a.size-1)
 	case a.first+member == a.comm.Rank():
@@ -73,12 +73,12 @@ func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {
 	if len(schema) > schemaRoom {
 		return fmt.Errorf("%d tensors take %d bytes to describe, want at most %d", d.Len(), len(schema), schemaRoom)
 	}
-	if reqs[0], err = c.Isend(schema, to, tagMailSchema); err != nil {
+	if reqs[0], err = c.Isend(schema, to, tagDirectSchema); err != nil {
 		return err
 	}
 	for i := range d.Len() {
 		_, t := d.Entry(i)
-		if reqs[i+1], err = c.Isend(t.Bytes(), to, tagMailTensor); err != nil {
+		if reqs[i+1], err = c.Isend(t.Bytes(), to, tagDirectTensor); err != nil {
 			return err
 		}
 	}
@@ -87,7 +87,7 @@ func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {
 
 func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.Dict, error) {
 	schema := make([]byte, schemaRoom)
-	r, err := c.Irecv(schema, from, tagMailSchema)
+	r, err := c.Irecv(schema, from, tagDirectSchema)
 	if err != nil {
 		return into, err
 	}
@@ -110,7 +110,7 @@ func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.D
 			t = tensor.New(f.DType, f.Shape...)
 		}
 		d.Set(f.Name, t)
-		if r, err = c.Irecv(t.Bytes(), from, tagMailTensor); err != nil {
+		if r, err = c.Irecv(t.Bytes(), from, tagDirectTensor); err != nil {
 			return into, err
 		}
 		reqs = append(reqs, r)

@@ -1,0 +1,79 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+var _ spmd.ForeignPeers = (*transport)(nil)
+
+// NumForeign returns how many processes of other programs there are.
+func (t *transport) NumForeign() int { return int(C.rl_foreign_count(t.world)) }
+
+// SendForeign sends a message to a process of another program; see spmd.ForeignPeers.
+func (t *transport) SendForeign(by time.Time, to int, head, payload []byte) error {
+	return sendForeign(by, to, head, payload, 0)
+}
+
+// DeliverForeign sends a message, and returns when it is being received; see spmd.ForeignPeers.
+func (t *transport) DeliverForeign(by time.Time, to int, message []byte) error {
+	return sendForeign(by, to, message, nil, 1)
+}
+
+func sendForeign(by time.Time, to int, head, payload []byte, deliver C.int) error {
+	var fault C.rl_fault
+	rc := C.rl_foreign_send(address(head), C.int64_t(len(head)), address(payload), C.int64_t(len(payload)),
+		C.int(to), deliver, left(by), &fault)
+	runtime.KeepAlive(head)
+	runtime.KeepAlive(payload)
+	return foreignError(rc, &fault)
+}
+
+// ReceiveForeign waits for a message of another program; see spmd.ForeignPeers.
+func (t *transport) ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error) {
+	var fault C.rl_fault
+	var sender C.int
+	var n C.int64_t
+	var matched unsafe.Pointer
+	if err := foreignError(C.rl_foreign_match(C.int(from), left(by), &sender, &n, &matched, &fault),
+		&fault); err != nil {
+		return 0, nil, err
+	}
+	if int(n) > cap(buf) {
+		buf = make([]byte, n)
+	}
+	buf = buf[:n]
+	rc := C.rl_foreign_take(matched, address(buf), n, &fault)
+	return int(sender), buf, foreignError(rc, &fault)
+}
+
+// address returns where b is, as a number: cgo would look for pointers in all that b is a part of.
+func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// left returns the nanoseconds until by.
+func left(by time.Time) C.int64_t { return C.int64_t(max(time.Until(by), 0)) }
+
+func foreignError(rc C.int, fault *C.rl_fault) error {
+	switch rc {
+	case 0:
+		return nil
+	case C.RL_PENDING:
+		return os.ErrDeadlineExceeded
+	}
+	if fault.code == 0 {
+		fault.code = rc
+	}
+	return fmt.Errorf("message of a foreign program: %w", callError(fault))
+}
