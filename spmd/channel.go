@@ -60,11 +60,11 @@ type Channel struct {
 	w    *World
 	spec ChannelSpec
 
-	homes     []int // ranks that serve shared keys; home h has member len(From)+len(To)+h of the communicator
+	owners    []int // ranks that serve shared keys; owner i is member len(From)+len(To)+i of the communicator
 	producers map[int]*port
 	consumers map[int]*port
 	inboxes   map[int]*inbox // of the consumers here
-	home      *inbox         // of the shared keys that live here; nil where there are none
+	owned     *inbox         // of the shared keys that this rank owns; nil if it owns none
 	stop      context.CancelFunc
 	served    sync.WaitGroup
 
@@ -83,7 +83,7 @@ type handle struct {
 const (
 	tagControl  = iota // producer → inbox: keys opened and closed
 	tagBell            // members of the process → inbox: look at your queues
-	tagRequest         // consumer → home: get
+	tagRequest         // consumer → owner: get
 	firstKeyTag = 8
 )
 
@@ -119,11 +119,11 @@ func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 	members := slices.Concat(spec.From.Ranks, spec.To.Ranks)
 	if spec.Shared {
 		for _, r := range spec.To.Ranks {
-			if !slices.Contains(c.homes, r) {
-				c.homes = append(c.homes, r)
+			if !slices.Contains(c.owners, r) {
+				c.owners = append(c.owners, r)
 			}
 		}
-		members = append(members, c.homes...)
+		members = append(members, c.owners...)
 	}
 	if !slices.Contains(members, w.Rank()) {
 		return c, nil
@@ -195,7 +195,7 @@ func (c *Channel) open(members []int, ports map[int]*port) error {
 			if err != nil {
 				return err
 			}
-			c.home = box
+			c.owned = box
 			if box.port != nil {
 				c.serve(box)
 			}
@@ -314,9 +314,9 @@ func (c *Channel) at(key Key) (member int, box *inbox) {
 	}
 	h := fnv.New32a()
 	h.Write([]byte(key.Name))
-	at := int(h.Sum32() % uint32(len(c.homes)))
-	if c.homes[at] == c.w.Rank() {
-		return from + to + at, c.home
+	at := int(h.Sum32() % uint32(len(c.owners)))
+	if c.owners[at] == c.w.Rank() {
+		return from + to + at, c.owned
 	}
 	return from + to + at, nil
 }
@@ -356,7 +356,7 @@ func (c *Channel) halt(ctx context.Context) error {
 	}
 	c.stop()
 	c.served.Wait()
-	return c.ending(c.home.drain(ctx))
+	return c.ending(c.owned.drain(ctx))
 }
 
 // close takes back the receives that nothing will match.
@@ -376,8 +376,8 @@ func (c *Channel) close(ctx context.Context) error {
 			return c.ending(err)
 		}
 	}
-	if c.home != nil {
-		return c.ending(c.home.cancel(ctx))
+	if c.owned != nil {
+		return c.ending(c.owned.cancel(ctx))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Co
 	}
 }
 
-// keys are the ways in which a consumer reaches a key; of the last two, one has its home with the consumer, and one away from it.
+// keys are the ways in which a consumer reaches a key; of the last two, the consumer's process owns one, and another process the other.
 var keys = []struct {
 	name string
 	to   []int

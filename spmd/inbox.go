@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An inbox is the home of queues: those of one consumer, which owns it, or those that the consumers
-// of a channel share, which a goroutine of its process owns. Who is in the process uses it
-// directly, under mu; the owner alone talks to the others, over port.
+// An inbox holds queues: those of one consumer, which owns the inbox, or those that the consumers of
+// a channel share, which a goroutine of the process owns. Members in the process use it directly,
+// under mu. Only the owner talks to remote members, over port.
 type inbox struct {
 	c      *Channel
 	member int   // of the channel's communicator

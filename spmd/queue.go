@@ -2,14 +2,13 @@ package spmd
 
 import "slices"
 
-// A queue is one key of a channel at its home: the items that have arrived, and who may send how
+// A queue is one key of a channel, at its owner: the items that have arrived, and who may send how
 // many more. It does no I/O and is not safe for concurrent use; its inbox sees to both.
 //
 // Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back
 // when the item is taken from the queue, and goes to the producer that has the fewest, so that each
-// always has one and a slow one does not hoard them. A producer elsewhere has its first without
-// being told: were it to wait for the home's word, two members that open keys to each other could
-// wait for one another for ever.
+// always has one and a slow one does not hoard them. A remote producer starts with its first credit.
+// If it had to wait for the owner's message, two members that open keys to each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
@@ -25,7 +24,7 @@ type queue struct {
 	polled  int       // items popped since the inbox looked at its messages
 }
 
-// A source is a producer of a key, as its home sees it.
+// A source is a producer of a key, as the key's owner sees it.
 type source struct {
 	queue  *queue
 	member int // among the producers

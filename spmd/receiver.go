@@ -24,8 +24,8 @@ type Receiver struct {
 	batch []*Item
 }
 
-// An end is how a consumer reaches a key: its own, one shared in this process, or one shared and
-// elsewhere.
+// An end is how a consumer reaches a key: its own, one shared and owned by this process, or one
+// shared and remote.
 type end interface {
 	// take returns the oldest item, or ErrClosed; errHeavy when it weighs more than limit, unless
 	// that is below 0; ErrEmpty where there is none and block is false.
@@ -50,9 +50,9 @@ func (c *Channel) newReceiver(member int, key Key) (*Receiver, error) {
 		if err != nil {
 			return nil, err
 		}
-		a := &away{c: c, name: key.Name, port: p, home: at, tag: tag}
-		a.decode.known = &a.layouts
-		r.end = a
+		e := &remote{c: c, name: key.Name, port: p, owner: at, tag: tag}
+		e.decode.known = &e.layouts
+		r.end = e
 		return r, nil
 	}
 	box.mu.Lock()
@@ -70,8 +70,8 @@ func (c *Channel) newReceiver(member int, key Key) (*Receiver, error) {
 // nothing is left.
 func (r *Receiver) Get(ctx context.Context) (*Item, error) { return r.get(ctx, -1, true) }
 
-// TryGet is Get, but returns ErrEmpty when no item has arrived. For a key whose home is elsewhere
-// it waits for the answer.
+// TryGet is Get, but returns ErrEmpty when no item has arrived. If another process owns the key,
+// TryGet waits for its answer.
 func (r *Receiver) TryGet(ctx context.Context) (*Item, error) { return r.get(ctx, -1, false) }
 
 func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error) {
@@ -229,7 +229,7 @@ func (o *own) state(context.Context) (int, Item, error) {
 
 func (o *own) cancel(context.Context) error { return nil } // the inbox does
 
-// A common end is that of a consumer who shares a key whose home is this process.
+// A common end is that of a consumer that shares a key which this process owns.
 type common struct {
 	box    *inbox
 	queue  *queue

@@ -26,16 +26,16 @@ type Sender struct {
 	// in debug mode
 	slabs []*slab
 
-	// A home in this process.
+	// An owner in this process.
 	box *inbox
 	src *source
-	// A home elsewhere.
+	// A remote owner.
 	to     int
 	tag    int
 	credit [1]Request // receive of the next credit
 	has    int        // credits; the first comes with the key
 	sent   int
-	known  *tensor.Layout // to the home
+	known  *tensor.Layout // to the owner
 	wire   []*slab        // what is sent, in debug mode
 	notes  [2][noteBytes]byte
 }
@@ -284,14 +284,14 @@ func (s *Sender) Close() error {
 func (c *Channel) leave(member int) error {
 	p := c.producers[member]
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
-	for m := range to + len(c.homes) {
-		box := c.home
+	for m := range to + len(c.owners) {
+		box := c.owned
 		if m < to {
 			if !c.spec.Pairs(member, m) {
 				continue
 			}
 			box = c.inboxes[m]
-		} else if c.homes[m-to] != c.w.Rank() {
+		} else if c.owners[m-to] != c.w.Rank() {
 			box = nil
 		}
 		if box == nil {

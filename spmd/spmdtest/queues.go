@@ -99,7 +99,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 						return err
 					}
 				}
-				third, err := snd.TryTake(number) // one more may be under way, once the key's home has said so
+				third, err := snd.TryTake(number) // one more may be under way, once the key's owner has said so
 				for errors.Is(err, spmd.ErrFull) && ctx.Err() == nil {
 					runtime.Gosched()
 					third, err = snd.TryTake(number)

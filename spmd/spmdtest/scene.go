@@ -77,8 +77,8 @@ func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Cont
 	return exchange(ctx, ends)
 }
 
-// kinds are the ways in which consumer 0 reaches a key: its own, or a shared one whose home is with
-// the first or the second consumer.
+// kinds are the ways in which consumer 0 reaches a key: its own, or a shared one that the process of
+// the first or of the second consumer owns.
 var kinds = []spmd.Key{{To: 0, Name: "k"}, {To: spmd.AnyMember, Name: "k"}, {To: spmd.AnyMember, Name: "l"}}
 
 // number is the layout of an item that carries one int64.

@@ -1,0 +1,165 @@
+package spmd
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A remote end is that of a consumer that shares a key which another process owns. It requests each
+// item from the owner.
+type remote struct {
+	c     *Channel
+	name  string
+	port  *port
+	owner int // member that owns the key
+	tag   int // of items; tag+1 is for the state
+
+	note    [noteBytes]byte
+	asked   [1]Request // send of note
+	posted  *slab      // its receive waits for the answer to the last request; nil where there is none
+	waits   bool       // that request was a Get: the answer may take its time
+	limit   int        // of that request
+	ready   *slab      // an item that came when it was not wanted any more
+	pool    []*slab
+	brief   *slab // for the state
+	reqs    [1]Request
+	layouts []knownLayout
+	decode  decoder
+}
+
+func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error) {
+	for {
+		if sl := r.ready; sl != nil {
+			if limit >= 0 && sl.item.Weight > limit {
+				return nil, errHeavy
+			}
+			r.ready, sl.phase = nil, held
+			return sl, nil
+		}
+		if r.posted == nil {
+			if err := r.request(ctx, limit, block); err != nil {
+				return nil, err
+			}
+		}
+		switch kind, err := r.answer(ctx, block || !r.waits); {
+		case err != nil:
+			return nil, err
+		case kind == isItem:
+		case kind == isClosed:
+			return nil, ErrClosed
+		case kind == isEmpty && !block:
+			return nil, ErrEmpty
+		case kind == isHeavy && r.limit == limit:
+			return nil, errHeavy
+		} // else it answered a request that was given up: ask again
+	}
+}
+
+// request asks for an item, with a slab posted for it.
+func (r *remote) request(ctx context.Context, limit int, block bool) error {
+	sl, err := r.slab()
+	if err != nil {
+		return err
+	}
+	if sl.req, err = r.port.comm.Irecv(sl.mem, r.owner, r.tag); err != nil {
+		return err
+	}
+	sl.phase = busy
+	r.posted, r.waits, r.limit = sl, block, limit
+	op := opTryGet
+	if block {
+		op = opGet
+	}
+	return r.ask(ctx, note{op: op, tag: r.tag, count: limit, name: r.name})
+}
+
+// answer waits, if it may, for the answer to the request; an item becomes ready.
+func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
+	sl := r.posted
+	if block {
+		r.reqs[0] = sl.req
+		if err := r.port.comm.Wait(ctx, r.reqs[:]); err != nil {
+			return 0, err
+		}
+		sl.req = r.reqs[0]
+	} else if ok, err := r.port.comm.Test(&sl.req); err != nil {
+		return 0, err
+	} else if !ok {
+		return isEmpty, nil
+	}
+	r.posted = nil
+	h, err := r.decode.unpack(sl, sl.req.N)
+	if err != nil {
+		return 0, err
+	}
+	if h.kind == isItem {
+		r.ready = sl
+	} else {
+		r.release(sl)
+	}
+	return h.kind, nil
+}
+
+func (r *remote) ask(ctx context.Context, n note) error {
+	if err := r.port.comm.Wait(ctx, r.asked[:]); err != nil { // the note before has been answered, so it has left
+		return err
+	}
+	var err error
+	r.asked[0], err = r.port.comm.Isend(n.write(r.note[:]), r.owner, tagRequest)
+	return err
+}
+
+func (r *remote) slab() (*slab, error) {
+	if n := len(r.pool); n > 0 {
+		sl := r.pool[n-1]
+		r.pool = r.pool[:n-1]
+		if r.c.w.job.opts.Debug && !sl.spoiled() {
+			return nil, fmt.Errorf("an item was written after its release")
+		}
+		return sl, nil
+	}
+	return newSlab(r.c.w.Alloc, r.c.spec.ItemBytes)
+}
+
+func (r *remote) release(sl *slab) {
+	if r.c.w.job.opts.Debug {
+		sl.spoil()
+	}
+	sl.phase, sl.item.Dict = free, tensor.Dict{}
+	r.pool = append(r.pool, sl)
+}
+
+func (r *remote) state(ctx context.Context) (int, Item, error) {
+	if r.brief == nil {
+		r.brief = &slab{mem: make([]byte, headerBytes)}
+	}
+	var err error
+	if r.reqs[0], err = r.port.comm.Irecv(r.brief.mem, r.owner, r.tag+1); err != nil {
+		return 0, Item{}, err
+	}
+	if err := r.ask(ctx, note{op: opState, tag: r.tag, name: r.name}); err != nil {
+		return 0, Item{}, err
+	}
+	if err := r.port.comm.Wait(ctx, r.reqs[:]); err != nil {
+		return 0, Item{}, err
+	}
+	h, err := r.brief.readHeader(r.reqs[0].N)
+	if err != nil {
+		return 0, Item{}, err
+	}
+	if r.ready != nil {
+		return h.count + 1, r.ready.item, nil
+	}
+	return h.count, r.brief.item, nil
+}
+
+func (r *remote) cancel(ctx context.Context) error {
+	if r.posted != nil {
+		if err := r.port.cancel(ctx, &r.posted.req); err != nil {
+			return err
+		}
+	}
+	return r.port.comm.Wait(ctx, r.asked[:])
+}
