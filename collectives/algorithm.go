@@ -9,7 +9,7 @@ import (
 
 // An algorithm makes some kinds of operations. Each has a file of its own, which gives its steps,
 // bytes and cost: P members, S bytes, α the latency of a message in seconds, β the seconds per
-// byte, γ the seconds to join one.
+// byte, γ the seconds to reduce one.
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // bits 1<<spmd.Kind

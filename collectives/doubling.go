@@ -7,7 +7,7 @@ import (
 )
 
 // newDoubling returns recursive doubling: in round k members 2^k apart exchange all they have, so
-// that after log₂P rounds everyone has joined everything (Thakur, Rabenseifner and Gropp 2005).
+// that after log₂P rounds each has the whole reduction (Thakur, Rabenseifner and Gropp 2005).
 // With P not a power of two the first 2(P-2^⌊log₂P⌋) members pair up before, and one of each pair
 // stands aside until the end.
 //
@@ -32,14 +32,14 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 			if err := t.exchange(ctx, b, peer, in, peer); err != nil {
 				return err
 			}
-			join(c.DType, c.Op, b, in)
+			reduceInto(c.DType, c.Op, b, in)
 		}
 		return nil
 	})
 }
 
-// A fold is a team cut down to a power of two: of the first 2·extra members the odd ones have
-// joined the even ones' input to theirs.
+// A fold is a team cut down to a power of two: of the first 2·extra members, the odd ones have
+// reduced the even ones' input into theirs.
 type fold struct {
 	size, extra int
 	me          int // number in the fold; -1: stands aside
@@ -72,7 +72,7 @@ func (t *team) folded(ctx context.Context, c *spmd.Collective, b []byte, reduce 
 	return t.unfold(ctx, f, b)
 }
 
-// fold joins b of those that stand aside to their neighbours' b; in is memory as long as b.
+// fold reduces b of the members that stand aside into their neighbours' b; in is memory as long as b.
 func (t *team) fold(ctx context.Context, c *spmd.Collective, b, in []byte) (fold, error) {
 	f := fold{size: 1}
 	for 2*f.size <= t.size() {
@@ -97,7 +97,7 @@ func (t *team) fold(ctx context.Context, c *spmd.Collective, b, in []byte) (fold
 	if err := t.wait(ctx); err != nil {
 		return f, err
 	}
-	join(c.DType, c.Op, b, in)
+	reduceInto(c.DType, c.Op, b, in)
 	return f, nil
 }
 

@@ -49,9 +49,9 @@ type Group struct {
 	nodes []int // of each member
 	all   team
 	node  team // members of this node
-	// the members of all nodes with this member's number on its node; empty where nodes have
-	// different numbers
-	lane      team
+	// peerGroup is the members of all nodes that have this member's number on their node. It is empty
+	// if the nodes have different numbers of members.
+	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's number among those of heads
 	distinct  bool // no rank stands twice
@@ -142,7 +142,7 @@ func (g *Group) arrange(nodes []int) {
 	g.heads = where(func(m int) bool { return local[m] == 0 })
 	g.nodeIndex = slices.IndexFunc(g.heads.members, func(m int) bool { return g.nodes[m] == g.nodes[g.me] })
 	if !slices.ContainsFunc(everyone, func(m int) bool { return count[g.nodes[m]] != count[g.nodes[g.me]] }) {
-		g.lane = where(func(m int) bool { return local[m] == local[g.me] })
+		g.peerGroup = where(func(m int) bool { return local[m] == local[g.me] })
 	}
 	slices.Sort(ranks)
 	g.distinct = len(slices.Compact(ranks)) == p

@@ -60,11 +60,11 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 		}
 		return treeReduce(ctx, &heads, &top, c.Data, root)
 	}
-	if g.lane.size() > 0 && len(c.Data) >= long {
+	if g.peerGroup.size() > 0 && len(c.Data) >= long {
 		if err := g.inNode(ctx, c, spmd.ReduceScatter, 0); err != nil {
 			return err
 		}
-		if err := ring(ctx, &g.lane, c, g.node.shard(c.Data, c.DType.Size(), g.node.me)); err != nil {
+		if err := ring(ctx, &g.peerGroup, c, g.node.shard(c.Data, c.DType.Size(), g.node.me)); err != nil {
 			return err
 		}
 		return g.inNode(ctx, c, spmd.AllGather, 0)

@@ -7,9 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// join sets dst to dst op src, element by element. What bfloat16 loses by rounding is lost at each
-// join.
-func join(t tensor.DType, op spmd.Op, dst, src []byte) {
+// reduceInto sets dst to dst op src, element by element. It rounds bfloat16 at each call.
+func reduceInto(t tensor.DType, op spmd.Op, dst, src []byte) {
 	switch t {
 	case tensor.F32:
 		if op == spmd.Sum {
@@ -17,23 +16,23 @@ func join(t tensor.DType, op spmd.Op, dst, src []byte) {
 			addF32(d, d, view[float32](src))
 			return
 		}
-		joinAs(op, view[float32](dst), view[float32](src))
+		reduceIntoAs(op, view[float32](dst), view[float32](src))
 	case tensor.F64:
-		joinAs(op, view[float64](dst), view[float64](src))
+		reduceIntoAs(op, view[float64](dst), view[float64](src))
 	case tensor.I32:
-		joinAs(op, view[int32](dst), view[int32](src))
+		reduceIntoAs(op, view[int32](dst), view[int32](src))
 	case tensor.I64:
-		joinAs(op, view[int64](dst), view[int64](src))
+		reduceIntoAs(op, view[int64](dst), view[int64](src))
 	case tensor.U8:
-		joinAs(op, dst, src)
+		reduceIntoAs(op, dst, src)
 	case tensor.BF16:
-		joinBF16(op, view[uint16](dst), view[uint16](src))
+		reduceBF16Into(op, view[uint16](dst), view[uint16](src))
 	default:
-		panic(fmt.Sprintf("collectives: join of %v", t))
+		panic(fmt.Sprintf("collectives: reduction of %v", t))
 	}
 }
 
-func joinAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, src []T) {
+func reduceIntoAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, src []T) {
 	src = src[:len(dst)]
 	switch op {
 	case spmd.Sum:
@@ -55,27 +54,27 @@ func joinAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, src []
 	}
 }
 
-func joinBF16(op spmd.Op, dst, src []uint16) {
+func reduceBF16Into(op spmd.Op, dst, src []uint16) {
 	var d, s [256]float32
 	for lo := 0; lo < len(dst); lo += len(d) {
 		hi := min(lo+len(d), len(dst))
 		tensor.FromBF16(d[:hi-lo], dst[lo:hi])
 		tensor.FromBF16(s[:hi-lo], src[lo:hi])
-		joinAs(op, d[:hi-lo], s[:hi-lo])
+		reduceIntoAs(op, d[:hi-lo], s[:hi-lo])
 		tensor.ToBF16(dst[lo:hi], d[:hi-lo])
 	}
 }
 
-// reach is how many bytes joinAll works on at a time: they stay in the first-level cache while all
+// reach is how many bytes reduceAll works on at a time: they stay in the first-level cache while all
 // pieces are added.
 const reach = 8 << 10
 
-// joinAll joins bytes from to end of the pieces in their order and writes the result there in every
-// one of dsts; a dst may be one of the pieces. bfloat16 is joined in float32 and rounded once. The
-// bits follow from the pieces and their order alone.
-func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
+// reduceAll reduces bytes from to end of the pieces, in their order, and writes the result there in
+// each of dsts. A dst may be one of the pieces. bfloat16 is reduced in float32 and rounded once. The
+// bits depend only on the pieces and their order.
+func reduceAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	if t == tensor.BF16 {
-		joinAllBF16(op, dsts, pieces, from/2, end/2)
+		reduceAllBF16(op, dsts, pieces, from/2, end/2)
 		return
 	}
 	if t == tensor.F32 && op == spmd.Sum {
@@ -90,7 +89,7 @@ func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 		a := room[:hi-lo]
 		copy(a, pieces[0][lo:hi])
 		for _, p := range pieces[1:] {
-			join(t, op, a, p[lo:hi])
+			reduceInto(t, op, a, p[lo:hi])
 		}
 		for _, d := range dsts {
 			copy(d[lo:hi], a)
@@ -98,7 +97,7 @@ func joinAll(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	}
 }
 
-func joinAllBF16(op spmd.Op, dsts, pieces [][]byte, from, end int) {
+func reduceAllBF16(op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	const step = 512
 	var acc, x [step]float32
 	var out [step]uint16
@@ -107,7 +106,7 @@ func joinAllBF16(op spmd.Op, dsts, pieces [][]byte, from, end int) {
 		tensor.FromBF16(acc[:k], view[uint16](pieces[0][2*lo:2*(lo+k)]))
 		for _, p := range pieces[1:] {
 			tensor.FromBF16(x[:k], view[uint16](p[2*lo:2*(lo+k)]))
-			joinAs(op, acc[:k], x[:k])
+			reduceIntoAs(op, acc[:k], x[:k])
 		}
 		tensor.ToBF16(out[:k], acc[:k])
 		for _, d := range dsts {

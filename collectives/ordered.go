@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// lone bounds the bytes, S·P, that one member takes in to reduce a vector alone instead of all
-// members a shard each: there latency counts, and 2(P-1) messages in all beat 2P(P-1).
-const lone = 512 << 10
+// maxSingleOwner is the largest S·P in bytes for which one member reduces the whole vector, instead
+// of each member a shard. For such vectors latency dominates: 2(P-1) messages beat 2P(P-1).
+const maxSingleOwner = 512 << 10
 
 // newOrdered returns the reductions in member order, x₀ + x₁ + … element by element, whose bits
 // depend on nothing else: not on the transport, the library, the placement, nor on who came first.
 // The vector is cut into shards, each with an owner:
 //
 //  1. every member sends its piece of each shard to the owner         (P-1)α + (P-1)/P·Sβ
-//  2. the owner joins the pieces in member order                      (P-1)/P·Sγ
+//  2. the owner reduces the pieces in member order                    (P-1)/P·Sγ
 //  3. the owner sends the result to those that want it                (P-1)α + (P-1)/P·Sβ
 //
 // So it moves the bytes of a ring, in two rounds. A short vector is one shard, which the members
@@ -26,7 +26,7 @@ func newOrdered() *algorithm {
 }
 
 func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
-	if c.Kind != spmd.ReduceScatter && len(c.Data)*t.size() <= lone {
+	if c.Kind != spmd.ReduceScatter && len(c.Data)*t.size() <= maxSingleOwner {
 		owner := c.Root
 		if c.Kind == spmd.AllReduce {
 			owner = t.g.seq % t.size()
@@ -46,7 +46,7 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	if err := t.wait(ctx); err != nil { // for the sends too: results arrive where the pieces were
 		return err
 	}
-	joinPieces(t, c, mine)
+	reducePieces(t, c, mine)
 	for i := 1; i < t.size(); i++ {
 		m := (t.me + i) % t.size()
 		if c.Kind == spmd.AllReduce || c.Kind == spmd.Reduce && m == c.Root {
@@ -83,7 +83,7 @@ func orderedAlone(ctx context.Context, t *team, c *spmd.Collective, owner int) e
 	if err := t.wait(ctx); err != nil {
 		return err
 	}
-	joinPieces(t, c, c.Data)
+	reducePieces(t, c, c.Data)
 	for i := 1; i < t.size() && c.Kind == spmd.AllReduce; i++ {
 		if err := t.send(c.Data, (t.me+i)%t.size()); err != nil {
 			return err
@@ -113,8 +113,8 @@ func gatherPieces(t *team, mine []byte) error {
 	return nil
 }
 
-// joinPieces joins g.pieces into this member's shard.
-func joinPieces(t *team, c *spmd.Collective, mine []byte) {
+// reducePieces reduces g.pieces into this member's shard.
+func reducePieces(t *team, c *spmd.Collective, mine []byte) {
 	t.g.dsts = append(t.g.dsts[:0], mine)
-	joinAll(c.DType, c.Op, t.g.dsts, t.g.pieces, 0, len(mine))
+	reduceAll(c.DType, c.Op, t.g.dsts, t.g.pieces, 0, len(mine))
 }

@@ -40,7 +40,7 @@ func halve(ctx context.Context, t *team, f fold, c *spmd.Collective, b, in []byt
 		if err := t.exchange(ctx, b[theirs[0]*e:theirs[1]*e], peer, in[lo*e:hi*e], peer); err != nil {
 			return err
 		}
-		join(c.DType, c.Op, b[lo*e:hi*e], in[lo*e:hi*e])
+		reduceInto(c.DType, c.Op, b[lo*e:hi*e], in[lo*e:hi*e])
 	}
 	for step := f.size / 2; step > 0; step /= 2 {
 		peer := f.member(f.me ^ step)

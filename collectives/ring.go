@@ -10,7 +10,7 @@ import (
 // neighbour to neighbour (Patarasuk and Yuan 2009). It moves the fewest bytes there can be, every
 // link carries the same, and P need not be a power of two; latency grows with P.
 //
-//	reduce-scatter    P-1 rounds: pass a block on, join the one that comes to mine        (P-1)(α + S/P·(β+γ))
+//	reduce-scatter    P-1 rounds: pass a block on, reduce the next into mine              (P-1)(α + S/P·(β+γ))
 //	allgather         P-1 rounds: pass on what came in the round before                   (P-1)(α + S/P·β)
 //	allreduce         the first, then the second                                          2(P-1)(α + S/P·β) + (P-1)/P·Sγ
 func newRing() *algorithm {
@@ -37,7 +37,7 @@ func ring(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 			if err := t.exchange(ctx, out, next, in[:len(mine)], before); err != nil {
 				return err
 			}
-			join(c.DType, c.Op, mine, in[:len(mine)])
+			reduceInto(c.DType, c.Op, mine, in[:len(mine)])
 		}
 	}
 	if c.Kind == spmd.ReduceScatter {

@@ -147,8 +147,8 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	n := len(c.Data)
 	if w.arrive() {
 		chunks := 0
-		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= lone; alone {
-			if err := joinViews(t, c, w, 0, n); err != nil {
+		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= maxSingleOwner; alone {
+			if err := reduceViews(t, c, w, 0, n); err != nil {
 				return err
 			}
 		} else {
@@ -166,7 +166,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 		return nil
 	}
 	for i := int(w.next.Add(1)) - 1; i < chunks; i = int(w.next.Add(1)) - 1 {
-		if err := joinViews(t, c, w, i*chunk, min((i+1)*chunk, n)); err != nil {
+		if err := reduceViews(t, c, w, i*chunk, min((i+1)*chunk, n)); err != nil {
 			return err
 		}
 		if w.left.Add(^uint32(0)) == 0 {
@@ -176,8 +176,8 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	return w.awaitSignal(ctx, &w.finished)
 }
 
-// joinViews joins bytes lo to hi of every member's Data into all of them, or into the root's.
-func joinViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
+// reduceViews reduces bytes lo to hi of every member's Data into all of them, or into the root's.
+func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	g := t.g
 	g.pieces = g.pieces[:0]
 	for m := range t.size() {
@@ -191,7 +191,7 @@ func joinViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	if c.Kind == spmd.Reduce {
 		dsts = g.pieces[c.Root : c.Root+1]
 	}
-	joinAll(c.DType, c.Op, dsts, g.pieces, lo, hi)
+	reduceAll(c.DType, c.Op, dsts, g.pieces, lo, hi)
 	return nil
 }
 
@@ -273,7 +273,7 @@ func pullReduction(t *team, c *spmd.Collective, w *window, data []byte) error {
 		g.pieces = append(g.pieces, t.block(d, c, t.me))
 	}
 	g.dsts = append(g.dsts[:0], t.block(data, c, t.me))
-	joinAll(c.DType, c.Op, g.dsts, g.pieces, 0, len(g.dsts[0]))
+	reduceAll(c.DType, c.Op, g.dsts, g.pieces, 0, len(g.dsts[0]))
 	return nil
 }
 

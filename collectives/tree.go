@@ -75,7 +75,7 @@ func treeReduce(ctx context.Context, t *team, c *spmd.Collective, b []byte, root
 			if err := t.wait(ctx); err != nil {
 				return err
 			}
-			join(c.DType, c.Op, b, in)
+			reduceInto(c.DType, c.Op, b, in)
 		}
 	}
 	return nil
