@@ -14,13 +14,11 @@ import (
 type ConvNet[T Float] struct {
 	Out int // features of an image
 
-	frames  int
-	frame   Image
-	stem    *Conv2D[T]
-	words   *Embedding[T] // all γ, then all β; nil without words
-	layers  []layer[T]
-	head    *MLP[T]
-	decimal [256]T // what a byte counts
+	pixels pixels[T]
+	stem   *Conv2D[T]
+	words  *Embedding[T] // all γ, then all β; nil without words
+	layers []layer[T]
+	head   *MLP[T]
 }
 
 // NatureSize is the least height and width of an image for NewNatureCNN.
@@ -77,13 +75,10 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 // newConvNet declares the first convolution, name.0, and what words make of it, name.words.
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
 	pad int) *ConvNet[T] {
-	in := Image{frame.H, frame.W, frames * frame.C}
-	n := &ConvNet[T]{frames: frames, frame: frame, stem: NewConv2D(p, name+".0", in, filters, size, stride, pad)}
+	pixels := newPixels[T](frame, frames)
+	n := &ConvNet[T]{pixels: pixels, stem: NewConv2D(p, name+".0", pixels.shape(), filters, size, stride, pad)}
 	if len(words.Low) > 0 {
 		n.words = NewEmbedding(p, name+".words", words, 2*filters)
-	}
-	for b := range n.decimal {
-		n.decimal[b] = T(float64(b) / 255)
 	}
 	return n
 }
@@ -217,30 +212,9 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 	for lo, count := 0, 0; lo < rows; lo += count {
 		count = min(n.stem.batch(), rows-lo)
 		for i := range count {
-			n.unpack(w.images[i*each:(i+1)*each], w.pixels[(lo+i)*each:(lo+i+1)*each])
+			n.pixels.unpack(w.images[i*each:(i+1)*each], w.pixels[(lo+i)*each:(lo+i+1)*each])
 		}
 		do(lo, count)
-	}
-}
-
-// unpack sets dst, [H,W,frames·C], to the image in src, [frames,H,W,C].
-func (n *ConvNet[T]) unpack(dst []T, src []uint8) {
-	if n.frames == 1 {
-		dst = dst[:len(src)]
-		for i, b := range src {
-			dst[i] = n.decimal[b]
-		}
-		return
-	}
-	channels, step := n.frame.C, n.stem.In.C
-	for f := range n.frames {
-		from := src[f*n.frame.Len() : (f+1)*n.frame.Len()]
-		for at := f * channels; at < len(dst); at += step {
-			for k, b := range from[:channels] {
-				dst[at+k] = n.decimal[b]
-			}
-			from = from[channels:]
-		}
 	}
 }
 

@@ -14,6 +14,17 @@ const (
 	ReLU
 )
 
+// String returns the name of f.
+func (f Activation) String() string {
+	switch f {
+	case Tanh:
+		return "Tanh"
+	case ReLU:
+		return "ReLU"
+	}
+	return fmt.Sprintf("Activation(%d)", uint8(f))
+}
+
 // An MLP is a row of linear layers, an activation behind each: the trunk of a network, to which
 // heads are added. Without layers it is the identity.
 type MLP[T Float] struct {
@@ -218,7 +229,7 @@ func activate[T Float](f Activation, y []T) {
 	case ReLU:
 		kernel.Relu(y, y)
 	default:
-		panic(fmt.Sprintf("nn: no such activation %d", f))
+		panic(fmt.Sprintf("nn: no such activation %d", uint8(f)))
 	}
 }
 
@@ -230,6 +241,6 @@ func activateGrad[T Float](f Activation, dy, y []T) {
 	case ReLU:
 		kernel.ReluGrad(dy, dy, y)
 	default:
-		panic(fmt.Sprintf("nn: no such activation %d", f))
+		panic(fmt.Sprintf("nn: no such activation %d", uint8(f)))
 	}
 }

@@ -1,0 +1,144 @@
+package nn
+
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
+// sequence gives the output of each unit to the next.
+type sequence[T Float] struct {
+	units  []unit[T]
+	widths []int // of their outputs
+}
+
+func (s *sequence[T]) init(seed uint64) {
+	for _, u := range s.units {
+		u.init(seed)
+	}
+}
+
+func (s *sequence[T]) newWork(maxRows int) unitWork[T] {
+	w := &sequenceWork[T]{widths: s.widths, maxRows: maxRows}
+	for _, u := range s.units {
+		w.units = append(w.units, u.newWork(maxRows))
+	}
+	return w
+}
+
+type sequenceWork[T Float] struct {
+	units   []unitWork[T]
+	widths  []int
+	maxRows int
+	d       [][]T // the derivative by each output; made by the first backward: acting needs none
+}
+
+func (w *sequenceWork[T]) forward(b *Batch[T], x []T) []T {
+	for _, u := range w.units {
+		x = u.forward(b, x)
+	}
+	return x
+}
+
+func (w *sequenceWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	last := len(w.units) - 1
+	if w.d == nil {
+		for _, width := range w.widths[:last] {
+			w.d = append(w.d, Vector[T](w.maxRows*width))
+		}
+	}
+	for i := last; i > 0; i-- {
+		below := w.d[i-1][:b.Rows*w.widths[i-1]]
+		w.units[i].backward(b, below, dy, ready)
+		dy = below
+	}
+	w.units[0].backward(b, dx, dy, ready)
+}
+
+// skip is x + f(x).
+type skip[T Float] struct {
+	f     unit[T]
+	width int
+}
+
+func (s *skip[T]) init(seed uint64) { s.f.init(seed) }
+
+func (s *skip[T]) newWork(maxRows int) unitWork[T] {
+	n := maxRows * s.width
+	return &skipWork[T]{f: s.f.newWork(maxRows), y: Vector[T](n), d: Vector[T](n), width: s.width}
+}
+
+type skipWork[T Float] struct {
+	f     unitWork[T]
+	y, d  []T // d: the derivative by f's output
+	width int
+}
+
+func (w *skipWork[T]) forward(b *Batch[T], x []T) []T {
+	y := w.y[:b.Rows*w.width]
+	copy(y, w.f.forward(b, x))
+	kernel.Axpy(y, 1, x)
+	return y
+}
+
+func (w *skipWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	n := b.Rows * w.width
+	copy(w.d, dy[:n])
+	w.f.backward(b, dx, w.d[:n], ready)
+	if dx != nil {
+		kernel.Axpy(dx[:n], 1, dy[:n])
+	}
+}
+
+// concat lays the outputs of its units side by side.
+type concat[T Float] struct {
+	units   []unit[T]
+	widths  []int
+	uses    []bool // whether a unit uses the input
+	in, out int    // widths of rows; in is 0 before the first input
+}
+
+func (c *concat[T]) init(seed uint64) {
+	for _, u := range c.units {
+		u.init(seed)
+	}
+}
+
+func (c *concat[T]) newWork(maxRows int) unitWork[T] {
+	w := &concatWork[T]{concat: c, y: Vector[T](maxRows * c.out), dx: Vector[T](maxRows * c.in)}
+	for i, u := range c.units {
+		w.works = append(w.works, u.newWork(maxRows))
+		w.dy = append(w.dy, Vector[T](maxRows*c.widths[i]))
+	}
+	return w
+}
+
+type concatWork[T Float] struct {
+	*concat[T]
+	works []unitWork[T]
+	y, dx []T   // dx: what one unit adds to the derivative by the input
+	dy    [][]T // the derivative by each output
+}
+
+func (w *concatWork[T]) forward(b *Batch[T], x []T) []T {
+	at := 0
+	for i, u := range w.works {
+		copyColumns(w.y[at:], w.out, u.forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		at += w.widths[i]
+	}
+	return w.y[:b.Rows*w.out]
+}
+
+func (w *concatWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	at, n := w.out, b.Rows*w.in
+	if dx != nil {
+		clear(dx[:n])
+	}
+	for i := len(w.works) - 1; i >= 0; i-- {
+		at -= w.widths[i]
+		part := w.dy[i][:b.Rows*w.widths[i]]
+		copyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
+		if dx == nil || !w.uses[i] {
+			w.works[i].backward(b, nil, part, ready)
+			continue
+		}
+		w.works[i].backward(b, w.dx[:n], part, ready)
+		kernel.Axpy(dx[:n], 1, w.dx[:n])
+	}
+}

@@ -1,0 +1,148 @@
+package nn
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Layer describes a part of a network: what it makes of the rows that it is given. It holds no
+// parameters and no memory; NewNet makes a network of it. Layers compose:
+//
+//	nn.Sequence(
+//		nn.Concat(
+//			nn.Sequence(nn.Input("image"), nn.Conv(16, 3, 2, 1), nn.Activate(nn.ReLU), nn.Dense(64)),
+//			nn.Sequence(nn.Input("state"), nn.Dense(32)),
+//		),
+//		nn.Activate(nn.Tanh),
+//		nn.Residual(nn.Dense(96), nn.Activate(nn.Tanh)),
+//		nn.GRU(64),
+//	)
+//
+// All shapes are known when the network is made. A row is an image [H,W,C]; a vector of n numbers
+// is an image [1,1,n], and a layer of vectors takes the elements of an image in that order.
+type Layer struct {
+	kind              layerKind
+	name              string // of an input
+	width             int    // of the output: features or filters
+	size, stride, pad int
+	act               Activation
+	parts             []Layer
+}
+
+type layerKind uint8
+
+const (
+	kindInput layerKind = 1 + iota
+	kindEmbed
+	kindDense
+	kindActivate
+	kindNorm
+	kindConv
+	kindPool
+	kindKeypoint
+	kindGRU
+	kindLSTM
+	kindSequence
+	kindResidual
+	kindConcat
+)
+
+// Input gives the numbers or the image of that name. Bytes of images count in 255ths; several
+// frames are one image with the channels of all.
+func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
+
+// Embed gives features, [width], to the choices of that name: see Embedding.
+func Embed(name string, width int) Layer {
+	return Layer{kind: kindEmbed, name: name, width: width}
+}
+
+// Dense is y = x·W + b with width outputs: see Linear. Weights begin orthogonal with gain √2.
+func Dense(width int) Layer { return Layer{kind: kindDense, width: width} }
+
+// Activate applies f to each element.
+func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
+
+// Norm brings each row to mean 0 and variance 1, then multiplies by γ and adds β, which are learnt
+// (Ba, Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
+func Norm() Layer { return Layer{kind: kindNorm} }
+
+// Conv has so many filters of size×size pixels, stride pixels apart, on images framed by pad pixels
+// of zeros: see Conv2D. Weights begin orthogonal with gain √2.
+func Conv(filters, size, stride, pad int) Layer {
+	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
+}
+
+// MaxPool takes, of each channel, the largest element of every second window of 3×3 pixels.
+func MaxPool() Layer { return Layer{kind: kindPool} }
+
+// SpatialSoftmax gives, of each channel, the place where it is large, x and y in [-1, 1] (Levine et
+// al. 2016, arXiv:1504.00702).
+func SpatialSoftmax() Layer { return Layer{kind: kindKeypoint} }
+
+// GRU is a recurrent cell with width outputs: see NewGRU. The network carries its state.
+func GRU(width int) Layer { return Layer{kind: kindGRU, width: width} }
+
+// LSTM is a recurrent cell with width outputs: see NewLSTM. The network carries its state.
+func LSTM(width int) Layer { return Layer{kind: kindLSTM, width: width} }
+
+// Sequence gives the output of each part to the next.
+func Sequence(parts ...Layer) Layer { return Layer{kind: kindSequence, parts: parts} }
+
+// Residual is x + f(x), where f is the sequence of the parts. Its shape must be that of x.
+func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: parts} }
+
+// Concat gives the same input to each part and lays their outputs side by side, as one vector.
+func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
+
+// String returns the layer as it is written, for messages.
+func (l Layer) String() string {
+	switch l.kind {
+	case kindInput:
+		return fmt.Sprintf("Input(%q)", l.name)
+	case kindEmbed:
+		return fmt.Sprintf("Embed(%q, %d)", l.name, l.width)
+	case kindDense:
+		return fmt.Sprintf("Dense(%d)", l.width)
+	case kindActivate:
+		return fmt.Sprintf("Activate(%v)", l.act)
+	case kindNorm:
+		return "Norm()"
+	case kindConv:
+		return fmt.Sprintf("Conv(%d, %d, %d, %d)", l.width, l.size, l.stride, l.pad)
+	case kindPool:
+		return "MaxPool()"
+	case kindKeypoint:
+		return "SpatialSoftmax()"
+	case kindGRU:
+		return fmt.Sprintf("GRU(%d)", l.width)
+	case kindLSTM:
+		return fmt.Sprintf("LSTM(%d)", l.width)
+	}
+	names := map[layerKind]string{kindSequence: "Sequence", kindResidual: "Residual", kindConcat: "Concat"}
+	parts := make([]string, len(l.parts))
+	for i, p := range l.parts {
+		parts[i] = p.String()
+	}
+	return names[l.kind] + "(" + strings.Join(parts, ", ") + ")"
+}
+
+// A Source is an input that layers may name: numbers, an image of bytes, or choices.
+type Source struct {
+	Name    string
+	Width   int     // of numbers
+	Image   Image   // of one frame; the zero Image: it is none
+	Frames  int     // of an image
+	Choices Choices // what can be chosen; empty: it is no choice
+}
+
+// isImage and isChoice tell the kinds apart.
+func (s Source) isImage() bool  { return s.Image.C > 0 }
+func (s Source) isChoice() bool { return len(s.Choices.Low) > 0 }
+
+// shape returns the shape of a row of numbers or of an image.
+func (s Source) shape() Image {
+	if s.isImage() {
+		return Image{s.Image.H, s.Image.W, s.Frames * s.Image.C}
+	}
+	return Image{1, 1, s.Width}
+}

@@ -1,0 +1,304 @@
+package nn
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Net is a network made of layers. Its backward pass follows from theirs.
+//
+//	net, err := nn.NewNet(p, "encoder", layer, sources)     // declares its parameters in p
+//	err = p.Alloc(tensor.Heap)
+//	net.Init(seed)
+//
+//	w := net.NewWork(128)                                    // activations of one user
+//	y := net.Forward(w, batch)                               // [rows,Out]; nothing is allocated
+//	copy(net.OutGrad(w), dy)
+//	net.Backward(w, ready)
+type Net[T Float] struct {
+	Out   int // width of a row of output
+	State int // numbers that the recurrent cells carry from step to step, of one sequence
+
+	root unit[T]
+}
+
+// A Batch is what a Net sees: rows of every source. It must not change before Backward.
+type Batch[T Float] struct {
+	Rows    int
+	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
+	Images  [][]uint8 // of each image [Rows, Frames, H, W, C]
+	Choices []int32   // [Rows, Σ places]: the choices side by side
+
+	// For a Net with a State. Rows are those of steps, one after the other: row t·Sequences + i is
+	// step t of sequence i, as a Recurrent takes them.
+	Sequences int
+	State     []T    // [Sequences, State] before the first step
+	Next      []T    // [Sequences, State], set to the state after the last step
+	Begins    []byte // [Rows]: where not 0 the state is 0 before the step; nil: nowhere
+}
+
+// A unit is a layer with parameters. Units are made by a builder, in the order of the forward pass.
+type unit[T Float] interface {
+	init(seed uint64)
+	newWork(maxRows int) unitWork[T]
+}
+
+// A unitWork holds one user's activations of a unit.
+type unitWork[T Float] interface {
+	// forward returns the output for x, in memory of its own. x stays as it is until backward.
+	forward(b *Batch[T], x []T) []T
+	// backward adds the gradients of the last forward, given the derivative by its output, which it
+	// may overwrite, and reports them as ready, the last parameters first. Unless dx is nil, it sets
+	// dx to the derivative by x.
+	backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
+}
+
+// NewNet declares the parameters of l in p, in the order of the forward pass. The error names the
+// layer that does not fit.
+func NewNet[T Float](p *Params[T], name string, l Layer, sources []Source) (*Net[T], error) {
+	b := &builder[T]{params: p, sources: sources}
+	root, out, err := b.build(l, name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("network %s: %w", name, err)
+	}
+	for _, c := range b.cells {
+		c.all = b.state
+	}
+	return &Net[T]{Out: out.Len(), State: b.state, root: root}, nil
+}
+
+// Init draws the initial parameters.
+func (n *Net[T]) Init(seed uint64) { n.root.init(seed) }
+
+// A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
+type NetWork[T Float] struct {
+	root  unitWork[T]
+	batch Batch[T] // of the last Forward
+	out   int
+	dy    []T
+}
+
+// NewWork returns a work for at most maxRows rows.
+func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
+	return &NetWork[T]{root: n.root.newWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
+}
+
+// Forward returns the output [Rows,Out] for b; it is w's.
+func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
+	w.batch = b
+	return w.root.forward(&w.batch, nil)
+}
+
+// OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
+func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
+
+// Backward adds the gradients of the last Forward on w, given OutGrad, which it overwrites, and
+// calls ready, when not nil, as each layer's are complete, the last layer's first.
+func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
+	if ready == nil {
+		ready = func(lo, hi int) {}
+	}
+	w.root.backward(&w.batch, nil, n.OutGrad(w), ready)
+}
+
+// A builder declares the parameters of layers.
+type builder[T Float] struct {
+	params  *Params[T]
+	sources []Source
+	cells   []*recurrentCell[T]
+	state   int // numbers of the cells so far
+}
+
+// build returns the unit of l for rows of shape in, and the shape that it gives. in is nil before
+// the first input.
+func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
+	switch l.kind {
+	case kindInput, kindEmbed:
+		return b.input(l, name)
+	case kindConcat:
+		return b.concat(l, name, in)
+	case kindSequence:
+		return b.sequence(l, name, in)
+	}
+	if l.kind == 0 {
+		return nil, Image{}, fmt.Errorf("a Layer that no function of package nn made")
+	}
+	if in == nil {
+		return nil, Image{}, fmt.Errorf("%v has no input: want Input(name) before it; there are %s", l, b.names())
+	}
+	switch l.kind {
+	case kindResidual:
+		return b.residual(l, name, *in)
+	case kindDense, kindConv, kindGRU, kindLSTM:
+		if l.width < 1 {
+			return nil, Image{}, fmt.Errorf("%v: want at least 1 output", l)
+		}
+	case kindActivate:
+		if l.act != Tanh && l.act != ReLU {
+			return nil, Image{}, fmt.Errorf("%v: want Tanh or ReLU", l)
+		}
+	}
+	vector := Image{1, 1, l.width}
+	switch l.kind {
+	case kindDense:
+		return &dense[T]{NewLinear(b.params, name, in.Len(), l.width)}, vector, nil
+	case kindActivate:
+		return &activation[T]{l.act, in.Len()}, *in, nil
+	case kindNorm:
+		return newLayerNorm(b.params, name, in.Len()), *in, nil
+	case kindConv, kindPool, kindKeypoint:
+		return b.image(l, name, *in)
+	case kindGRU, kindLSTM:
+		declare := NewGRU[T]
+		if l.kind == kindLSTM {
+			declare = NewLSTM[T]
+		}
+		c := &recurrentCell[T]{Recurrent: declare(b.params, name, in.Len(), l.width), at: b.state}
+		b.state += c.State
+		b.cells = append(b.cells, c)
+		return c, vector, nil
+	}
+	panic(fmt.Sprintf("nn: layer of kind %d", l.kind))
+}
+
+// input returns what shows a source.
+func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
+	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
+	if at < 0 {
+		return nil, Image{}, fmt.Errorf("%v: no such input: want one of %s", l, b.names())
+	}
+	s := b.sources[at]
+	if l.kind == kindEmbed {
+		if !s.isChoice() || l.width < 1 {
+			return nil, Image{}, fmt.Errorf("%v: want at least 1 feature of choices; numbers and images are Input(%q)",
+				l, l.name)
+		}
+		first, places := b.before(at, func(s Source) int { return len(s.Choices.Low) })
+		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places, len(s.Choices.Low)}
+		return e, Image{1, 1, l.width}, nil
+	}
+	if s.isChoice() {
+		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: want Embed(%q, width)", l, l.name)
+	}
+	if s.isImage() {
+		index, _ := b.before(at, func(s Source) int { return min(s.Image.C, 1) })
+		return &picture[T]{newPixels[T](s.Image, s.Frames), index}, s.shape(), nil
+	}
+	first, width := b.before(at, func(s Source) int {
+		if s.isImage() || s.isChoice() {
+			return 0
+		}
+		return s.Width
+	})
+	return &numbers[T]{first, s.Width, width}, s.shape(), nil
+}
+
+// before returns the sum of what the sources before number at count, and that of all.
+func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
+	for i, s := range b.sources {
+		if i < at {
+			sum += count(s)
+		}
+		all += count(s)
+	}
+	return sum, all
+}
+
+func (b *builder[T]) names() string {
+	names := make([]string, len(b.sources))
+	for i, s := range b.sources {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// image returns a layer of images.
+func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
+	size, stride, pad := l.size, l.stride, l.pad
+	if l.kind == kindPool {
+		size, stride, pad = 3, 2, 1
+	}
+	if l.kind != kindKeypoint && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
+		return nil, Image{}, fmt.Errorf("%v on images %v: want windows that fit into the image", l, in)
+	}
+	var of layer[T]
+	switch l.kind {
+	case kindConv:
+		of = NewConv2D(b.params, name, in, l.width, size, stride, pad)
+	case kindPool:
+		of = newMaxPool[T](in)
+	default:
+		of = keypoints[T]{in}
+	}
+	return &imageLayer[T]{layer: of, in: in}, of.Shape(), nil
+}
+
+// sequence returns the parts one behind the other.
+func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, error) {
+	if len(l.parts) == 0 {
+		return nil, Image{}, fmt.Errorf("%v: want at least one part", l)
+	}
+	s := new(sequence[T])
+	for i, part := range l.parts {
+		if i > 0 && !part.needsInput() {
+			return nil, Image{}, fmt.Errorf("%v: part %d, %v, ignores the part before it: want inputs at the front", l,
+				i, part)
+		}
+		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
+		if err != nil {
+			return nil, Image{}, err
+		}
+		s.units, s.widths, in = append(s.units, u), append(s.widths, out.Len()), &out
+	}
+	return s, *in, nil
+}
+
+// needsInput tells whether the layer uses what it is given.
+func (l Layer) needsInput() bool {
+	switch l.kind {
+	case kindInput, kindEmbed:
+		return false
+	case kindSequence:
+		return len(l.parts) == 0 || l.parts[0].needsInput()
+	case kindConcat:
+		return slices.ContainsFunc(l.parts, Layer.needsInput)
+	}
+	return true
+}
+
+// residual returns x + f(x).
+func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, error) {
+	f := Sequence(l.parts...)
+	if !f.needsInput() {
+		return nil, Image{}, fmt.Errorf("%v: ignores its input", l)
+	}
+	u, out, err := b.build(f, name, &in)
+	if err != nil {
+		return nil, Image{}, err
+	}
+	if out != in {
+		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: want the same shape", l, out, in)
+	}
+	return &skip[T]{u, in.Len()}, out, nil
+}
+
+// concat returns the parts side by side.
+func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, error) {
+	if len(l.parts) == 0 {
+		return nil, Image{}, fmt.Errorf("%v: want at least one part", l)
+	}
+	c := new(concat[T])
+	if in != nil {
+		c.in = in.Len()
+	}
+	for i, part := range l.parts {
+		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
+		if err != nil {
+			return nil, Image{}, err
+		}
+		c.units, c.widths, c.uses = append(c.units, u), append(c.widths, out.Len()), append(c.uses, part.needsInput())
+		c.out += out.Len()
+	}
+	return c, Image{1, 1, c.out}, nil
+}

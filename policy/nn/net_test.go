@@ -1,0 +1,175 @@
+package nn_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+var sources = []nn.Source{
+	{Name: "state", Width: 5},
+	{Name: "camera", Image: nn.Image{H: 8, W: 9, C: 2}, Frames: 2},
+	{Name: "goal", Width: 2},
+	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
+}
+
+// TestNetGradients compares every kind of layer, alone and composed, with central differences.
+func TestNetGradients(t *testing.T) {
+	state, relu, tanh := nn.Input("state"), nn.Activate(nn.ReLU), nn.Activate(nn.Tanh)
+	conv := nn.Conv(3, 3, 2, 1)
+	for _, c := range []struct {
+		name    string
+		layer   nn.Layer
+		tensors int // of parameters
+	}{
+		{"dense", nn.Sequence(state, nn.Dense(4)), 2},
+		{"activations", nn.Sequence(state, nn.Dense(4), tanh, nn.Dense(3), relu), 4},
+		{"norm", nn.Sequence(state, nn.Dense(4), nn.Norm(), nn.Dense(3)), 6},
+		{"norm of an input", nn.Sequence(state, nn.Norm()), 2},
+		{"residual", nn.Sequence(state, nn.Dense(4), nn.Residual(tanh, nn.Dense(4)), nn.Dense(2)), 6},
+		{"residual of an input", nn.Sequence(state, nn.Residual(nn.Dense(5), tanh)), 2},
+		{"concatenation", nn.Sequence(state, nn.Dense(4), nn.Concat(nn.Dense(3), tanh, nn.Sequence(relu, nn.Dense(2))), nn.Dense(2)), 8},
+		{"several inputs", nn.Concat(state, nn.Sequence(nn.Input("goal"), nn.Dense(3)), nn.Embed("words", 4)), 3},
+		{"an input late", nn.Sequence(state, nn.Dense(3), nn.Concat(nn.Sequence(tanh), nn.Input("goal")), nn.Dense(2)), 4},
+		{"convolutions", nn.Sequence(nn.Input("camera"), conv, relu, conv, nn.Dense(4)), 6},
+		{"pool of an input", nn.Sequence(nn.Input("camera"), nn.MaxPool(), nn.Dense(3)), 2},
+		{"pool", nn.Sequence(nn.Input("camera"), conv, nn.MaxPool(), nn.Dense(3)), 4},
+		{"spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(), nn.Dense(3)), 4},
+		{"gru", nn.Sequence(state, nn.GRU(3)), 4},
+		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)), nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
+		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := new(nn.Params[float64])
+			p.Group("g")
+			if _, err := nn.NewNet(p, "g", c.layer, sources); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			for _, f := range p.Fields {
+				want += min(f.Len(), 25)
+			}
+			r, err := nntest.Layer(c.layer, sources)
+			if err != nil || r.Checked != want || len(p.Fields) != c.tensors {
+				t.Errorf("%+v, %v: want %d checked; %d tensors, want %d", r, err, want, len(p.Fields), c.tensors)
+			}
+		})
+	}
+}
+
+// TestNetIsMLP: a sequence of dense layers is an MLP, bit for bit, with the same initial weights.
+func TestNetIsMLP(t *testing.T) {
+	p, q := new(nn.Params[float32]), new(nn.Params[float32])
+	p.Group("g")
+	q.Group("g")
+	m := nn.NewMLP(p, "m", 5, []int{7, 6}, nn.Tanh)
+	tanh := nn.Activate(nn.Tanh)
+	net, err := nn.NewNet(q, "m", nn.Sequence(nn.Input("state"), nn.Dense(7), tanh, nn.Dense(6), tanh), sources[:1])
+	if err != nil || p.Alloc(tensor.Heap) != nil || q.Alloc(tensor.Heap) != nil {
+		t.Fatal(err)
+	}
+	m.Init(3, math.Sqrt2)
+	net.Init(3)
+	x := make([]float32, 4*5)
+	randomize(x, 1)
+	v, w := m.NewWork(4), net.NewWork(9)
+	y, z := m.Forward(v, x, 4), net.Forward(w, nn.Batch[float32]{Rows: 4, Numbers: x})
+	copy(m.OutGrad(v, 4), x)
+	copy(net.OutGrad(w), m.OutGrad(v, 4))
+	m.Backward(v, nil, x, 4, nil)
+	net.Backward(w, nil)
+	for i := range y {
+		if y[i] != z[i] {
+			t.Fatalf("output %d: %v, want %v", i, z[i], y[i])
+		}
+	}
+	for i := range p.Grad {
+		if p.Grad[i] != q.Grad[i] {
+			t.Fatalf("gradient %d: %v, want %v", i, q.Grad[i], p.Grad[i])
+		}
+	}
+}
+
+// TestNetRowsAreAlone: a row has the same bits in whatever batch it stands.
+func TestNetRowsAreAlone(t *testing.T) {
+	p := new(nn.Params[float32])
+	p.Group("g")
+	l := nn.Sequence(nn.Input("state"), nn.Dense(16), nn.Norm(), nn.Residual(nn.Activate(nn.Tanh), nn.Dense(16)), nn.GRU(8))
+	net, err := nn.NewNet(p, "g", l, sources[:1])
+	if err != nil || p.Alloc(tensor.Heap) != nil {
+		t.Fatal(err)
+	}
+	net.Init(1)
+	const n = 33
+	x, state := make([]float32, n*5), make([]float32, n*net.State)
+	randomize(x, 1)
+	randomize(state, 2)
+	w := net.NewWork(n)
+	forward := func(lo, hi int) []float32 {
+		next := make([]float32, (hi-lo)*net.State)
+		y := net.Forward(w, nn.Batch[float32]{Rows: hi - lo, Numbers: x[lo*5 : hi*5], Sequences: hi - lo,
+			State: state[lo*net.State : hi*net.State], Next: next})
+		return append(next, y...)
+	}
+	all := forward(0, n)
+	for i := range n {
+		one := forward(i, i+1)
+		for k := range net.State {
+			if one[k] != all[i*net.State+k] {
+				t.Fatalf("row %d alone: state %v, in a batch %v", i, one[k], all[i*net.State+k])
+			}
+		}
+	}
+}
+
+func TestNetDoesNotAllocate(t *testing.T) {
+	p := new(nn.Params[float32])
+	p.Group("g")
+	image := nn.Sequence(nn.Input("camera"), nn.Conv(3, 3, 2, 1), nn.MaxPool(), nn.Dense(4))
+	l := nn.Sequence(nn.Concat(image, nn.Sequence(nn.Input("state"), nn.Norm()), nn.Embed("words", 3)),
+		nn.Residual(nn.Dense(12), nn.Activate(nn.ReLU)), nn.LSTM(6))
+	net, err := nn.NewNet(p, "g", l, sources)
+	if err != nil || p.Alloc(tensor.Heap) != nil {
+		t.Fatal(err)
+	}
+	net.Init(1)
+	b := nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 2*7), Images: [][]uint8{make([]uint8, 2*8*9*4)}, Choices: make([]int32, 4),
+		Sequences: 2, State: make([]float32, 2*net.State), Next: make([]float32, 2*net.State)}
+	w := net.NewWork(2)
+	ready := func(lo, hi int) {}
+	if n := testing.AllocsPerRun(20, func() {
+		net.Forward(w, b)
+		net.Backward(w, ready)
+	}); n != 0 {
+		t.Errorf("%v allocations for a forward and a backward pass, want 0", n)
+	}
+}
+
+func TestNetRefuses(t *testing.T) {
+	for _, c := range []struct {
+		layer nn.Layer
+		want  string
+	}{
+		{nn.Dense(3), "Dense(3) has no input: want Input(name) before it; there are state, camera, goal, words"},
+		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: want one of state, camera, goal, words`},
+		{nn.Input("words"), `Input("words"): choices are no numbers: want Embed("words", width)`},
+		{nn.Embed("state", 3), `Embed("state", 3): want at least 1 feature of choices; numbers and images are Input("state")`},
+		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): want at least 1 output"},
+		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))), "Residual(Dense(4)): makes {1 1 4} of {1 1 5}: want the same shape"},
+		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")), `part 2, Input("goal"), ignores the part before it: want inputs at the front`},
+		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)), "Conv(4, 11, 1, 0) on images {8 9 4}: want windows that fit into the image"},
+		{nn.Sequence(), "Sequence(): want at least one part"},
+		{nn.Layer{}, "a Layer that no function of package nn made"},
+		{nn.Sequence(nn.Input("state"), nn.Activate(7)), "Activate(Activation(7)): want Tanh or ReLU"},
+	} {
+		p := new(nn.Params[float32])
+		p.Group("g")
+		if _, err := nn.NewNet(p, "own", c.layer, sources); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.layer, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package nntest
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// perTensor is how many elements of each parameter tensor Layer compares: networks of images have
+// too many for all.
+const perTensor = 25
+
+// Layer makes a network of l in float64, with drawn parameters and inputs, and compares the gradient
+// of a loss Σ c·y + ½y² with its central differences: of every parameter tensor all elements, or 25
+// of them where it has more. Networks with a state read two sequences of three steps, one of which
+// begins anew on the way. An error is a layer that does not fit its input, a parameter that no
+// gradient was reported for, or a derivative that differs by more than 1e-6.
+func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
+	const steps, sequences = 3, 2
+	p := new(nn.Params[float64])
+	p.Group("layer")
+	net, err := nn.NewNet(p, "layer", l, sources)
+	if err != nil {
+		return Report{}, err
+	}
+	if err := p.Alloc(tensor.Heap); err != nil {
+		return Report{}, err
+	}
+	net.Init(1)
+	for i := range p.Fields { // zeros would hide what is multiplied by them
+		for k, z := range draw(p.Fields[i].Len(), uint64(i)) {
+			p.Of(i)[k] += 0.1 * z
+		}
+	}
+	batch := drawn(sources, steps*sequences)
+	batch.Sequences = sequences
+	batch.State = draw(sequences*net.State, 1000)
+	batch.Next = make([]float64, sequences*net.State)
+	batch.Begins = make([]byte, batch.Rows)
+	batch.Begins[sequences] = 1 // the second step of the first sequence
+
+	w, weight := net.NewWork(batch.Rows), draw(batch.Rows*net.Out, 1001)
+	loss := func() float64 {
+		var sum float64
+		for i, y := range net.Forward(w, batch) {
+			sum += weight[i]*y + 0.5*y*y
+		}
+		return sum
+	}
+	end := len(p.Data)
+	ready := func(lo, hi int) {
+		if hi != end && err == nil {
+			err = fmt.Errorf("gradients [%d,%d) are ready before those up to %d", lo, hi, end)
+		}
+		end = lo
+	}
+	for _, f := range []func(lo, hi int){nil, ready} { // the first leaves something in every buffer
+		clear(p.Grad)
+		y := net.Forward(w, batch)
+		dy := net.OutGrad(w)
+		for i := range dy {
+			dy[i] = weight[i] + y[i]
+		}
+		net.Backward(w, f)
+	}
+	if err == nil && end != 0 {
+		err = fmt.Errorf("gradients [0,%d) are never ready", end)
+	}
+	r := some(p, loss)
+	if err == nil && !(r.Worst < 1e-6) {
+		err = fmt.Errorf("parameter %s: derivative %v, by differences %v", fieldAt(p, r.At), r.Got, r.Want)
+	}
+	return r, err
+}
+
+// drawn returns so many rows of every source.
+func drawn(sources []nn.Source, rows int) nn.Batch[float64] {
+	b := nn.Batch[float64]{Rows: rows}
+	numbers, key := 0, uint64(2000)
+	for _, s := range sources {
+		if s.Image.C == 0 && len(s.Choices.Low) == 0 {
+			numbers += s.Width
+		}
+		if s.Image.C > 0 {
+			key++
+			image := make([]byte, rows*s.Frames*s.Image.Len())
+			for i, z := range draw(len(image), key) {
+				image[i] = byte(128 + 50*math.Tanh(z))
+			}
+			b.Images = append(b.Images, image)
+		}
+	}
+	b.Numbers = draw(rows*numbers, 3000)
+	for row := range rows {
+		for _, s := range sources {
+			for k, low := range s.Choices.Low {
+				b.Choices = append(b.Choices, int32(low+(row+k)%(s.Choices.High[k]-low+1)))
+			}
+		}
+	}
+	return b
+}
+
+// draw returns n standard normal numbers.
+func draw(n int, key uint64) []float64 {
+	s, x := philox.New(1, philox.Init, 1<<32+key, 0), make([]float64, n)
+	for i := range x {
+		x[i], _ = s.Normal()
+	}
+	return x
+}
+
+// some is Params for at most perTensor elements of each tensor.
+func some(p *nn.Params[float64], loss func() float64) Report {
+	all := Report{At: -1, Worst: -1}
+	grad := append([]float64(nil), p.Grad...)
+	for i, f := range p.Fields {
+		n := f.Len()
+		for k := range min(n, perTensor) {
+			at := k * n / min(n, perTensor)
+			r := Gradients(p.Of(i)[at:at+1], grad[f.Off+at:f.Off+at+1], loss)
+			all.Checked++
+			if r.Worst > all.Worst || math.IsNaN(r.Worst) {
+				r.At, r.Checked = f.Off+at, all.Checked
+				all = r
+			}
+		}
+	}
+	return all
+}
+
+// fieldAt names the element of Data at.
+func fieldAt(p *nn.Params[float64], at int) string {
+	for _, f := range p.Fields {
+		if at >= f.Off && at < f.Off+f.Len() {
+			return fmt.Sprintf("%s[%d]", f.Name, at-f.Off)
+		}
+	}
+	return "none"
+}

@@ -1,0 +1,41 @@
+package nn
+
+// pixels turns images of bytes, so many frames of a scene, into one image of numbers with the
+// channels of all frames. A byte counts in 255ths.
+type pixels[T Float] struct {
+	frames  int
+	frame   Image
+	decimal *[256]T // what a byte counts
+}
+
+func newPixels[T Float](frame Image, frames int) pixels[T] {
+	p := pixels[T]{frames: frames, frame: frame, decimal: new([256]T)}
+	for b := range p.decimal {
+		p.decimal[b] = T(float64(b) / 255)
+	}
+	return p
+}
+
+// shape is that of the image of numbers.
+func (p pixels[T]) shape() Image { return Image{p.frame.H, p.frame.W, p.frames * p.frame.C} }
+
+// unpack sets dst, [H,W,frames·C], to the image in src, [frames,H,W,C].
+func (p pixels[T]) unpack(dst []T, src []uint8) {
+	if p.frames == 1 {
+		dst = dst[:len(src)]
+		for i, b := range src {
+			dst[i] = p.decimal[b]
+		}
+		return
+	}
+	channels, step := p.frame.C, p.frames*p.frame.C
+	for f := range p.frames {
+		from := src[f*p.frame.Len() : (f+1)*p.frame.Len()]
+		for at := f * channels; at < len(dst); at += step {
+			for k, b := range from[:channels] {
+				dst[at+k] = p.decimal[b]
+			}
+			from = from[channels:]
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package nn
+
+import "math"
+
+// numbers shows the columns [first, first+width) of the rows of numbers.
+type numbers[T Float] struct{ first, width, all int }
+
+func (u *numbers[T]) init(uint64) {}
+
+func (u *numbers[T]) newWork(maxRows int) unitWork[T] {
+	return &numbersWork[T]{u, Vector[T](maxRows * u.width)}
+}
+
+type numbersWork[T Float] struct {
+	*numbers[T]
+	y []T
+}
+
+func (w *numbersWork[T]) forward(b *Batch[T], _ []T) []T {
+	copyColumns(w.y, w.width, b.Numbers[w.first:], w.all, w.width, b.Rows)
+	return w.y[:b.Rows*w.width]
+}
+
+func (w *numbersWork[T]) backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+
+// picture shows an image as numbers.
+type picture[T Float] struct {
+	pixels[T]
+	index int // among the images
+}
+
+func (u *picture[T]) init(uint64) {}
+
+func (u *picture[T]) newWork(maxRows int) unitWork[T] {
+	return &pictureWork[T]{u, Vector[T](maxRows * u.shape().Len())}
+}
+
+type pictureWork[T Float] struct {
+	*picture[T]
+	y []T
+}
+
+func (w *pictureWork[T]) forward(b *Batch[T], _ []T) []T {
+	each, bytes := w.shape().Len(), b.Images[w.index]
+	for i := range b.Rows {
+		w.unpack(w.y[i*each:(i+1)*each], bytes[i*each:(i+1)*each])
+	}
+	return w.y[:b.Rows*each]
+}
+
+func (w *pictureWork[T]) backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+
+// chosen gives features to the choices [first, first+places) of all.
+type chosen[T Float] struct {
+	*Embedding[T]
+	first, all, places int
+}
+
+func (u *chosen[T]) init(seed uint64) { u.Init(seed) }
+
+func (u *chosen[T]) newWork(maxRows int) unitWork[T] {
+	return &chosenWork[T]{u, make([]int32, maxRows*u.places), Vector[T](maxRows * u.Out)}
+}
+
+type chosenWork[T Float] struct {
+	*chosen[T]
+	choices []int32
+	y       []T
+}
+
+func (w *chosenWork[T]) forward(b *Batch[T], _ []T) []T {
+	copyColumns(w.choices, w.places, b.Choices[w.first:], w.all, w.places, b.Rows)
+	w.Forward(w.y, w.choices, b.Rows)
+	return w.y[:b.Rows*w.Out]
+}
+
+func (w *chosenWork[T]) backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
+	w.Backward(dy, w.choices, b.Rows)
+	ready(w.Range())
+}
+
+// dense is a Linear.
+type dense[T Float] struct{ *Linear[T] }
+
+func (u *dense[T]) init(seed uint64) { u.Init(seed, math.Sqrt2) }
+
+func (u *dense[T]) newWork(maxRows int) unitWork[T] {
+	return &denseWork[T]{Linear: u.Linear, y: Vector[T](maxRows * u.Out), scratch: Vector[T](u.In * u.Out)}
+}
+
+type denseWork[T Float] struct {
+	*Linear[T]
+	x, y, scratch []T
+}
+
+func (w *denseWork[T]) forward(b *Batch[T], x []T) []T {
+	w.x = x
+	w.Forward(w.y, x, b.Rows)
+	return w.y[:b.Rows*w.Out]
+}
+
+func (w *denseWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	w.Backward(dx, w.x, dy, b.Rows, false, w.scratch)
+	ready(w.Range())
+}
+
+// activation applies a function to each element.
+type activation[T Float] struct {
+	f     Activation
+	width int
+}
+
+func (u *activation[T]) init(uint64) {}
+
+func (u *activation[T]) newWork(maxRows int) unitWork[T] {
+	return &activationWork[T]{u, Vector[T](maxRows * u.width)}
+}
+
+type activationWork[T Float] struct {
+	*activation[T]
+	y []T
+}
+
+func (w *activationWork[T]) forward(b *Batch[T], x []T) []T {
+	y := w.y[:b.Rows*w.width]
+	copy(y, x)
+	activate(w.f, y)
+	return y
+}
+
+func (w *activationWork[T]) backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) {
+	if dx == nil {
+		return
+	}
+	n := b.Rows * w.width
+	activateGrad(w.f, dy[:n], w.y[:n])
+	copy(dx[:n], dy)
+}
+
+// imageLayer is a layer of a ConvNet.
+type imageLayer[T Float] struct {
+	layer[T]
+	in Image
+}
+
+func (u *imageLayer[T]) init(seed uint64) { u.Init(seed, math.Sqrt2) }
+
+func (u *imageLayer[T]) newWork(maxRows int) unitWork[T] {
+	w := &imageWork[T]{of: u.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
+	if _, trains := u.layer.(*Conv2D[T]); !trains {
+		w.unasked = Vector[T](maxRows * w.in)
+	}
+	return w
+}
+
+type imageWork[T Float] struct {
+	of      layerWork[T]
+	in      int
+	x       []T
+	unasked []T // where a layer that must write it leaves a derivative that nobody asks for
+}
+
+func (w *imageWork[T]) forward(b *Batch[T], x []T) []T {
+	w.x = x
+	return w.of.Forward(x, b.Rows)
+}
+
+func (w *imageWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	if dx == nil {
+		dx = w.unasked
+	}
+	if dx != nil {
+		dx = dx[:b.Rows*w.in]
+	}
+	w.of.Backward(dx, w.x, dy, b.Rows, ready)
+}
+
+// recurrentCell is a Recurrent whose state is a part of the network's.
+type recurrentCell[T Float] struct {
+	*Recurrent[T]
+	at, all int // the first number of its state, and the numbers of all cells
+}
+
+func (u *recurrentCell[T]) init(seed uint64) { u.Init(seed) }
+
+func (u *recurrentCell[T]) newWork(maxRows int) unitWork[T] {
+	return &recurrentCellWork[T]{u, u.NewWork(maxRows), Vector[T](maxRows * u.State)}
+}
+
+type recurrentCellWork[T Float] struct {
+	*recurrentCell[T]
+	of    *RecurrentWork[T]
+	state []T // [sequences, State]
+}
+
+func (w *recurrentCellWork[T]) forward(b *Batch[T], x []T) []T {
+	state := w.state[:b.Sequences*w.State]
+	copyColumns(state, w.State, b.State[w.at:], w.all, w.State, b.Sequences)
+	y := w.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
+	copyColumns(b.Next[w.at:], w.all, state, w.State, w.State, b.Sequences)
+	return y
+}
+
+func (w *recurrentCellWork[T]) backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	copy(w.OutGrad(w.of), dy)
+	w.Backward(w.of, dx)
+	ready(w.Range())
+}
+
+// copyColumns copies width elements of each of n rows: those of dst are dstStep elements apart,
+// those of src srcStep.
+func copyColumns[E any](dst []E, dstStep int, src []E, srcStep, width, n int) {
+	for i := range n {
+		copy(dst[i*dstStep:i*dstStep+width], src[i*srcStep:i*srcStep+width])
+	}
+}
