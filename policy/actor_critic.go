@@ -36,9 +36,9 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
 		return newSoftActor(cfg, spec, seed, alloc)
 	} else if cfg.AddQHead {
-		return newGreedy(cfg, spec, seed, alloc)
+		return newGreedy(cfg, spec, nil, seed, alloc)
 	}
-	return newActorCritic(cfg, spec, seed, alloc)
+	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
 // NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the
@@ -54,15 +54,16 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy; cnn_policy "+
 			"values discrete actions alone", spec.Name)
 	} else if cfg.AddQHead {
-		return newGreedy(cfg, spec, seed, alloc)
+		return newGreedy(cfg, spec, nil, seed, alloc)
 	}
-	return newActorCritic(cfg, spec, seed, alloc)
+	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
-// newActorCritic makes what cfg, which has been checked, asks for.
-func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+// newActorCritic makes what cfg, which has been checked, asks for, on the features that own makes,
+// unless it is nil.
+func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, params)
+	obs, err := newObservations(spec, cfg, own, params)
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -90,7 +91,15 @@ func newActorCritic(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocat
 		p.core = newCore(cfg, params, obs.width)
 		seen.vector, cfg.HiddenSizes = p.core.layer.Out, nil
 	}
-	p.net = newNetwork(cfg, shape, params, seen)
+	if p.net, err = newNetwork(cfg, shape, params, seen); err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	for _, f := range spec.Obs {
+		if p.MemoryLen() > 0 && (f.Name == Memory || f.Name == Begins) {
+			return nil, fmt.Errorf("policy: for %s: observation %q: a policy that remembers has one of that name itself",
+				spec.Name, f.Name)
+		}
+	}
 	if err := params.Alloc(alloc); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
@@ -125,7 +134,7 @@ type work struct {
 	core    *coreWork[float32]
 	net     *networkWork[float32]
 
-	memory                  tensor.Tensor // [maxRows,M]; the zero Tensor without a core
+	memory                  tensor.Tensor // [maxRows,M]; the zero Tensor where nothing is remembered
 	sequences               int           // rows of memory in the last call
 	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
@@ -136,7 +145,10 @@ type work struct {
 func (p *ActorCritic) NewWork(maxRows int) Work {
 	w := &work{owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows)}
 	if p.core != nil {
-		w.core, w.memory = p.core.newWork(maxRows), tensor.New(tensor.F32, maxRows, p.core.layer.State)
+		w.core = p.core.newWork(maxRows)
+	}
+	if m := p.MemoryLen(); m > 0 {
+		w.memory = tensor.New(tensor.F32, maxRows, m)
 	}
 	dtype := tensor.F32
 	if p.action.Kind != env.Box {
@@ -247,12 +259,15 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	return nil
 }
 
-// MemoryLen implements Recurrent: 0 without a recurrent core.
+// MemoryLen implements Recurrent: 0 without a recurrent core, or recurrent cells among the features.
 func (p *ActorCritic) MemoryLen() int {
-	if p.core == nil {
-		return 0
+	switch {
+	case p.core != nil:
+		return p.core.layer.State
+	case p.net.encoder != nil:
+		return p.net.encoder.state()
 	}
-	return p.core.layer.State
+	return 0
 }
 
 // StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0: this
@@ -285,15 +300,22 @@ func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], in
 	}
 	w.evaluated = 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	if err != nil || p.core == nil {
+	m := p.MemoryLen()
+	if err != nil || m == 0 {
 		return w, w.obs.sight(x), n, err
 	}
-	memory, begins, err := remembered(obs, n, p.core.layer.State)
+	memory, begins, err := remembered(obs, n, m)
 	if err != nil {
 		return w, sight[float32]{}, n, err
 	}
 	w.sequences = memory.Dim(0)
-	return w, w.obs.sight(p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)), n, nil
+	if p.core != nil {
+		x = p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)
+		return w, w.obs.sight(x), n, nil
+	}
+	seen := w.obs.sight(x)
+	seen.sequences, seen.state, seen.next, seen.begins = w.sequences, memory.F32(), w.memory.F32(), begins
+	return w, seen, n, nil
 }
 
 func (p *ActorCritic) own(wk Work) (*work, error) {

@@ -54,16 +54,18 @@ func variants(t *testing.T) map[string]*ActorCritic {
 		"by state":       with(bounded, func(c *Config) { c.IndependentStd, c.ActionBound = false, BoundTanh }),
 		"images":         newCNN(t, ImpalaCNN, false),
 		"frames, shared": newCNN(t, NatureCNN, true),
+		"own encoder":    newOwn(t, ownLayers(), func(c *Config) { c.NormalizeObservations = true }),
 	}
 }
 
 // newPolicy returns a policy with parameters that are random everywhere.
 func newPolicy(t testing.TB, cfg Config, spec env.Spec) *ActorCritic {
 	t.Helper()
-	p, err := Builtin().New(cfg, spec, 9, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return perturbed(must[Policy](t)(Builtin().New(cfg, spec, 9, tensor.Heap)).(*ActorCritic))
+}
+
+// perturbed returns p with noise on all its parameters, so that no output is small by initialisation.
+func perturbed(p *ActorCritic) *ActorCritic {
 	params := p.Params()
 	for i, f := range params.Fields {
 		noise := make([]float64, f.Len())
@@ -72,7 +74,7 @@ func newPolicy(t testing.TB, cfg Config, spec env.Spec) *ActorCritic {
 			params.Of(i)[j] += float32(0.2 * v / math.Sqrt(float64(max(1, f.Len()/256))))
 		}
 	}
-	return p.(*ActorCritic)
+	return p
 }
 
 // batch returns observations and noise for rows environments.

@@ -55,11 +55,23 @@ func TestEncoderGradients(t *testing.T) {
 		{"heads alone", func(c *Config) { c.HiddenSizes = nil }},
 		{"no critic", func(c *Config) { c.AddValueHead = false }},
 		{"no critic, head alone", func(c *Config) { c.AddValueHead, c.HiddenSizes = false, nil }},
+		{"own encoder, own trunks", ownEncoding},
+		{"own encoder, shared trunk", func(c *Config) { ownEncoding(c); c.ShareTrunk = true }},
+		{"own encoder, heads alone", func(c *Config) { ownEncoding(c); c.HiddenSizes = nil }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Encoder, cfg.HiddenSizes = ImpalaCNN, []int{6}
 			c.set(&cfg)
+			obs := obs
+			if cfg.Encoder == ownEncoder {
+				layers := ownLayers()
+				obs.own, obs.sources = &layers, []nn.Source{
+					{Name: "state", Width: 2},
+					{Name: "front", Image: obs.images[0].Image, Frames: 2}, {Name: "top", Image: obs.images[1].Image, Frames: 1},
+					{Name: "text", Choices: obs.words},
+				}
+			}
 			n := testNetwork(t, cfg, act, obs)
 			w := n.newWork(rows + 1)
 			x, a := testBatch(act, rows, obs.vector)

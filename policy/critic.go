@@ -23,7 +23,7 @@ type Critic struct {
 // newCritic makes a critic of actions with so many numbers; 0: of observations alone.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, params)
+	obs, err := newObservations(spec, cfg, nil, params)
 	if err != nil {
 		return nil, fmt.Errorf("critic for %s: %w", spec.Name, err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // Values of Config.Encoder.
@@ -23,6 +24,9 @@ type obsShape struct {
 	vector int // elements of the vectors together
 	images []imageShape
 	words  nn.Choices // of all words together
+
+	own     *nn.Layer // makes features of the sources; nil: an encoder does, if there is more than a vector
+	sources []nn.Source
 }
 
 // An imageShape is one observation of U8: so many frames, whose channels are stacked.
@@ -32,8 +36,8 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether there is more than vectors.
-func (s obsShape) encoded() bool { return len(s.images)+len(s.words.Low) > 0 }
+// encoded reports whether features are made of the observations.
+func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf reads the shape of an image, for the encoder of that name.
 func imageOf(f env.Field, encoder string) (imageShape, error) {
@@ -80,6 +84,11 @@ type sight[T nn.Float] struct {
 	images [][]uint8 // of each image [n, frames, H, W, C]
 	words  []int32   // [n, places]
 	mask   []uint8   // [n, ΣNvec], for the distribution of actions; nil: everything is allowed
+
+	// for features with a state; see nn.Batch
+	sequences   int
+	state, next []T
+	begins      []byte
 }
 
 // encoder turns observations into rows of features: those of words, those of each image, by a
@@ -91,6 +100,39 @@ type encoder[T nn.Float] struct {
 	said   int // features of words
 	vector int
 	out    int // width of a row
+}
+
+// features is the part of a network before its trunks: what it makes of observations, for all that
+// follows.
+type features[T nn.Float] interface {
+	width() int // of a row
+	state() int // numbers that its recurrent cells carry from step to step
+	init(seed uint64)
+	newWork(maxRows int) featuresWork[T]
+}
+
+// featuresWork is the state of one user of features.
+type featuresWork[T nn.Float] interface {
+	// forward returns the features [rows, width] of x, which must not change before backward.
+	forward(x sight[T], rows int) []T
+	// outGrad returns where backward expects the derivative by the features, and memory for another
+	// part of it.
+	outGrad(rows int) (dy, more []T)
+	// backward adds the gradients of the last forward, which had x, given outGrad, and reports what
+	// is ready, from the last parameters to the first.
+	backward(x sight[T], rows int, ready func(lo, hi int))
+}
+
+// newFeatures declares the features of observations that are more than vectors.
+func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
+	if obs.own == nil {
+		return newEncoder(cfg, params, obs), nil
+	}
+	net, err := nn.NewNet(params, "encoder", *obs.own, obs.sources)
+	if err != nil {
+		return nil, err
+	}
+	return ownFeatures[T]{net}, nil
 }
 
 func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *encoder[T] {
@@ -115,6 +157,9 @@ func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *enc
 	return e
 }
 
+func (e *encoder[T]) width() int { return e.out }
+func (e *encoder[T]) state() int { return 0 }
+
 func (e *encoder[T]) init(seed uint64) {
 	if e.words != nil {
 		e.words.Init(seed)
@@ -126,65 +171,55 @@ func (e *encoder[T]) init(seed uint64) {
 
 // encoderWork is the state of one user of an encoder.
 type encoderWork[T nn.Float] struct {
+	of     *encoder[T]
 	words  []T // [n, said], or the derivative by them
 	images []*nn.ConvNetWork[T]
 
 	y, dy, more []T // [n, out]: features, the derivative by them, and a part of that
 }
 
-func (e *encoder[T]) newWork(maxRows int) *encoderWork[T] {
+func (e *encoder[T]) newWork(maxRows int) featuresWork[T] {
 	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
-	w := &encoderWork[T]{words: row(e.said), y: row(e.out), dy: row(e.out), more: row(e.out)}
+	w := &encoderWork[T]{of: e, words: row(e.said), y: row(e.out), dy: row(e.out), more: row(e.out)}
 	for _, net := range e.images {
 		w.images = append(w.images, net.NewWork(maxRows))
 	}
 	return w
 }
 
-// forward returns the features [rows, out] of x, which must not change before backward.
-func (e *encoder[T]) forward(w *encoderWork[T], x sight[T], rows int) []T {
+func (w *encoderWork[T]) forward(x sight[T], rows int) []T {
+	e := w.of
 	if e.words != nil {
 		e.words.Forward(w.words, x.words, rows)
-		copyColumns(w.y, e.out, w.words, e.said, e.said, rows)
+		kernel.CopyColumns(w.y, e.out, w.words, e.said, e.said, rows)
 	}
 	at := e.said
 	for i, net := range e.images {
-		copyColumns(w.y[at:], e.out, net.Forward(w.images[i], x.images[i], x.words, rows), net.Out, net.Out, rows)
+		kernel.CopyColumns(w.y[at:], e.out, net.Forward(w.images[i], x.images[i], x.words, rows), net.Out, net.Out, rows)
 		at += net.Out
 	}
-	copyColumns(w.y[at:], e.out, x.vector, e.vector, e.vector, rows)
+	kernel.CopyColumns(w.y[at:], e.out, x.vector, e.vector, e.vector, rows)
 	return w.y[:rows*e.out]
 }
 
-// outGrad returns where backward expects the derivative by the features, and room for another part
-// of it.
-func (e *encoder[T]) outGrad(w *encoderWork[T], rows int) (dy, more []T) {
-	return w.dy[:rows*e.out], w.more[:rows*e.out]
+func (w *encoderWork[T]) outGrad(rows int) (dy, more []T) {
+	return w.dy[:rows*w.of.out], w.more[:rows*w.of.out]
 }
 
-// backward adds the gradients of the last forward, which had x, given outGrad, and reports what is
-// ready, from the last parameters to the first.
-func (e *encoder[T]) backward(w *encoderWork[T], x sight[T], rows int, ready func(lo, hi int)) {
+func (w *encoderWork[T]) backward(x sight[T], rows int, ready func(lo, hi int)) {
+	e := w.of
 	at := e.out - e.vector
 	for i := len(e.images) - 1; i >= 0; i-- {
 		net := e.images[i]
 		at -= net.Out
-		copyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
+		kernel.CopyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
 		net.Backward(w.images[i], rows, ready)
 	}
 	if e.words != nil {
-		copyColumns(w.words, e.said, w.dy, e.out, e.said, rows)
+		kernel.CopyColumns(w.words, e.said, w.dy, e.out, e.said, rows)
 		e.words.Backward(w.words, x.words, rows)
 		if ready != nil {
 			ready(e.words.Range())
 		}
-	}
-}
-
-// copyColumns copies the first width columns of rows of src to those of dst; rows are so many
-// elements apart.
-func copyColumns[T nn.Float](dst []T, dstStep int, src []T, srcStep, width, rows int) {
-	for i := range rows {
-		copy(dst[i*dstStep:][:width], src[i*srcStep:][:width])
 	}
 }

@@ -20,15 +20,15 @@ type Greedy struct {
 	obs    *observations
 	params *nn.Params[float32]
 
-	encoder *encoder[float32] // nil: observations are vectors, which pass as they are
+	encoder features[float32] // nil: observations are vectors, which pass as they are
 	trunk   *nn.MLP[float32]
 	head    *nn.Linear[float32] // [F,A]
 }
 
 var _ Policy = (*Greedy)(nil)
 
-// newGreedy is NewMLP and NewCNN for Config.AddQHead and discrete actions.
-func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+// newGreedy is NewMLP, NewCNN and NewWithEncoder for Config.AddQHead and discrete actions.
+func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
 		err = fmt.Errorf("%d choices at a time: want one (add_q_head)", shape.dims)
@@ -37,15 +37,20 @@ func newGreedy(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
 	}
 	p := &Greedy{cfg: cfg, action: spec.Action, params: newParams(cfg)}
-	if p.obs, err = newObservations(spec, cfg, p.params); err != nil {
+	if p.obs, err = newObservations(spec, cfg, own, p.params); err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	f, _ := cfg.activation()
 	p.params.Group("critic")
 	width := p.obs.width
 	if obs := p.obs.shape(); obs.encoded() {
-		p.encoder = newEncoder(cfg, p.params, obs)
-		width = p.encoder.out
+		if p.encoder, err = newFeatures(cfg, p.params, obs); err != nil {
+			return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		}
+		width = p.encoder.width()
+		if p.encoder.state() > 0 {
+			return nil, fmt.Errorf("policy: for %s: add_q_head: true: want an encoder without recurrent cells", spec.Name)
+		}
 	}
 	p.trunk = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f)
 	p.head = nn.NewLinear(p.params, "critic.head", p.trunk.Out, shape.options[0])
@@ -71,7 +76,7 @@ type greedyWork struct {
 	owner   *Greedy
 	maxRows int
 	obs     *obsWork
-	encoder *encoderWork[float32]
+	encoder featuresWork[float32]
 	trunk   *nn.MLPWork[float32]
 	x       sight[float32] // what the last Values saw
 	e, h    []float32      // what encoder and trunk made of it
@@ -121,7 +126,7 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	}
 	w.x, w.n, w.e = w.obs.sight(rows), n, rows
 	if p.encoder != nil {
-		w.e = p.encoder.forward(w.encoder, w.x, n)
+		w.e = w.encoder.forward(w.x, n)
 	}
 	w.h = p.trunk.Forward(w.trunk, w.e, n)
 	q := w.q.Slice(0, w.n)
@@ -139,7 +144,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	}
 	var de []float32 // by the features of the encoder
 	if p.encoder != nil {
-		de, _ = p.encoder.outGrad(w.encoder, w.n)
+		de, _ = w.encoder.outGrad(w.n)
 	}
 	p.head.Backward(below(p.trunk, w.trunk, de, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
 	if ready != nil {
@@ -147,7 +152,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	}
 	p.trunk.Backward(w.trunk, de, w.e, w.n, ready)
 	if p.encoder != nil {
-		p.encoder.backward(w.encoder, w.x, w.n, ready)
+		w.encoder.backward(w.x, w.n, ready)
 	}
 	w.n = 0
 	return nil

@@ -18,7 +18,7 @@ import (
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder                 *encoder[T] // nil: x is vectors, which pass as they are
+	encoder                 features[T] // nil: x is vectors, which pass as they are
 	shared                  *nn.MLP[T]
 	actorTrunk, criticTrunk *nn.MLP[T]
 	actorHead, criticHead   *nn.Linear[T] // criticHead is nil without a critic
@@ -31,7 +31,7 @@ type network[T nn.Float] struct {
 
 // newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs.
 // They have no memory yet.
-func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) *network[T] {
+func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
 	if cfg.ShareTrunk {
@@ -45,8 +45,11 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	}
 	width := obs.vector
 	if obs.encoded() {
-		n.encoder = newEncoder(cfg, params, obs)
-		width = n.encoder.out
+		var err error
+		if n.encoder, err = newFeatures(cfg, params, obs); err != nil {
+			return nil, err
+		}
+		width = n.encoder.width()
 	}
 	n.shared = nn.NewMLP(params, "shared", width, shared, f)
 	params.Group("actor")
@@ -72,7 +75,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 		n.criticTrunk = nn.NewMLP(params, "critic", n.shared.Out, own, f)
 		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, cfg.values())
 	}
-	return n
+	return n, nil
 }
 
 // init draws the initial parameters: orthogonal weights with gain √2 in the trunks, 0.01 in the
@@ -95,7 +98,7 @@ func (n *network[T]) init(seed uint64) {
 
 // networkWork is the state of one user of a network.
 type networkWork[T nn.Float] struct {
-	encoder                         *encoderWork[T]
+	encoder                         featuresWork[T]
 	shared, actorTrunk, criticTrunk *nn.MLPWork[T]
 	dist                            distributionWork[T]
 
@@ -166,7 +169,7 @@ func (n *network[T]) values(w *networkWork[T], x sight[T], rows int) {
 func (n *network[T]) look(w *networkWork[T], x sight[T], rows int) {
 	w.x, w.e = x, x.vector
 	if n.encoder != nil {
-		w.e = n.encoder.forward(w.encoder, x, rows)
+		w.e = w.encoder.forward(x, rows)
 	}
 	w.h = n.shared.Forward(w.shared, w.e, rows)
 }
@@ -195,7 +198,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
 	de, dActor := w.dx, []T(nil)           // by the features of the encoder, or by x; the part of the actor's own trunk
 	if n.encoder != nil {
-		de, dActor = n.encoder.outGrad(w.encoder, rows)
+		de, dActor = w.encoder.outGrad(rows)
 	}
 	if dh == nil {
 		dh = de
@@ -236,7 +239,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	if !n.actorTrunk.Empty() && n.criticHead != nil {
 		kernel.Axpy(de, 1, dActor)
 	}
-	n.encoder.backward(w.encoder, w.x, rows, ready)
+	w.encoder.backward(w.x, rows, ready)
 }
 
 // below returns where a head leaves the derivative by its input: with its trunk, or with the shared

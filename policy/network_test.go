@@ -163,7 +163,10 @@ func TestNilDerivatives(t *testing.T) {
 func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *network[float64] {
 	t.Helper()
 	p := new(nn.Params[float64])
-	n := newNetwork(cfg, act, p, obs)
+	n, err := newNetwork(cfg, act, p, obs)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}

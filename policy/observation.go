@@ -26,6 +26,7 @@ type observations struct {
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // of the words together
 	oneHot  []int       // columns of their 0s; nil: an encoder takes them
+	own     *nn.Layer   // makes features of them; nil: none of the user's own
 	width   int         // of a row
 	clip    float32
 
@@ -41,8 +42,13 @@ type numeric struct {
 // maxOptions is how many options the choices that are observed may have together.
 const maxOptions = 1 << 16
 
-func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*observations, error) {
-	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip)}
+// newObservations reads the observations of spec for a policy of cfg, whose features own makes,
+// unless it is nil.
+func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params[float32]) (*observations, error) {
+	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: own}
+	if own != nil {
+		cfg.Encoder = ownEncoder
+	}
 	for _, f := range spec.Obs {
 		switch {
 		case f.Name == env.ActionMask:
@@ -95,7 +101,7 @@ func newObservations(spec env.Spec, cfg Config, params *nn.Params[float32]) (*ob
 	if cfg.Encoder == "" && o.width == 0 {
 		return nil, fmt.Errorf("observations: none: want at least one element")
 	}
-	if cfg.Encoder != "" && len(o.images) == 0 {
+	if cfg.Encoder != "" && own == nil && len(o.images) == 0 {
 		return nil, fmt.Errorf("observations: no image: cnn_policy wants one of U8; mlp_policy takes vectors")
 	}
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
@@ -146,7 +152,27 @@ func (o *observations) shape() obsShape {
 	if o.oneHot != nil {
 		return obsShape{vector: o.width}
 	}
-	return obsShape{o.width, o.images, o.choices}
+	return obsShape{vector: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
+}
+
+// sources are what layers of the user's own may name: numbers, which arrive normalised, images and
+// choices.
+func (o *observations) sources() []nn.Source {
+	var sources []nn.Source
+	for i := range o.vectors {
+		sources = append(sources, nn.Source{Name: o.vectors[i].Name, Width: o.vectors[i].Dim()})
+	}
+	for _, s := range o.images {
+		sources = append(sources, nn.Source{Name: s.name, Image: s.Image, Frames: s.frames})
+	}
+	at := 0
+	for _, f := range o.words {
+		n := f.Dim()
+		choices := nn.Choices{Low: o.choices.Low[at : at+n], High: o.choices.High[at : at+n]}
+		sources = append(sources, nn.Source{Name: f.Name, Choices: choices})
+		at += n
+	}
+	return sources
 }
 
 // An obsWork holds one user's rows.
@@ -161,7 +187,7 @@ type obsWork struct {
 
 // sight is the last read, with x for its vectors.
 func (w *obsWork) sight(x []float32) sight[float32] {
-	return sight[float32]{x, w.images, w.words, w.mask}
+	return sight[float32]{vector: x, images: w.images, words: w.words, mask: w.mask}
 }
 
 func (o *observations) newWork(maxRows int) *obsWork {
@@ -244,7 +270,7 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {
-		copyColumns(dst, step, t.F32(), width, width, n)
+		kernel.CopyColumns(dst, step, t.F32(), width, width, n)
 		return
 	}
 	for i, b := range t.U8() {

@@ -49,13 +49,7 @@ func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	for _, f := range spec.Obs {
-		if f.Name == Memory || f.Name == Begins {
-			return nil, fmt.Errorf("policy: for %s: observation %q: rnn_policy has one of that name itself", spec.Name,
-				f.Name)
-		}
-	}
-	return newActorCritic(cfg, spec, seed, alloc)
+	return newActorCritic(cfg, spec, nil, seed, alloc)
 }
 
 // core is what a recurrent ActorCritic computes before its heads:

@@ -29,7 +29,9 @@ func recurrents(t *testing.T) map[string]*ActorCritic {
 	return map[string]*ActorCritic{
 		"gru":  newPolicy(t, recurrentConfig(nil), spec(discrete)),
 		"lstm": newPolicy(t, recurrentConfig(func(c *Config) { c.RNNType, c.NormalizeObservations = "lstm", true }), spec(box)),
-		"sde":  newPolicy(t, recurrentConfig(func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }), spec(box)),
+		"own": newOwn(t, nn.Sequence(ownLayers(), nn.Residual(nn.Concat(nn.GRU(4), nn.Sequence(nn.Dense(3), nn.LSTM(3))))),
+			func(c *Config) { c.ShareTrunk = true }),
+		"sde": newPolicy(t, recurrentConfig(func(c *Config) { c.UseSDE, c.HiddenSizes = true, nil }), spec(box)),
 	}
 }
 
@@ -52,7 +54,10 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 			params := new(nn.Params[float64])
 			core := newCore(cfg, params, width)
 			cfg.HiddenSizes = nil
-			heads := newNetwork(cfg, act, params, obsShape{vector: core.layer.Out})
+			heads, err := newNetwork(cfg, act, params, obsShape{vector: core.layer.Out})
+			if err != nil {
+				t.Fatal(err)
+			}
 			if err := params.Alloc(tensor.Heap); err != nil {
 				t.Fatal(err)
 			}

@@ -32,7 +32,7 @@ var _ Policy = (*SoftActor)(nil)
 // newSoftActor is NewMLP for Config.AddQHead and actions in a box.
 func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, params)
+	obs, err := newObservations(spec, cfg, nil, params)
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}

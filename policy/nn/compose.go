@@ -119,7 +119,7 @@ type concatWork[T Float] struct {
 func (w *concatWork[T]) forward(b *Batch[T], x []T) []T {
 	at := 0
 	for i, u := range w.works {
-		copyColumns(w.y[at:], w.out, u.forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		kernel.CopyColumns(w.y[at:], w.out, u.forward(b, x), w.widths[i], w.widths[i], b.Rows)
 		at += w.widths[i]
 	}
 	return w.y[:b.Rows*w.out]
@@ -133,7 +133,7 @@ func (w *concatWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)
 	for i := len(w.works) - 1; i >= 0; i-- {
 		at -= w.widths[i]
 		part := w.dy[i][:b.Rows*w.widths[i]]
-		copyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
+		kernel.CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
 		if dx == nil || !w.uses[i] {
 			w.works[i].backward(b, nil, part, ready)
 			continue

@@ -97,10 +97,13 @@ func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 // calls ready, when not nil, as each layer's are complete, the last layer's first.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
-		ready = func(lo, hi int) {}
+		ready = unreported
 	}
 	w.root.backward(&w.batch, nil, n.OutGrad(w), ready)
 }
+
+// unreported is for a backward pass whose caller does not ask what is ready.
+func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
 type builder[T Float] struct {

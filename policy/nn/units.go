@@ -1,6 +1,10 @@
 package nn
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
 
 // numbers shows the columns [first, first+width) of the rows of numbers.
 type numbers[T Float] struct{ first, width, all int }
@@ -17,7 +21,7 @@ type numbersWork[T Float] struct {
 }
 
 func (w *numbersWork[T]) forward(b *Batch[T], _ []T) []T {
-	copyColumns(w.y, w.width, b.Numbers[w.first:], w.all, w.width, b.Rows)
+	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.all, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
@@ -69,7 +73,7 @@ type chosenWork[T Float] struct {
 }
 
 func (w *chosenWork[T]) forward(b *Batch[T], _ []T) []T {
-	copyColumns(w.choices, w.places, b.Choices[w.first:], w.all, w.places, b.Rows)
+	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.all, w.places, b.Rows)
 	w.Forward(w.y, w.choices, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
@@ -195,9 +199,9 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
-	copyColumns(state, w.State, b.State[w.at:], w.all, w.State, b.Sequences)
+	kernel.CopyColumns(state, w.State, b.State[w.at:], w.all, w.State, b.Sequences)
 	y := w.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
-	copyColumns(b.Next[w.at:], w.all, state, w.State, w.State, b.Sequences)
+	kernel.CopyColumns(b.Next[w.at:], w.all, state, w.State, w.State, b.Sequences)
 	return y
 }
 
@@ -205,12 +209,4 @@ func (w *recurrentCellWork[T]) backward(_ *Batch[T], dx, dy []T, ready func(lo, 
 	copy(w.OutGrad(w.of), dy)
 	w.Backward(w.of, dx)
 	ready(w.Range())
-}
-
-// copyColumns copies width elements of each of n rows: those of dst are dstStep elements apart,
-// those of src srcStep.
-func copyColumns[E any](dst []E, dstStep int, src []E, srcStep, width, n int) {
-	for i := range n {
-		copy(dst[i*dstStep:i*dstStep+width], src[i*srcStep:i*srcStep+width])
-	}
 }

@@ -1,0 +1,82 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// NewWithEncoder makes a policy on features of your own: encoder describes how they follow from the
+// observations of spec, which nn.Input and nn.Embed name. hidden_sizes, heads and critic follow as
+// in mlp_policy, for actor and critic alike. Numbers arrive normalised where
+// Config.NormalizeObservations asks for it. With recurrent cells the policy carries their state
+// (Recurrent). It is an ActorCritic, or with Config.AddQHead and discrete actions a Greedy.
+//
+//	func newOwn(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+//		encoder := nn.Sequence(nn.Input("state"), nn.Dense(64), nn.Activate(nn.Tanh), nn.GRU(32))
+//		return policy.NewWithEncoder(cfg, spec, encoder, seed, alloc)
+//	}
+//
+// The gradients follow from the layers; package policytest checks them.
+func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Encoder != "" {
+		return nil, fmt.Errorf("policy: for %s: encoder: %s: want none: this policy has one of its own", spec.Name,
+			cfg.Encoder)
+	}
+	switch {
+	case cfg.AddQHead && spec.Action.Kind == env.Box:
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy", spec.Name)
+	case cfg.AddQHead:
+		return newGreedy(cfg, spec, &encoder, seed, alloc)
+	}
+	return newActorCritic(cfg, spec, &encoder, seed, alloc)
+}
+
+// Sources returns what the layers of an encoder for spec may name.
+func Sources(spec env.Spec) ([]nn.Source, error) {
+	o, err := newObservations(spec, DefaultConfig(), new(nn.Layer), new(nn.Params[float32]))
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+	}
+	return o.sources(), nil
+}
+
+// ownEncoder stands for Config.Encoder where features are the user's own.
+const ownEncoder = "own"
+
+// ownFeatures are made by layers of the user's own.
+type ownFeatures[T nn.Float] struct{ net *nn.Net[T] }
+
+func (f ownFeatures[T]) width() int       { return f.net.Out }
+func (f ownFeatures[T]) state() int       { return f.net.State }
+func (f ownFeatures[T]) init(seed uint64) { f.net.Init(seed) }
+
+func (f ownFeatures[T]) newWork(maxRows int) featuresWork[T] {
+	return &ownFeaturesWork[T]{f.net, f.net.NewWork(maxRows), nn.Vector[T](maxRows * f.net.Out)}
+}
+
+type ownFeaturesWork[T nn.Float] struct {
+	net  *nn.Net[T]
+	work *nn.NetWork[T]
+	more []T
+}
+
+func (w *ownFeaturesWork[T]) forward(x sight[T], rows int) []T {
+	return w.net.Forward(w.work, nn.Batch[T]{
+		Rows: rows, Numbers: x.vector, Images: x.images, Choices: x.words,
+		Sequences: x.sequences, State: x.state, Next: x.next, Begins: x.begins,
+	})
+}
+
+func (w *ownFeaturesWork[T]) outGrad(rows int) (dy, more []T) {
+	return w.net.OutGrad(w.work), w.more[:rows*w.net.Out]
+}
+
+func (w *ownFeaturesWork[T]) backward(_ sight[T], _ int, ready func(lo, hi int)) {
+	w.net.Backward(w.work, ready)
+}
