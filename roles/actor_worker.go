@@ -20,7 +20,7 @@ type ActorWorker struct {
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *replicas
-	weights  *weights    // of the first actor of a rank, which speaks for all of them; nil for the others
+	weights  *weights    // of the first actor of a rank, which publishes for all of them; nil for the others
 	inputs   []*input    // the segments that make up this actor's share, in the order of their environments
 	joined   tensor.Dict // the segments side by side, where there are several
 	batch    tensor.Dict // what is trained on
@@ -38,8 +38,12 @@ type input struct {
 
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters,
 // which follow from the seed.
-func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Policy) (*ActorWorker, error) {
-	a := &ActorWorker{m: m, job: j, policy: pol, trace: j.newTracer(m)}
+func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, ws *weights) (*ActorWorker, error) {
+	pol := ws.actors[m.Index()]
+	a := &ActorWorker{m: m, job: j, policy: pol, trace: newTracer(j, m)}
+	if ws.speaks(m.Index()) {
+		a.weights = ws
+	}
 	var err error
 	if a.replicas, err = newReplicas(ctx, m, j, pol.Params()); err != nil {
 		return nil, err
@@ -61,13 +65,20 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, pol policy.Poli
 	return a, nil
 }
 
-// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers, or
-// for the next evaluation alone.
-func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64, evaluation bool) error {
+// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers.
+func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
 	if a.weights == nil {
 		return nil
 	}
-	return a.weights.publish(ctx, version, evaluation)
+	return a.weights.training.Publish(ctx, version)
+}
+
+// SyncModelToEvaluation gives them to the rollout workers for the next evaluation alone.
+func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
+	if a.weights == nil {
+		return nil
+	}
+	return a.weights.evaluation.Publish(ctx, version)
 }
 
 // SyncModelToInference gives the parameters, which are of that version, to the inference workers.

@@ -168,7 +168,7 @@ func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 	r.synced = r.step
 	return waitAll(ctx, spmd.Call(r.actor, ctx, "sync_model_to_rollout",
 		func(ctx context.Context, w *ActorWorker) (none, error) {
-			return none{}, w.SyncModelToRollout(ctx, r.step, false)
+			return none{}, w.SyncModelToRollout(ctx, r.step)
 		}))
 }
 

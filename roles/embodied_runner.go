@@ -22,17 +22,17 @@ type EmbodiedRunner struct {
 	reward    *spmd.Group[*RewardWorker]    // nil: rewards are the environments' own
 	inference *spmd.Group[*InferenceWorker] // nil: actors infer what they need to
 
-	obs, act             *spmd.Channel // env → rollout → env
-	out, batches         *spmd.Channel // rollout → inference → actor, or one and the same, rollout → actor
-	transitions, rewards *spmd.Channel // rollout → reward → rollout
-	evalObs, evalAct     *spmd.Channel
-	agreement            *agreement
-	log                  *logbook // on rank 0
-	requests             *requests
-	saver                *saver
-	weights              weights
-	pause                context.CancelFunc // of producers; nil: they pause
-	producers            []*spmd.Future[none]
+	obs, act         *spmd.Channel  // env → rollout → env
+	out, batches     *spmd.Channel  // rollout → inference → actor, or one and the same, rollout → actor
+	scores           RewardChannels // rollout → reward → rollout
+	evalObs, evalAct *spmd.Channel
+	agreement        *agreement
+	log              *logbook // on rank 0
+	requests         *requests
+	saver            *saver
+	weights          *weights
+	pause            context.CancelFunc // of producers; nil: they pause
+	producers        []*spmd.Future[none]
 
 	step     int64 // iterations done
 	synced   int64 // version of the weights that rollouts use; -1: none yet
@@ -113,17 +113,27 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 // updateRolloutWeights brings the actors' parameters to the rollout workers.
 func (r *EmbodiedRunner) updateRolloutWeights(ctx context.Context) error {
 	r.synced = r.step
-	return r.syncModel(ctx, false)
+	receive := (*RolloutWorker).SyncModelFromActor
+	if r.job.async() { // actors go on to train while rollouts read the weights
+		receive = (*RolloutWorker).CopyModelFromActor
+	}
+	return r.syncModel(ctx, (*ActorWorker).SyncModelToRollout, receive)
 }
 
-// syncModel brings them to the rollout workers, from now on or for the next evaluation alone.
-func (r *EmbodiedRunner) syncModel(ctx context.Context, evaluation bool) error {
+// updateEvaluationWeights brings them to the rollout workers for the next evaluation alone.
+func (r *EmbodiedRunner) updateEvaluationWeights(ctx context.Context) error {
+	return r.syncModel(ctx, (*ActorWorker).SyncModelToEvaluation, (*RolloutWorker).SyncModelForEvaluation)
+}
+
+// syncModel has actors send the present version of the weights, and rollout workers receive it.
+func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*ActorWorker, context.Context, int64) error,
+	receive func(*RolloutWorker, context.Context, int64) error) error {
 	rollout := spmd.Call(r.rollout, ctx, "sync_model_from_actor", func(ctx context.Context, w *RolloutWorker) (none,
 		error) {
-		return none{}, w.SyncModelFromActor(ctx, r.step, evaluation)
+		return none{}, receive(w, ctx, r.step)
 	})
 	actor := spmd.Call(r.actor, ctx, "sync_model_to_rollout", func(ctx context.Context, w *ActorWorker) (none, error) {
-		return none{}, w.SyncModelToRollout(ctx, r.step, evaluation)
+		return none{}, send(w, ctx, r.step)
 	})
 	return waitAll(ctx, actor, rollout)
 }
@@ -165,7 +175,7 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 		return none{}, w.Interact(ctx, r.obs, r.act)
 	})
 	rollout := spmd.Call(r.rollout, ctx, "generate", func(ctx context.Context, w *RolloutWorker) (none, error) {
-		return none{}, w.Generate(ctx, r.obs, r.act, r.out, first)
+		return none{}, w.Generate(ctx, r.obs, r.act, r.out, r.scores, first)
 	})
 	actor := spmd.Call(r.actor, ctx, "recv_rollout_batch", func(ctx context.Context, w *ActorWorker) (none, error) {
 		return none{}, w.RecvRolloutBatch(ctx, r.batches)
@@ -174,7 +184,7 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 	if r.reward != nil {
 		calls = append(calls, spmd.Call(r.reward, ctx, "score", func(ctx context.Context, w *RewardWorker) (none,
 			error) {
-			return none{}, w.Score(ctx, r.transitions, r.rewards)
+			return none{}, w.Score(ctx, r.scores)
 		}))
 	}
 	if r.inference != nil {
@@ -258,7 +268,7 @@ func (r *EmbodiedRunner) evaluate(ctx context.Context) error {
 	switch {
 	case r.synced == r.step:
 	case r.job.evaluatesApart():
-		if err := r.syncModel(ctx, true); err != nil {
+		if err := r.updateEvaluationWeights(ctx); err != nil {
 			return err
 		}
 	default:

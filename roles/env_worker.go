@@ -21,7 +21,7 @@ type EnvWorker struct {
 
 // NewEnvWorker makes the environments of member m.
 func NewEnvWorker(m *spmd.Member, j *job) (*EnvWorker, error) {
-	w := &EnvWorker{m: m, job: j, trace: j.newTracer(m)}
+	w := &EnvWorker{m: m, job: j, trace: newTracer(j, m)}
 	var err error
 	if w.train, err = newShards(j, j.train, m.Index(), j.cfg.Env.Train, env.Train); err != nil {
 		return nil, err
@@ -46,11 +46,30 @@ func newShards(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*shar
 		for _, l := range p.lanes {
 			if l.env == worker && l.stage == s {
 				sh.lanes = append(sh.lanes, &envLane{lane: l, layout: j.stepLayout(l), row: l.lo - lo})
+				sh.local = j.runsInline(p, l, use == env.Train)
 			}
 		}
 		shards = append(shards, sh)
 	}
 	return shards, nil
+}
+
+// inlineShard returns the environments of l where their rollout worker, on the same rank as envs, is
+// to step them itself; else nil. See job.runsInline.
+func inlineShard(envs []*EnvWorker, l lane, use env.Use) *shard {
+	for _, w := range envs {
+		if w.m.Index() != l.env {
+			continue
+		}
+		s := w.train
+		if use == env.Eval {
+			s = w.eval
+		}
+		if s[l.stage].local {
+			return s[l.stage]
+		}
+	}
+	return nil
 }
 
 // Interact runs the environments of an iteration: observations leave through obs, actions come

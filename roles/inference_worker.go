@@ -37,10 +37,11 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m. pol is its own; the memory of its parameters
-// is given up with the first weights.
-func NewInferenceWorker(m *spmd.Member, j *job, pol policy.Policy) *InferenceWorker {
-	w := &InferenceWorker{m: m, job: j, policy: pol, trace: j.newTracer(m),
+// NewInferenceWorker returns the worker of member m. It gives up the memory of its policy's
+// parameters with the first weights.
+func NewInferenceWorker(m *spmd.Member, j *job, ws *weights) *InferenceWorker {
+	pol := ws.inferences[m.Index()]
+	w := &InferenceWorker{m: m, job: j, policy: pol, trace: newTracer(j, m), weights: ws.inference.Reader(m.Index()),
 		proximal: slices.Contains(j.inferred(), "prox_log_prob")}
 	if slices.Contains(j.inferred(), "ref_log_prob") {
 		w.reference = make([]byte, len(pol.Params().State()))

@@ -4,86 +4,37 @@ import (
 	"context"
 
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
-
-// Purposes of the communicators of a group.
-const gradients = "gradients"
 
 // launch builds the groups of a job, the channels between them, and the runner that leads them.
 // Collective over the world.
 func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRunner, error) {
 	r := &EmbodiedRunner{job: j, world: w, saver: sv, synced: -1}
 	r.report.times = make([]float64, len(phases))
-	actorSpec, rolloutSpec, envSpec := j.place.Group("actor"), j.place.Group("rollout"), j.place.Group("env")
-	actorSpec.Comms = []string{gradients}
-
 	var err error
-	r.actor, err = spmd.Launch(w, actorSpec, func(m *spmd.Member) (*ActorWorker, error) {
-		pol, err := j.newPolicy(w.Alloc)
-		if err != nil {
-			return nil, err
-		}
-		return NewActorWorker(ctx, m, j, pol)
-	})
-	if err != nil {
+	if r.weights, err = newWeights(ctx, w, j); err != nil {
 		return nil, err
 	}
-	r.rollout, err = spmd.Launch(w, rolloutSpec, func(m *spmd.Member) (*RolloutWorker, error) {
-		pol, err := j.newPolicy(tensor.Heap) // what it begins with; then it looks at the weights
-		if err != nil {
-			return nil, err
-		}
-		return NewRolloutWorker(m, j, pol), nil
-	})
-	if err != nil {
+	if r.actor, err = launchActor(ctx, w, j, r.weights); err != nil {
 		return nil, err
 	}
-	if err := r.makeWeights(ctx, w); err != nil {
+	if r.env, err = launchEnv(w, j); err != nil {
 		return nil, err
 	}
-	r.env, err = spmd.Launch(w, envSpec, func(m *spmd.Member) (*EnvWorker, error) { return NewEnvWorker(m, j) })
-	if err != nil {
+	if r.rollout, err = launchRollout(w, j, r.weights, r.env); err != nil {
 		return nil, err
 	}
 	if j.rewards > 0 {
-		if r.reward, err = spmd.Launch(w, j.place.Group("reward"), func(m *spmd.Member) (*RewardWorker, error) {
-			return NewRewardWorker(m, j)
-		}); err != nil {
+		if r.reward, err = launchReward(w, j); err != nil {
 			return nil, err
 		}
 	}
 	if j.inferences > 0 {
-		r.inference, err = spmd.Launch(w, j.place.Group("inference"), func(m *spmd.Member) (*InferenceWorker, error) {
-			pol, err := j.newPolicy(tensor.Heap)
-			if err != nil {
-				return nil, err
-			}
-			return NewInferenceWorker(m, j, pol), nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		if err := r.makeInferenceWeights(ctx, w); err != nil {
+		if r.inference, err = launchInference(w, j, r.weights); err != nil {
 			return nil, err
 		}
 	}
-	for _, e := range r.env.Here() {
-		for _, rw := range r.rollout.Here() {
-			rw.adopt(e)
-		}
-	}
-	if err := r.connect(w, actorSpec, rolloutSpec, envSpec); err != nil {
-		return nil, err
-	}
-	if j.rewards > 0 {
-		for _, rw := range r.rollout.Here() {
-			if err := rw.score(r.transitions, r.rewards); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return r, nil
+	return r, r.connect(w, r.actor.Spec(), r.rollout.Spec(), r.env.Spec())
 }
 
 // connect makes the channels and the agreement.
@@ -126,8 +77,8 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 	}
 	if j.rewards > 0 {
 		asks, answers := j.rewardPairs()
-		r.transitions = channel("transitions", rollout, r.reward.Spec(), 1, transition, asks)
-		r.rewards = channel("rewards", r.reward.Spec(), rollout, 1, reward, answers)
+		r.scores.Transitions = channel("transitions", rollout, r.reward.Spec(), 1, transition, asks)
+		r.scores.Rewards = channel("rewards", r.reward.Spec(), rollout, 1, reward, answers)
 	}
 	obs, act, _ = j.eval.pairs()
 	r.evalObs = channel("eval obs", env, rollout, 1, step, obs)

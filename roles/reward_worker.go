@@ -33,7 +33,7 @@ const transitionsKey = "transitions"
 
 // NewRewardWorker returns the worker of member m.
 func NewRewardWorker(m *spmd.Member, j *job) (*RewardWorker, error) {
-	w := &RewardWorker{m: m, job: j, lanes: map[int]*rewardLane{}, trace: j.newTracer(m)}
+	w := &RewardWorker{m: m, job: j, lanes: map[int]*rewardLane{}, trace: newTracer(j, m)}
 	rows := 0
 	for _, l := range j.train.lanes {
 		if j.rewardWorker(l) == m.Index() {
@@ -46,9 +46,9 @@ func NewRewardWorker(m *spmd.Member, j *job) (*RewardWorker, error) {
 	return w, err
 }
 
-// Score answers what comes through transitions in an iteration, through rewards.
-func (w *RewardWorker) Score(ctx context.Context, transitions, rewards *spmd.Channel) error {
-	if err := w.open(transitions, rewards); err != nil {
+// Score answers what comes through ch.Transitions in an iteration, through ch.Rewards.
+func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
+	if err := w.open(ch); err != nil {
 		return err
 	}
 	for range len(w.lanes) * w.job.epochs * w.job.steps {
@@ -65,15 +65,15 @@ func (w *RewardWorker) Score(ctx context.Context, transitions, rewards *spmd.Cha
 }
 
 // open makes the ends of the channels, once.
-func (w *RewardWorker) open(transitions, rewards *spmd.Channel) (err error) {
+func (w *RewardWorker) open(ch RewardChannels) (err error) {
 	if w.from != nil || len(w.lanes) == 0 {
 		return nil
 	}
-	if w.from, err = transitions.Receiver(w.m, spmd.Key{To: w.m.Index(), Name: transitionsKey}); err != nil {
+	if w.from, err = ch.Transitions.Receiver(w.m, spmd.Key{To: w.m.Index(), Name: transitionsKey}); err != nil {
 		return err
 	}
 	for _, l := range w.lanes {
-		if l.to, err = rewards.Sender(w.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
+		if l.to, err = ch.Rewards.Sender(w.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
 			return err
 		}
 	}

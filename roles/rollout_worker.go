@@ -46,13 +46,19 @@ type rolloutLane struct {
 	scorer  *scorer // nil: rewards are the environments' own
 }
 
-// NewRolloutWorker returns the worker of member m. pol is its own; the memory of its parameters is
-// given up with the first weights.
-func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker {
-	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: j.newTracer(m)}
+// NewRolloutWorker returns the worker of member m. It gives up the memory of its policy's parameters
+// with the first weights. envs are the env workers of the same rank: it steps those of their
+// environments itself that job.runsInline names.
+func NewRolloutWorker(m *spmd.Member, j *job, ws *weights, envs []*EnvWorker) *RolloutWorker {
+	pol := ws.rollouts[m.Index()]
+	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: newTracer(j, m),
+		training: ws.training.Reader(m.Index())}
+	if ws.evaluation != nil {
+		r.evaluation = ws.evaluation.Reader(m.Index())
+	}
 	for _, l := range j.train.lanes {
 		if l.rollout == m.Index() {
-			r.lanes = append(r.lanes, newRolloutLane(l, j, pol))
+			r.lanes = append(r.lanes, newRolloutLane(l, j, pol, inlineShard(envs, l, env.Train)))
 		}
 	}
 	if j.async() {
@@ -63,15 +69,15 @@ func NewRolloutWorker(m *spmd.Member, j *job, pol policy.Policy) *RolloutWorker 
 	for _, l := range j.eval.lanes {
 		if l.rollout == m.Index() {
 			r.evals = append(r.evals, &evalLane{lane: l, performer: newPerformer(pol, l.hi-l.lo),
-				actions: j.actionLayout(l)})
+				actions: j.actionLayout(l), shard: inlineShard(envs, l, env.Eval)})
 		}
 	}
 	return r
 }
 
-func newRolloutLane(l lane, j *job, pol policy.Policy) *rolloutLane {
+func newRolloutLane(l lane, j *job, pol policy.Policy, inline *shard) *rolloutLane {
 	cuts := []int{0}
-	rl := &rolloutLane{lane: l, actions: j.actionLayout(l)}
+	rl := &rolloutLane{lane: l, actions: j.actionLayout(l), shard: inline}
 	for _, s := range l.segments {
 		cuts = append(cuts, s.hi-l.lo)
 		rl.layouts = append(rl.layouts, j.trajectoryLayout(s.hi-s.lo))
@@ -82,66 +88,57 @@ func newRolloutLane(l lane, j *job, pol policy.Policy) *rolloutLane {
 	if j.labelled {
 		rl.rec.mixture = &mixture{schedule: j.cfg.Algorithm.OffPolicy.Dagger}
 	}
+	if j.rewards > 0 {
+		rl.scorer = newScorer(l, j, rl.rec.names)
+	}
 	return rl
 }
 
-// adopt takes over those environments of e, which is on the same rank, that this worker alone
-// chooses actions for: handing them to and fro between two goroutines would take longer than their
-// step.
-func (r *RolloutWorker) adopt(e *EnvWorker) {
-	mine := func(shards []*shard, l lane) *shard {
-		for _, s := range shards {
-			if len(s.lanes) == 1 && s.lanes[0].lane.id == l.id {
-				s.local = true
-				return s
-			}
-		}
-		return nil
+// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one, from
+// now on.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, version, err := r.training.Adopt(ctx, version)
+	if err != nil {
+		return err
 	}
-	for _, l := range r.lanes {
-		// In an asynchronous run the worker that has other lanes must not keep them waiting for a
-		// simulator.
-		if l.env == e.m.Index() && (!r.job.async() || len(r.lanes) == 1) {
-			l.shard = mine(e.train, l.lane)
-		}
-	}
-	for _, l := range r.evals {
-		if l.env == e.m.Index() {
-			l.shard = mine(e.eval, l.lane)
-		}
-	}
+	r.useWeights(state, version)
+	return nil
 }
 
-// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one: from
-// now on, or for the next evaluation alone.
-func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64, evaluation bool) error {
-	if evaluation {
-		state, _, err := r.evaluation.Adopt(ctx, version)
-		if err == nil {
-			r.policy.Params().View(state)
-		}
+// CopyModelFromActor does so with a copy, in an asynchronous run: actors publish while rollouts go on.
+func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
+	version, err := r.training.Copy(ctx, version, r.state, r.version)
+	if err != nil {
 		return err
 	}
-	if r.job.async() { // which evaluates while rollouts pause, and publishes while they go on
-		var err error
-		if r.version, err = r.training.Copy(ctx, version, r.state, r.version); err == nil {
-			r.policy.Params().View(r.state)
-		}
-		return err
-	}
-	state, version, err := r.training.Adopt(ctx, version)
+	r.useWeights(r.state, version)
+	return nil
+}
+
+func (r *RolloutWorker) useWeights(state []byte, version int64) {
+	r.state, r.version = state, version
+	r.policy.Params().View(state)
+}
+
+// SyncModelForEvaluation lets the policy compute with that version of the weights, or a newer one,
+// for the next evaluation alone.
+func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
+	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
-		r.state, r.version = state, version
 		r.policy.Params().View(state)
 	}
 	return err
 }
 
 // Generate chooses actions for what comes through obs, sends them through act, and the trajectories
-// of the iteration through out. step is the number of steps that every environment has taken
-// before.
-func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, step uint64) error {
+// of the iteration through out. Where there are reward workers, it asks them through scores for the
+// rewards. step is the number of steps that every environment has taken before.
+func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
+	step uint64) error {
 	for _, l := range r.lanes {
+		if err := l.scorer.open(r.m, scores); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
 		if err := l.open(ctx, r.m, obs, act, out, r.job.nextOf, step); err != nil {
 			return fmt.Errorf("environments %d-%d: %w", l.lo, l.hi-1, err)
 		}

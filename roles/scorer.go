@@ -14,6 +14,7 @@ import (
 // the end.
 type scorer struct {
 	lane
+	worker    int // the reward worker that is asked
 	layout    *tensor.Layout
 	obs, next []string // names in it, in the order of the recorder's
 	to        *spmd.Sender
@@ -21,24 +22,29 @@ type scorer struct {
 	asked     int // the step that the answer under way is for; -1: none is
 }
 
-// score lets the reward component say what is recorded as rewards from now on.
-func (r *RolloutWorker) score(transitions, rewards *spmd.Channel) error {
-	for _, l := range r.lanes {
-		s := &scorer{lane: l.lane, layout: r.job.transitionLayout(l.lane), asked: -1}
-		for _, name := range l.rec.names {
-			s.obs, s.next = append(s.obs, "observation."+name), append(s.next, "next_observation."+name)
-		}
-		var err error
-		if s.to, err = transitions.Sender(r.m,
-			spmd.Key{To: r.job.rewardWorker(l.lane), Name: transitionsKey}); err != nil {
-			return err
-		}
-		if s.from, err = rewards.Receiver(r.m, spmd.Key{To: l.rollout, Name: l.name()}); err != nil {
-			return err
-		}
-		l.scorer = s
+// RewardChannels lead from rollout workers to reward workers and back. The zero value: there are no
+// reward workers.
+type RewardChannels struct{ Transitions, Rewards *spmd.Channel }
+
+// newScorer returns the scorer of l, whose recorder knows the observations by these names.
+func newScorer(l lane, j *job, names []string) *scorer {
+	s := &scorer{lane: l, worker: j.rewardWorker(l), layout: j.transitionLayout(l), asked: -1}
+	for _, name := range names {
+		s.obs, s.next = append(s.obs, "observation."+name), append(s.next, "next_observation."+name)
 	}
-	return nil
+	return s
+}
+
+// open makes the ends of the channels, once. A nil scorer has none.
+func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
+	if s == nil || s.to != nil {
+		return nil
+	}
+	if s.to, err = ch.Transitions.Sender(m, spmd.Key{To: s.worker, Name: transitionsKey}); err != nil {
+		return err
+	}
+	s.from, err = ch.Rewards.Receiver(m, spmd.Key{To: s.rollout, Name: s.name()})
+	return err
 }
 
 // ask sends what step t of rec was and led to. A nil scorer asks nobody.

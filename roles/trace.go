@@ -47,7 +47,7 @@ func (t *tracer) done(what string, start time.Time) {
 }
 
 // newTracer returns the tracer of a worker, nil where none was asked for.
-func (j *job) newTracer(m *spmd.Member) *tracer {
+func newTracer(j *job, m *spmd.Member) *tracer {
 	if !j.cfg.Cluster.Tracer.Enable {
 		return nil
 	}

@@ -2,6 +2,8 @@ package roles
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,79 +27,89 @@ type weights struct {
 	training   *collectives.Weights
 	evaluation *collectives.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
 	inference  *collectives.Weights // for inference workers; nil: there are none
+
+	actors, rollouts, inferences map[int]policy.Policy // of this rank's workers, by member
 }
 
-// makeWeights makes the weights between the workers of both groups. Collective over the world.
-func (r *EmbodiedRunner) makeWeights(ctx context.Context, w *spmd.World) error {
-	var here []policy.Policy
-	for _, rw := range r.rollout.Here() {
-		here = append(here, rw.policy)
-	}
-	spec, ok := r.weightsTo("weights", r.rollout.Spec().Ranks, here)
-	if !ok {
-		return nil
-	}
+// newWeights makes the policies of this rank's workers, all with the same first parameters, and the
+// weights between them. Collective over the world.
+func newWeights(ctx context.Context, w *spmd.World, j *job) (*weights, error) {
+	ws := new(weights)
 	var err error
-	if r.weights.training, err = collectives.NewWeights(ctx, w, spec); err != nil {
-		return err
+	// Others may read the actors' parameters where they lie. Those that infer begin with a copy, and
+	// then look at the weights.
+	if ws.actors, err = policiesOn(w.Rank(), j, "actor", w.Alloc); err != nil {
+		return nil, err
 	}
-	if r.job.evaluatesApart() {
-		spec.Label, spec.Slots = "weights of evaluations", 1
-		if r.weights.evaluation, err = collectives.NewWeights(ctx, w, spec); err != nil {
-			return err
+	if ws.rollouts, err = policiesOn(w.Rank(), j, "rollout", tensor.Heap); err != nil {
+		return nil, err
+	}
+	if ws.inferences, err = policiesOn(w.Rank(), j, "inference", tensor.Heap); err != nil {
+		return nil, err
+	}
+	if spec, ok := ws.between(j, "rollout", ws.rollouts); ok {
+		spec.Label = "weights"
+		if ws.training, err = collectives.NewWeights(ctx, w, spec); err != nil {
+			return nil, err
+		}
+		if j.evaluatesApart() {
+			spec.Label, spec.Slots = "weights of evaluations", 1
+			if ws.evaluation, err = collectives.NewWeights(ctx, w, spec); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if actors := r.actor.Here(); len(actors) > 0 {
-		actors[0].weights = &r.weights
+	if j.inferences == 0 {
+		return ws, nil
 	}
-	for _, rw := range r.rollout.Here() {
-		rw.training = r.weights.training.Reader(rw.m.Index())
-		if r.weights.evaluation != nil {
-			rw.evaluation = r.weights.evaluation.Reader(rw.m.Index())
+	// Inference workers use the newest before every update: where an actor has them, or as exact
+	// copies.
+	if spec, ok := ws.between(j, "inference", ws.inferences); ok {
+		spec.Label, spec.Slots, spec.Wire, spec.Patch = "weights of inference", 0, tensor.F32, nil
+		ws.inference, err = collectives.NewWeights(ctx, w, spec)
+	}
+	return ws, err
+}
+
+// policiesOn makes the policies of a component's workers on a rank, by member.
+func policiesOn(rank int, j *job, component string, alloc tensor.Allocator) (map[int]policy.Policy, error) {
+	policies := map[int]policy.Policy{}
+	if !j.place.Has(component) {
+		return policies, nil
+	}
+	for m, r := range j.place.Group(component).Ranks {
+		if r != rank {
+			continue
 		}
+		pol, err := j.newPolicy(alloc)
+		if err != nil {
+			return nil, fmt.Errorf("%s %d: %w", component, m, err)
+		}
+		policies[m] = pol
 	}
-	return nil
+	return policies, nil
 }
 
-// makeInferenceWeights makes those of inference workers, which use the newest before every update:
-// where an actor has them, or as exact copies. Collective over the world.
-func (r *EmbodiedRunner) makeInferenceWeights(ctx context.Context, w *spmd.World) error {
-	var here []policy.Policy
-	for _, iw := range r.inference.Here() {
-		here = append(here, iw.policy)
-	}
-	spec, ok := r.weightsTo("weights of inference", r.inference.Spec().Ranks, here)
-	if !ok {
-		return nil
-	}
-	spec.Slots, spec.Wire, spec.Patch = 0, tensor.F32, nil
-	var err error
-	if r.weights.inference, err = collectives.NewWeights(ctx, w, spec); err != nil {
-		return err
-	}
-	for _, iw := range r.inference.Here() {
-		iw.weights = r.weights.inference.Reader(iw.m.Index())
-	}
-	return nil
-}
-
-// weightsTo says how parameters travel from the actors to readers on these ranks; here are the
-// readers' policies on this one. It reports false where no worker of either is here.
-func (r *EmbodiedRunner) weightsTo(label string, readers []int, here []policy.Policy) (collectives.WeightsSpec, bool) {
-	if actors := r.actor.Here(); len(actors) > 0 {
-		here = []policy.Policy{actors[0].policy}
+// between says how parameters travel from the actors to the workers of a component, readers, of
+// which those of this rank have these policies. It reports false where no worker of either is here.
+func (ws *weights) between(j *job, readers string, here map[int]policy.Policy) (collectives.WeightsSpec, bool) {
+	if len(ws.actors) > 0 {
+		here = ws.actors
 	}
 	if len(here) == 0 {
 		return collectives.WeightsSpec{}, false
 	}
-	params := here[len(here)-1].Params()
-	spec := r.job.weightsSpec(params)
-	spec.Label, spec.Sources, spec.Readers, spec.State = label, r.actor.Spec().Ranks, readers, params.State()
+	params := here[slices.Min(slices.Collect(maps.Keys(here)))].Params()
+	spec := weightsSpec(j, params)
+	spec.Sources, spec.Readers, spec.State = j.place.Group("actor").Ranks, j.place.Group(readers).Ranks, params.State()
 	return spec, true
 }
 
+// speaks reports whether actor m publishes the parameters for all of its rank: the first one does.
+func (ws *weights) speaks(m int) bool { return m == slices.Min(slices.Collect(maps.Keys(ws.actors))) }
+
 // weightsSpec says how parameters like p travel.
-func (j *job) weightsSpec(p *nn.Params[float32]) collectives.WeightsSpec {
+func weightsSpec(j *job, p *nn.Params[float32]) collectives.WeightsSpec {
 	cfg := &j.cfg.WeightSyncer
 	s := collectives.WeightsSpec{
 		Layout: p.Layout(), Wire: cfg.Bucket.wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.collectives(),
@@ -124,14 +136,6 @@ func (j *job) weightsSpec(p *nn.Params[float32]) collectives.WeightsSpec {
 		}
 	}
 	return s
-}
-
-// publish gives the actors' parameters to the rollout workers, or to those of an evaluation.
-func (w *weights) publish(ctx context.Context, version int64, evaluation bool) error {
-	if evaluation {
-		return w.evaluation.Publish(ctx, version)
-	}
-	return w.training.Publish(ctx, version)
 }
 
 // close is called on every rank when there is nothing more to publish.

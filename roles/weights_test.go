@@ -37,7 +37,7 @@ func TestWeightsSpec(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg, _ := mustLoad(t, cartpole, append(c.overrides, "weight_syncer.bucket.bucket_size=3KB")...)
-			s := (&job{cfg: cfg, syncInterval: int64(cfg.Runner.WeightSyncInterval)}).weightsSpec(p)
+			s := weightsSpec(&job{cfg: cfg, syncInterval: int64(cfg.Runner.WeightSyncInterval)}, p)
 			if s.Slots != c.slots || s.Wire != c.wire || s.Bucket != 3<<10 || (s.Patch != nil) != c.patch {
 				t.Errorf("got %+v", s)
 			}
