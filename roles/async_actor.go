@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // arrivals are what an actor takes of the rollouts that come by themselves, and how many iterations
@@ -73,6 +72,15 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
+// TakenRollouts returns how many rollouts of each environment this actor has taken in the whole run.
+// It reports false in a run that is not asynchronous: there it is one in each iteration.
+func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
+	if a.arrivals == nil {
+		return 0, false
+	}
+	return a.arrivals.rollouts, true
+}
+
 // take takes the oldest rollout of each segment that is not too old. With wait it waits until there
 // are; else it reports whether there were.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
@@ -132,12 +140,4 @@ func (r *arrivals) describe(m *algo.Metrics, all algo.Reducer) error {
 		put(fmt.Sprintf("data_staleness_%d/ratio", age), n/sums[0])
 	}
 	return nil
-}
-
-// takenRollouts is the name of arrivals.rollouts in the trainer's state.
-const takenRollouts = "rollouts"
-
-// save adds it to that.
-func (r *arrivals) save(d *tensor.Dict) {
-	d.Set(takenRollouts, tensor.FromI64([]int64{r.rollouts}, 1))
 }

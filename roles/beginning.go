@@ -11,35 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/tensor"
 )
-
-// A beginning is what a run starts from: the state in a checkpoint, weights alone, or nothing.
-type beginning struct {
-	from  string // the checkpoint's folder, or the file of weights; "": nothing
-	step  int64
-	state state // of a file of weights the model alone
-}
-
-// rollouts returns how many rollouts of each environment have been learnt from.
-func (b beginning) rollouts() int64 {
-	if t, ok := b.state.trainer.Get(takenRollouts); ok {
-		return t.I64()[0]
-	}
-	return b.step
-}
-
-// mayChange are the keys that a resumed run may have changed.
-var mayChange = [...]string{
-	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
-	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
-	"env.eval",
-	// How simulators are reached and for how long they are waited for, but not what they say of
-	// themselves.
-	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
-	"env.train.external.shared_memory",
-	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
-}
 
 // begin opens the run's folder, on rank 0, and returns what the run starts from and its log.
 // Whatever is the user's to mend is found before anything in the folder changes.
@@ -48,7 +20,7 @@ func (s *session) begin(ctx context.Context, j *job, sv *saver) (*logbook, begin
 	var b beginning
 	var err error
 	if resume != "" && resume != "auto" {
-		b, err = namedState(j, sv, resume)
+		b, err = namedState(j, sv.yaml, resume)
 	} else if path := j.cfg.Runner.CkptPath; path != "" {
 		b, err = weightsIn(j, path)
 	}
@@ -68,63 +40,6 @@ func (s *session) begin(ctx context.Context, j *job, sv *saver) (*logbook, begin
 	}
 	s.folder.Store(f)
 	return book, b, nil
-}
-
-// namedState reads the checkpoint in dir.
-func namedState(j *job, sv *saver, dir string) (beginning, error) {
-	c, err := checkpoint.Load(dir)
-	if err != nil {
-		return beginning{}, err
-	}
-	return stateIn(j, sv, c)
-}
-
-// resolve returns what a checkpoint's configuration means to this program.
-func resolve(stored []byte) ([]byte, error) {
-	c, err := ParseConfig(stored)
-	if err != nil {
-		return nil, err
-	}
-	return c.Resolved(), nil
-}
-
-// stateIn reads c, and sees that it is of this job.
-func stateIn(j *job, sv *saver, c *checkpoint.Checkpoint) (b beginning, err error) {
-	if err := c.CheckConfig(sv.yaml, resolve, mayChange[:]...); err != nil {
-		return b, err
-	}
-	b = beginning{from: c.Dir, step: c.Step}
-	files := map[string]*tensor.Dict{modelFile: &b.state.model, trainerFile: &b.state.trainer, envFile: &b.state.envs}
-	if !j.syncsAt(c.Step) {
-		files[rolloutFile] = &b.state.rollout
-	}
-	for file, d := range files {
-		if *d, err = readFile(c, file); err != nil {
-			return b, err
-		}
-	}
-	return b, b.fits(j)
-}
-
-// weightsIn reads a file of weights, runner.ckpt_path.
-func weightsIn(j *job, path string) (b beginning, err error) {
-	b.from = path
-	if b.state.model, err = readWeights("runner.ckpt_path", path); err != nil {
-		return b, err
-	}
-	return b, b.fits(j)
-}
-
-// fits sees that the model in b is one of this job's policy.
-func (b beginning) fits(j *job) error {
-	pol, err := j.newPolicy(tensor.Heap)
-	if err == nil {
-		err = loadModel(pol.Params(), b.state.model)
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", b.from, err)
-	}
-	return err
 }
 
 // lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
@@ -219,5 +134,5 @@ func (s *session) newest(f *runfolder.Folder, j *job, sv *saver, b beginning) (b
 		s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
 		return b, nil
 	}
-	return stateIn(j, sv, c)
+	return stateIn(j, sv.yaml, c)
 }

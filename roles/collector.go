@@ -107,28 +107,3 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 
 // Episodes returns the episodes that ended, or were lost, since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.shard.episodes.Take() }
-
-// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
-// first on. observed, when not nil, is called when a step has been recorded.
-func playEpoch(rec *recorder, s *shard, first, n int, observed func(t int) error) error {
-	for t := first; t < first+n; t++ {
-		act, err := rec.act(t, s.now.Obs, t == first)
-		if err != nil {
-			return err
-		}
-		act.Feed(rec.space, s.action.Must("action"))
-		if err := s.step(); err != nil {
-			return fmt.Errorf("step %d: %w", t, err)
-		}
-		if err := rec.observe(t, s.now); err != nil {
-			return err
-		}
-		if observed == nil {
-			continue
-		}
-		if err := observed(t); err != nil {
-			return fmt.Errorf("step %d: %w", t, err)
-		}
-	}
-	return rec.finish(first+n-1, s.now.Obs, !s.autoReset)
-}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -344,17 +343,12 @@ func (r *EmbodiedRunner) writeReport() {
 	rep := &r.report
 	rep.episodes, rep.evals = rep.episodes[:0], rep.evals[:0]
 	for _, w := range r.env.Here() {
-		for _, s := range w.train {
-			rep.episodes = env.AppendRows(rep.episodes, s.episodes.Take())
-		}
-		for _, s := range w.eval {
-			rep.evals = env.AppendRows(rep.evals, s.episodes.Take())
-		}
+		rep.episodes, rep.evals = w.TakeEpisodes(rep.episodes, rep.evals)
 	}
 	rep.rollouts = r.step
-	for _, a := range r.actor.Here() {
-		if a.arrivals != nil {
-			rep.rollouts = a.arrivals.rollouts
+	for _, w := range r.actor.Here() {
+		if n, counts := w.TakenRollouts(); counts {
+			rep.rollouts = n
 		}
 	}
 	r.buf = rep.append(r.buf[:0])

@@ -102,6 +102,18 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of
+// env.AppendRows.
+func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
+	for _, s := range w.train {
+		train = env.AppendRows(train, s.episodes.Take())
+	}
+	for _, s := range w.eval {
+		eval = env.AppendRows(eval, s.episodes.Take())
+	}
+	return train, eval
+}
+
 // Film has the next evaluation filmed into file, by the worker that has the first environments, if
 // films are wanted.
 func (w *EnvWorker) Film(file string) {

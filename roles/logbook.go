@@ -2,12 +2,16 @@ package roles
 
 import (
 	"errors"
+	"io"
+	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
 // A logbook turns the reports of all ranks into metrics, on rank 0: a line for every
@@ -28,6 +32,31 @@ type logbook struct {
 	counts []int     // how many they are
 	rows   [2][]float64
 	values []float64 // of the line
+}
+
+// openLogbook opens the files that metrics go to.
+func openLogbook(f *runfolder.Folder, j *job, from beginning, out io.Writer, live bool) (*logbook, error) {
+	b := &logbook{job: j}
+	b.state = metrics.State{MaxStep: j.maxSteps, Return: math.NaN(), Eval: math.NaN()}
+	if j.maxSteps == math.MaxInt64 {
+		b.state.MaxStep = 0
+	}
+	b.state.Step, b.state.EnvSteps = from.step, from.rollouts()*j.envSteps()
+	b.written = b.state.EnvSteps
+	var err error
+	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
+		return nil, err
+	}
+	for _, backend := range j.cfg.Runner.Logger.LoggerBackends {
+		if backend == "tensorboard" {
+			host, _ := os.Hostname()
+			if b.events, err = metrics.CreateEvents(f.TensorBoard(), host, time.Now(), b.state.Step+1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.progress = metrics.NewProgress(out, live, b.state, time.Now)
+	return b, nil
 }
 
 // record takes all of reports, of step, unless it has: the first report after a resume says nothing

@@ -51,29 +51,6 @@ func (m *memory) forget(n int) {
 // clear begins new episodes everywhere.
 func (m *memory) clear() { m.rows.Zero() }
 
-// A performer plays a policy's most likely actions in n environments.
-type performer struct {
-	policy policy.Policy
-	work   policy.Work
-	memory memory
-}
-
-func newPerformer(pol policy.Policy, n int) *performer {
-	return &performer{policy: pol, work: pol.NewWork(n), memory: newMemory(pol, n)}
-}
-
-// begin begins new episodes.
-func (p *performer) begin() { p.memory.clear() }
-
-// act chooses actions for obs.
-func (p *performer) act(obs tensor.Dict) (policy.Act, error) {
-	act, err := p.policy.Forward(p.work, p.memory.with(obs), policy.Deterministic, policy.Noise{})
-	if err == nil {
-		p.memory.keep(act)
-	}
-	return act, err
-}
-
 // checkSequences checks that training can be from sequences where the policy remembers; Validate
 // returns what it finds.
 func (j *job) checkSequences() {

@@ -72,55 +72,6 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 	return r
 }
 
-// trajectoryFields are the tensors of a trajectory of t steps of n environments, under the names
-// that travel, for chunks of C actions with L log-probs, and with rewards > 1 that many of each: C,
-// of single actions; and what was remembered at each step, of that length. With mask, steps may be
-// marked as not to be trained on.
-func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int, mask bool) []tensor.Field {
-	action := spec.Action
-	each := []int{t, n}
-	if rewards > 1 {
-		each = append(each, rewards)
-	}
-	fs := observationFields("observation.", spec, t, n)
-	if mask {
-		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
-	}
-	if memory > 0 {
-		fs = append(fs, tensor.Field{Name: policy.Memory, DType: tensor.F32, Shape: []int{t, n, memory}})
-	}
-	return append(fs,
-		tensor.Field{Name: "action", DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
-		tensor.Field{Name: "sample_log_prob", DType: tensor.F32, Shape: []int{t, n, logProbs}},
-		tensor.Field{Name: "value", DType: tensor.F32, Shape: []int{t, n, rewards}},
-		tensor.Field{Name: "next_value", DType: tensor.F32, Shape: []int{t, n}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: each},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: each},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: each},
-		tensor.Field{Name: "advantage", DType: tensor.F32, Shape: each},
-		tensor.Field{Name: "return", DType: tensor.F32, Shape: each},
-	)
-}
-
-// transitionFields are those of a trajectory that is to be cut into transitions, for algorithms
-// with a replay buffer.
-func transitionFields(spec env.Spec, chunks, t, n int) []tensor.Field {
-	return append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t,
-		n)...),
-		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{t, n, chunks, spec.Action.Dim()}},
-		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
-		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
-		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{t, n}},
-	)
-}
-
-func observationFields(prefix string, spec env.Spec, t, n int) (fs []tensor.Field) {
-	for _, f := range spec.Obs {
-		fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{t, n}, f.Shape...)})
-	}
-	return fs
-}
-
 // begin starts trajectories in dicts, one per part; step is the number of steps every environment
 // has taken so far.
 func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
@@ -397,4 +348,29 @@ func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
 	to := dst.At(t).Bytes()
 	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()
 	copy(to, src.Bytes()[at:])
+}
+
+// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
+// first on. observed, when not nil, is called when a step has been recorded.
+func playEpoch(rec *recorder, s *shard, first, n int, observed func(t int) error) error {
+	for t := first; t < first+n; t++ {
+		act, err := rec.act(t, s.now.Obs, t == first)
+		if err != nil {
+			return err
+		}
+		act.Feed(rec.space, s.action.Must("action"))
+		if err := s.step(); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
+		}
+		if err := rec.observe(t, s.now); err != nil {
+			return err
+		}
+		if observed == nil {
+			continue
+		}
+		if err := observed(t); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
+		}
+	}
+	return rec.finish(first+n-1, s.now.Obs, !s.autoReset)
 }

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
-	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -284,31 +281,6 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 	}
 	f := s.folder.Load()
 	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
-}
-
-// openLogbook opens the files that metrics go to.
-func openLogbook(f *runfolder.Folder, j *job, from beginning, out io.Writer, live bool) (*logbook, error) {
-	b := &logbook{job: j}
-	b.state = metrics.State{MaxStep: j.maxSteps, Return: math.NaN(), Eval: math.NaN()}
-	if j.maxSteps == math.MaxInt64 {
-		b.state.MaxStep = 0
-	}
-	b.state.Step, b.state.EnvSteps = from.step, from.rollouts()*j.envSteps()
-	b.written = b.state.EnvSteps
-	var err error
-	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
-		return nil, err
-	}
-	for _, backend := range j.cfg.Runner.Logger.LoggerBackends {
-		if backend == "tensorboard" {
-			host, _ := os.Hostname()
-			if b.events, err = metrics.CreateEvents(f.TensorBoard(), host, time.Now(), b.state.Step+1); err != nil {
-				return nil, err
-			}
-		}
-	}
-	b.progress = metrics.NewProgress(out, live, b.state, time.Now)
-	return b, nil
 }
 
 // traceFile returns where the trace goes.

@@ -1,16 +1,11 @@
 package roles
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -54,36 +49,14 @@ func newTracer(j *job, m *spmd.Member) *tracer {
 	return &tracer{rank: m.World().Rank(), worker: fmt.Sprintf("%s %d", m.Group(), m.Index())}
 }
 
-// saveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the
-// world; nothing happens where no trace was asked for.
-func (r *EmbodiedRunner) saveTrace(ctx context.Context, world *collectives.Group, file string) error {
-	if !r.job.cfg.Cluster.Tracer.Enable {
-		return nil
-	}
-	var mine bytes.Buffer
-	var tracers []*tracer
-	for _, w := range r.env.Here() {
-		tracers = append(tracers, w.trace)
-	}
-	for _, w := range r.rollout.Here() {
-		tracers = append(tracers, w.trace)
-	}
-	for _, w := range r.actor.Here() {
-		tracers = append(tracers, w.trace)
-	}
-	if err := writeEvents(&mine, tracers); err != nil {
-		return err
-	}
-	all, err := world.Gather(ctx, mine.Bytes(), 0)
-	if err != nil || world.Rank() != 0 {
-		return err
-	}
-	lines := bytes.TrimSuffix(bytes.Join(all, nil), []byte(",\n"))
-	if err := os.WriteFile(file, slices.Concat([]byte("[\n"), lines, []byte("\n]\n")), 0o666); err != nil {
-		return fmt.Errorf("trace: %w", err)
-	}
-	return nil
-}
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (a *ActorWorker) Tracer() *tracer { return a.trace }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (r *RolloutWorker) Tracer() *tracer { return r.trace }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *EnvWorker) Tracer() *tracer { return w.trace }
 
 // A traceEvent is a complete event of the Trace Event Format; times in microseconds.
 type traceEvent struct {

@@ -120,24 +120,3 @@ func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
 	}
 	return env.Summarize(e.shard.episodes.Take()), nil
 }
-
-// playEpisodes plays one episode in each environment of s, from the same initial states every time.
-func (p *performer) playEpisodes(s *shard) error {
-	s.seeder.Rewind()
-	if err := s.begin(); err != nil {
-		return err
-	}
-	p.begin()
-	_, space := p.policy.Spaces()
-	for !s.over() {
-		act, err := p.act(s.now.Obs)
-		if err != nil {
-			return err
-		}
-		act.Feed(space, s.action.Must("action"))
-		if err := s.step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -1,0 +1,95 @@
+package roles
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// evaluateCheckpoint writes the mean figures of one episode in every evaluation environment, with
+// the policy in the checkpoint dir; "": the newest of the run's folder, or runner.ckpt_path.
+func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) error {
+	spec, err := probe(reg, cfg.Env.Eval)
+	if err != nil {
+		return UsageError{err}
+	}
+	pol, err := reg.Policies.New(cfg.Actor.Model, spec, cfg.Actor.Seed, tensor.Heap)
+	if err != nil {
+		return UsageError{err}
+	}
+	from, weights, err := readModel(cfg, dir)
+	if err != nil {
+		return UsageError{err}
+	}
+	if err := loadModel(pol.Params(), weights); err != nil {
+		return UsageError{fmt.Errorf("%s: %w", from, err)}
+	}
+	test, _, err := evaluationEnv(cfg, reg)
+	if err != nil {
+		return UsageError{err}
+	}
+	if err := drawable(reg, test); err != nil {
+		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
+	}
+	if err := cfg.openVideos(); err != nil {
+		return UsageError{err}
+	}
+	ev, err := NewEvaluator(reg.Envs, test)
+	if err != nil {
+		return UsageError{err}
+	}
+	film := cfg.videoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
+	ev.Film(film)
+	sum, err := ev.Evaluate(pol)
+	if err != nil {
+		return err
+	}
+	if sum.NumTrajectories == 0 {
+		return fmt.Errorf("%s: all %d episodes were lost, for their simulators failed", spec.Name, sum.NumLost)
+	}
+	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from,
+		sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
+	if sum.NumLost > 0 {
+		fmt.Fprintf(out, "  eval/num_lost     %d\n", sum.NumLost)
+	}
+	if spec.InfoIndex("success") >= 0 {
+		fmt.Fprintf(out, "  eval/success_once %.4g\n", sum.SuccessOnce)
+	}
+	if spec.InfoIndex("wrong_object") >= 0 {
+		fmt.Fprintf(out, "  eval/wrong_object %.4g\n", sum.WrongObject)
+	}
+	for i, name := range spec.Figures() {
+		fmt.Fprintf(out, "  eval/info/%s %.4g\n", name, sum.Info[i])
+	}
+	if test.VideoCfg.SaveVideo {
+		fmt.Fprintf(out, "  film              %s\n", film)
+	}
+	return nil
+}
+
+// readModel returns the tensors of a policy, and where they are from.
+func readModel(cfg *Config, dir string) (string, tensor.Dict, error) {
+	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
+		d, err := readWeights("runner.ckpt_path", path)
+		return path, d, err
+	}
+	if dir == "" {
+		dir = filepath.Join(cfg.folder(), "checkpoints", "latest")
+		if _, err := os.Stat(dir); os.IsNotExist(err) {
+			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: want a run that saved one "+
+				"(runner.save_interval), --checkpoint DIR or "+
+				"runner.ckpt_path", cfg.folder())
+		}
+	}
+	from, err := checkpoint.Load(dir)
+	if err != nil {
+		return "", tensor.Dict{}, err
+	}
+	d, err := readFile(from, modelFile)
+	return from.Dir, d, err
+}
