@@ -67,6 +67,8 @@ func benchFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "max-time", Usage: "time to spend on each thing at most", Value: 2 * time.Second},
 		&cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1,
 			DefaultText: "10, or a tenth of what is to come"},
+		&cli.StringFlag{Name: "cache", Usage: "`SIZE` of the last-level cache, as 32M",
+			DefaultText: "what the system says"},
 		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "`FORM` of standard output: " +
 			strings.Join(results.Formats(), ", "), Value: "table"},
 		&cli.StringSliceFlag{Name: "out",
@@ -110,7 +112,7 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 	ctx, cancel := context.WithCancelCause(c.Context)
 	defer cancel(nil)
 	go j.hurry(ctx, cancel, transports[0].Rank() == 0)
-	debug.SetGCPercent(400) // as in training
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
 	failed := spmd.Run(ctx, transports, spmd.Options{Log: &j.log}, func(ctx context.Context, w *spmd.World) error {
 		return j.rank(ctx, w, measure)
 	})
@@ -183,6 +185,13 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 	}
 	if j.plot = c.String("plot"); j.plot != "" && !strings.HasSuffix(j.plot, ".svg") {
 		return UsageError{fmt.Errorf("--plot %s: want a file with the ending .svg", j.plot)}
+	}
+	if c.IsSet("cache") {
+		size, err := parseBytes(c.String("cache"))
+		if err != nil || size < 1 {
+			return UsageError{fmt.Errorf("--cache %s: want a size > 0, as 32M", c.String("cache"))}
+		}
+		j.opts.Cache = int64(size)
 	}
 	p := runfolder.Describe("")
 	j.opts.Rule, j.opts.Warmup = rule, c.Int("warmup")
@@ -276,6 +285,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World,
 	if w.Describe().Transport == "mpi" { // goroutine ranks share the process's
 		runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
 	}
+	opts.Free = roomOn(w.Nodes(), w.Nodes()[w.Rank()]).free
 	run, err := bench.Begin(ctx, w, opts)
 	if err != nil {
 		return err

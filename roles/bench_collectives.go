@@ -31,7 +31,7 @@ func collectiveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "place", Usage: "in: results come where the input stands; out: elsewhere; both, in turns",
 			Value: "in"},
 		&cli.StringFlag{Name: "root", Usage: "root of operations that have one: a rank, or rotate", Value: "0"},
-		&cli.BoolFlag{Name: "off-cache", Usage: "other buffers for each call, twice the last-level cache in all"},
+		&cli.BoolFlag{Name: "off-cache", Usage: "other buffers for each call, twice the last-level cache in all if memory allows"},
 		&cli.BoolFlag{Name: "check", Usage: "compare results with what they must be; exit code 3 if any is wrong",
 			Value: true},
 		&cli.StringFlag{Name: "data", Usage: "integer: exact in any order; real: sums that must be rounded, compared " +

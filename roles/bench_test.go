@@ -54,7 +54,8 @@ func TestBench(t *testing.T) {
 		want []string
 	}{
 		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12, []string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
-		{"bench --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache -w 0", 36, []string{"reduce_scatter", "go+out", "rotate"}},
+		{"bench --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache --cache 3M -w 0", 36,
+			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB", "2.00 times its last-level cache of 3MiB"}},
 		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2, []string{"# Out of bounds values : 0 OK", "bfloat16"}},
 		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
 		{"bench -o md --sizes 8", 1, []string{"|---|"}},
@@ -128,6 +129,7 @@ func TestBenchRefuses(t *testing.T) {
 		"bench --max 3":                    "--max 3: want at least --min, which is 30",
 		"bench --max-time 0":               "--max-time 0s: want a time > 0",
 		"bench -w -2":                      "--warmup -2: want",
+		"bench --cache 0":                  "--cache 0: want a size > 0, as 32M",
 		"bench -n 0":                       "-n 0: want a number of samples > 0",
 		"bench --threshold -1":             "--threshold -1: want a part >= 0",
 		"bench -o xml":                     `format "xml": want one of table`,

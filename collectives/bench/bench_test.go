@@ -115,8 +115,7 @@ func TestOffCache(t *testing.T) {
 	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.Kind{spmd.AllToAll, spmd.Gather}, []int{1 << 20}, true, true, false
 	rule := quick()
 	rule.MinSamples, rule.MaxSamples = 1, 2
-	rep := onRanks(t, 2, Options{Rule: rule}, func(ctx context.Context, r *Run) error {
-		r.cache = 3 << 20
+	rep := onRanks(t, 2, Options{Rule: rule, Cache: 3 << 20}, func(ctx context.Context, r *Run) error {
 		return r.Collectives(ctx, p)
 	})
 	for _, row := range rep.Rows {
@@ -226,7 +225,7 @@ func TestPlanted(t *testing.T) {
 						}
 						return honest(c)
 					}
-					c := &calls{point: pt, plan: &p, run: run, memory: "arena", out: out, data: s.data["arena"], send: s.send["arena"], slots: 1}
+					c := &calls{point: pt, plan: &p, run: run, memory: "arena", out: out, ring: s.memory["arena"], step: stepOf(pt, out), slots: 1}
 					if err := r.begin("", nil, nil); err != nil {
 						return err
 					}

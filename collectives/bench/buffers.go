@@ -85,27 +85,27 @@ func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
 // input returns where member me's input lies in b, which is its Data or a copy of it, and the
 // number of its first element.
 func (o *operand) input(b []byte) (in []byte, first int) {
-	e, n := o.dtype.Size(), o.block()
-	switch o.kind {
-	case spmd.Broadcast:
-		if o.me != o.root {
-			return nil, 0
-		}
-	case spmd.AllGather:
-		return b[o.me*n*e : (o.me+1)*n*e], o.me * n
-	case spmd.Gather:
-		if o.me == o.root {
-			return b[o.me*n*e : (o.me+1)*n*e], o.me * n
-		}
-		return b, o.me * n
-	case spmd.Scatter:
-		if o.me != o.root {
-			return nil, 0
-		}
-	case spmd.Barrier:
+	n := o.inputBytes()
+	switch {
+	case n == 0:
 		return nil, 0
+	case o.kind == spmd.AllGather, o.kind == spmd.Gather && o.me == o.root:
+		return b[o.me*n : (o.me+1)*n], o.me * o.block()
+	case o.kind == spmd.Gather:
+		return b, o.me * o.block()
 	}
 	return b, 0
+}
+
+// inputBytes returns how many bytes the input has.
+func (o *operand) inputBytes() int {
+	switch n := o.size / o.members; {
+	case o.kind == spmd.Barrier, (o.kind == spmd.Broadcast || o.kind == spmd.Scatter) && o.me != o.root:
+		return 0
+	case o.kind == spmd.AllGather, o.kind == spmd.Gather:
+		return n
+	}
+	return o.size
 }
 
 // fill puts the input into the buffers, and poison where only results come.

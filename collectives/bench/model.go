@@ -3,7 +3,10 @@ package bench
 import (
 	"math"
 	"math/bits"
+	"slices"
 
+	"github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -98,4 +101,56 @@ func gbs(bytes, microseconds float64) float64 {
 		return math.NaN()
 	}
 	return bytes / microseconds / 1e3
+}
+
+// fit fits a line through the times of each algorithm, on rank 0.
+func (r *Run) fit(plan *Plan) {
+	type key struct{ op, algorithm, dtype, memory string }
+	var order []key
+	rows := map[key][]*report.Row{}
+	for i := range r.rep.Rows {
+		row := &r.rep.Rows[i]
+		if row.Ranks < 2 || row.Size == 0 {
+			continue
+		}
+		k := key{row.Op, row.Algorithm, row.DType, row.Memory}
+		if rows[k] == nil {
+			order = append(order, k)
+		}
+		rows[k] = append(rows[k], row)
+	}
+	for _, k := range order {
+		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == k.op })]
+		cost := costOf(kind, k.algorithm)
+		var points []stats.Point
+		most, sizes := 0, []int64{}
+		for _, row := range rows[k] {
+			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks),
+				Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
+			most = max(most, row.Ranks)
+			if !slices.Contains(sizes, row.Size) {
+				sizes = append(sizes, row.Size)
+			}
+		}
+		if len(sizes) < 3 {
+			continue // two points always lie on a line
+		}
+		line := stats.Fit(points)
+		for i, row := range rows[k] {
+			row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
+		}
+		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula,
+			Bytes: cost.bytesFormula,
+			Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
+		slices.Sort(sizes)
+		for _, factor := range []int{2, 4, 8} {
+			for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
+				n := factor * most
+				f.Predictions = append(f.Predictions,
+					report.Prediction{Ranks: n, Size: size,
+						TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
+			}
+		}
+		r.rep.Fits = append(r.rep.Fits, f)
+	}
 }

@@ -71,8 +71,8 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 		return nil
 	}
 	newCalls := func(run func(context.Context, *spmd.Collective) error) *calls {
-		return &calls{point: p, plan: s.plan, run: run, memory: "arena", data: s.data["arena"], send: s.send["arena"],
-			slots: 1}
+		return &calls{point: p, plan: s.plan, run: run, memory: "arena", ring: s.memory["arena"],
+			step: stepOf(p, false), slots: 1}
 	}
 	pure := newCalls(func(ctx context.Context, c *spmd.Collective) error {
 		return by.Start(ctx, *c).Wait()

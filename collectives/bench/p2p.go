@@ -15,7 +15,7 @@ type Pair struct {
 	Ops   []string
 	Sizes []int // bytes
 	// messages under way at a time, for bandwidths and the message rate; fewer where they are more
-	// than 64 MiB together
+	// than 64 MiB together, or than the memory of the host allows its ranks
 	Window int
 	Check  bool
 }
@@ -40,9 +40,9 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 	if err != nil {
 		return err
 	}
-	most := 1
+	most, room := 1, r.room.window()
 	for _, size := range p.Sizes {
-		most = max(most, p.window(size)*size)
+		most = max(most, p.window(size, room)*size)
 	}
 	data, err := newRegion(r.w.Alloc, max(1, slices.Max(p.Sizes)))
 	if err != nil {
@@ -72,13 +72,13 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 			for _, size := range p.Sizes {
 				var arms []*arm
 				if t != nil {
-					m := &messages{comm: t.comm, window: p.window(size), out: data, in: here, size: size,
+					m := &messages{comm: t.comm, window: p.window(size, room), out: data, in: here, size: size,
 						pairs:   len(ranks) / 2,
 						pattern: pattern{dtype: tensor.U8, members: len(ranks)}, reqs: make([]spmd.Request, 2*p.Window)}
 					arms = []*arm{m.arm(op, p.Check)}
 				}
 				if err = r.measure(ctx, t, ranks[0], arms, false,
-					func() { rates(arms[0], p.window(size), len(ranks)/2) }); err != nil || r.stopped {
+					func() { rates(arms[0], p.window(size, room), len(ranks)/2) }); err != nil || r.stopped {
 					break
 				}
 			}
@@ -91,8 +91,8 @@ func (r *Run) P2P(ctx context.Context, p Pair) error {
 }
 
 // window returns how many messages of a size are under way at a time: each arrives in memory of its
-// own.
-func (p *Pair) window(size int) int { return max(1, min(p.Window, 64<<20/max(1, size))) }
+// own, of which there are room bytes.
+func (p *Pair) window(size, room int) int { return max(1, min(p.Window, room/max(1, size))) }
 
 // rates fills in what follows from the time of an exchange.
 func rates(a *arm, window, pairs int) {

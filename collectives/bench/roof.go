@@ -2,8 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
@@ -57,9 +60,15 @@ func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	return stats.Median(rates), nil
 }
 
-// beyondCaches returns how large a rank's buffer must be for the copies of all ranks of a host to
-// miss its last-level cache.
-func beyondCaches(cache int64, ranks int) int {
-	const least, most = 4 << 20, 128 << 20
-	return int(min(most, max(least, 2*cache/int64(max(1, ranks)))))
+// measureRoof returns the rate of copies out of the caches' reach by all ranks at once, in bytes per
+// second, and how many bytes each copied. It gives the memory back.
+func (r *Run) measureRoof(ctx context.Context) (rate float64, n int, err error) {
+	n = r.room.beyondCaches()
+	both, free, err := mapped(2 * n)
+	if err != nil {
+		return 0, 0, fmt.Errorf("two buffers of %s for the memory roof: %w", report.Bytes(int64(n)), err)
+	}
+	poisonAll(both) // its pages are there, and differ from the system's one page of zeros
+	rate, err = copyRate(ctx, r.all, both[:n], both[n:])
+	return rate, n, errors.Join(err, free())
 }

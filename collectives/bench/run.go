@@ -23,6 +23,11 @@ type Options struct {
 	Stop func() bool
 	// Writers get the header, each row and the end.
 	Writers []report.Writer
+	// Cache is the size of the last-level cache in bytes; 0: what the system says.
+	Cache int64
+	// Free is how many bytes of memory the ranks of this rank's host can still take; 0: not known.
+	// Ranks may differ in it.
+	Free int64
 	// About is what the caller knows: Bench, and of Machine what concerns the program and its call.
 	About report.Report
 }
@@ -34,7 +39,7 @@ type Run struct {
 	all       *team
 	sched     schedule
 	processes []int // the lowest rank of each rank's process
-	cache     int   // bytes of the largest last-level cache
+	room      room
 	rep       report.Report
 	open      bool // the header is written
 	stopped   bool
@@ -58,23 +63,21 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	machine, processes, err := survey(ctx, w, c)
+	machine, processes, hosts, err := survey(ctx, w, c, opts.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("survey of the machine: %w", err)
 	}
 	r.processes = processes
 	r.all = r.teamOf(c, ranks)
 
-	local := here(w.Describe())
-	agreed := []float64{machine.ClockStep, float64(local.Cache), float64(w.LocalSize())}
+	agreed := []float64{machine.ClockStep, float64(here(w.Describe(), opts.Cache).Cache), -float64(opts.Free)}
 	if err := c.max(ctx, agreed); err != nil {
 		return nil, err
 	}
-	machine.ClockStep, r.cache = agreed[0], int(agreed[1])
+	machine.ClockStep, r.room = agreed[0], room{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
 	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(agreed[0]), stop: opts.Stop}
 
-	n := beyondCaches(int64(r.cache), int(agreed[2]))
-	roof, err := copyRate(ctx, r.all, make([]byte, n), touched(n))
+	roof, n, err := r.measureRoof(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,13 +88,6 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
 	r.rep.Schema, r.rep.Machine, r.rep.Started = report.Schema, machine, time.Now().Round(time.Second)
 	return r, nil
-}
-
-// touched returns memory whose pages are there, and differ from the system's one page of zeros.
-func touched(n int) []byte {
-	b := make([]byte, n)
-	poisonAll(b)
-	return b
 }
 
 // teamOf makes a team of ranks, this one among them.

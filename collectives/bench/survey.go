@@ -27,8 +27,9 @@ type place struct {
 	MaxProcs int
 }
 
-// here looks around. What the system does not say stays empty.
-func here(d spmd.Description) place {
+// here looks around. What the system does not say stays empty. cache is the size of the last-level
+// cache; 0: what the system says.
+func here(d spmd.Description, cache int64) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{Host: d.Host, PID: d.PID, CPU: "unknown CPU", Kernel: runtime.GOOS, MaxProcs: runtime.GOMAXPROCS(0)}
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
@@ -38,9 +39,11 @@ func here(d spmd.Description) place {
 		p.Kernel = "Linux " + release
 	}
 	p.Governor = firstLine(cpu0 + "cpufreq/scaling_governor")
-	levels, _ := filepath.Glob(cpu0 + "cache/index*/size")
-	for _, path := range levels {
-		p.Cache = max(p.Cache, parseSize(firstLine(path)))
+	if p.Cache = cache; cache == 0 {
+		levels, _ := filepath.Glob(cpu0 + "cache/index*/size")
+		for _, path := range levels {
+			p.Cache = max(p.Cache, parseSize(firstLine(path)))
+		}
 	}
 	p.Affinity = field("/proc/self/status", "Cpus_allowed_list")
 	return p
@@ -106,19 +109,20 @@ func cpusOf(list string) []int {
 	return cpus
 }
 
-// survey tells rank 0 what the world runs on, and every rank which process each rank lives in.
-// Collective.
-func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, processes []int, err error) {
+// survey tells rank 0 what the world runs on, and every rank the lowest rank of each rank's process
+// and of its host. cache is as for here. Collective.
+func survey(ctx context.Context, w *spmd.World, c *control, cache int64) (m report.Machine, processes, hosts []int,
+	err error) {
 	d := w.Describe()
-	mine, err := json.Marshal(here(d))
+	mine, err := json.Marshal(here(d, cache))
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
 	all, err := c.gather(ctx, mine)
 	if err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
-	owners := make([]float64, c.size()) // the lowest rank of each rank's process, from rank 0
+	owners := make([]float64, 2*c.size()) // from rank 0: of each rank's process, then of its host
 	for i := range owners {
 		owners[i] = -1
 	}
@@ -126,19 +130,20 @@ func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, p
 		places := make([]place, len(all))
 		for r, text := range all {
 			if err := json.Unmarshal(text, &places[r]); err != nil {
-				return m, nil, err
+				return m, nil, nil, err
 			}
-			owners[r] = float64(slices.IndexFunc(places[:r+1], func(p place) bool {
-				return p.PID == places[r].PID && p.Host == places[r].Host
-			}))
+			onHost := func(p place) bool { return p.Host == places[r].Host }
+			inProcess := func(p place) bool { return onHost(p) && p.PID == places[r].PID }
+			owners[r] = float64(slices.IndexFunc(places[:r+1], inProcess))
+			owners[c.size()+r] = float64(slices.IndexFunc(places[:r+1], onHost))
 		}
-		m.Hosts = hosts(places)
+		m.Hosts = hostsOf(places)
 	}
 	if err := c.max(ctx, owners); err != nil {
-		return m, nil, err
+		return m, nil, nil, err
 	}
-	for _, o := range owners {
-		processes = append(processes, int(o))
+	for r := range c.size() {
+		processes, hosts = append(processes, int(owners[r])), append(hosts, int(owners[c.size()+r]))
 	}
 	m.Transport, m.Library, m.Launcher, m.Threads, m.Shared = d.Transport, d.Library, d.Launcher, d.Threads, d.Shared
 	m.Wait = "spins 20 µs, yields the core up to 1 ms, then sleeps"
@@ -147,11 +152,11 @@ func survey(ctx context.Context, w *spmd.World, c *control) (m report.Machine, p
 	}
 	m.Ranks, m.Nodes = w.Size(), 1+slices.Max(w.Nodes())
 	m.ClockStep = float64(clockStep())
-	return m, processes, nil
+	return m, processes, hosts, nil
 }
 
-// hosts sums up the places of all ranks by host.
-func hosts(places []place) []report.Host {
+// hostsOf sums up the places of all ranks by host.
+func hostsOf(places []place) []report.Host {
 	var list []report.Host
 	cpus := map[string]map[int]bool{}
 	for r, p := range places {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
-	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -33,7 +32,7 @@ type Plan struct {
 	OutOfPlace bool     // it stands elsewhere, and is copied within the time where an operation has no such form
 	Root       int      // of operations that have one
 	Rotate     bool     // the root is call number mod group size
-	OffCache   bool     // every call has other buffers, twice the last-level cache in all
+	OffCache   bool     // every call has other buffers; one round of them touches twice the last-level cache
 	Check      bool     // results are compared with what they must be
 	Real       bool     // with numbers that sums must round
 	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its
@@ -150,8 +149,8 @@ type sweep struct {
 	run    *Run
 	plan   *Plan
 	groups map[int]*group    // by size
-	data   map[string]region // by kind of memory
-	send   map[string]region
+	limits map[int]int       // bytes that calls go round, by size of the group, for OffCache
+	memory map[string]region // by kind; all points share it
 }
 
 // A group is the first n ranks, with an end of each algorithm; its fields are nil on other ranks.
@@ -161,34 +160,37 @@ type group struct {
 	by     map[string]*collectives.Group
 }
 
-// stride is from where one call's buffer begins to where the next call's does.
-func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
-
-// slots returns how many buffers calls of a size go round.
-func (s *sweep) slots(size int) int {
-	if !s.plan.OffCache || size == 0 {
-		return 1
-	}
-	return max(1, 2*s.run.cache/stride(size)+1)
-}
-
-// allocate takes the memory for the largest operation.
+// allocate takes the memory for the largest operation, and for all buffers that calls go round.
 func (s *sweep) allocate(points []point) error {
-	need := 0
-	for _, p := range points {
-		need = max(need, s.slots(p.size)*stride(p.size))
+	if s.plan.OffCache {
+		s.limits = s.run.room.limits(s.plan.Ranks, len(s.plan.Memory))
+		s.describe(points)
 	}
-	s.data, s.send = map[string]region{}, map[string]region{}
+	need, most := 0, map[int]int{} // bytes of this rank; of a rank, by group
+	for _, p := range points {
+		bytes := 2 * stride(p.size) // for the roof
+		for _, out := range s.places(p) {
+			bytes = max(bytes, s.slots(p, out)*stepOf(p, out))
+		}
+		most[p.ranks] = max(most[p.ranks], bytes)
+		if s.run.w.Rank() < p.ranks {
+			need = max(need, bytes)
+		}
+	}
+	for n, bytes := range most {
+		if err := s.run.room.check(n, bytes*len(s.plan.Memory)); err != nil {
+			return err
+		}
+	}
+	s.memory = map[string]region{}
 	for _, name := range s.plan.Memory {
 		alloc := s.run.w.Alloc
 		if name == "go" {
 			alloc = func(n int) ([]byte, error) { return make([]byte, n), nil }
 		}
-		for _, m := range []map[string]region{s.data, s.send} {
-			var err error
-			if m[name], err = newRegion(alloc, need); err != nil {
-				return fmt.Errorf("%s of %s memory: %w", report.Bytes(int64(need)), name, err)
-			}
+		var err error
+		if s.memory[name], err = newRegion(alloc, need); err != nil {
+			return fmt.Errorf("%s of %s memory: %w", report.Bytes(int64(need)), name, err)
 		}
 	}
 	return nil
@@ -242,8 +244,8 @@ func (s *sweep) point(ctx context.Context, p point) error {
 	if g.team != nil {
 		if arms = s.arms(g, p); len(arms) > 0 && p.size > 0 {
 			memory := s.plan.Memory[0]
-			if roof, err = s.run.roof(ctx, g.team, s.data[memory].bytes(0, p.size),
-				s.send[memory].bytes(0, p.size)); err != nil {
+			if roof, err = s.run.roof(ctx, g.team, s.memory[memory].bytes(0, p.size),
+				s.memory[memory].bytes(stride(p.size), p.size)); err != nil {
 				return err
 			}
 		}
@@ -291,17 +293,13 @@ func figures(p point, roof float64, arms []*arm) {
 func (s *sweep) arms(g *group, p point) []*arm {
 	var list []*arm
 	for _, memory := range s.plan.Memory {
-		for _, out := range []bool{true, false} {
-			if out && (!s.plan.OutOfPlace || p.kind == spmd.SendReceive || p.kind == spmd.Barrier) || !out &&
-				!s.plan.InPlace && p.kind != spmd.SendReceive && p.kind != spmd.Barrier {
-				continue
-			}
+		for _, out := range s.places(p) {
 			if p.kind == spmd.Barrier && memory != s.plan.Memory[0] {
 				continue
 			}
 			add := func(name string, run func(context.Context, *spmd.Collective) error) (*arm, *calls) {
-				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, data: s.data[memory],
-					send: s.send[memory], slots: s.slots(p.size)}
+				c := &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, ring: s.memory[memory],
+					step: stepOf(p, out), slots: s.slots(p, out)}
 				a := c.arm(name, g.team)
 				list = append(list, a)
 				return a, c
@@ -329,190 +327,4 @@ func (s *sweep) arms(g *group, p point) []*arm {
 		}
 	}
 	return list
-}
-
-// calls are the calls of one arm: a kind of operation on buffers that go round.
-type calls struct {
-	point
-	plan   *Plan
-	run    func(context.Context, *spmd.Collective) error
-	memory string
-	out    bool // out of place
-	data   region
-	send   region
-	slots  int
-	filled bool
-	me     int
-	salt   uint64
-}
-
-func (c *calls) arm(name string, t *team) *arm {
-	c.me = t.rank()
-	a := &arm{call: c.call, refill: c.refill}
-	a.row.Op, a.row.Algorithm, a.row.Ranks, a.row.Size = c.kind.String(), name, c.ranks, int64(c.size)
-	if c.kind == spmd.Barrier {
-		return a
-	}
-	if c.plan.Check {
-		a.check = c.check
-	}
-	a.row.Count, a.row.DType, a.row.Memory = int64(c.size/c.dtype.Size()), typeName(c.dtype), c.memory
-	if c.out {
-		a.row.Memory += "+out"
-	}
-	switch c.kind {
-	case spmd.AllReduce, spmd.Reduce, spmd.ReduceScatter:
-		a.row.RedOp = c.plan.Op.String()
-	}
-	switch c.kind {
-	case spmd.Broadcast, spmd.Reduce, spmd.Gather, spmd.Scatter:
-		a.row.Root = strconv.Itoa(c.plan.Root % c.ranks)
-		if c.plan.Rotate {
-			a.row.Root = "rotate"
-		}
-	}
-	return a
-}
-
-// root returns the root of call i.
-func (c *calls) root(i int) int {
-	if c.plan.Rotate {
-		return i % c.ranks
-	}
-	return c.plan.Root % c.ranks
-}
-
-// operand returns the buffers of call i, in a slot.
-func (c *calls) operand(slot, i int) operand {
-	root := c.root(i)
-	o := operand{
-		pattern: pattern{op: c.plan.Op, dtype: c.dtype, members: c.ranks, salt: c.salt, real: c.plan.Real},
-		me:      c.me, kind: c.kind, root: root, size: c.size,
-	}
-	data, send := lengths(c.kind, c.ranks, c.me, root, c.size)
-	at := slot*stride(c.size) + guard
-	o.data = c.data.whole[at : at+data : at+data]
-	if c.kind == spmd.SendReceive || c.kind == spmd.AllToAll && c.out {
-		o.send = c.send.whole[at : at+send : at+send]
-	}
-	return o
-}
-
-// call makes call number i, as it is timed.
-func (c *calls) call(ctx context.Context, i int) error {
-	o := c.operand(i%c.slots, i)
-	if c.out && o.send == nil {
-		in, _ := o.input(o.data)
-		if len(in) > 0 {
-			from := (i%c.slots)*stride(c.size) + guard
-			copy(in, c.send.whole[from:from+len(in)])
-		}
-	}
-	op := o.collective()
-	return c.run(ctx, &op)
-}
-
-// refill puts the input into the buffers. Where they go round, all get what the first has, once:
-// what is timed does not look at it.
-func (c *calls) refill() {
-	if c.slots > 1 && c.filled {
-		return
-	}
-	c.filled = true
-	o := c.operand(0, 0)
-	if c.out && o.send == nil {
-		o.fillCopy(c.send.whole[guard:][:len(o.data)])
-	}
-	o.fill()
-	for slot, step := 1, stride(c.size); slot < c.slots; slot *= 2 {
-		n := min(slot, c.slots-slot) * step
-		copy(c.data.whole[slot*step:], c.data.whole[:n])
-		copy(c.send.whole[slot*step:], c.send.whole[:n])
-	}
-}
-
-// check makes one more call, with other numbers than the last, and returns the number of wrong
-// elements.
-func (c *calls) check(ctx context.Context) (int64, error) {
-	c.salt++
-	i := int(c.salt) * c.slots // in the first slot; roots go round
-	o := c.operand(0, i)
-	o.data = c.data.bytes(0, len(o.data))
-	if o.send != nil {
-		o.send = c.send.bytes(0, len(o.send))
-	}
-	o.fill()
-	if c.out && o.send == nil {
-		o.fillCopy(c.send.bytes(0, len(o.data)))
-		if in, _ := o.input(o.data); len(in) > 0 {
-			poisonAll(in)
-		}
-	}
-	if err := c.call(ctx, i); err != nil {
-		return 0, err
-	}
-	wrong := o.wrongElements()
-	if !c.data.intact(0, len(o.data)) || o.send != nil && !c.send.intact(0, len(o.send)) {
-		wrong++
-	}
-	return wrong, nil
-}
-
-// fillCopy writes the input to b, from where a call out of place copies it.
-func (o *operand) fillCopy(b []byte) {
-	if in, first := o.input(b); len(in) > 0 {
-		o.pattern.fill(b[:len(in)], o.me, first)
-	}
-}
-
-// fit fits a line through the times of each algorithm, on rank 0.
-func (r *Run) fit(plan *Plan) {
-	type key struct{ op, algorithm, dtype, memory string }
-	var order []key
-	rows := map[key][]*report.Row{}
-	for i := range r.rep.Rows {
-		row := &r.rep.Rows[i]
-		if row.Ranks < 2 || row.Size == 0 {
-			continue
-		}
-		k := key{row.Op, row.Algorithm, row.DType, row.Memory}
-		if rows[k] == nil {
-			order = append(order, k)
-		}
-		rows[k] = append(rows[k], row)
-	}
-	for _, k := range order {
-		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == k.op })]
-		cost := costOf(kind, k.algorithm)
-		var points []stats.Point
-		most, sizes := 0, []int64{}
-		for _, row := range rows[k] {
-			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks),
-				Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
-			most = max(most, row.Ranks)
-			if !slices.Contains(sizes, row.Size) {
-				sizes = append(sizes, row.Size)
-			}
-		}
-		if len(sizes) < 3 {
-			continue // two points always lie on a line
-		}
-		line := stats.Fit(points)
-		for i, row := range rows[k] {
-			row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
-		}
-		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula,
-			Bytes: cost.bytesFormula,
-			Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
-		slices.Sort(sizes)
-		for _, factor := range []int{2, 4, 8} {
-			for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
-				n := factor * most
-				f.Predictions = append(f.Predictions,
-					report.Prediction{Ranks: n, Size: size,
-						TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
-			}
-		}
-		r.rep.Fits = append(r.rep.Fits, f)
-	}
 }

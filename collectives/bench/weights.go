@@ -47,12 +47,20 @@ func (r *Run) Weights(ctx context.Context, s Sync) error {
 	if err != nil {
 		return err
 	}
+	var memory [2][]byte // the source's state and its copy, of all sizes
+	if r.w.Rank() == s.Source {
+		layout := s.spec("", slices.Max(s.Sizes)/4, 0).Layout
+		if memory[0], err = r.w.Alloc(layout.Size()); err != nil {
+			return err
+		}
+		memory[1] = make([]byte, layout.Size())
+	}
 	for _, size := range s.Sizes {
 		for _, slots := range s.Slots {
 			if r.stopped {
 				return nil
 			}
-			if err := r.weights(ctx, t, ranks, s, size/4*4, slots); err != nil {
+			if err := r.weights(ctx, t, ranks, s, size/4*4, slots, memory); err != nil {
 				return fmt.Errorf("weights of %s, %d slots: %w", report.Bytes(int64(size)), slots, err)
 			}
 		}
@@ -60,20 +68,18 @@ func (r *Run) Weights(ctx context.Context, s Sync) error {
 	return nil
 }
 
-// weights measures one size and number of slots.
-func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int) error {
+// weights measures one size and number of slots, in the memory of all of them.
+func (r *Run) weights(ctx context.Context, t *team, ranks []int, s Sync, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
 		published: make(chan error, 1)}
 	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
 		s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
 	if b.source {
-		mem, err := r.w.Alloc(spec.Layout.Size())
-		if err != nil {
-			return err
-		}
-		spec.State, b.copied = mem, make([]byte, len(mem))
-		b.state = floats(mem[spec.Layout.Offset(0):][:size])
+		n := spec.Layout.Size()
+		spec.State, b.copied = memory[0][:n:n], memory[1][:n]
+		b.state = floats(spec.State[spec.Layout.Offset(0):][:size])
 		b.changes = max(1, int(s.Changed*float64(len(b.state))))
+		var err error
 		if word.State, err = r.w.Alloc(word.Layout.Size()); err != nil {
 			return err
 		}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// stride is from where a buffer begins to where the next one does.
+func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
+
+// lines returns how many bytes the cache lines of size bytes have.
+func lines(size int) int { return (size + 63) / 64 * 64 }
+
+// stepOf is from where one call's buffers begin to where the next call's do: Data, and behind its guard
+// Send or what a call out of place copies, where there is such a thing. The guard behind the first
+// call's last buffer lies in the next call's, which nobody uses then.
+func stepOf(p point, out bool) int {
+	if out || p.kind == spmd.SendReceive {
+		return stride(p.size) + lines(p.size)
+	}
+	return lines(p.size)
+}
+
+// touched returns how many bytes a call of a point touches on the host where they are fewest.
+func (s *sweep) touched(p point, out bool) int {
+	byHost := map[int]int{}
+	for m := range p.ranks {
+		root := s.plan.Root % p.ranks
+		data, send := lengths(p.kind, p.ranks, m, root, p.size)
+		switch {
+		case p.kind == spmd.AllToAll && !out:
+			send = 0
+		case out && send == 0:
+			o := operand{me: m, kind: p.kind, root: root, size: p.size}
+			o.members = p.ranks
+			send = o.inputBytes()
+		}
+		byHost[s.run.room.hosts[m]] += lines(data) + lines(send)
+	}
+	least := math.MaxInt
+	for _, bytes := range byHost {
+		least = min(least, bytes)
+	}
+	return least
+}
+
+// slots returns how many buffers the calls of a point go round.
+func (s *sweep) slots(p point, out bool) int {
+	if !s.plan.OffCache || p.size == 0 {
+		return 1
+	}
+	return s.run.room.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
+}
+
+// places returns whether the point is measured out of place (true), in place, or both.
+func (s *sweep) places(p point) []bool {
+	if p.kind == spmd.SendReceive || p.kind == spmd.Barrier {
+		return []bool{false}
+	}
+	var list []bool
+	if s.plan.OutOfPlace {
+		list = append(list, true)
+	}
+	if s.plan.InPlace {
+		list = append(list, false)
+	}
+	return list
+}
+
+// describe notes how far off the cache the calls are.
+func (s *sweep) describe(points []point) {
+	least := math.MaxInt
+	var held []string // operations that are not
+	for _, p := range points {
+		for _, out := range s.places(p) {
+			if p.size == 0 {
+				continue
+			}
+			touched := s.slots(p, out) * s.touched(p, out)
+			least = min(least, touched)
+			if name := p.kind.String(); touched <= s.run.room.cache && !slices.Contains(held, name) {
+				held = append(held, name)
+			}
+		}
+	}
+	if least < math.MaxInt {
+		s.run.note("%s", s.run.room.describe(least, held))
+	}
+}
