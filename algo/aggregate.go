@@ -16,7 +16,7 @@ const (
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
 // RLinf's scale of embodied losses by valid steps is the last.
-func (e *episodes) spread(weight []float32, how string, r Reducer) error {
+func (e *episodes) spread(weight []float32, how string, r Replicas) error {
 	if how == TokenMean {
 		return nil
 	}

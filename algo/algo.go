@@ -25,24 +25,25 @@ type Metrics struct {
 	Values []float64
 }
 
-// A Reducer sums over the data-parallel replicas, always in the same order. It is all that an
-// algorithm asks of the outside world: roles passes the actor group's, a test passes a fake, and
-// Single stands for one replica. Every replica calls the same methods in the same order.
-type Reducer interface {
-	// Replicas returns how many there are, and which one this is.
-	Replicas() (n, this int)
+// Replicas are the data-parallel copies of a model, as one of them sees them. Their sums are always
+// in the same order. An algorithm asks nothing else of the outside world: a job passes the actor
+// group, a test passes a fake, and Single is one replica alone. Every replica calls the same methods
+// in the same order.
+type Replicas interface {
+	// Count returns the number of replicas, and the index of this one.
+	Count() (n, this int)
 	// Sum adds x over the replicas, in place.
 	Sum(x []float64) error
-	// Gradient opens the summing of a flat gradient; see GradientSum.
-	Gradient(grad []float32) GradientSum
+	// Gradient opens the summing of a flat gradient; see GradientStream.
+	Gradient(grad []float32) GradientStream
 }
 
-// A GradientSum sums one flat gradient over the replicas while the backward pass still fills it.
-type GradientSum interface {
-	// Ready says that grad[lo:hi] is final here; its sum may start.
+// A GradientStream sums one flat gradient over the replicas while the backward pass still fills it.
+type GradientStream interface {
+	// Ready marks grad[lo:hi] as final on this replica; its sum may start.
 	Ready(lo, hi int)
-	// Wait returns when all of grad holds the sum. Ranges never made ready are summed too. final is
-	// told each range once it holds the sum, and as a rule while it is still in the cache; nil:
-	// nobody is.
+	// Wait returns when all of grad holds the sum. It also sums the ranges that were never ready. It
+	// calls final, unless nil, for each range that holds the sum, usually while the range is still
+	// in the cache.
 	Wait(final func(lo, hi int)) error
 }

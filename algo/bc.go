@@ -25,11 +25,11 @@ import (
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing
 // was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
-	*replayer
+	*offPolicy
 	policy   policy.Policy
 	soft     bool      // learns through the actions that it chooses
 	half     []float32 // widths of the actions' box, in which errors are measured
-	opt      *learner
+	opt      *trainState
 	work     policy.Work
 	aside    *Replay       // what validates; nil: nothing
 	all      []int32       // its transitions
@@ -53,8 +53,8 @@ func fitsBC(pol policy.Policy) error {
 	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
 		return errors.New("action_bound clip (demonstrations hold what environments took)")
 	}
-	if policy.MemoryLen(pol) > 0 {
-		return errors.New("a policy that remembers nothing (what is shown are single steps)")
+	if policy.HiddenLen(pol) > 0 {
+		return errors.New("a policy without a hidden state (demonstrations are single steps)")
 	}
 	return nil
 }
@@ -101,11 +101,11 @@ func newBC(s *Setup) (*BC, error) {
 }
 
 // newCloner makes what learns to do what r draws.
-func newCloner(s *Setup, r *replayer) (*BC, error) {
+func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 	if err := fitsBC(s.Policy); err != nil {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
-	b := &BC{replayer: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2),
+	b := &BC{offPolicy: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2),
 		values: make([]float64, len(bcMetrics))}
 	if _, ok := s.Policy.(SoftPolicy); ok {
 		_, space := s.Policy.Spaces()
@@ -117,7 +117,7 @@ func newCloner(s *Setup, r *replayer) (*BC, error) {
 		groups[i].Trainable = groups[i].Name != "critic"
 	}
 	var err error
-	if b.opt, err = newLearner(s.Policy.Params(), s.Optim, s.Iterations, r.reducer, s.alloc()); err != nil {
+	if b.opt, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, r.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
 	b.addLoss = b.add
@@ -154,7 +154,7 @@ func (b *BC) learn() (iteration int, loss float64, err error) {
 	if iteration, err = b.each(b.update); err != nil {
 		return iteration, 0, err
 	}
-	if err := b.reducer.Sum(b.sums); err != nil {
+	if err := b.replicas.Sum(b.sums); err != nil {
 		return iteration, 0, fmt.Errorf("metrics: %w", err)
 	}
 	return iteration, b.sums[0] / b.sums[1], nil

@@ -122,7 +122,7 @@ func TestLossAtEachLevel(t *testing.T) {
 				}
 			}
 			for i := range 2 {
-				v, err := pol.Value(work, (&retelling{rollout: r}).at(i))
+				v, err := pol.Value(work, (&replayForward{rollout: r}).at(i))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -184,7 +184,7 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	value, next := r.Must("value"), r.Must("next_value").F32()
 	for i := range 2 {
-		v, err := pol.Value(pol.NewWork(2), (&retelling{rollout: r}).at(i))
+		v, err := pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).at(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	}
 	want := slices.Clone(r.Must("advantage").F32())
 	clear(r.Must("advantage").F32())
-	if err := p.reconsider(r); err != nil {
+	if err := p.recomputeAdvantages(r); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Must("advantage").F32(); !slices.Equal(got, want) {

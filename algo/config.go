@@ -73,9 +73,9 @@ type Config struct {
 	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
 	// true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
-	// SequenceLength is of how many successive steps of an environment a policy that remembers
-	// (rnn_policy) learns at once, its gradient going back through them; what it remembered before
-	// is taken as it was. It divides the steps of an iteration and actor.micro_batch_size. 0, the
+	// SequenceLength is the number of successive steps of an environment that a recurrent policy
+	// (rnn_policy) learns from at once: its gradient goes back through them, and the hidden state
+	// before them counts as given. It divides the steps of an iteration and actor.micro_batch_size. 0, the
 	// default, is all of them. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors

@@ -101,7 +101,7 @@ func (a *SAC) followActor() error {
 }
 
 func (a *SAC) merge(stats []float64, into func([]float64)) error {
-	if err := a.reducer.Sum(stats); err != nil {
+	if err := a.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)
 	}
 	into(stats)

@@ -113,7 +113,7 @@ func TestCrossQReplicas(t *testing.T) {
 	var wait sync.WaitGroup
 	for m := range saved {
 		s := crossqSetup(t)
-		s.Reducer = &replica{team: members, member: m}
+		s.Replicas = &replica{team: members, member: m}
 		a, err := NewCrossQ(s)
 		if err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/gr
 
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) {
-	r, err := newReplayer(&s)
+	r, err := newOffPolicy(&s)
 	if err != nil {
 		return nil, fmt.Errorf("dagger: %w", err)
 	}
@@ -96,7 +96,7 @@ func (d *DAgger) Prepare(rollout *tensor.Dict) error {
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 	if d.stats != nil {
-		if err := d.reducer.Sum(d.seen); err != nil {
+		if err := d.replicas.Sum(d.seen); err != nil {
 			return Metrics{}, fmt.Errorf("dagger: observation statistics: %w", err)
 		}
 		d.stats.MergeStats(d.seen)

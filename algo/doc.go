@@ -18,7 +18,7 @@
 //	terminated, truncated  U8 [T,N]         the episode ended by itself, was cut off from outside
 //	mask                 U8 [T,N], optional 0: not to be trained on
 //	version              I64 [T,N], optional iterations that the policy which took the action had learnt from
-//	memory               F32 [T,N,M]        what a policy that remembers did so before the step (policy.Recurrent)
+//	memory               F32 [T,N,M]        hidden state of the policy before the step (policy.Recurrent)
 //
 // Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their
 // advantages: GAE for PPO and A2C, comparisons within groups of episodes for GRPO, normalised
@@ -28,7 +28,7 @@
 // with an expert's actions for those taken (DAgger), or of demonstrations, which ReadDemos reads
 // (BC, IQL).
 //
-// What an algorithm needs from its replicas is a Reducer. The pieces (GAE, GRPO, PolicyLoss,
+// An algorithm asks other replicas through Replicas. The pieces (GAE, GRPO, PolicyLoss,
 // KLLoss, Adam, Schedule) are pure functions or small types of their own, so that a new algorithm
 // is one file that names them in order, and one line in Builtin.
 package algo

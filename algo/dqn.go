@@ -21,10 +21,10 @@ import (
 // critic/q_data = mean estimate of what was done, critic/lr, critic/grad_norm; replay_buffer/size =
 // transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
-	*replayer
+	*offPolicy
 	policy     ValuePolicy
 	target     tensor.Tensor // F32, Q': as long as the parameters
-	opt        *learner
+	opt        *trainState
 	work, next policy.Work
 	y          []float32
 	dQ         tensor.Tensor // [micro,A], made for the first batch
@@ -77,13 +77,13 @@ func NewDQN(s Setup) (*DQN, error) {
 	if !ok {
 		return nil, fmt.Errorf("dqn: policy %T: want %w", s.Policy, fitsDQN(s.Policy))
 	}
-	r, err := newReplayer(&s)
+	r, err := newOffPolicy(&s)
 	if err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
-	d := &DQN{replayer: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
+	d := &DQN{offPolicy: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
 		values: make([]float64, len(dqnMetrics))}
-	if d.opt, err = newLearner(pol.Params(), s.Optim, s.Iterations, d.reducer, s.alloc()); err != nil {
+	if d.opt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, d.replicas, s.alloc()); err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
 	d.target = tensor.New(tensor.F32, len(pol.Params().Data))
@@ -101,7 +101,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("dqn: %w", err)
 	}
-	if err := d.reducer.Sum(d.sums); err != nil {
+	if err := d.replicas.Sum(d.sums); err != nil {
 		return Metrics{}, fmt.Errorf("dqn: metrics: %w", err)
 	}
 	_, lr := d.opt.adam.LR(iteration)

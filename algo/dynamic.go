@@ -7,22 +7,22 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Sifter is an Algorithm that may turn down parts of a rollout, and choose from further ones
+// A Resampler is an Algorithm that may reject parts of a rollout, and choose from further ones
 // before it trains.
-type Sifter interface {
-	// Sift keeps what it wants of rollout, the n-th of this update from 0 on, and reports whether
-	// it wants another, the same on every replica. Where it may want more than one, rollout becomes
-	// what it has kept of all of them, in memory of its own.
-	Sift(n int, rollout *tensor.Dict) (more bool, err error)
+type Resampler interface {
+	// Resample keeps parts of rollout, the n-th of this update from 0 on, and reports whether it needs
+	// another, the same on every replica. If it may need more than one, rollout becomes the parts that
+	// it has kept of all of them, in memory of the Resampler.
+	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
-var _ Sifter = (*PPO)(nil)
+var _ Resampler = (*PPO)(nil)
 
-// Sift is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group whose
+// Resample is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group whose
 // episodes all score the same has advantages of 0 and teaches nothing; its place is taken by a
 // group of a later rollout that does, until all places are or max_num_gen_batches rollouts were
 // made.
-func (p *PPO) Sift(n int, rollout *tensor.Dict) (more bool, err error) {
+func (p *PPO) Resample(n int, rollout *tensor.Dict) (more bool, err error) {
 	p.rollouts = n + 1
 	if p.cfg.MaxNumGenBatches <= 1 {
 		return false, nil
@@ -44,14 +44,14 @@ func (p *PPO) Sift(n int, rollout *tensor.Dict) (more bool, err error) {
 		p.keepAll(*rollout)
 	}
 	from := 0 // the next group of the rollout to look at
-	for g := range p.tells {
+	for g := range p.informative {
 		if n == 0 {
-			p.tells[g] = p.episodes.tells(g*size, size)
+			p.informative[g] = p.episodes.informative(g*size, size)
 			continue
 		}
-		for !p.tells[g] && from < len(p.tells) {
-			if p.episodes.tells(from*size, size) {
-				p.tells[g] = true
+		for !p.informative[g] && from < len(p.informative) {
+			if p.episodes.informative(from*size, size) {
+				p.informative[g] = true
 				copyEnvs(p.kept, *rollout, g*size, from*size, size)
 			}
 			from++
@@ -60,12 +60,12 @@ func (p *PPO) Sift(n int, rollout *tensor.Dict) (more bool, err error) {
 	*rollout = p.kept
 	lacking := p.moments[:1]
 	lacking[0] = 0
-	for _, told := range p.tells {
+	for _, told := range p.informative {
 		if !told {
 			lacking[0]++
 		}
 	}
-	if err := p.reducer.Sum(lacking); err != nil {
+	if err := p.replicas.Sum(lacking); err != nil {
 		return false, fmt.Errorf("%s: groups without a difference: %w", p.name, err)
 	}
 	return lacking[0] > 0 && n+1 < p.cfg.MaxNumGenBatches, nil
@@ -77,7 +77,7 @@ func (p *PPO) keepAll(rollout tensor.Dict) {
 		p.kept.CopyFrom(rollout)
 		return
 	}
-	p.tells = make([]bool, p.envs/max(p.groupSize, 1))
+	p.informative = make([]bool, p.envs/max(p.groupSize, 1))
 	for i := range rollout.Len() {
 		if name, t := rollout.Entry(i); t.Rank() >= 2 && t.Dim(0) == p.steps && t.Dim(1) == p.envs {
 			p.kept.Set(name, t.Clone())
@@ -85,8 +85,8 @@ func (p *PPO) keepAll(rollout tensor.Dict) {
 	}
 }
 
-// tells reports whether the scores of a group differ.
-func (e *episodes) tells(k, size int) bool {
+// informative reports whether the scores of a group differ.
+func (e *episodes) informative(k, size int) bool {
 	group := e.groupOf(k, size)
 	return slices.Max(group) > slices.Min(group)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// tellingRollout is a rollout of four steps of n environments in pairs, all marked with a number; pairs that tell have scores that differ.
-func tellingRollout(mark float32, tells ...bool) tensor.Dict {
-	r := randomRollout(1, 4, 0, 2*len(tells))
-	mask := tensor.New(tensor.U8, 4, 2*len(tells))
+// informativeRollout is a rollout of four steps of n environments in pairs, all marked with a number; informative pairs have scores that differ.
+func informativeRollout(mark float32, informative ...bool) tensor.Dict {
+	r := randomRollout(1, 4, 0, 2*len(informative))
+	mask := tensor.New(tensor.U8, 4, 2*len(informative))
 	for i := range mask.U8() {
 		mask.U8()[i] = 1
 	}
@@ -20,9 +20,9 @@ func tellingRollout(mark float32, tells ...bool) tensor.Dict {
 	r.Must("terminated").Zero()
 	r.Must("truncated").Zero()
 	for i := range r.Must("reward").F32() {
-		env := i % (2 * len(tells))
+		env := i % (2 * len(informative))
 		r.Must("reward").F32()[i] = 1
-		if env%2 == 0 && tells[env/2] {
+		if env%2 == 0 && informative[env/2] {
 			r.Must("reward").F32()[i] = 2
 		}
 		r.Must("observation.state").F32()[3*i] = mark + float32(env)
@@ -30,15 +30,15 @@ func tellingRollout(mark float32, tells ...bool) tensor.Dict {
 	return r
 }
 
-func sifting(change ...func(*Setup)) Setup {
+func resampling(change ...func(*Setup)) Setup {
 	return groupSetup("grpo", append([]func(*Setup){func(s *Setup) {
 		s.Steps, s.Envs, s.GlobalBatch, s.Config.MaxNumGenBatches = 4, 6, 24, 3
 	}}, change...)...)
 }
 
-// Three pairs, of which one tells; the second rollout brings one that does, the third brings two and so completes the update.
-func TestSift(t *testing.T) {
-	p, err := NewGRPO(sifting())
+// Three pairs, of which one is informative; the second rollout brings one, the third brings two and so completes the update.
+func TestResample(t *testing.T) {
+	p, err := NewGRPO(resampling())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,16 +50,16 @@ func TestSift(t *testing.T) {
 	}
 	for range 2 { // the second time in the same memory
 		for n, c := range []struct {
-			tells []bool
-			more  bool
-			want  []float32
+			informative []bool
+			more        bool
+			want        []float32
 		}{
 			{[]bool{false, true, false}, true, []float32{0, 1, 2, 3, 4, 5}},
 			{[]bool{false, true, false}, true, []float32{102, 103, 2, 3, 4, 5}},
 			{[]bool{false, true, true}, false, []float32{102, 103, 2, 3, 202, 203}},
 		} {
-			r := tellingRollout(float32(100*n), c.tells...)
-			more, err := p.Sift(n, &r)
+			r := informativeRollout(float32(100*n), c.informative...)
+			more, err := p.Resample(n, &r)
 			if err != nil || more != c.more || !slices.Equal(marks(r), c.want) {
 				t.Errorf("rollout %d: more %v, %v, kept %v; want %v, %v", n, more, err, marks(r), c.more, c.want)
 			}
@@ -78,14 +78,14 @@ func TestSift(t *testing.T) {
 		}
 	}
 
-	r := tellingRollout(0, true, true, true)
-	if more, err := p.Sift(0, &r); more || err != nil {
-		t.Errorf("more %v, %v of a rollout in which all tell", more, err)
+	r := informativeRollout(0, true, true, true)
+	if more, err := p.Resample(0, &r); more || err != nil {
+		t.Errorf("more %v, %v of a rollout in which all pairs are informative", more, err)
 	}
 	var m Metrics
-	for n := range 3 { // nothing ever tells about the first two
-		r = tellingRollout(0, false, false, n == 0)
-		if more, err := p.Sift(n, &r); err != nil || more != (n < 2) {
+	for n := range 3 { // the first two are never informative
+		r = informativeRollout(0, false, false, n == 0)
+		if more, err := p.Resample(n, &r); err != nil || more != (n < 2) {
 			t.Errorf("rollout %d: more %v, %v", n, more, err)
 		}
 	}
@@ -100,23 +100,23 @@ func TestSift(t *testing.T) {
 	if m, err = p.Update(r); err != nil {
 		t.Fatal(err)
 	}
-	near(t, "loss of the pair that tells", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
+	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
 }
 
 // Replicas want more as long as one of them does.
-func TestSiftTogether(t *testing.T) {
+func TestResampleTogether(t *testing.T) {
 	members := newTeam(2)
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			p, err := NewGRPO(sifting(func(s *Setup) { s.GlobalBatch, s.Reducer = 48, &replica{team: members, member: i} }))
+			p, err := NewGRPO(resampling(func(s *Setup) { s.GlobalBatch, s.Replicas = 48, &replica{team: members, member: i} }))
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			for n, want := range []bool{true, false} {
-				r := tellingRollout(0, true, i == 0 || n == 1, true)
-				if more, err := p.Sift(n, &r); more != want || err != nil {
+				r := informativeRollout(0, true, i == 0 || n == 1, true)
+				if more, err := p.Resample(n, &r); more != want || err != nil {
 					t.Errorf("replica %d, rollout %d: more %v, %v", i, n, more, err)
 				}
 			}
@@ -125,16 +125,16 @@ func TestSiftTogether(t *testing.T) {
 	wg.Wait()
 }
 
-func TestSiftErrors(t *testing.T) {
-	p, err := NewGRPO(sifting())
+func TestResampleErrors(t *testing.T) {
+	p, err := NewGRPO(resampling())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := tellingRollout(0, true, true, true)
+	r := informativeRollout(0, true, true, true)
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1
 	}
-	if _, err := p.Sift(0, &r); err == nil || !strings.Contains(err.Error(), "12 episodes in 6 environments: want one in each") {
+	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(), "12 episodes in 6 environments: want one in each") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewPPO(setup(func(s *Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||

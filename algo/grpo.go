@@ -13,7 +13,7 @@ import (
 //  1. one advantage for all steps of an episode, normalised within its group         GRPO
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
 //  3. every step counts the same, or every episode                                   episodes.spread
-//  4. groups that tell no difference are replaced, and do not count                   PPO.Sift
+//  4. groups whose scores are all the same are replaced, and do not count             PPO.Resample
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low,
@@ -30,7 +30,7 @@ func NewGRPO(s Setup) (*PPO, error) {
 // groups are runs of environments whose episodes are compared.
 type groups struct {
 	size, envs   int
-	telling      bool // drop groups whose scores do not differ
+	informative  bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
 	overlong     Overlong
@@ -39,7 +39,7 @@ type groups struct {
 func newGroups(s Setup) groups {
 	c := &s.Config
 	return groups{
-		size: max(s.GroupSize, 1), envs: s.Envs, telling: c.MaxNumGenBatches > 1,
+		size: max(s.GroupSize, 1), envs: s.Envs, informative: c.MaxNumGenBatches > 1,
 		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
 		overlong: Overlong{float64(c.LenRewardPenalty), c.SafeLength, c.MaxLength},
 	}
@@ -54,9 +54,9 @@ func (g *groups) settle(x *experience) error {
 	if err := x.Episodes.grouped(g.size, g.envs); err != nil {
 		return err
 	}
-	if g.telling {
+	if g.informative {
 		for i, k := range x.Episodes.of {
-			if k >= 0 && !x.Episodes.tells(int(k), g.size) {
+			if k >= 0 && !x.Episodes.informative(int(k), g.size) {
 				x.Weight[i] = 0
 			}
 		}

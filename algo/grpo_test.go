@@ -155,7 +155,7 @@ func TestGroupsOverReplicas(t *testing.T) {
 		for i := range 2 {
 			wg.Go(func() {
 				got := update(groupSetup(adv, change, func(s *Setup) {
-					s.Envs, s.Reducer = 2, &replica{team: members, member: i}
+					s.Envs, s.Replicas = 2, &replica{team: members, member: i}
 				}), 2*i, 2*i+2)
 				for k, x := range got {
 					near(t, adv+": parameter", float64(x), float64(want[k]), 1e-6)
@@ -204,7 +204,7 @@ func TestRecomputedAdvantages(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(p.params.Data[16:], []float32{0.5, -1, 2}) // the critic
-	if err := p.reconsider(r); err != nil {
+	if err := p.recomputeAdvantages(r); err != nil {
 		t.Fatal(err)
 	}
 	value := func(i int) float32 {

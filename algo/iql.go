@@ -26,10 +26,10 @@ import (
 // actor/weight = mean weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm;
 // demo_buffer/size.
 type IQL struct {
-	*replayer
+	*offPolicy
 	policy                     SoftPolicy
 	critic, target, value      *policy.Critic
-	actorOpt, qOpt, vOpt       *learner
+	actorOpt, qOpt, vOpt       *trainState
 	work                       policy.Work
 	qWork, targetWork, vWork   *policy.CriticWork
 	heads                      []int
@@ -86,7 +86,7 @@ func newIQL(s *Setup) (*IQL, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &IQL{replayer: r, policy: pol, sums: make([]float64, numIQLSums), values: make([]float64, len(iqlMetrics))}
+	a := &IQL{offPolicy: r, policy: pol, sums: make([]float64, numIQLSums), values: make([]float64, len(iqlMetrics))}
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed, valueSeed := seeds.Uint64(), seeds.Uint64()
 	for _, c := range []**policy.Critic{&a.critic, &a.target} {
@@ -97,13 +97,13 @@ func newIQL(s *Setup) (*IQL, error) {
 	if a.value, err = pol.NewValue(valueSeed, s.alloc()); err != nil {
 		return nil, err
 	}
-	if a.actorOpt, err = newLearner(pol.Params(), s.Optim, s.Iterations, a.reducer, s.alloc()); err != nil {
+	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newLearner(a.critic.Params(), s.CriticOptim, s.Iterations, a.reducer, s.alloc()); err != nil {
+	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
-	if a.vOpt, err = newLearner(a.value.Params(), s.CriticOptim, s.Iterations, a.reducer, s.alloc()); err != nil {
+	if a.vOpt, err = newTrainState(a.value.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
 	a.work = pol.NewWork(a.micro)
@@ -127,7 +127,7 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("iql: %w", err)
 	}
-	if err := a.reducer.Sum(a.sums); err != nil {
+	if err := a.replicas.Sum(a.sums); err != nil {
 		return Metrics{}, fmt.Errorf("iql: metrics: %w", err)
 	}
 	for i := range iqlSamples {
@@ -142,7 +142,7 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 // update makes one update of values, policy and critics, each with what the one before has become.
 func (a *IQL) update(iteration, _ int, number uint64) error {
 	for _, s := range []struct {
-		opt *learner
+		opt *trainState
 		add func(b *Transitions, lo int, last bool) error
 	}{{a.vOpt, a.valueStep}, {a.actorOpt, a.actorStep}, {a.qOpt, a.step}} {
 		s.opt.open()

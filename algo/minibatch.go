@@ -33,14 +33,14 @@ type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
 	obs      tensor.Dict // [rows, ...] for each observation, without the prefix
-	input    tensor.Dict // what the policy takes: obs, and of sequences what is recollected
+	input    tensor.Dict // what the policy takes: obs, and the state of sequences
 	action   tensor.Tensor
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
 	// nil where the rollout has none
 	weight, refLogProb, proxLogProb, proxShare []float32
-	recollected                                *recollection // nil where samples stand alone
+	state                                      *sequenceState // nil where samples stand alone
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -96,11 +96,11 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	if b.input = b.obs; s == nil {
 		return b, nil
 	}
-	if b.recollected, err = newRecollection(s, rows, r); err != nil {
+	if b.state, err = newSequenceState(s, rows, r); err != nil {
 		return nil, err
 	}
 	b.input = samples.Sub("observation")
-	b.recollected.addTo(&b.input)
+	b.state.addTo(&b.input)
 	return b, nil
 }
 
@@ -119,9 +119,9 @@ func (b *minibatch) from(r tensor.Dict) error {
 			return err
 		}
 	}
-	if b.recollected != nil {
-		b.recollected.ended = [2][]uint8{r.Must("terminated").U8(), r.Must("truncated").U8()}
-		return bind(&b.recollected.memory)
+	if b.state != nil {
+		b.state.ended = [2][]uint8{r.Must("terminated").U8(), r.Must("truncated").U8()}
+		return bind(&b.state.hidden)
 	}
 	return nil
 }
@@ -131,8 +131,8 @@ func (b *minibatch) gather(index []int32) {
 	for i := range b.columns {
 		b.columns[i].gather(index)
 	}
-	if b.recollected != nil {
-		b.recollected.gather(index)
+	if b.state != nil {
+		b.state.gather(index)
 	}
 }
 

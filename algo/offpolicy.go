@@ -1,144 +1,173 @@
 package algo
 
-import "fmt"
+import (
+	"fmt"
 
-// OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay
-// buffer, or from demonstrations. Start from DefaultConfig.
-type OffPolicyConfig struct {
-	// ReplayBuffer holds what was experienced.
-	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
-	// Demos are demonstrations.
-	Demos DemoConfig `yaml:"demo_buffer"`
-	// Dagger says when experts act.
-	Dagger DaggerConfig `yaml:"dagger"`
-	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1.
-	// (+)
-	NStep int `yaml:"n_step"`
-	// Tau is how far the target networks go towards the critics in one update, in (0, 1]. Default
-	// 0.005.
-	Tau float32 `yaml:"tau"`
-	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default
-	// 1.
-	TargetUpdateFreq int `yaml:"target_update_freq"`
-	// CriticActorRatio is the number of critic updates for one of the actor. Default 1.
-	CriticActorRatio int `yaml:"critic_actor_ratio"`
-	// TrainActorSteps is from what length of the replay buffer on the actor learns too, as
-	// MinBufferSize is. Default 0: no later than the critic.
-	TrainActorSteps int `yaml:"train_actor_steps"`
-	// AggQ is what counts of the critics' estimates in targets: min (default) or mean. ActorAggQ is
-	// the same for the actor; default: AggQ.
-	AggQ      string `yaml:"agg_q"`
-	ActorAggQ string `yaml:"actor_agg_q"`
-	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
-	// -1, the default, is all.
-	CriticSubsampleSize int `yaml:"critic_subsample_size"`
-	// BackupEntropy lets targets include the entropy of what follows. Default true.
-	BackupEntropy bool `yaml:"backup_entropy"`
-	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the
-	// target network does. Default true. (+)
-	DoubleQ bool `yaml:"double_q"`
-	// TargetNoise is the deviation of what TD3's targets add to actions, which are in [-1, 1], at
-	// most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
-	TargetNoise     float32 `yaml:"target_noise"`
-	TargetNoiseClip float32 `yaml:"target_noise_clip"`
-	// Expectile is IQL's τ, in (0, 1): ½ values what was done on average, near 1 the best of it.
-	// Default 0.7.
-	Expectile float32 `yaml:"expectile"`
-	// Temperature is IQL's β ≥ 0, how much better actions count for more: 0 is behaviour cloning.
-	// Default 3.
-	Temperature float32 `yaml:"temperature"`
-	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
-	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
-}
-
-// ReplayConfig is the section algorithm.replay_buffer. Sizes count what an iteration gives to one
-// actor, as RLinf's count trajectories: the steps of a rollout in each of the actor's environments.
-type ReplayConfig struct {
-	// SampleWindowSize is how many of the newest iterations are held and drawn from, uniformly.
-	// Must be > 0; no default.
-	SampleWindowSize int `yaml:"sample_window_size"`
-	// MinBufferSize is after how many iterations learning begins. Default 100.
-	MinBufferSize int `yaml:"min_buffer_size"`
-}
-
-// EntropyConfig is the section algorithm.entropy_tuning.
-type EntropyConfig struct {
-	// AlphaType says how α is kept positive while it is learnt: softplus (default) or exp; with
-	// fixed_alpha it stays InitialAlpha.
-	AlphaType string `yaml:"alpha_type"`
-	// InitialAlpha is where α starts. Must be > 0. Default 0.01.
-	InitialAlpha float32 `yaml:"initial_alpha"`
-	// TargetEntropy is the entropy, of an action in [-1, 1], that α is to keep. 0, the default, is
-	// minus the number of its dimensions.
-	TargetEntropy float32 `yaml:"target_entropy"`
-	// Optim is α's optimiser. A key that is not given is as under actor.optim.
-	Optim OptimConfig `yaml:"optim"`
-}
-
-// Values of OffPolicyConfig.AggQ and EntropyConfig.AlphaType.
-const (
-	AggMin  = "min"
-	AggMean = "mean"
-
-	AlphaSoftplus = "softplus"
-	AlphaExp      = "exp"
-	AlphaFixed    = "fixed_alpha"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
 )
 
-func defaultOffPolicy() OffPolicyConfig {
-	return OffPolicyConfig{
-		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
-		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
-		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
-		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2,
-		TargetNoiseClip: 0.5,
-		Expectile:       0.7, Temperature: 3,
-		EntropyTuning: EntropyConfig{AlphaType: AlphaSoftplus, InitialAlpha: 0.01, Optim: DefaultOptimConfig()},
+// offPolicy is the shared part of algorithms that learn from transitions: the replay buffer, the
+// batches that are drawn from it, and the count of updates. Each replica draws from the experience
+// of its own environments.
+type offPolicy struct {
+	cfg          Config
+	off          OffPolicyConfig
+	seed         uint64
+	local, micro int     // samples of this replica in a batch, and of these at once
+	perSample    float32 // weight of a sample in the mean over a batch
+
+	replicas Replicas
+	count    int
+	replica  int
+
+	*Replay                  // of experience, or offline of demonstrations
+	demos    *Replay         // half of each batch; nil: none
+	counters tensor.Tensor   // I64 [2]: iterations, updates
+	rows     []int32         // the batch
+	batch    *Transitions    // a micro-batch of it
+	halves   [2]*Transitions // its two halves, with demos
+	rewards  [2]float64      // sum and count of the last rollout
+}
+
+// common is the key of random numbers that are the same on all replicas, where others have the
+// replica's number.
+const common = 1<<32 - 1
+
+// newOffPolicy makes one that draws from what the replica's environments go through, and where there
+// are demonstrations half of each batch from those.
+func newOffPolicy(s *Setup) (*offPolicy, error) {
+	e, err := newBatches(s, false)
+	if err != nil {
+		return nil, err
+	}
+	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.alloc()); err != nil {
+		return nil, err
+	}
+	e.batch = e.NewBatch(e.micro)
+	if s.Demos.Len() == 0 {
+		return e, nil
+	}
+	if e.micro%2 != 0 {
+		return nil, fmt.Errorf("micro_batch_size %d: want an even number (half of each batch is from demo_buffer)",
+			e.micro)
+	}
+	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}
+	e.demos, err = newDemos(s.Rollout, s.Demos, s.alloc())
+	return e, err
+}
+
+// newOffline makes one that draws from demonstrations alone, from the first iteration on.
+func newOffline(s *Setup, demos tensor.Dict) (*offPolicy, error) {
+	e, err := newBatches(s, true)
+	if err != nil {
+		return nil, err
+	}
+	e.off.ReplayBuffer.MinBufferSize = 0
+	if e.Replay, err = newDemos(s.Rollout, demos, s.alloc()); err != nil {
+		return nil, err
+	}
+	e.batch = e.NewBatch(e.micro)
+	return e, nil
+}
+
+// newBatches makes one without a replay buffer.
+func newBatches(s *Setup, offline bool) (*offPolicy, error) {
+	if err := s.checkOffPolicy(offline); err != nil {
+		return nil, err
+	}
+	e := &offPolicy{
+		cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch), replicas: s.Replicas,
+		counters: tensor.New(tensor.I64, 2),
+	}
+	if e.replicas == nil {
+		e.replicas = Single{}
+	}
+	e.count, e.replica = e.replicas.Count()
+	var err error
+	if e.local, e.micro, err = s.batches(e.count); err != nil {
+		return nil, err
+	}
+	e.rows = make([]int32, e.local)
+	return e, nil
+}
+
+// Prepare adds a rollout to the replay buffer; see Algorithm.
+func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
+	e.rewards = [2]float64{}
+	if err := e.Add(*rollout); err != nil {
+		return fmt.Errorf("replay buffer: rollout: %w", err)
+	}
+	for i, r := range rollout.Must("reward").F32() {
+		if bad(r) {
+			return fmt.Errorf("replay buffer: rollout: reward is %v at sample %d of this replica", r, i)
+		}
+		e.rewards[0] += float64(r)
+		e.rewards[1]++
+	}
+	return nil
+}
+
+// each calls update for every update of an iteration, with a new batch each time; held is how many
+// iterations the buffer has seen.
+func (e *offPolicy) each(update func(iteration, held int, number uint64) error) (iteration int, err error) {
+	counters := e.counters.I64()
+	iteration = int(counters[0])
+	counters[0]++
+	if int(counters[0]) < e.off.ReplayBuffer.MinBufferSize {
+		return iteration, nil
+	}
+	for range e.cfg.UpdateEpoch {
+		s := philox.New(e.seed, philox.Replay, uint64(e.replica), uint64(counters[1]))
+		e.draw(&s)
+		if err := update(iteration, int(counters[0]), uint64(counters[1])); err != nil {
+			return iteration, fmt.Errorf("update %d: %w", counters[1], err)
+		}
+		counters[1]++
+	}
+	return iteration, nil
+}
+
+// draw names the batch: of each micro-batch the second half are demonstrations, where there are
+// any.
+func (e *offPolicy) draw(s *philox.Stream) {
+	if e.demos == nil {
+		e.Draw(e.rows, s)
+		return
+	}
+	for lo := 0; lo < e.local; lo += e.micro {
+		half := lo + e.micro/2
+		e.Draw(e.rows[lo:half], s)
+		e.demos.Draw(e.rows[half:lo+e.micro], s)
 	}
 }
 
-// check checks every field by itself and those that depend on each other.
-func (c *ReplayConfig) check(want Want) {
-	want(c.SampleWindowSize > 0, "replay_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations > 0")
-	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
-		"replay_buffer.min_buffer_size", c.MinBufferSize,
-		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
+// gather copies the micro-batch from sample lo on.
+func (e *offPolicy) gather(lo int) {
+	always := e.cfg.BootstrapType == BootstrapAlways
+	if e.demos == nil {
+		e.Gather(e.batch, e.rows[lo:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
+		return
+	}
+	half := lo + e.micro/2
+	e.Gather(e.halves[0], e.rows[lo:half], e.off.NStep, e.cfg.Gamma, always)
+	e.demos.Gather(e.halves[1], e.rows[half:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
 }
 
-// Check checks every field by itself and those that depend on each other, those of the replay
-// buffer unless offline. It is for algorithms that learn from a replay buffer or from
-// demonstrations alone.
-func (c *OffPolicyConfig) Check(want Want, offline bool) {
-	want = want.finite()
-	if !offline {
-		c.ReplayBuffer.check(want)
+// micros calls f for every micro-batch of the batch; lo is its first sample. last says that
+// gradients are final behind it.
+func (e *offPolicy) micros(f func(b *Transitions, lo int, last bool) error) error {
+	for lo := 0; lo < e.local; lo += e.micro {
+		e.gather(lo)
+		if err := f(e.batch, lo, lo+e.micro == e.local); err != nil {
+			return err
+		}
 	}
-	c.Demos.Check(want)
-	c.Dagger.check(want)
-	want(c.NStep > 0, "n_step", c.NStep, "a number > 0")
-	want(c.Tau > 0 && c.Tau <= 1, "tau", c.Tau, "a number in (0, 1]")
-	want(c.TargetUpdateFreq > 0, "target_update_freq", c.TargetUpdateFreq, "a number > 0")
-	want(c.CriticActorRatio > 0, "critic_actor_ratio", c.CriticActorRatio, "a number > 0")
-	want(c.TrainActorSteps >= 0, "train_actor_steps", c.TrainActorSteps, "a number >= 0")
-	want(c.AggQ == AggMin || c.AggQ == AggMean, "agg_q", c.AggQ, "min or mean")
-	want(c.ActorAggQ == "" || c.ActorAggQ == AggMin || c.ActorAggQ == AggMean, "actor_agg_q", c.ActorAggQ,
-		"min or mean")
-	want(c.CriticSubsampleSize == -1 || c.CriticSubsampleSize > 0, "critic_subsample_size", c.CriticSubsampleSize,
-		"a number > 0 (-1: all)")
-	want(c.TargetNoise >= 0, "target_noise", c.TargetNoise, "a number >= 0")
-	want(c.TargetNoiseClip >= 0, "target_noise_clip", c.TargetNoiseClip, "a number >= 0")
-	want(c.Expectile > 0 && c.Expectile < 1, "expectile", c.Expectile, "a number in (0, 1)")
-	want(c.Temperature >= 0, "temperature", c.Temperature, "a number >= 0")
-	e := &c.EntropyTuning
-	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed,
-		"entropy_tuning.alpha_type", e.AlphaType,
-		"softplus, exp or fixed_alpha")
-	want(e.InitialAlpha > 0, "entropy_tuning.initial_alpha", e.InitialAlpha, "a number > 0")
-	want(!bad(e.TargetEntropy), "entropy_tuning.target_entropy", e.TargetEntropy, "a finite number")
-	if e.AlphaType != AlphaFixed && !offline {
-		e.Optim.Check(func(ok bool, key string, value any, what string) {
-			want(ok, "entropy_tuning.optim."+key, value,
-				what)
-		})
-	}
+	return nil
+}
+
+// held returns the transitions in the buffers of all replicas, and how many were ever added.
+func (e *offPolicy) held() (size, total float64) {
+	envs := float64(e.envs * e.count)
+	return envs * float64(e.Size()), envs * float64(e.Total())
 }

@@ -208,7 +208,7 @@ func (t *team) sum(member int, x []float64) {
 	t.cond.Broadcast()
 }
 
-// A replica is one member's Reducer.
+// A replica is one member's Replicas.
 type replica struct {
 	*team
 	member int
@@ -216,9 +216,9 @@ type replica struct {
 	ready  [][2]int // ranges made ready since the last Gradient
 }
 
-var _ Reducer = (*replica)(nil)
+var _ Replicas = (*replica)(nil)
 
-func (r *replica) Replicas() (int, int) { return len(r.parts), r.member }
+func (r *replica) Count() (int, int) { return len(r.parts), r.member }
 
 func (r *replica) Sum(x []float64) error {
 	r.sum(r.member, x)
@@ -228,7 +228,7 @@ func (r *replica) Sum(x []float64) error {
 	return nil
 }
 
-func (r *replica) Gradient(grad []float32) GradientSum {
+func (r *replica) Gradient(grad []float32) GradientStream {
 	r.grad, r.ready = grad, r.ready[:0]
 	return r
 }

@@ -26,8 +26,8 @@ import (
 //  9. Adam, its eps, decoupled weight decay, annealed rates                             Adam, Schedule
 //  10. end of the update when the policy has moved too far                              plan
 //  11. observations normalised by running statistics, frozen during rollout and update  addObservations
-//  12. advantages computed anew before each further epoch, as an option                 reconsider
-//  13. sequences in place of single samples, for a policy that remembers                sequences
+//  12. advantages computed anew before each further epoch, as an option                 recomputeAdvantages
+//  13. sequences in place of single samples, for a recurrent policy                     sequences
 //
 // GRPO and REINFORCE++ are this with other advantages (see NewGRPO, NewReinforce); A2C, loss_type
 // a2c, is one step per rollout along the policy gradient (GradientLoss); loss_type
@@ -66,16 +66,16 @@ type PPO struct {
 	decoupled bool          // the decoupled loss, which tells the two apart
 	klPenalty string        // one of the constants
 
-	groupSize int
-	kept      tensor.Dict // what Sift has kept
-	tells     []bool      // of each group there: whether its episodes differ
-	rollouts  int         // that Sift has seen for this update
+	groupSize   int
+	kept        tensor.Dict // what Resample has kept
+	informative []bool      // of each group there: whether its episodes differ
+	rollouts    int         // that Resample has seen for this update
 
 	policy   policy.Policy
 	params   *nn.Params[float32]
 	work     policy.Work
-	reducer  Reducer
-	replicas int
+	replicas Replicas
+	count    int
 	replica  int
 	alloc    tensor.Allocator
 
@@ -90,7 +90,7 @@ type PPO struct {
 	added            tensor.Dict   // adv, ret and weight as they are added to a rollout: with units [T,N,C]
 	scaled           []float32     // normalised rewards
 	none             []float32     // values where there is no critic: zeros
-	present, next    []float32     // values by the present critic, for reconsider
+	newValues, next  []float32     // values by the present critic, for recomputeAdvantages
 	lookWork         policy.Work
 
 	order    []int32
@@ -100,12 +100,12 @@ type PPO struct {
 	plans    []batchPlan
 	moments  [3]float64
 	planSums []float64 // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
-	sum      GradientSum
+	sum      GradientStream
 	norm     *gradNorm
 	final    func(lo, hi int) // norm's, bound once
 	ready    func(lo, hi int)
 
-	tally    *tally
+	sums     *metricSums
 	gradNorm float64 // sum over the optimiser steps of this update
 	updates  int     // how many those were
 	epochs   int
@@ -154,30 +154,30 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		critic: s.Config.LossType != "actor", clips: s.Config.LossType != "a2c",
 		estimator: e, normalize: s.Config.NormalizeAdvantages, klPenalty: klName(s.Config.KLPenaltyType),
 		groupSize: s.GroupSize,
-		policy:    s.Policy, params: s.Policy.Params(), reducer: s.Reducer, alloc: s.Alloc,
+		policy:    s.Policy, params: s.Policy.Params(), replicas: s.Replicas, alloc: s.Alloc,
 		counters: tensor.New(tensor.I64, 2),
 	}
-	if p.reducer == nil {
-		p.reducer = Single{}
+	if p.replicas == nil {
+		p.replicas = Single{}
 	}
 	if p.alloc == nil {
 		p.alloc = tensor.Heap
 	}
-	p.replicas, p.replica = p.reducer.Replicas()
+	p.count, p.replica = p.replicas.Count()
 	if p.units = 1; s.Config.RewardType == ActionLevel {
 		p.units = max(s.Chunk, 1)
 	}
 	n := s.Steps * s.Envs
-	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.replicas != 0 || n%(s.GlobalBatch/p.replicas) != 0 {
+	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%p.count != 0 || n%(s.GlobalBatch/p.count) != 0 {
 		return nil, fmt.Errorf("%s: global_batch_size %d: want a share of the rollout of %d samples (%d steps × %d "+
 			"environments) on %d replicas",
-			name, s.GlobalBatch, n*p.replicas, s.Steps, s.Envs, p.replicas)
+			name, s.GlobalBatch, n*p.count, s.Steps, s.Envs, p.count)
 	}
-	if !p.clips && s.GlobalBatch != n*p.replicas {
+	if !p.clips && s.GlobalBatch != n*p.count {
 		return nil, fmt.Errorf("%s: global_batch_size %d: want the whole rollout, %d samples", name, s.GlobalBatch,
-			n*p.replicas)
+			n*p.count)
 	}
-	p.local = s.GlobalBatch / p.replicas
+	p.local = s.GlobalBatch / p.count
 	p.micro = s.MicroBatch
 	if p.micro == 0 {
 		p.micro = p.local
@@ -192,7 +192,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if p.seqs != nil && p.units > 1 {
-		return nil, fmt.Errorf("%s: reward_type %s: want %s: this policy remembers from chunk to chunk", name,
+		return nil, fmt.Errorf("%s: reward_type %s: want %s: this policy has a hidden state from chunk to chunk", name,
 			s.Config.RewardType, ChunkLevel)
 	}
 	if p.adam, err = NewAdam(p.params, s.Optim, s.Iterations, p.alloc); err != nil {
@@ -235,7 +235,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	}
 	if s.Config.RecomputeAdvantages {
 		p.lookWork = s.Policy.NewWork(s.Envs)
-		p.present, p.next = make([]float32, n*p.units), make([]float32, n)
+		p.newValues, p.next = make([]float32, n*p.units), make([]float32, n)
 	}
 	p.order = make([]int32, n)
 	p.plans = make([]batchPlan, n/p.local)
@@ -243,7 +243,7 @@ func newPPO(name string, s Setup, e estimator) (*PPO, error) {
 	p.ready = func(lo, hi int) { p.sum.Ready(lo, hi) }
 	p.norm = newGradNorm(p.params)
 	p.final = p.norm.final
-	p.tally = newTally(p.replicas, extra)
+	p.sums = newMetricSums(p.count, extra)
 	for _, name := range ppoMetrics {
 		if p.gives(name) {
 			p.names = append(p.names, p.called(name))
@@ -282,10 +282,10 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	if err != nil {
 		return fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
-	p.tally.reset()
+	p.sums.reset()
 	raw := tr.Reward
 	if p.rewards != nil {
-		if err := p.rewards.learn(tr, mask, p.reducer); err != nil {
+		if err := p.rewards.learn(tr, mask, p.replicas); err != nil {
 			return fmt.Errorf("%s: return statistics: %w", p.name, err)
 		}
 		p.rewards.scale(p.scaled, tr.Reward)
@@ -306,13 +306,13 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 		if err != nil {
 			return fmt.Errorf("%s: proximal policy: %w", p.name, err)
 		}
-		p.tally.add(versionMean, versions, float64(p.steps*p.envs))
+		p.sums.add(versionMean, versions, float64(p.steps*p.envs))
 	}
 	if err := p.estimator.estimate(p.adv.F32(), p.ret.F32(), x); err != nil {
 		return fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
 	if p.episodes != nil {
-		if err := p.episodes.spread(x.Weight, p.cfg.LossAggFunc, p.reducer); err != nil {
+		if err := p.episodes.spread(x.Weight, p.cfg.LossAggFunc, p.replicas); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
@@ -383,7 +383,7 @@ func (p *PPO) standardise(weight []float32) error {
 			sums[2] += float64(a) * float64(a)
 		}
 	}
-	if err := p.reducer.Sum(sums); err != nil {
+	if err := p.replicas.Sum(sums); err != nil {
 		return err
 	}
 	shift, inv := standard(sums[0], sums[1], sums[2])
@@ -455,7 +455,7 @@ func (p *PPO) ofActions(tr *Trajectory, mask []uint8) (*Trajectory, []uint8) {
 	return &of, p.chunks.mask
 }
 
-// describe enters what there is to say of a rollout into the tally. A NaN or Inf is an error that
+// describe enters what there is to say of a rollout into the sums. A NaN or Inf is an error that
 // says where it came from.
 func (p *PPO) describe(tr *Trajectory, reward, weight []float32) error {
 	adv, ret := p.adv.F32(), p.ret.F32()
@@ -473,18 +473,18 @@ func (p *PPO) describe(tr *Trajectory, reward, weight []float32) error {
 		returns += r
 		lowest, highest = min(lowest, a), max(highest, a)
 		lowestRet, highestRet = min(lowestRet, r), max(highestRet, r)
-		p.tally.addFit(r, a)
+		p.sums.addFit(r, a)
 	}
 	if s := advantages + returns; math.IsNaN(s) || math.IsInf(s, 0) {
 		return notFiniteIn(tr, reward)
 	}
-	p.tally.add(rewardMean, rewards, count)
-	p.tally.add(advantageMean, advantages, count)
-	p.tally.add(returnMean, returns, count)
-	p.tally.setMax(advantageMax, p.replica, highest)
-	p.tally.setMax(advantageMin, p.replica, -lowest)
-	p.tally.setMax(returnMax, p.replica, highestRet)
-	p.tally.setMax(returnMin, p.replica, -lowestRet)
+	p.sums.add(rewardMean, rewards, count)
+	p.sums.add(advantageMean, advantages, count)
+	p.sums.add(returnMean, returns, count)
+	p.sums.setMax(advantageMax, p.replica, highest)
+	p.sums.setMax(advantageMin, p.replica, -lowest)
+	p.sums.setMax(returnMax, p.replica, highestRet)
+	p.sums.setMax(returnMin, p.replica, -lowestRet)
 	return nil
 }
 
@@ -514,15 +514,15 @@ func standard(n, sum, sq float64) (shift, inv float32) {
 	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
 }
 
-// reconsider computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et
+// recomputeAdvantages computes the advantages of a rollout anew, by the critic as it is now (Andrychowicz et
 // al. 2021, arXiv:2006.05990, §3.5). What followed an end is not in the rollout, so its value stays
 // that of the critic that saw it.
-func (p *PPO) reconsider(rollout tensor.Dict) error {
+func (p *PPO) recomputeAdvantages(rollout tensor.Dict) error {
 	tr, mask, err := p.view(rollout)
 	if err != nil {
 		return err
 	}
-	if err := p.revalue(rollout); err != nil {
+	if err := p.recomputeValues(rollout); err != nil {
 		return err
 	}
 	copy(p.next, tr.Next)
@@ -532,10 +532,10 @@ func (p *PPO) reconsider(rollout tensor.Dict) error {
 			ended |= tr.Terminated[u] | tr.Truncated[u]
 		}
 		if ended == 0 {
-			p.next[i] = p.present[(i+p.envs)*p.units]
+			p.next[i] = p.newValues[(i+p.envs)*p.units]
 		}
 	}
-	tr.Value, tr.Next = p.present, p.next
+	tr.Value, tr.Next = p.newValues, p.next
 	tr, _ = p.ofActions(tr, mask)
 	if p.rewards != nil {
 		tr.Reward = p.scaled
@@ -555,9 +555,9 @@ func (p *PPO) reconsider(rollout tensor.Dict) error {
 	return nil
 }
 
-// revalue fills p.present with the values of a rollout by the critic as it is now.
-func (p *PPO) revalue(rollout tensor.Dict) error {
-	again, err := newRetelling(p.policy, rollout, p.cfg.SequenceLength)
+// recomputeValues fills p.newValues with the values of a rollout by the critic as it is now.
+func (p *PPO) recomputeValues(rollout tensor.Dict) error {
+	again, err := newReplayForward(p.policy, rollout, p.cfg.SequenceLength)
 	if err != nil {
 		return err
 	}
@@ -567,13 +567,13 @@ func (p *PPO) revalue(rollout tensor.Dict) error {
 		if obs := again.at(t); p.seqs == nil {
 			eval.Value, err = p.policy.Value(p.lookWork, obs)
 		} else {
-			eval, err = p.policy.Evaluate(p.lookWork, obs, action.At(t)) // says what is remembered too
+			eval, err = p.policy.Evaluate(p.lookWork, obs, action.At(t)) // returns the hidden state too
 		}
 		if err != nil {
 			return err
 		}
-		copy(p.present[t*p.envs*p.units:], eval.Value.F32())
-		again.remember(eval)
+		copy(p.newValues[t*p.envs*p.units:], eval.Value.F32())
+		again.keep(eval)
 	}
 	return nil
 }
@@ -588,7 +588,7 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	iteration := int(counters[0])
 	for p.epochs < p.cfg.UpdateEpoch {
 		if p.cfg.RecomputeAdvantages && p.epochs > 0 {
-			if err := p.reconsider(rollout); err != nil {
+			if err := p.recomputeAdvantages(rollout); err != nil {
 				return Metrics{}, fmt.Errorf("%s: epoch %d: advantages: %w", p.name, p.epochs, err)
 			}
 		}
@@ -616,11 +616,11 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 			return Metrics{}, fmt.Errorf("%s: observation statistics: %w", p.name, err)
 		}
 	}
-	if err := p.reducer.Sum(p.tally.sums); err != nil {
+	if err := p.replicas.Sum(p.sums.sums); err != nil {
 		return Metrics{}, fmt.Errorf("%s: metrics: %w", p.name, err)
 	}
 	if p.obsStats != nil {
-		p.obsStats.MergeStats(p.tally.extra)
+		p.obsStats.MergeStats(p.sums.extra)
 	}
 	counters[0]++
 	return p.metrics(iteration), nil
@@ -679,7 +679,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 			}
 		}
 	}
-	if err := p.reducer.Sum(p.planSums); err != nil {
+	if err := p.replicas.Sum(p.planSums); err != nil {
 		return false, err
 	}
 	if checkKL && p.planSums[0] > float64(p.cfg.TargetKL)*p.planSums[1] {
@@ -703,7 +703,7 @@ func (p *PPO) step(iteration, m int) error {
 	taken := p.counters.I64()
 	warmup := taken[1] < int64(p.optim.CriticWarmupSteps)
 	clear(p.params.Grad)
-	p.sum = p.reducer.Gradient(p.params.Grad)
+	p.sum = p.replicas.Gradient(p.params.Grad)
 	for lo := 0; lo < p.local; lo += p.micro {
 		p.batch.gather(p.order[m*p.local+lo : m*p.local+lo+p.micro])
 		if err := p.accumulate(iteration, &p.plans[m], warmup, lo+p.micro == p.local); err != nil {
@@ -755,8 +755,8 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 			p.proximal.logProbs(b, eval.LogProb.F32()), b.adv, b.weight,
 			p.clip(iteration), p.cfg.BehaveWeightThreshold, perLogProb)
 		s = d.PolicySums
-		p.tally.add(behaveKL, d.BehaveKL, d.Count)
-		p.tally.add(behaveClipped, d.BehaveClipped, d.Count)
+		p.sums.add(behaveKL, d.BehaveKL, d.Count)
+		p.sums.add(behaveClipped, d.BehaveClipped, d.Count)
 	} else if p.clips {
 		old := b.logProb
 		if p.proximal != nil {
@@ -769,7 +769,7 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 	if p.reference != nil {
 		kl, n := KLLoss(p.grad.LogProb.F32(), eval.LogProb.F32(), b.refLogProb, len(b.adv), b.weight, p.klPenalty,
 			p.cfg.KLBeta*perLogProb)
-		p.tally.add(klLoss, kl, n)
+		p.sums.add(klLoss, kl, n)
 	}
 	coarser := float32(1) // log-probs in a sum of entropies
 	if p.cfg.EntropyType != "" {
@@ -792,18 +792,18 @@ func (p *PPO) accumulate(iteration int, plan *batchPlan, warmup, last bool) erro
 			p.cfg.HuberDelta,
 			p.cfg.ValueLossCoef*perUnit)
 		grad.Value = p.grad.Value
-		p.tally.add(valueLoss, v.Loss, v.Count)
-		p.tally.add(valueClipRatio, v.Clipped, v.Count)
+		p.sums.add(valueLoss, v.Loss, v.Count)
+		p.sums.add(valueClipRatio, v.Clipped, v.Count)
 	}
-	p.tally.add(policyLoss, s.Loss, s.Count)
-	p.tally.add(policyLossAbs, s.LossAbs, s.Count)
-	p.tally.add(ratio, s.Ratio, s.Count)
-	p.tally.add(ratioAbs, s.RatioAbs, s.Count)
-	p.tally.add(clippedRatio, s.Clipped, s.Count)
-	p.tally.add(dualClippedRatio, s.DualClipped, s.Count)
-	p.tally.add(approxKL, s.KL, s.Count)
-	p.tally.add(clipFraction, s.Outside, s.Count)
-	p.tally.add(entropy, entropies*float64(coarser), n)
+	p.sums.add(policyLoss, s.Loss, s.Count)
+	p.sums.add(policyLossAbs, s.LossAbs, s.Count)
+	p.sums.add(ratio, s.Ratio, s.Count)
+	p.sums.add(ratioAbs, s.RatioAbs, s.Count)
+	p.sums.add(clippedRatio, s.Clipped, s.Count)
+	p.sums.add(dualClippedRatio, s.DualClipped, s.Count)
+	p.sums.add(approxKL, s.KL, s.Count)
+	p.sums.add(clipFraction, s.Outside, s.Count)
+	p.sums.add(entropy, entropies*float64(coarser), n)
 	p.planSums[0] += s.KL
 	p.planSums[1] += s.Count
 
@@ -840,7 +840,7 @@ func (p *PPO) addObservations(rollout tensor.Dict) error {
 	for len(rows) > 0 {
 		n := min(len(rows), p.micro)
 		p.batch.gather(rows[:n])
-		if err := p.obsStats.AddStats(p.tally.extra, p.batch.obs.Slice(0, n)); err != nil {
+		if err := p.obsStats.AddStats(p.sums.extra, p.batch.obs.Slice(0, n)); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -894,16 +894,16 @@ func (p *PPO) called(name string) string {
 	return name
 }
 
-// metrics reads the reduced tally.
+// metrics reads the reduced sums.
 func (p *PPO) metrics(iteration int) Metrics {
 	all := p.values[:0]
 	for i := range numMeans {
-		all = append(all, p.tally.mean(i))
+		all = append(all, p.sums.mean(i))
 	}
 	lr, valueLR := p.adam.LR(iteration)
-	all = append(all, p.tally.max(advantageMax), -p.tally.max(advantageMin), p.tally.max(returnMax),
-		-p.tally.max(returnMin),
-		p.tally.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts),
+	all = append(all, p.sums.max(advantageMax), -p.sums.max(advantageMin), p.sums.max(returnMax),
+		-p.sums.max(returnMin),
+		p.sums.explainedVariance(), lr, valueLR, p.gradNorm/float64(p.updates), float64(p.epochs), float64(p.rollouts),
 		float64(iteration))
 	kept := all[:0]
 	for i, name := range ppoMetrics {

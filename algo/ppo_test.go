@@ -231,7 +231,7 @@ func TestReplicasTakeOneStep(t *testing.T) {
 			var got [2]Metrics
 			var wg sync.WaitGroup
 			for i := range two {
-				two[i] = mustPPO(t, setup(whole, c.change, func(s *Setup) { s.Envs, s.Reducer = 4, &replica{team: members, member: i} }))
+				two[i] = mustPPO(t, setup(whole, c.change, func(s *Setup) { s.Envs, s.Replicas = 4, &replica{team: members, member: i} }))
 				wg.Go(func() { got[i] = iterate(t, two[i], 0, 3) })
 			}
 			wg.Wait()
@@ -307,7 +307,7 @@ func TestSaveLoad(t *testing.T) {
 func TestMicroBatches(t *testing.T) {
 	whole := mustPPO(t, setup())
 	r := &replica{team: newTeam(1)}
-	micro := mustPPO(t, setup(func(s *Setup) { s.MicroBatch, s.Reducer = 8, r }))
+	micro := mustPPO(t, setup(func(s *Setup) { s.MicroBatch, s.Replicas = 8, r }))
 	want, got := iterate(t, whole, 0, 2), iterate(t, micro, 0, 2)
 	for i, x := range want.Values {
 		near(t, want.Names[i], got.Values[i], x, 1e-4*max(1, math.Abs(x)))
@@ -511,7 +511,7 @@ func TestReplicasShuffleApart(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range two {
 		two[i] = mustPPO(t, setup(func(s *Setup) {
-			s.Envs, s.Reducer, s.Config.TargetKL, s.Config.UpdateEpoch = 4, &replica{team: members, member: i}, 1e6, 3
+			s.Envs, s.Replicas, s.Config.TargetKL, s.Config.UpdateEpoch = 4, &replica{team: members, member: i}, 1e6, 3
 		}))
 		wg.Go(func() { iterate(t, two[i], 0, 1) })
 	}

@@ -26,7 +26,7 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 
 // learn follows the returns through tr and adds them to the moments. Samples with mask 0 are not
 // seen.
-func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Reducer) error {
+func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}
 	for i, reward := range tr.Reward {

@@ -31,13 +31,13 @@ import (
 // actor/lr, actor/grad_norm; alpha/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
 type SAC struct {
-	*replayer
+	*offPolicy
 	policy          SoftPolicy
 	critic          *policy.Critic
 	target          *policy.Critic // nil: CrossQ
 	joint           *joint         // of CrossQ alone
-	actorOpt, qOpt  *learner
-	alphaOpt        *learner // of one parameter
+	actorOpt, qOpt  *trainState
+	alphaOpt        *trainState // of one parameter
 	work            policy.Work
 	qWork, nextWork *policy.CriticWork
 	noise           policy.Noise
@@ -127,11 +127,11 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
-	e, err := newReplayer(s)
+	e, err := newOffPolicy(s)
 	if err != nil {
 		return nil, err
 	}
-	a := &SAC{replayer: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics))}
+	a := &SAC{offPolicy: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics))}
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed, noiseSeed := seeds.Uint64(), seeds.Uint64()
 	if a.critic, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
@@ -150,12 +150,12 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	}
 	temperature.Data[0] = rawAlpha(a.off.EntropyTuning)
 	for _, o := range []struct {
-		to     **learner
+		to     **trainState
 		params *nn.Params[float32]
 		cfg    OptimConfig
 	}{{&a.actorOpt, pol.Params(), s.Optim}, {&a.qOpt, a.critic.Params(), s.CriticOptim},
 		{&a.alphaOpt, temperature, a.off.EntropyTuning.Optim}} {
-		if *o.to, err = newLearner(o.params, o.cfg, s.Iterations, a.reducer, s.alloc()); err != nil {
+		if *o.to, err = newTrainState(o.params, o.cfg, s.Iterations, a.replicas, s.alloc()); err != nil {
 			return nil, err
 		}
 	}
@@ -190,7 +190,7 @@ func (a *SAC) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("sac: %w", err)
 	}
-	if err := a.reducer.Sum(a.sums); err != nil {
+	if err := a.replicas.Sum(a.sums); err != nil {
 		return Metrics{}, fmt.Errorf("sac: metrics: %w", err)
 	}
 	return a.metrics(iteration), nil

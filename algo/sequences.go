@@ -7,21 +7,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sequences are what a policy that remembers learns from: the steps of each environment in a
+// sequences are the training samples of a recurrent policy: the steps of each environment in a
 // rollout, cut into pieces of one length. Sequence q is piece q/N of environment q%N. It begins
-// with the memory that the policy had there when it acted.
+// with the hidden state that the policy had there when it acted.
 type sequences struct {
 	length int // steps of one
 	envs   int // N
 	order  []int32
 }
 
-// newSequences cuts rollouts of so many steps; length 0 does not. It returns nil for a policy that
-// remembers nothing.
+// newSequences cuts rollouts of so many steps; length 0 does not. It returns nil for a policy
+// without a hidden state.
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
-	if policy.MemoryLen(pol) == 0 {
+	if policy.HiddenLen(pol) == 0 {
 		if length != 0 {
-			return nil, fmt.Errorf("sequence_length %d: want 0: this policy remembers nothing", length)
+			return nil, fmt.Errorf("sequence_length %d: want 0: this policy has no hidden state", length)
 		}
 		return nil, nil
 	}
@@ -49,41 +49,42 @@ func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64,
 	}
 }
 
-// A recollection is what a minibatch of sequences has beside the observations.
-type recollection struct {
+// A sequenceState is the recurrent input of a minibatch of sequences: the hidden state at the first
+// step of each, and where episodes begin.
+type sequenceState struct {
 	length int
-	memory column        // [rows/length, M] of the rollout's [T,N,M]
+	hidden column        // [rows/length, M] of the rollout's [T,N,M]
 	begins tensor.Tensor // U8 [rows]
 	ended  [2][]uint8    // terminated and truncated of the rollout
 }
 
-// newRecollection has room for rows samples of rollouts like r.
-func newRecollection(s *sequences, rows int, r tensor.Dict) (*recollection, error) {
-	memory, ok := r.Get(policy.Memory)
-	if !ok || memory.DType() != tensor.F32 || memory.Rank() != 3 {
-		return nil, fmt.Errorf("%s is %v, want F32[T N M]: what the policy remembered at each step", policy.Memory,
-			memory)
+// newSequenceState has room for rows samples of rollouts like r.
+func newSequenceState(s *sequences, rows int, r tensor.Dict) (*sequenceState, error) {
+	hidden, ok := r.Get(policy.HiddenState)
+	if !ok || hidden.DType() != tensor.F32 || hidden.Rank() != 3 {
+		return nil, fmt.Errorf("%s is %v, want F32[T N M]: the hidden state at each step", policy.HiddenState,
+			hidden)
 	}
-	m := memory.Dim(2)
+	m := hidden.Dim(2)
 	dst := tensor.New(tensor.F32, rows/s.length, m)
-	return &recollection{
-		length: s.length, memory: column{name: policy.Memory, dst: dst.Bytes(), size: 4 * m},
+	return &sequenceState{
+		length: s.length, hidden: column{name: policy.HiddenState, dst: dst.Bytes(), size: 4 * m},
 		begins: tensor.New(tensor.U8, rows),
 	}, nil
 }
 
-// addTo adds what is recollected to the observations of a minibatch.
-func (c *recollection) addTo(obs *tensor.Dict) {
+// addTo adds the state to the observations of a minibatch.
+func (c *sequenceState) addTo(obs *tensor.Dict) {
 	n := c.begins.Len() / c.length
-	obs.Set(policy.Memory, tensor.Of(c.memory.dst, tensor.F32, n, c.memory.size/4))
+	obs.Set(policy.HiddenState, tensor.Of(c.hidden.dst, tensor.F32, n, c.hidden.size/4))
 	obs.Set(policy.Begins, c.begins)
 }
 
-// gather recollects the sequences of samples listed as sequences.permute lists them.
-func (c *recollection) gather(index []int32) {
+// gather copies the state of samples in the order of sequences.permute.
+func (c *sequenceState) gather(index []int32) {
 	n, begins := len(index)/c.length, c.begins.U8()
-	c.memory.gather(index[:n])
-	clear(begins[:n]) // an episode that begins here does so with a memory of zeros
+	c.hidden.gather(index[:n])
+	clear(begins[:n]) // an episode that begins here has a hidden state of zeros
 	for row, k := range index[:len(index)-n] {
 		begins[n+row] = c.ended[0][k] | c.ended[1][k]
 	}

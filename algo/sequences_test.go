@@ -9,19 +9,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// remembering is a policy of which nothing else is asked.
-type remembering struct {
+// withHidden is a policy with a hidden state, of which nothing else is asked.
+type withHidden struct {
 	*linear
-	memory int
+	hidden int
 }
 
-func (r remembering) MemoryLen() int { return r.memory }
+func (r withHidden) HiddenLen() int { return r.hidden }
 
 // Every sample comes once in an epoch. A micro-batch has the first step of some sequences, then the next of the same ones.
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
-		s, err := newSequences(remembering{memory: 2}, length, steps, envs, micro)
+		s, err := newSequences(withHidden{hidden: 2}, length, steps, envs, micro)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +50,15 @@ func TestSequencesStayTogether(t *testing.T) {
 	}
 }
 
-// A sequence has the memory of its first step, and begins anew behind each end.
-func TestRecollection(t *testing.T) {
+// A sequence has the hidden state of its first step, and begins anew behind each end.
+func TestSequenceState(t *testing.T) {
 	const steps, envs, m = 4, 2, 3
 	r := randomRollout(1, steps, 0, envs)
-	memory := tensor.New(tensor.F32, steps, envs, m)
-	for i := range memory.F32() {
-		memory.F32()[i] = float32(i)
+	hidden := tensor.New(tensor.F32, steps, envs, m)
+	for i := range hidden.F32() {
+		hidden.F32()[i] = float32(i)
 	}
-	r.Set(policy.Memory, memory)
+	r.Set(policy.HiddenState, hidden)
 	r.Set("advantage", tensor.New(tensor.F32, steps, envs))
 	r.Set("return", tensor.New(tensor.F32, steps, envs))
 	term, trunc := r.Must("terminated").U8(), r.Must("truncated").U8()
@@ -72,42 +72,42 @@ func TestRecollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.gather([]int32{4, 1, 6, 3}) // times 2 and 3 of environment 0, 0 and 1 of environment 1
-	if got, want := b.input.Must(policy.Memory).F32(), []float32{12, 13, 14, 3, 4, 5}; !slices.Equal(got, want) {
-		t.Errorf("memory %v, want %v", got, want)
+	if got, want := b.input.Must(policy.HiddenState).F32(), []float32{12, 13, 14, 3, 4, 5}; !slices.Equal(got, want) {
+		t.Errorf("hidden state %v, want %v", got, want)
 	}
 	if got, want := b.input.Must(policy.Begins).U8(), []uint8{0, 0, 0, 1}; !slices.Equal(got, want) {
 		t.Errorf("episodes begin %v, want %v", got, want)
 	}
-	if _, ok := b.obs.Get(policy.Memory); ok || b.obs.Len() != 1 {
+	if _, ok := b.obs.Get(policy.HiddenState); ok || b.obs.Len() != 1 {
 		t.Errorf("observations %v, want the state alone", b.obs)
 	}
 }
 
-// counter remembers how many observations it has seen in an episode, which it gives as log-prob and as value.
-type counter struct{ remembering }
+// counter counts the observations of an episode in its hidden state, which is also its log-prob and its value.
+type counter struct{ withHidden }
 
 func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (policy.Eval, error) {
-	seen := obs.Must(policy.Memory).Clone()
+	seen := obs.Must(policy.HiddenState).Clone()
 	for i := range seen.F32() {
 		seen.F32()[i]++
 	}
-	return policy.Eval{LogProb: seen, Value: seen, Memory: seen}, nil
+	return policy.Eval{LogProb: seen, Value: seen, Hidden: seen}, nil
 }
 
-// What a rollout is retold with: in each sequence what was remembered at its first step, then what is remembered now, from zero behind each end.
-func TestRetelling(t *testing.T) {
+// Each sequence begins with the recorded hidden state of its first step and goes on with the one computed now, from zero after each end.
+func TestReplayForward(t *testing.T) {
 	const steps, envs = 6, 2
 	r := randomRollout(1, steps, 0, envs)
-	memory := tensor.New(tensor.F32, steps, envs, 1)
-	for i := range memory.F32() {
-		memory.F32()[i] = float32(10 * (i + 1))
+	hidden := tensor.New(tensor.F32, steps, envs, 1)
+	for i := range hidden.F32() {
+		hidden.F32()[i] = float32(10 * (i + 1))
 	}
-	r.Set(policy.Memory, memory)
+	r.Set(policy.HiddenState, hidden)
 	term, trunc := r.Must("terminated").U8(), r.Must("truncated").U8()
 	clear(term)
 	clear(trunc)
 	term[0], trunc[4*envs+1] = 1, 1
-	pol := counter{remembering{newLinear(3, 2), 1}}
+	pol := counter{withHidden{newLinear(3, 2), 1}}
 	for _, c := range []struct {
 		sequence int
 		want     []float32 // environments 0 and 1 in turn
@@ -123,35 +123,35 @@ func TestRetelling(t *testing.T) {
 			s.Policy, s.Steps, s.Envs, s.GlobalBatch = pol, steps, envs, steps*envs
 			s.Config.SequenceLength, s.Config.RecomputeAdvantages = c.sequence, true
 		}))
-		if err := p.revalue(r); err != nil || !slices.Equal(p.present, c.want) {
-			t.Errorf("sequences of %d: values %v (%v), want %v", c.sequence, p.present, err, c.want)
+		if err := p.recomputeValues(r); err != nil || !slices.Equal(p.newValues, c.want) {
+			t.Errorf("sequences of %d: values %v (%v), want %v", c.sequence, p.newValues, err, c.want)
 		}
 	}
 }
 
 func TestSequenceErrors(t *testing.T) {
 	for _, c := range []struct {
-		memory, length, micro int
+		hidden, length, micro int
 		want                  string
 	}{
-		{0, 4, 32, "sequence_length 4: want 0: this policy remembers nothing"},
+		{0, 4, 32, "sequence_length 4: want 0: this policy has no hidden state"},
 		{2, 5, 32, "sequence_length 5: want a share of the 16 steps of a rollout"},
 		{2, 8, 4, "micro_batch_size 4: want a multiple of the 8 steps of a sequence"},
 		{2, 0, 8, "micro_batch_size 8: want a multiple of the 16 steps of a sequence"},
 	} {
 		_, err := NewPPO(setup(func(s *Setup) {
-			s.Policy, s.Config.SequenceLength, s.MicroBatch = remembering{newLinear(3, 2), c.memory}, c.length, c.micro
+			s.Policy, s.Config.SequenceLength, s.MicroBatch = withHidden{newLinear(3, 2), c.hidden}, c.length, c.micro
 		}))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("memory %d, length %d, micro %d: %v, want … %s …", c.memory, c.length, c.micro, err, c.want)
+			t.Errorf("hidden %d, length %d, micro %d: %v, want … %s …", c.hidden, c.length, c.micro, err, c.want)
 		}
 	}
-	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Config.SequenceLength = remembering{newLinear(3, 2), 2}, 4 }))
+	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Config.SequenceLength = withHidden{newLinear(3, 2), 2}, 4 }))
 	r := randomRollout(1, p.steps, 0, p.envs)
 	if err := p.Prepare(&r); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "memory is Tensor{}, want F32[T N M]") {
-		t.Errorf("a rollout without memory: %v", err)
+		t.Errorf("a rollout without hidden states: %v", err)
 	}
 }

@@ -28,11 +28,11 @@ type Setup struct {
 	Steps, Envs int // T and N of this replica's rollouts
 	// what rollouts hold, [T,N,...]; nil will do where there is no replay buffer and log-probs are
 	// not brought along
-	Rollout []tensor.Field
-	Demos   tensor.Dict // demonstrations, from ReadDemos; the zero Dict: none
-	Policy  policy.Policy
-	Reducer Reducer          // nil: Single
-	Alloc   tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
+	Rollout  []tensor.Field
+	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict: none
+	Policy   policy.Policy
+	Replicas Replicas         // nil: Single
+	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
 }
 
 // A Registry makes Algorithms by adv_type and loss_type.

@@ -24,11 +24,11 @@ import (
 // critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
 type TD3 struct {
-	*replayer
+	*offPolicy
 	policy          SoftPolicy
 	critic, target  *policy.Critic
 	targetActor     tensor.Tensor // F32, π': as long as the parameters
-	actorOpt, qOpt  *learner
+	actorOpt, qOpt  *trainState
 	work, nextWork  policy.Work
 	qWork, nextQ    *policy.CriticWork
 	low, high, half []float32 // of the actions' box
@@ -86,11 +86,11 @@ func newTD3(s *Setup) (*TD3, error) {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
-	r, err := newReplayer(s)
+	r, err := newOffPolicy(s)
 	if err != nil {
 		return nil, err
 	}
-	a := &TD3{replayer: r, policy: pol, sums: make([]float64, numTD3Sums), values: make([]float64, len(td3Metrics))}
+	a := &TD3{offPolicy: r, policy: pol, sums: make([]float64, numTD3Sums), values: make([]float64, len(td3Metrics))}
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed := seeds.Uint64()
 	a.noiseSeed = seeds.Uint64()
@@ -99,10 +99,10 @@ func newTD3(s *Setup) (*TD3, error) {
 			return nil, err
 		}
 	}
-	if a.actorOpt, err = newLearner(pol.Params(), s.Optim, s.Iterations, a.reducer, s.alloc()); err != nil {
+	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newLearner(a.critic.Params(), s.CriticOptim, s.Iterations, a.reducer, s.alloc()); err != nil {
+	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
 		return nil, err
 	}
 	a.targetActor = tensor.New(tensor.F32, len(pol.Params().Data))
@@ -130,7 +130,7 @@ func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("td3: %w", err)
 	}
-	if err := a.reducer.Sum(a.sums); err != nil {
+	if err := a.replicas.Sum(a.sums); err != nil {
 		return Metrics{}, fmt.Errorf("td3: metrics: %w", err)
 	}
 	_, qLR := a.qOpt.adam.LR(iteration)

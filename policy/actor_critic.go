@@ -21,7 +21,7 @@ type ActorCritic struct {
 	action env.Space
 	chunks int
 	box    *unitBox       // actions are squashed into it where an environment is fed; nil: cut off
-	core   *core[float32] // what remembers; nil: nothing does
+	core   *core[float32] // recurrent; nil: no hidden state
 	net    *network[float32]
 }
 
@@ -95,8 +95,8 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	for _, f := range spec.Obs {
-		if p.MemoryLen() > 0 && (f.Name == Memory || f.Name == Begins) {
-			return nil, fmt.Errorf("policy: for %s: observation %q: a policy that remembers has one of that name itself",
+		if p.HiddenLen() > 0 && (f.Name == HiddenState || f.Name == Begins) {
+			return nil, fmt.Errorf("policy: for %s: observation %q: a recurrent policy has one of that name itself",
 				spec.Name, f.Name)
 		}
 	}
@@ -134,8 +134,8 @@ type work struct {
 	core    *coreWork[float32]
 	net     *networkWork[float32]
 
-	memory                  tensor.Tensor // [maxRows,M]; the zero Tensor where nothing is remembered
-	sequences               int           // rows of memory in the last call
+	hidden                  tensor.Tensor // [maxRows,M]; the zero Tensor without a hidden state
+	sequences               int           // rows of HiddenState in the last call
 	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
 	evaluated               int           // rows of the last call, if it was Evaluate
@@ -147,8 +147,8 @@ func (p *ActorCritic) NewWork(maxRows int) Work {
 	if p.core != nil {
 		w.core = p.core.newWork(maxRows)
 	}
-	if m := p.MemoryLen(); m > 0 {
-		w.memory = tensor.New(tensor.F32, maxRows, m)
+	if m := p.HiddenLen(); m > 0 {
+		w.hidden = tensor.New(tensor.F32, maxRows, m)
 	}
 	dtype := tensor.F32
 	if p.action.Kind != env.Box {
@@ -177,7 +177,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
 			len(noise.Step), n)
 	}
-	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Memory: w.remembers()}
+	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
 	p.net.forward(w.net, x, n, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
@@ -209,7 +209,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 	p.net.evaluate(w.net, x, n, actionsOf(action))
 	w.evaluated = n
 	return Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n),
-		Memory: w.remembers()}, nil
+		Hidden: w.nextHidden()}, nil
 }
 
 // Value implements Policy; without a critic it is an error.
@@ -259,8 +259,8 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	return nil
 }
 
-// MemoryLen implements Recurrent: 0 without a recurrent core, or recurrent cells among the features.
-func (p *ActorCritic) MemoryLen() int {
+// HiddenLen implements Recurrent: 0 without a recurrent core, or recurrent cells among the features.
+func (p *ActorCritic) HiddenLen() int {
 	switch {
 	case p.core != nil:
 		return p.core.layer.State
@@ -300,21 +300,21 @@ func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, sight[float32], in
 	}
 	w.evaluated = 0
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	m := p.MemoryLen()
+	m := p.HiddenLen()
 	if err != nil || m == 0 {
 		return w, w.obs.sight(x), n, err
 	}
-	memory, begins, err := remembered(obs, n, m)
+	hidden, begins, err := hiddenState(obs, n, m)
 	if err != nil {
 		return w, sight[float32]{}, n, err
 	}
-	w.sequences = memory.Dim(0)
+	w.sequences = hidden.Dim(0)
 	if p.core != nil {
-		x = p.core.forward(w.core, w.memory.F32(), x, memory.F32(), begins, n, w.sequences)
+		x = p.core.forward(w.core, w.hidden.F32(), x, hidden.F32(), begins, n, w.sequences)
 		return w, w.obs.sight(x), n, nil
 	}
 	seen := w.obs.sight(x)
-	seen.sequences, seen.state, seen.next, seen.begins = w.sequences, memory.F32(), w.memory.F32(), begins
+	seen.sequences, seen.state, seen.next, seen.begins = w.sequences, hidden.F32(), w.hidden.F32(), begins
 	return w, seen, n, nil
 }
 
@@ -343,12 +343,12 @@ func (w *work) values(n int) tensor.Tensor {
 	return w.value.Slice(0, n)
 }
 
-// remembers returns the memory after the last call's rows.
-func (w *work) remembers() tensor.Tensor {
-	if w.memory.IsZero() {
+// nextHidden returns the hidden state after the last call's rows.
+func (w *work) nextHidden() tensor.Tensor {
+	if w.hidden.IsZero() {
 		return tensor.Tensor{}
 	}
-	return w.memory.Slice(0, w.sequences)
+	return w.hidden.Slice(0, w.sequences)
 }
 
 func actionsOf(t tensor.Tensor) actions[float32] {

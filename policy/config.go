@@ -36,7 +36,7 @@ type Config struct {
 	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
 	// two networks. rnn_policy wants true.
 	ShareTrunk bool `yaml:"share_trunk"`
-	// RNNType is what remembers in rnn_policy, behind the hidden layers: gru (default) or lstm. (+)
+	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm. (+)
 	RNNType string `yaml:"rnn_type"`
 	// RNNHiddenSize is the width of its output. Default 64. (+)
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
@@ -151,7 +151,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")
 	want(!noWidth(c.RNNHiddenSize), "rnn_hidden_size", c.RNNHiddenSize, "a width from 1 to 16384")
 	want(c.ShareTrunk || c.ModelType != rnnPolicy, "share_trunk", c.ShareTrunk,
-		"true (rnn_policy: actor and critic share what is remembered)")
+		"true (rnn_policy: actor and critic share the hidden state)")
 	want(!c.AddQHead || c.ModelType != rnnPolicy, "add_q_head", c.AddQHead, "false (model_type rnn_policy)")
 	want(!c.AddQHead || !c.AddValueHead, "add_value_head", c.AddValueHead, "false (add_q_head)")
 	want(!c.AddQHead || !c.UseSDE, "use_sde", c.UseSDE, "false (add_q_head)")

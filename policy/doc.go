@@ -17,8 +17,8 @@
 // the same, in whatever batch the row stands. Random numbers are named, not drawn in turn (Noise),
 // so neither does an action depend on who computes it.
 //
-// A policy that remembers (Recurrent, NewRNN) is given what it remembers beside the observations,
-// and returns it with the actions.
+// A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns
+// the next one with the actions.
 //
 // Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy
 // Optimization", Huang et al. 2022) and where they are: orthogonal initialisation (network.init),

@@ -56,9 +56,8 @@ type Act struct {
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: what belongs to the rows' next observations; zero Tensor: nothing is remembered
-	// (Recurrent)
-	Memory tensor.Tensor
+	// F32 [N,M]: the hidden state for the rows' next observations; zero Tensor: none (Recurrent)
+	Hidden tensor.Tensor
 }
 
 // Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were
@@ -76,9 +75,8 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: what belongs to the observations after these; zero Tensor: nothing is remembered
-	// (Recurrent)
-	Memory tensor.Tensor
+	// F32 [N,M]: the hidden state for the observations after these; zero Tensor: none (Recurrent)
+	Hidden tensor.Tensor
 }
 
 // Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero

@@ -9,41 +9,41 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Recurrent is a Policy that may remember: what it says of an observation depends on those before
-// it in the episode. What it remembers of a row, its memory, is kept by whoever uses the policy,
-// and comes with the observations under names of their own:
+// A Recurrent is a Policy that may have a hidden state: its output for an observation then depends
+// on the earlier observations of the episode. The caller keeps the hidden state of each row, and
+// passes it with the observations under two names:
 //
-//	Memory   F32 [N,M]: zeros where an episode begins, else Act.Memory of the row's last Forward
-//	Begins   U8 [T·N], where T > 1: not 0 where an episode begins, whatever the memory; without it none does
+//	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
+//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins, whatever the hidden state; without it none does
 //
-// Observations have T·N rows then: row t·N + n is step t of sequence n, whose memory at step 0 is
-// row n of Memory. To act T is 1. To learn, Evaluate takes sequences, and Backward goes through
-// their steps; Eval.Memory is what is remembered after them. Value takes either. The final
-// observation of an episode is valued with the memory after its last step.
+// Observations have T·N rows then: row t·N + n is step t of sequence n, whose hidden state at step 0
+// is row n of HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes
+// through their steps; Eval.Hidden is the hidden state after them. Value takes either. The value of
+// an episode's final observation uses the hidden state after its last step.
 type Recurrent interface {
 	Policy
-	// MemoryLen returns M; 0: it remembers nothing, and takes neither Memory nor Begins.
-	MemoryLen() int
+	// HiddenLen returns M; 0: it has no hidden state, and takes neither HiddenState nor Begins.
+	HiddenLen() int
 }
 
 // Names beside the observations of a Recurrent.
 const (
-	Memory = "memory"
-	Begins = "begins"
+	HiddenState = "memory"
+	Begins      = "begins"
 )
 
-// MemoryLen returns how many numbers p remembers of a row; 0 for none.
-func MemoryLen(p Policy) int {
+// HiddenLen returns the size M of the hidden state of p; 0: p has none.
+func HiddenLen(p Policy) int {
 	if r, ok := p.(Recurrent); ok {
-		return r.MemoryLen()
+		return r.HiddenLen()
 	}
 	return 0
 }
 
 const rnnPolicy = "rnn_policy" // Config.ModelType
 
-// NewRNN is the Builder of rnn_policy, for observations of numbers and choices: an ActorCritic that
-// remembers.
+// NewRNN is the Builder of rnn_policy, for observations of numbers and choices: an ActorCritic with
+// a hidden state.
 func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	cfg.ModelType = rnnPolicy
 	if err := cfg.check(); err != nil {
@@ -91,11 +91,11 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns what the heads get for rows of x, n sequences, and sets next to the memory after
-// them; see nn.Recurrent.
-func (c *core[T]) forward(w *coreWork[T], next, x, memory []T, begins []byte, rows, n int) []T {
+// forward returns what the heads get for rows of x, n sequences, and sets next to the hidden state
+// after them; see nn.Recurrent.
+func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
-	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), memory, begins, rows, n)
+	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
 }
 
 // backward adds the gradients of the last forward, given the derivative by the layer's output in
@@ -108,20 +108,20 @@ func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
 }
 
-// remembered returns what stands beside the observations, of so many rows, for a memory of m
-// numbers.
-func remembered(obs tensor.Dict, rows, m int) (memory tensor.Tensor, begins []byte, err error) {
-	memory, _ = obs.Get(Memory)
-	if memory.DType() != tensor.F32 || memory.Rank() != 2 || memory.Dim(1) != m || memory.Dim(0) == 0 ||
-		rows%memory.Dim(0) != 0 {
-		return memory, nil, fmt.Errorf("%s %v beside %d rows of observations: want F32[N %d], and rows for each of N "+
-			"sequences", Memory, memory, rows, m)
+// hiddenState returns the hidden state, of m numbers, and the episode starts that come with so many
+// rows of observations.
+func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []byte, err error) {
+	hidden, _ = obs.Get(HiddenState)
+	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||
+		rows%hidden.Dim(0) != 0 {
+		return hidden, nil, fmt.Errorf("%s %v beside %d rows of observations: want F32[N %d], and rows for each of N "+
+			"sequences", HiddenState, hidden, rows, m)
 	}
 	if b, ok := obs.Get(Begins); ok {
 		if b.DType() != tensor.U8 || b.Len() != rows {
-			return memory, nil, fmt.Errorf("%s %v: want U8[%d]", Begins, b, rows)
+			return hidden, nil, fmt.Errorf("%s %v: want U8[%d]", Begins, b, rows)
 		}
 		begins = b.U8()
 	}
-	return memory, begins, nil
+	return hidden, begins, nil
 }

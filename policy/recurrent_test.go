@@ -21,7 +21,7 @@ func recurrentConfig(set func(*Config)) Config {
 	return cfg
 }
 
-// recurrents are policies of every kind that remember.
+// recurrents are policies of every kind with a hidden state.
 func recurrents(t *testing.T) map[string]*ActorCritic {
 	spec := func(action env.Space) env.Spec {
 		return env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4), vector("goal", 3)}, Action: action}
@@ -67,14 +67,14 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 				randomize(params.Of(i), uint64(i))
 			}
 			x, a := testBatch(act, rows, width)
-			memory, next := make([]float64, sequences*core.layer.State), make([]float64, sequences*core.layer.State)
+			hidden, next := make([]float64, sequences*core.layer.State), make([]float64, sequences*core.layer.State)
 			weight, dEntropy := make([]float64, rows), make([]float64, rows)
-			randomize(memory, 30)
+			randomize(hidden, 30)
 			randomize(weight, 31)
 			randomize(dEntropy, 32)
 			w, hw := core.newWork(rows), heads.newWork(rows)
 			loss := func() (sum float64) {
-				heads.evaluate(hw, sight[float64]{vector: core.forward(w, next, x.vector, memory, begins, rows, sequences)}, rows, a)
+				heads.evaluate(hw, sight[float64]{vector: core.forward(w, next, x.vector, hidden, begins, rows, sequences)}, rows, a)
 				for i := range rows {
 					sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
 				}
@@ -119,22 +119,22 @@ func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 		obs, noise := batch(p, steps*rows)
 		begins := make([]byte, steps*rows)
 		begins[1*rows+2], begins[3*rows+0], begins[3*rows+2] = 1, 1, 1
-		m := p.MemoryLen()
-		memory := tensor.New(tensor.F32, rows, m)
-		for i := range memory.F32() {
-			memory.F32()[i] = float32(i%7)/7 - 0.5
+		m := p.HiddenLen()
+		hidden := tensor.New(tensor.F32, rows, m)
+		for i := range hidden.F32() {
+			hidden.F32()[i] = float32(i%7)/7 - 0.5
 		}
-		first := memory.Clone()
+		first := hidden.Clone()
 		w := p.NewWork(rows)
 		var actions, logProbs, values []byte
 		for at := 0; at < steps*rows; at += rows {
 			for i := range rows {
 				if begins[at+i] != 0 {
-					memory.At(i).Zero()
+					hidden.At(i).Zero()
 				}
 			}
 			now := obs.Slice(at, at+rows)
-			now.Set(Memory, memory)
+			now.Set(HiddenState, hidden)
 			value := must[tensor.Tensor](t)(p.Value(w, now)).Clone()
 			act := must[Act](t)(p.Forward(w, now, Sample, noise.slice(at, at+rows)))
 			if !sameBits(value, act.Value) {
@@ -143,9 +143,9 @@ func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 			actions = append(actions, act.Action.Bytes()...)
 			logProbs = append(logProbs, act.LogProb.Bytes()...)
 			values = append(values, act.Value.Bytes()...)
-			memory.CopyFrom(act.Memory)
+			hidden.CopyFrom(act.Hidden)
 		}
-		obs.Set(Memory, first)
+		obs.Set(HiddenState, first)
 		obs.Set(Begins, tensor.FromU8(begins, len(begins)))
 		shape := p.NewWork(1).(*work).action.Shape()
 		shape[0] = steps * rows
@@ -167,7 +167,7 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 	for name, p := range recurrents(t) {
 		w := p.NewWork(rows)
 		obs, noise := batch(p, rows)
-		obs.Set(Memory, tensor.New(tensor.F32, rows/2, p.MemoryLen()))
+		obs.Set(HiddenState, tensor.New(tensor.F32, rows/2, p.HiddenLen()))
 		obs.Set(Begins, tensor.New(tensor.U8, rows))
 		g := Grad{LogProb: tensor.New(tensor.F32, rows, 1), Value: tensor.New(tensor.F32, rows, 1)}
 		if got := testing.AllocsPerRun(10, func() {
@@ -192,10 +192,10 @@ func TestRecurrentErrors(t *testing.T) {
 	p := newPolicy(t, recurrentConfig(nil), spec)
 	for want, set := range map[string]func(*tensor.Dict){
 		"memory Tensor{} beside 6 rows of observations: want F32[N 4], and rows for each of N sequences": func(*tensor.Dict) {},
-		"memory F32[2 5] beside 6 rows": func(d *tensor.Dict) { d.Set(Memory, tensor.New(tensor.F32, 2, 5)) },
-		"memory F32[4 4] beside 6 rows": func(d *tensor.Dict) { d.Set(Memory, tensor.New(tensor.F32, 4, 4)) },
+		"memory F32[2 5] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 2, 5)) },
+		"memory F32[4 4] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 4, 4)) },
 		"begins U8[2]: want U8[6]": func(d *tensor.Dict) {
-			d.Set(Memory, tensor.New(tensor.F32, 2, 4))
+			d.Set(HiddenState, tensor.New(tensor.F32, 2, 4))
 			d.Set(Begins, tensor.New(tensor.U8, 2))
 		},
 	} {
@@ -214,7 +214,7 @@ func TestRecurrentErrors(t *testing.T) {
 			t.Errorf("got %v, want … %s …", err, want)
 		}
 	}
-	spec.Obs[0].Name = Memory
+	spec.Obs[0].Name = HiddenState
 	if _, err := NewRNN(recurrentConfig(nil), spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), `observation "memory"`) {
 		t.Errorf("an observation of that name: %v", err)
 	}

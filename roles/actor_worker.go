@@ -169,14 +169,14 @@ func copyColumns(dst, src tensor.Tensor, at int) {
 	}
 }
 
-// Sift lets the algorithm choose from the batch, the n-th of this iteration, and reports whether it
-// wants another.
-func (a *ActorWorker) Sift(n int) (more bool, err error) {
-	sifter, ok := a.algo.(algo.Sifter)
+// Resample lets the algorithm choose from the batch, the n-th of this iteration, and reports whether
+// it needs another.
+func (a *ActorWorker) Resample(n int) (more bool, err error) {
+	resampler, ok := a.algo.(algo.Resampler)
 	if !ok {
 		return false, fmt.Errorf("algorithm %T cannot choose from several rollouts", a.algo)
 	}
-	if more, err = sifter.Sift(n, &a.batch); err == nil {
+	if more, err = resampler.Resample(n, &a.batch); err == nil {
 		a.release()
 	}
 	return more, err

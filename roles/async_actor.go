@@ -127,7 +127,7 @@ func (r *arrivals) add(age int64, envs int) {
 
 // describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0),
 // rollout/dropped, and where there is a bound the share of each age as data_staleness_{age}/ratio.
-func (r *arrivals) describe(m *algo.Metrics, all algo.Reducer) error {
+func (r *arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
 	sums := append([]float64{r.taken, r.ages, r.dropped}, r.by...)
 	if err := all.Sum(sums); err != nil {
 		return err

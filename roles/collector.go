@@ -74,7 +74,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return transitionFields(spec, c.chunks, n, envs)
 	}
-	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.MemoryLen(c.rec.pol), n, envs,
+	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.HiddenLen(c.rec.pol), n, envs,
 		!c.shard.autoReset || c.fallible)
 }
 

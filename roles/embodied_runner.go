@@ -159,7 +159,7 @@ func (r *EmbodiedRunner) generateRollouts(ctx context.Context) error {
 		if r.job.rolloutsAtMost == 1 {
 			return nil
 		}
-		if more, err := r.sift(ctx, n); err != nil || !more {
+		if more, err := r.resample(ctx, n); err != nil || !more {
 			return err
 		}
 	}
@@ -195,10 +195,11 @@ func (r *EmbodiedRunner) generateRollout(ctx context.Context, n int) error {
 	return waitAll(ctx, calls...)
 }
 
-// sift lets the actors choose from the n-th rollout, and tells all ranks whether they want another.
-func (r *EmbodiedRunner) sift(ctx context.Context, n int) (more bool, err error) {
-	results, err := spmd.Call(r.actor, ctx, "sift", func(_ context.Context, w *ActorWorker) (bool, error) {
-		return w.Sift(n)
+// resample lets the actors choose from the n-th rollout, and tells all ranks whether they need
+// another.
+func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
+	results, err := spmd.Call(r.actor, ctx, "resample", func(_ context.Context, w *ActorWorker) (bool, error) {
+		return w.Resample(n)
 	}).Wait(ctx)
 	if err != nil {
 		return false, err

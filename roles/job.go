@@ -112,7 +112,7 @@ func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
 			j.spec.Name, err))
 	} else {
-		j.memoryLen, j.paramBytes = policy.MemoryLen(pol), 4*len(pol.Params().Data)
+		j.memoryLen, j.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
 		j.checkSequences()
 	}
 	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
@@ -218,14 +218,14 @@ func (j *job) newPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 }
 
 // newAlgorithm makes the algorithm that trains pol on one actor's share of the environments.
-func (j *job) newAlgorithm(pol policy.Policy, r algo.Reducer, alloc tensor.Allocator) (algo.Algorithm, error) {
+func (j *job) newAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator) (algo.Algorithm, error) {
 	return j.reg.Algorithms.New(algo.Setup{
 		Config: j.cfg.Algorithm.Config, Optim: j.cfg.Actor.Optim,
 		GlobalBatch: j.cfg.Actor.GlobalBatchSize, MicroBatch: j.cfg.Actor.MicroBatchSize,
 		Seed: j.cfg.Actor.Seed, Iterations: int(min(j.maxSteps, math.MaxInt32)),
 		Chunk: j.chunks, GroupSize: j.cfg.Env.Train.GroupSize, Steps: j.epochs * j.steps, Envs: j.train.envs / j.actors,
 		CriticOptim: j.cfg.Actor.CriticOptim, Rollout: j.trajectoryFields(j.train.envs / j.actors), Demos: j.demos,
-		Policy: pol, Reducer: r, Alloc: alloc,
+		Policy: pol, Replicas: r, Alloc: alloc,
 	})
 }
 

@@ -16,7 +16,7 @@ type memory struct {
 
 // newMemory returns the memory of n environments at the beginning of their episodes.
 func newMemory(pol policy.Policy, n int) memory {
-	if m := policy.MemoryLen(pol); m > 0 {
+	if m := policy.HiddenLen(pol); m > 0 {
 		return memory{rows: tensor.New(tensor.F32, n, m)}
 	}
 	return memory{}
@@ -30,14 +30,14 @@ func (m *memory) with(obs tensor.Dict) tensor.Dict {
 	for i := range obs.Len() {
 		m.seen.Set(obs.Entry(i))
 	}
-	m.seen.Set(policy.Memory, m.rows)
+	m.seen.Set(policy.HiddenState, m.rows)
 	return m.seen
 }
 
 // keep remembers what goes with the next observations.
 func (m *memory) keep(act policy.Act) {
 	if !m.rows.IsZero() {
-		m.rows.CopyFrom(act.Memory)
+		m.rows.CopyFrom(act.Hidden)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestMemoryIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	seeder.Started(nil)
-	memory := tensor.New(tensor.F32, n, policy.MemoryLen(pol))
+	memory := tensor.New(tensor.F32, n, policy.HiddenLen(pol))
 	value := func(obs tensor.Dict) []float32 {
 		v, err := pol.Value(work, with(obs, memory))
 		if err != nil {
@@ -83,7 +83,7 @@ func TestMemoryIsRecorded(t *testing.T) {
 		if !slices.Equal(d.Must("value").At(i).F32(), act.Value.F32()) {
 			t.Fatalf("step %d: values %v, want %v", at, d.Must("value").At(i).F32(), act.Value.F32())
 		}
-		memory.CopyFrom(act.Memory)
+		memory.CopyFrom(act.Hidden)
 		var taken tensor.Dict
 		taken.Set("action", d.Must("action").At(i))
 		if err := vec.Step(taken, seeder.Next(), out); err != nil {
@@ -119,7 +119,7 @@ func TestMemoryIsRecorded(t *testing.T) {
 // with returns obs and what is remembered beside it.
 func with(obs tensor.Dict, memory tensor.Tensor) (d tensor.Dict) {
 	merge(&d, obs)
-	d.Set(policy.Memory, memory)
+	d.Set(policy.HiddenState, memory)
 	return d
 }
 

@@ -63,7 +63,7 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
 	}
 	if !r.memory.rows.IsZero() {
-		r.final.Set(policy.Memory, tensor.New(tensor.F32, r.memory.rows.Shape()...))
+		r.final.Set(policy.HiddenState, tensor.New(tensor.F32, r.memory.rows.Shape()...))
 	}
 	for k := range n + 1 {
 		r.finals = append(r.finals, r.final.Slice(0, k))
@@ -90,7 +90,7 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 		}
 		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
 		p.mask, _ = d.Get("mask")
-		p.memory, _ = d.Get(policy.Memory)
+		p.memory, _ = d.Get(policy.HiddenState)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step

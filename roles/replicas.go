@@ -21,7 +21,7 @@ type replicas struct {
 	iterations int64
 }
 
-var _ algo.Reducer = (*replicas)(nil)
+var _ algo.Replicas = (*replicas)(nil)
 
 // newReplicas returns member m's view of the actors.
 func newReplicas(ctx context.Context, m *spmd.Member, j *job, params *nn.Params[float32]) (*replicas, error) {
@@ -40,8 +40,11 @@ func newReplicas(ctx context.Context, m *spmd.Member, j *job, params *nn.Params[
 	return r, nil
 }
 
+// Count returns the number of actors, and the index of this one.
+func (r *replicas) Count() (n, this int) { return r.Reducer.Replicas() }
+
 // Gradient is the Reducer's, as algorithms see it.
-func (r *replicas) Gradient(grad []float32) algo.GradientSum { return r.Reducer.Gradient(grad) }
+func (r *replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
 
 // trained is called after each iteration: it adds what compression has cost to the metrics, and
 // compares the parameters when it is time to.

@@ -67,10 +67,10 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Trai
 // collect collects rollouts until the algorithm has enough: as a rule, one.
 func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	rollout, err := t.Collector.Collect(nSteps, reset)
-	sifter, ok := t.Algorithm.(algo.Sifter)
+	resampler, ok := t.Algorithm.(algo.Resampler)
 	for n := 0; ok && err == nil; n++ {
 		var more bool
-		if more, err = sifter.Sift(n, &rollout); !more {
+		if more, err = resampler.Resample(n, &rollout); !more {
 			break
 		}
 		rollout, err = t.Collector.Collect(nSteps, false)

@@ -21,7 +21,7 @@ func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int
 		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
 	}
 	if memory > 0 {
-		fs = append(fs, tensor.Field{Name: policy.Memory, DType: tensor.F32, Shape: []int{t, n, memory}})
+		fs = append(fs, tensor.Field{Name: policy.HiddenState, DType: tensor.F32, Shape: []int{t, n, memory}})
 	}
 	return append(fs,
 		tensor.Field{Name: "action", DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},

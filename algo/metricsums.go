@@ -2,17 +2,17 @@ package algo
 
 import "math"
 
-// A tally collects the sums behind an update's metrics in one slice, so that one reduction makes
-// them those of all replicas.
-type tally struct {
+// metricSums collects the sums behind an update's metrics in one slice, so that one reduction sums
+// them over all replicas.
+type metricSums struct {
 	sums  []float64 // everything below
 	means []float64 // numerator and denominator of each mean
 	fit   []float64 // n, Σr, Σr², Σe, Σe² of returns r and errors e of the critic
-	most  []float64 // maxima: a slot for each replica, since a Reducer can only add
+	most  []float64 // maxima: a slot for each replica, since Replicas can only add
 	extra []float64 // the caller's own
 }
 
-// A tally's means.
+// The means of metricSums.
 const (
 	policyLoss = iota
 	policyLossAbs
@@ -35,7 +35,7 @@ const (
 	numMeans
 )
 
-// A tally's maxima.
+// The maxima of metricSums.
 const (
 	advantageMax = iota
 	advantageMin // of the negative, as below
@@ -44,30 +44,30 @@ const (
 	numMaxima
 )
 
-func newTally(replicas, extra int) *tally {
-	t := &tally{sums: make([]float64, 2*numMeans+5+numMaxima*replicas+extra)}
+func newMetricSums(replicas, extra int) *metricSums {
+	t := &metricSums{sums: make([]float64, 2*numMeans+5+numMaxima*replicas+extra)}
 	rest := t.sums
 	cut := func(n int) (piece []float64) { piece, rest = rest[:n:n], rest[n:]; return piece }
 	t.means, t.fit, t.most, t.extra = cut(2*numMeans), cut(5), cut(numMaxima*replicas), cut(extra)
 	return t
 }
 
-func (t *tally) reset() { clear(t.sums) }
+func (t *metricSums) reset() { clear(t.sums) }
 
 // add adds a sum over count samples to a mean.
-func (t *tally) add(mean int, sum, count float64) {
+func (t *metricSums) add(mean int, sum, count float64) {
 	t.means[2*mean] += sum
 	t.means[2*mean+1] += count
 }
 
 // mean returns a mean; NaN when nothing was added to it.
-func (t *tally) mean(i int) float64 { return t.means[2*i] / t.means[2*i+1] }
+func (t *metricSums) mean(i int) float64 { return t.means[2*i] / t.means[2*i+1] }
 
 // setMax enters one replica's maximum.
-func (t *tally) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
+func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
 // max returns the largest entry of a maximum; NaN when no replica had any.
-func (t *tally) max(i int) float64 {
+func (t *metricSums) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)
 	for _, x := range t.most[i*n : (i+1)*n] {
@@ -80,7 +80,7 @@ func (t *tally) max(i int) float64 {
 }
 
 // addFit adds one return and the critic's error there.
-func (t *tally) addFit(ret, err float64) {
+func (t *metricSums) addFit(ret, err float64) {
 	t.fit[0]++
 	t.fit[1] += ret
 	t.fit[2] += ret * ret
@@ -90,7 +90,7 @@ func (t *tally) addFit(ret, err float64) {
 
 // explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for one no better than a
 // constant; NaN when returns do not vary.
-func (t *tally) explainedVariance() float64 {
+func (t *metricSums) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }
 	all := variance(t.fit[1], t.fit[2])

@@ -7,41 +7,42 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is one network of an algorithm that has several, with its optimiser. An optimiser step
-// is open, backward passes that call ready, step.
-type learner struct {
-	params  *nn.Params[float32]
-	adam    *Adam
-	norm    *gradNorm
-	clip    float64
-	reducer Reducer
-	sum     GradientSum
-	ready   func(lo, hi int)
-	final   func(lo, hi int)
+// A trainState is a network in training: its parameters, their gradient, its sum over the replicas,
+// its norm and the optimiser. An optimiser step is open, backward passes that call ready, step.
+type trainState struct {
+	params   *nn.Params[float32]
+	adam     *Adam
+	norm     *gradNorm
+	clip     float64
+	replicas Replicas
+	sum      GradientStream
+	ready    func(lo, hi int)
+	final    func(lo, hi int)
 
 	norms, steps float64 // since the last reset: sum of the gradients' norms before clipping, and how many
 }
 
-func newLearner(p *nn.Params[float32], cfg OptimConfig, total int, r Reducer, alloc tensor.Allocator) (*learner,
+func newTrainState(p *nn.Params[float32], cfg OptimConfig, total int, r Replicas, alloc tensor.Allocator) (*trainState,
 	error) {
 	adam, err := NewAdam(p, cfg, total, alloc)
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{params: p, adam: adam, norm: newGradNorm(p), clip: float64(cfg.ClipGrad), reducer: r}
+	l := &trainState{params: p, adam: adam, norm: newGradNorm(p), clip: float64(cfg.ClipGrad), replicas: r}
 	l.ready = func(lo, hi int) { l.sum.Ready(lo, hi) }
 	l.final = l.norm.final
 	return l, nil
 }
 
 // open begins a new gradient.
-func (l *learner) open() {
+func (l *trainState) open() {
 	clear(l.params.Grad)
-	l.sum = l.reducer.Gradient(l.params.Grad)
+	l.sum = l.replicas.Gradient(l.params.Grad)
 }
 
-// readyAt is what the last backward pass of a gradient tells its ranges to, and no other.
-func (l *learner) readyAt(last bool) func(lo, hi int) {
+// readyAt returns the callback of a backward pass: that of the last one of a gradient marks final
+// ranges, the others have none.
+func (l *trainState) readyAt(last bool) func(lo, hi int) {
 	if last {
 		return l.ready
 	}
@@ -49,7 +50,7 @@ func (l *learner) readyAt(last bool) func(lo, hi int) {
 }
 
 // step sums the gradient over the replicas and moves the parameters against it.
-func (l *learner) step(iteration int) error {
+func (l *trainState) step(iteration int) error {
 	l.norm.begin()
 	if err := l.sum.Wait(l.final); err != nil {
 		return fmt.Errorf("sum gradients: %w", err)
@@ -65,14 +66,14 @@ func (l *learner) step(iteration int) error {
 }
 
 // meanNorm returns the mean norm of the gradients since the last call; NaN where there were none.
-func (l *learner) meanNorm() float64 {
+func (l *trainState) meanNorm() float64 {
 	mean := l.norms / l.steps
 	l.norms, l.steps = 0, 0
 	return mean
 }
 
 // save adds views of the optimiser's state to d, and with parameters those too, all under prefix.
-func (l *learner) save(d *tensor.Dict, prefix string, parameters bool) {
+func (l *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
 	l.adam.Save(&optim)
 	for i := range optim.Len() {

@@ -1,18 +1,18 @@
 package algo
 
-// Single is the Reducer of one replica: every sum is what it was.
+// Single is one replica alone: sums leave their input as it is.
 type Single struct{}
 
-var _ Reducer = Single{}
+var _ Replicas = Single{}
 
-// Replicas returns one replica, this one.
-func (Single) Replicas() (n, this int) { return 1, 0 }
+// Count returns one replica, this one.
+func (Single) Count() (n, this int) { return 1, 0 }
 
 // Sum leaves x as it is.
 func (Single) Sum([]float64) error { return nil }
 
 // Gradient leaves the gradient as it is.
-func (Single) Gradient(grad []float32) GradientSum { return summed(len(grad)) }
+func (Single) Gradient(grad []float32) GradientStream { return summed(len(grad)) }
 
 // summed is a gradient of so many elements that is its own sum.
 type summed int

@@ -9,12 +9,11 @@ import (
 )
 
 // LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, one time
-// after the other. work is for N rows. A policy that remembers begins sequences of that length
-// (Config.SequenceLength) as it does when it learns: with what was remembered when the actions were
-// taken.
+// after the other. work is for N rows. A recurrent policy begins sequences of that length
+// (Config.SequenceLength) as in training: with the hidden state that the rollout recorded.
 func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
 	action := rollout.Must("action")
-	again, err := newRetelling(p, rollout, sequence)
+	again, err := newReplayForward(p, rollout, sequence)
 	if err != nil {
 		return err
 	}
@@ -24,40 +23,40 @@ func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tens
 			return err
 		}
 		dst.At(t).CopyFrom(eval.LogProb)
-		again.remember(eval)
+		again.keep(eval)
 	}
 	return nil
 }
 
-// A retelling shows a policy the observations of a rollout again, one time after the other, with
-// what it remembers of those before.
-type retelling struct {
+// A replayForward passes a rollout through a policy again, one time after the other, and carries its
+// hidden state along.
+type replayForward struct {
 	rollout               tensor.Dict
 	sequence              int // length; 0: all of the rollout
 	obs                   tensor.Dict
-	recorded              tensor.Tensor // F32 [T,N,M]; zero Tensor where nothing is remembered
-	memory                tensor.Tensor // F32 [N,M]
+	recorded              tensor.Tensor // F32 [T,N,M]; zero Tensor without a hidden state
+	hidden                tensor.Tensor // F32 [N,M]
 	terminated, truncated tensor.Tensor
 }
 
-func newRetelling(p policy.Policy, rollout tensor.Dict, sequence int) (*retelling, error) {
-	r := &retelling{rollout: rollout, sequence: sequence}
-	m := policy.MemoryLen(p)
+func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*replayForward, error) {
+	r := &replayForward{rollout: rollout, sequence: sequence}
+	m := policy.HiddenLen(p)
 	if m == 0 {
 		return r, nil
 	}
-	recorded, ok := rollout.Get(policy.Memory)
+	recorded, ok := rollout.Get(policy.HiddenState)
 	if !ok || recorded.DType() != tensor.F32 || recorded.Rank() != 3 || recorded.Dim(2) != m {
-		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: what the policy remembered at each step", policy.Memory,
+		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: the hidden state at each step", policy.HiddenState,
 			recorded, m)
 	}
-	r.recorded, r.memory = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)
+	r.recorded, r.hidden = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)
 	r.terminated, r.truncated = rollout.Must("terminated"), rollout.Must("truncated")
 	return r, nil
 }
 
 // at returns the observations of time t, [N,...], which comes after t-1.
-func (r *retelling) at(t int) tensor.Dict {
+func (r *replayForward) at(t int) tensor.Dict {
 	for i := range r.rollout.Len() {
 		name, x := r.rollout.Entry(i)
 		if name, ok := strings.CutPrefix(name, "observation."); ok {
@@ -68,22 +67,22 @@ func (r *retelling) at(t int) tensor.Dict {
 		return r.obs
 	}
 	if t == 0 || r.sequence > 0 && t%r.sequence == 0 {
-		r.memory.CopyFrom(r.recorded.At(t))
+		r.hidden.CopyFrom(r.recorded.At(t))
 	} else {
 		truncated := r.truncated.At(t - 1).U8()
 		for n, ended := range r.terminated.At(t - 1).U8() {
 			if ended|truncated[n] != 0 {
-				r.memory.At(n).Zero()
+				r.hidden.At(n).Zero()
 			}
 		}
 	}
-	r.obs.Set(policy.Memory, r.memory)
+	r.obs.Set(policy.HiddenState, r.hidden)
 	return r.obs
 }
 
-// remember takes what the policy remembers of the time that was shown.
-func (r *retelling) remember(eval policy.Eval) {
+// keep takes the hidden state after the last time.
+func (r *replayForward) keep(eval policy.Eval) {
 	if !r.recorded.IsZero() {
-		r.memory.CopyFrom(eval.Memory)
+		r.hidden.CopyFrom(eval.Hidden)
 	}
 }

@@ -1,0 +1,144 @@
+package algo
+
+import "fmt"
+
+// OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay
+// buffer, or from demonstrations. Start from DefaultConfig.
+type OffPolicyConfig struct {
+	// ReplayBuffer holds what was experienced.
+	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
+	// Demos are demonstrations.
+	Demos DemoConfig `yaml:"demo_buffer"`
+	// Dagger says when experts act.
+	Dagger DaggerConfig `yaml:"dagger"`
+	// NStep is how many rewards are added up before the critic's estimate takes over. Default 1.
+	// (+)
+	NStep int `yaml:"n_step"`
+	// Tau is how far the target networks go towards the critics in one update, in (0, 1]. Default
+	// 0.005.
+	Tau float32 `yaml:"tau"`
+	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default
+	// 1.
+	TargetUpdateFreq int `yaml:"target_update_freq"`
+	// CriticActorRatio is the number of critic updates for one of the actor. Default 1.
+	CriticActorRatio int `yaml:"critic_actor_ratio"`
+	// TrainActorSteps is from what length of the replay buffer on the actor learns too, as
+	// MinBufferSize is. Default 0: no later than the critic.
+	TrainActorSteps int `yaml:"train_actor_steps"`
+	// AggQ is what counts of the critics' estimates in targets: min (default) or mean. ActorAggQ is
+	// the same for the actor; default: AggQ.
+	AggQ      string `yaml:"agg_q"`
+	ActorAggQ string `yaml:"actor_agg_q"`
+	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
+	// -1, the default, is all.
+	CriticSubsampleSize int `yaml:"critic_subsample_size"`
+	// BackupEntropy lets targets include the entropy of what follows. Default true.
+	BackupEntropy bool `yaml:"backup_entropy"`
+	// DoubleQ lets DQN's targets value the action that the network chooses, not the one that the
+	// target network does. Default true. (+)
+	DoubleQ bool `yaml:"double_q"`
+	// TargetNoise is the deviation of what TD3's targets add to actions, which are in [-1, 1], at
+	// most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
+	TargetNoise     float32 `yaml:"target_noise"`
+	TargetNoiseClip float32 `yaml:"target_noise_clip"`
+	// Expectile is IQL's τ, in (0, 1): ½ values what was done on average, near 1 the best of it.
+	// Default 0.7.
+	Expectile float32 `yaml:"expectile"`
+	// Temperature is IQL's β ≥ 0, how much better actions count for more: 0 is behaviour cloning.
+	// Default 3.
+	Temperature float32 `yaml:"temperature"`
+	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
+	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
+}
+
+// ReplayConfig is the section algorithm.replay_buffer. Sizes count what an iteration gives to one
+// actor, as RLinf's count trajectories: the steps of a rollout in each of the actor's environments.
+type ReplayConfig struct {
+	// SampleWindowSize is how many of the newest iterations are held and drawn from, uniformly.
+	// Must be > 0; no default.
+	SampleWindowSize int `yaml:"sample_window_size"`
+	// MinBufferSize is after how many iterations learning begins. Default 100.
+	MinBufferSize int `yaml:"min_buffer_size"`
+}
+
+// EntropyConfig is the section algorithm.entropy_tuning.
+type EntropyConfig struct {
+	// AlphaType says how α is kept positive while it is learnt: softplus (default) or exp; with
+	// fixed_alpha it stays InitialAlpha.
+	AlphaType string `yaml:"alpha_type"`
+	// InitialAlpha is where α starts. Must be > 0. Default 0.01.
+	InitialAlpha float32 `yaml:"initial_alpha"`
+	// TargetEntropy is the entropy, of an action in [-1, 1], that α is to keep. 0, the default, is
+	// minus the number of its dimensions.
+	TargetEntropy float32 `yaml:"target_entropy"`
+	// Optim is α's optimiser. A key that is not given is as under actor.optim.
+	Optim OptimConfig `yaml:"optim"`
+}
+
+// Values of OffPolicyConfig.AggQ and EntropyConfig.AlphaType.
+const (
+	AggMin  = "min"
+	AggMean = "mean"
+
+	AlphaSoftplus = "softplus"
+	AlphaExp      = "exp"
+	AlphaFixed    = "fixed_alpha"
+)
+
+func defaultOffPolicy() OffPolicyConfig {
+	return OffPolicyConfig{
+		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
+		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
+		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
+		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2,
+		TargetNoiseClip: 0.5,
+		Expectile:       0.7, Temperature: 3,
+		EntropyTuning: EntropyConfig{AlphaType: AlphaSoftplus, InitialAlpha: 0.01, Optim: DefaultOptimConfig()},
+	}
+}
+
+// check checks every field by itself and those that depend on each other.
+func (c *ReplayConfig) check(want Want) {
+	want(c.SampleWindowSize > 0, "replay_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations > 0")
+	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
+		"replay_buffer.min_buffer_size", c.MinBufferSize,
+		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
+}
+
+// Check checks every field by itself and those that depend on each other, those of the replay
+// buffer unless offline. It is for algorithms that learn from a replay buffer or from
+// demonstrations alone.
+func (c *OffPolicyConfig) Check(want Want, offline bool) {
+	want = want.finite()
+	if !offline {
+		c.ReplayBuffer.check(want)
+	}
+	c.Demos.Check(want)
+	c.Dagger.check(want)
+	want(c.NStep > 0, "n_step", c.NStep, "a number > 0")
+	want(c.Tau > 0 && c.Tau <= 1, "tau", c.Tau, "a number in (0, 1]")
+	want(c.TargetUpdateFreq > 0, "target_update_freq", c.TargetUpdateFreq, "a number > 0")
+	want(c.CriticActorRatio > 0, "critic_actor_ratio", c.CriticActorRatio, "a number > 0")
+	want(c.TrainActorSteps >= 0, "train_actor_steps", c.TrainActorSteps, "a number >= 0")
+	want(c.AggQ == AggMin || c.AggQ == AggMean, "agg_q", c.AggQ, "min or mean")
+	want(c.ActorAggQ == "" || c.ActorAggQ == AggMin || c.ActorAggQ == AggMean, "actor_agg_q", c.ActorAggQ,
+		"min or mean")
+	want(c.CriticSubsampleSize == -1 || c.CriticSubsampleSize > 0, "critic_subsample_size", c.CriticSubsampleSize,
+		"a number > 0 (-1: all)")
+	want(c.TargetNoise >= 0, "target_noise", c.TargetNoise, "a number >= 0")
+	want(c.TargetNoiseClip >= 0, "target_noise_clip", c.TargetNoiseClip, "a number >= 0")
+	want(c.Expectile > 0 && c.Expectile < 1, "expectile", c.Expectile, "a number in (0, 1)")
+	want(c.Temperature >= 0, "temperature", c.Temperature, "a number >= 0")
+	e := &c.EntropyTuning
+	want(e.AlphaType == AlphaSoftplus || e.AlphaType == AlphaExp || e.AlphaType == AlphaFixed,
+		"entropy_tuning.alpha_type", e.AlphaType,
+		"softplus, exp or fixed_alpha")
+	want(e.InitialAlpha > 0, "entropy_tuning.initial_alpha", e.InitialAlpha, "a number > 0")
+	want(!bad(e.TargetEntropy), "entropy_tuning.target_entropy", e.TargetEntropy, "a finite number")
+	if e.AlphaType != AlphaFixed && !offline {
+		e.Optim.Check(func(ok bool, key string, value any, what string) {
+			want(ok, "entropy_tuning.optim."+key, value,
+				what)
+		})
+	}
+}
