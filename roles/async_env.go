@@ -12,7 +12,7 @@ import (
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
-		if s.local {
+		if s.inline {
 			continue
 		}
 		running++
@@ -51,7 +51,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 }
 
 // listen makes the ends of the channels of s, once.
-func (w *EnvWorker) listen(s *shard, obs, act *spmd.Channel) (err error) {
+func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	l := s.lanes[0] // the only one: see checkAsync
 	if l.obs != nil {
 		return nil
@@ -64,7 +64,7 @@ func (w *EnvWorker) listen(s *shard, obs, act *spmd.Channel) (err error) {
 }
 
 // shardFrom returns the shard whose first environment is lo.
-func (w *EnvWorker) shardFrom(lo int) *shard {
+func (w *EnvWorker) shardFrom(lo int) *envStage {
 	for _, s := range w.train {
 		if s.lanes[0].lo == lo {
 			return s
@@ -75,7 +75,7 @@ func (w *EnvWorker) shardFrom(lo int) *shard {
 
 // simulate takes the next step of s, and shows what it led to; after the last of a rollout, also
 // how the next begins.
-func (w *EnvWorker) simulate(ctx context.Context, s *shard) error {
+func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
 	start := w.trace.start()
 	if err := s.step(); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 type EnvWorker struct {
 	m     *spmd.Member
 	job   *job
-	train []*shard       // one per stage
-	eval  []*shard       // one; none where nothing is evaluated
+	train []*envStage    // one per stage
+	eval  []*envStage    // one; none where nothing is evaluated
 	told  *spmd.Receiver // the actions of an asynchronous run
 	trace *tracer
 }
@@ -23,40 +23,41 @@ type EnvWorker struct {
 func NewEnvWorker(m *spmd.Member, j *job) (*EnvWorker, error) {
 	w := &EnvWorker{m: m, job: j, trace: newTracer(j, m)}
 	var err error
-	if w.train, err = newShards(j, j.train, m.Index(), j.cfg.Env.Train, env.Train); err != nil {
+	if w.train, err = newStages(j, j.train, m.Index(), j.cfg.Env.Train, env.Train); err != nil {
 		return nil, err
 	}
 	if j.cfg.Evaluates() {
-		w.eval, err = newShards(j, j.eval, m.Index(), j.evalEnv, env.Eval)
+		w.eval, err = newStages(j, j.eval, m.Index(), j.evalEnv, env.Eval)
 	}
 	return w, err
 }
 
-func newShards(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*shard, error) {
-	var shards []*shard
+func newStages(j *job, p plan, worker int, cfg env.Config, use env.Use) ([]*envStage, error) {
+	var stages []*envStage
 	for s := range p.stages {
 		lo, hi := p.shardOf(worker, s)
-		sh, err := newShard(j.reg.Envs, cfg, use, lo, hi-lo, j.chunks)
+		envs, err := newShard(j.reg.Envs, cfg, use, lo, hi-lo, j.chunks)
 		if err != nil {
 			return nil, err
 		}
+		sh := &envStage{shard: envs}
 		if j.labelled && use == env.Train {
 			sh.label()
 		}
 		for _, l := range p.lanes {
 			if l.env == worker && l.stage == s {
 				sh.lanes = append(sh.lanes, &envLane{lane: l, layout: j.stepLayout(l), row: l.lo - lo})
-				sh.local = j.runsInline(p, l, use == env.Train)
+				sh.inline = j.runsInline(p, l, use == env.Train)
 			}
 		}
-		shards = append(shards, sh)
+		stages = append(stages, sh)
 	}
-	return shards, nil
+	return stages, nil
 }
 
-// inlineShard returns the environments of l where their rollout worker, on the same rank as envs, is
+// inlineEnvs returns the environments of l where their rollout worker, on the same rank as envs, is
 // to step them itself; else nil. See job.runsInline.
-func inlineShard(envs []*EnvWorker, l lane, use env.Use) *shard {
+func inlineEnvs(envs []*EnvWorker, l lane, use env.Use) *shard {
 	for _, w := range envs {
 		if w.m.Index() != l.env {
 			continue
@@ -65,8 +66,8 @@ func inlineShard(envs []*EnvWorker, l lane, use env.Use) *shard {
 		if use == env.Eval {
 			s = w.eval
 		}
-		if s[l.stage].local {
-			return s[l.stage]
+		if s[l.stage].inline {
+			return s[l.stage].shard
 		}
 	}
 	return nil
@@ -75,7 +76,7 @@ func inlineShard(envs []*EnvWorker, l lane, use env.Use) *shard {
 // Interact runs the environments of an iteration: observations leave through obs, actions come
 // through act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
-	train := slices.DeleteFunc(slices.Clone(w.train), func(s *shard) bool { return s.local })
+	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (w *EnvWorker) Film(file string) {
 
 // Evaluate runs one episode of every environment for evaluation.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
-	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *shard) bool { return s.local })
+	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
 	if err := w.open(eval, obs, act); err != nil {
 		return err
 	}
@@ -152,8 +153,8 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 }
 
 // open makes the ends of the channels, once.
-func (w *EnvWorker) open(shards []*shard, obs, act *spmd.Channel) (err error) {
-	for _, s := range shards {
+func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
+	for _, s := range stages {
 		for _, l := range s.lanes {
 			if l.obs != nil {
 				continue

@@ -51,6 +51,27 @@ func (m *memory) forget(n int) {
 // clear begins new episodes everywhere.
 func (m *memory) clear() { m.rows.Zero() }
 
+// save returns what is remembered; nothing of a policy that remembers nothing.
+func (m *memory) save() (d tensor.Dict) {
+	if !m.rows.IsZero() {
+		d.Set("memory", m.rows)
+	}
+	return d
+}
+
+// load puts back what save returned.
+func (m *memory) load(d tensor.Dict) error {
+	if m.rows.IsZero() {
+		return nil
+	}
+	from, ok := d.Get("memory")
+	if !ok || !from.SameShape(m.rows) {
+		return fmt.Errorf("saved memory %v, want %v", from, m.rows)
+	}
+	m.rows.CopyFrom(from)
+	return nil
+}
+
 // checkSequences checks that training can be from sequences where the policy remembers; Validate
 // returns what it finds.
 func (j *job) checkSequences() {

@@ -27,24 +27,3 @@ func (p *performer) act(obs tensor.Dict) (policy.Act, error) {
 	}
 	return act, err
 }
-
-// playEpisodes plays one episode in each environment of s, from the same initial states every time.
-func (p *performer) playEpisodes(s *shard) error {
-	s.seeder.Rewind()
-	if err := s.begin(); err != nil {
-		return err
-	}
-	p.begin()
-	_, space := p.policy.Spaces()
-	for !s.over() {
-		act, err := p.act(s.now.Obs)
-		if err != nil {
-			return err
-		}
-		act.Feed(space, s.action.Must("action"))
-		if err := s.step(); err != nil {
-			return err
-		}
-	}
-	return nil
-}

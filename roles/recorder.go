@@ -23,25 +23,10 @@ type recorder struct {
 	parts        []part        // each actor's share of the rows
 	space        env.Space     // of actions
 	names        []string      // of the observations, in the policy's order
+	obs, next    []string      // the same in transitions, before and after the step
 	final        tensor.Dict   // the final observations to be valued, gathered
 	finals       []tensor.Dict // views of its first k rows
 	rows         []int         // their rows
-}
-
-// A part is the trajectory of rows [lo, hi) of the lane.
-type part struct {
-	lo, hi int
-	obs    []tensor.Tensor // [T, n, ...] in the order of the policy's observations
-	// the same of what was observed after the step; none where no transitions are recorded
-	nextObs               []tensor.Tensor
-	action, reward        tensor.Tensor
-	logProb, value, next  tensor.Tensor // zero Tensors in transitions
-	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
-	terminated, truncated tensor.Tensor
-	mask                  tensor.Tensor // zero Tensor where every step counts
-	// where environments idle: the episode has ended before this step, and the environment idles
-	over  []bool
-	ended []bool // the last step was an episode's last
 }
 
 // newRecorder returns a recorder for the environments first, first+1, … first+n-1, whose noise is
@@ -60,6 +45,7 @@ func newRecorder(pol policy.Policy, seed uint64, first, n int, cuts []int, boots
 	r.space = space
 	for _, f := range obs {
 		r.names = append(r.names, f.Name)
+		r.obs, r.next = append(r.obs, "observation."+f.Name), append(r.next, "next_observation."+f.Name)
 		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
 	}
 	if !r.memory.rows.IsZero() {
@@ -78,9 +64,9 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
 		p.obs, p.nextObs = p.obs[:0], p.nextObs[:0]
-		for _, name := range r.names {
-			p.obs = append(p.obs, d.Must("observation."+name))
-			if next, ok := d.Get("next_observation." + name); ok {
+		for i := range r.names {
+			p.obs = append(p.obs, d.Must(r.obs[i]))
+			if next, ok := d.Get(r.next[i]); ok {
 				p.nextObs = append(p.nextObs, next)
 			}
 		}
@@ -200,44 +186,27 @@ func (r *recorder) observe(t int, step *env.Step) error {
 	return nil
 }
 
-// lose marks the steps of the episode that row j lost at time t as not to be trained on.
-// Transitions stay as they are: a replay buffer knows what env.Lost means.
-func (p *part) lose(t, j int) {
-	if p.mask.IsZero() {
-		return
+// transition copies step t, which led to step, into to: a transition of all environments, as reward
+// workers take it.
+func (r *recorder) transition(to tensor.Dict, t int, step *env.Step) {
+	final := step.FinalObs
+	if r.idles { // the last observation still shows
+		final = step.Obs
 	}
-	for s := t; s >= 0; s-- {
-		term, trunc := p.terminated.At(s).U8(), p.truncated.At(s).U8()
-		each := len(trunc) / len(p.ended)
-		var ends byte
-		for i := j * each; i < (j+1)*each; i++ {
-			if ends |= term[i] | trunc[i]; s == t {
-				trunc[i] = min(trunc[i], 1)
-			}
+	for i := range r.parts {
+		p := &r.parts[i]
+		rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
+		for o, name := range r.names {
+			rows(r.obs[o]).CopyFrom(p.obs[o].At(t))
+			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
 		}
-		if s < t && ends != 0 {
-			return
-		}
-		p.mask.At(s).U8()[j] = 0
+		rows("action").CopyFrom(p.action.At(t))
+		rows("reward").CopyFrom(p.reward.At(t))
+		rows("terminated").CopyFrom(p.terminated.At(t))
+		rows("truncated").CopyFrom(p.truncated.At(t))
 	}
-}
-
-// recordNext records what was observed after step t: where an episode ended its last observation.
-func (p *part) recordNext(t int, names []string, step *env.Step) {
-	for i, next := range p.nextObs {
-		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
-	}
-}
-
-// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where
-// an episode ended.
-func (p *part) copyNext(dst, obs, final tensor.Tensor) {
-	dst.CopyFrom(obs.Slice(p.lo, p.hi))
-	size := final.Len() / final.Dim(0) * final.DType().Size()
-	for j, ended := range p.ended {
-		if ended {
-			copy(dst.Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
-		}
+	if info, ok := to.Get("info"); ok {
+		info.CopyFrom(step.Info)
 	}
 }
 
@@ -313,22 +282,6 @@ func (r *recorder) finish(t int, obs tensor.Dict, cut bool) error {
 	return nil
 }
 
-// markLive marks the steps of time t that belong to an episode: all up to and with its last.
-func (p *part) markLive(t int, fresh, idles bool) {
-	mask := p.mask.At(t).U8()
-	for j := range mask {
-		if fresh {
-			p.over[j] = false
-		} else if p.ended[j] && idles {
-			p.over[j] = true
-		}
-		mask[j] = 1
-		if p.over[j] {
-			mask[j] = 0
-		}
-	}
-}
-
 // completeNext sets the next values of time t, the last that was observed, from the values of what
 // was observed after it, where no episode ended.
 func (r *recorder) completeNext(p *part, t int, v tensor.Tensor) {
@@ -341,36 +294,4 @@ func (r *recorder) completeNext(p *part, t int, v tensor.Tensor) {
 			next[j] = v.F32()[(p.lo+j)*values]
 		}
 	}
-}
-
-// record copies rows of src, from row lo on, to time t of dst [T, n, ...].
-func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
-	to := dst.At(t).Bytes()
-	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()
-	copy(to, src.Bytes()[at:])
-}
-
-// playEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
-// first on. observed, when not nil, is called when a step has been recorded.
-func playEpoch(rec *recorder, s *shard, first, n int, observed func(t int) error) error {
-	for t := first; t < first+n; t++ {
-		act, err := rec.act(t, s.now.Obs, t == first)
-		if err != nil {
-			return err
-		}
-		act.Feed(rec.space, s.action.Must("action"))
-		if err := s.step(); err != nil {
-			return fmt.Errorf("step %d: %w", t, err)
-		}
-		if err := rec.observe(t, s.now); err != nil {
-			return err
-		}
-		if observed == nil {
-			continue
-		}
-		if err := observed(t); err != nil {
-			return fmt.Errorf("step %d: %w", t, err)
-		}
-	}
-	return rec.finish(first+n-1, s.now.Obs, !s.autoReset)
 }

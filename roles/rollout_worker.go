@@ -42,7 +42,7 @@ type rolloutLane struct {
 	dicts   []tensor.Dict
 	actions *tensor.Layout
 	steps   stepViews
-	shard   *shard  // the environments themselves, where this worker plays them alone: see shard.local
+	shard   *shard  // the environments themselves, where this worker steps them: see job.runsInline
 	scorer  *scorer // nil: rewards are the environments' own
 }
 
@@ -58,7 +58,7 @@ func NewRolloutWorker(m *spmd.Member, j *job, ws *weights, envs []*EnvWorker) *R
 	}
 	for _, l := range j.train.lanes {
 		if l.rollout == m.Index() {
-			r.lanes = append(r.lanes, newRolloutLane(l, j, pol, inlineShard(envs, l, env.Train)))
+			r.lanes = append(r.lanes, newRolloutLane(l, j, pol, inlineEnvs(envs, l, env.Train)))
 		}
 	}
 	if j.async() {
@@ -69,7 +69,7 @@ func NewRolloutWorker(m *spmd.Member, j *job, ws *weights, envs []*EnvWorker) *R
 	for _, l := range j.eval.lanes {
 		if l.rollout == m.Index() {
 			r.evals = append(r.evals, &evalLane{lane: l, performer: newPerformer(pol, l.hi-l.lo),
-				actions: j.actionLayout(l), shard: inlineShard(envs, l, env.Eval)})
+				actions: j.actionLayout(l), shard: inlineEnvs(envs, l, env.Eval)})
 		}
 	}
 	return r
@@ -89,7 +89,7 @@ func newRolloutLane(l lane, j *job, pol policy.Policy, inline *shard) *rolloutLa
 		rl.rec.mixture = &mixture{schedule: j.cfg.Algorithm.OffPolicy.Dagger}
 	}
 	if j.rewards > 0 {
-		rl.scorer = newScorer(l, j, rl.rec.names)
+		rl.scorer = newScorer(l, j)
 	}
 	return rl
 }

@@ -14,25 +14,19 @@ import (
 // the end.
 type scorer struct {
 	lane
-	worker    int // the reward worker that is asked
-	layout    *tensor.Layout
-	obs, next []string // names in it, in the order of the recorder's
-	to        *spmd.Sender
-	from      *spmd.Receiver
-	asked     int // the step that the answer under way is for; -1: none is
+	worker int // the reward worker that is asked
+	layout *tensor.Layout
+	to     *spmd.Sender
+	from   *spmd.Receiver
+	asked  int // the step that the answer under way is for; -1: none is
 }
 
 // RewardChannels lead from rollout workers to reward workers and back. The zero value: there are no
 // reward workers.
 type RewardChannels struct{ Transitions, Rewards *spmd.Channel }
 
-// newScorer returns the scorer of l, whose recorder knows the observations by these names.
-func newScorer(l lane, j *job, names []string) *scorer {
-	s := &scorer{lane: l, worker: j.rewardWorker(l), layout: j.transitionLayout(l), asked: -1}
-	for _, name := range names {
-		s.obs, s.next = append(s.obs, "observation."+name), append(s.next, "next_observation."+name)
-	}
-	return s
+func newScorer(l lane, j *job) *scorer {
+	return &scorer{lane: l, worker: j.rewardWorker(l), layout: j.transitionLayout(l), asked: -1}
 }
 
 // open makes the ends of the channels, once. A nil scorer has none.
@@ -59,32 +53,10 @@ func (s *scorer) ask(ctx context.Context, rec *recorder, t int, step *env.Step) 
 	if err != nil {
 		return fmt.Errorf("ask for rewards: %w", err)
 	}
-	for i := range rec.parts {
-		s.fill(item.Dict, rec, &rec.parts[i], t, step)
-	}
-	if info, ok := item.Dict.Get("info"); ok {
-		info.CopyFrom(step.Info)
-	}
+	rec.transition(item.Dict, t, step)
 	item.Lo, item.Hi = s.lo, s.hi
 	s.asked = t
 	return s.to.Put(ctx, item)
-}
-
-// fill copies the rows of p.
-func (s *scorer) fill(to tensor.Dict, rec *recorder, p *part, t int, step *env.Step) {
-	rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
-	for i, name := range rec.names {
-		rows(s.obs[i]).CopyFrom(p.obs[i].At(t))
-		final := step.FinalObs
-		if rec.idles {
-			final = step.Obs
-		}
-		p.copyNext(rows(s.next[i]), step.Obs.Must(name), final.Must(name))
-	}
-	rows("action").CopyFrom(p.action.At(t))
-	rows("reward").CopyFrom(p.reward.At(t))
-	rows("terminated").CopyFrom(p.terminated.At(t))
-	rows("truncated").CopyFrom(p.truncated.At(t))
 }
 
 // settle records the answer under way.

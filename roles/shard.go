@@ -1,12 +1,10 @@
 package roles
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -19,23 +17,9 @@ type shard struct {
 	seeder    *env.Seeder
 	episodes  *env.Episodes
 	autoReset bool
-	running   bool // episodes go on from earlier
-	first     int  // the number of its first environment among all
-	lanes     []*envLane
-	at        int     // steps in the present rollout of an asynchronous run
+	running   bool    // episodes go on from earlier
+	first     int     // the number of its first environment among all
 	camera    *camera // films evaluations; nil: there is none
-	// the rollout worker of its only lane is on this rank and plays it without channels, in one
-	// goroutine
-	local bool
-}
-
-// An envLane is a lane as its env worker sees it.
-type envLane struct {
-	lane
-	obs    *spmd.Sender
-	act    *spmd.Receiver
-	layout *tensor.Layout
-	row    int // its first row in the shard
 }
 
 // newShard makes the environments first, first+1, … first+n-1 of cfg, which take chunks of actions.
@@ -150,66 +134,58 @@ func (s *shard) over() bool {
 	return true
 }
 
-// advance receives actions over every lane, and takes a step.
-func (s *shard) advance(ctx context.Context, trace *tracer) error {
-	for _, l := range s.lanes {
-		item, err := l.act.Get(ctx)
-		if err != nil {
-			return fmt.Errorf("actions for environments %d-%d: %w", l.lo, l.hi-1, err)
-		}
-		s.accept(l, item.Dict)
-		l.act.Release(item)
+// save returns the state of the environments and of their episodes.
+func (s *shard) save() (tensor.Dict, error) {
+	d, err := env.Save(s.vec)
+	if err != nil {
+		return d, err
 	}
-	start := trace.start()
-	if err := s.step(); err != nil {
+	seeds, err := s.seeder.Save()
+	if err != nil {
+		return d, err
+	}
+	sums, err := s.episodes.Save()
+	if err != nil {
+		return d, err
+	}
+	for _, more := range []tensor.Dict{seeds, sums} {
+		for i := range more.Len() {
+			d.Set(more.Entry(i))
+		}
+	}
+	for i := range s.now.Obs.Len() {
+		name, t := s.now.Obs.Entry(i)
+		d.Set("observed."+name, t)
+	}
+	return d, nil
+}
+
+// load puts back what save returned; episodes go on. Where the seeds alone were saved new ones
+// begin.
+func (s *shard) load(d tensor.Dict) error {
+	if err := s.seeder.Load(d); err != nil || !hasEpisodes(d) {
 		return err
 	}
-	trace.done("simulate", start)
+	if err := env.Load(s.vec, d); err != nil {
+		return err
+	}
+	if err := s.episodes.Load(d); err != nil {
+		return err
+	}
+	for i := range s.now.Obs.Len() {
+		name, t := s.now.Obs.Entry(i)
+		from, ok := d.Get("observed." + name)
+		if !ok || !from.SameShape(t) {
+			return fmt.Errorf("saved observation %s: %v, want %v", name, from, t)
+		}
+		t.CopyFrom(from)
+	}
+	s.running = true
 	return nil
 }
 
-// accept copies the actions of a lane's rows.
-func (s *shard) accept(l *envLane, d tensor.Dict) {
-	a := d.Must("action").Bytes()
-	copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
-}
-
-// send sends what the environments returned last, over every lane.
-func (s *shard) send(ctx context.Context, version int64) error {
-	for _, l := range s.lanes {
-		item, err := l.obs.Take(ctx, l.layout)
-		if err != nil {
-			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
-		}
-		item.Lo, item.Hi, item.Version = l.lo, l.hi, version
-		l.fill(item.Dict, s.now)
-		if err := l.obs.Put(ctx, item); err != nil {
-			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
-		}
-	}
-	return nil
-}
-
-// fill copies the lane's rows of a step, in the order of job.stepLayout.
-func (l *envLane) fill(to tensor.Dict, from *env.Step) {
-	at := 0
-	rows := func(src tensor.Tensor) {
-		_, dst := to.Entry(at)
-		at++
-		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.hi-l.lo):])
-	}
-	for i := range from.Obs.Len() {
-		_, t := from.Obs.Entry(i)
-		rows(t)
-	}
-	for i := range from.FinalObs.Len() {
-		_, t := from.FinalObs.Entry(i)
-		rows(t)
-	}
-	rows(from.Reward)
-	rows(from.Terminated)
-	rows(from.Truncated)
-	if at < to.Len() {
-		rows(from.Info)
-	}
+// hasEpisodes reports whether a state of environments has their episodes, which go on then.
+func hasEpisodes(d tensor.Dict) bool {
+	_, ok := d.Get("episodes.return")
+	return ok
 }

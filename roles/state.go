@@ -2,10 +2,8 @@ package roles
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -156,80 +154,6 @@ func (w *InferenceWorker) load(st state) {
 		copy(w.reference, t.U8())
 		w.known = true
 	}
-}
-
-// save returns the state of the environments and of their episodes.
-func (s *shard) save() (tensor.Dict, error) {
-	d, err := env.Save(s.vec)
-	if err != nil {
-		return d, err
-	}
-	seeds, err := s.seeder.Save()
-	if err != nil {
-		return d, err
-	}
-	sums, err := s.episodes.Save()
-	if err != nil {
-		return d, err
-	}
-	merge(&d, seeds)
-	merge(&d, sums)
-	for i := range s.now.Obs.Len() {
-		name, t := s.now.Obs.Entry(i)
-		d.Set("observed."+name, t)
-	}
-	return d, nil
-}
-
-// load puts back what save returned; episodes go on. Where the seeds alone were saved new ones
-// begin.
-func (s *shard) load(d tensor.Dict) error {
-	if err := s.seeder.Load(d); err != nil || !hasEpisodes(d) {
-		return err
-	}
-	if err := env.Load(s.vec, d); err != nil {
-		return err
-	}
-	if err := s.episodes.Load(d); err != nil {
-		return err
-	}
-	for i := range s.now.Obs.Len() {
-		name, t := s.now.Obs.Entry(i)
-		from, ok := d.Get("observed." + name)
-		if !ok || !from.SameShape(t) {
-			return fmt.Errorf("saved observation %s: %v, want %v", name, from, t)
-		}
-		t.CopyFrom(from)
-	}
-	s.running = true
-	return nil
-}
-
-// hasEpisodes reports whether a state of environments has their episodes, which go on then.
-func hasEpisodes(d tensor.Dict) bool {
-	_, ok := d.Get("episodes.return")
-	return ok
-}
-
-// save returns what is remembered; nothing of a policy that remembers nothing.
-func (m *memory) save() (d tensor.Dict) {
-	if !m.rows.IsZero() {
-		d.Set("memory", m.rows)
-	}
-	return d
-}
-
-// load puts back what save returned.
-func (m *memory) load(d tensor.Dict) error {
-	if m.rows.IsZero() {
-		return nil
-	}
-	from, ok := d.Get("memory")
-	if !ok || !from.SameShape(m.rows) {
-		return fmt.Errorf("saved memory %v, want %v", from, m.rows)
-	}
-	m.rows.CopyFrom(from)
-	return nil
 }
 
 // merge adds the tensors of src to dst.

@@ -1,0 +1,91 @@
+package roles
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An envStage is the environments of an env worker that step together: one stage of the pipeline.
+type envStage struct {
+	*shard
+	lanes  []*envLane
+	inline bool // the rollout worker of its only lane steps it itself: see job.runsInline
+	at     int  // steps in the present rollout of an asynchronous run
+}
+
+// An envLane is a lane as its env worker sees it.
+type envLane struct {
+	lane
+	obs    *spmd.Sender
+	act    *spmd.Receiver
+	layout *tensor.Layout
+	row    int // its first row in the stage
+}
+
+// advance receives actions over every lane, and takes a step.
+func (s *envStage) advance(ctx context.Context, trace *tracer) error {
+	for _, l := range s.lanes {
+		item, err := l.act.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions for environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+		s.accept(l, item.Dict)
+		l.act.Release(item)
+	}
+	start := trace.start()
+	if err := s.step(); err != nil {
+		return err
+	}
+	trace.done("simulate", start)
+	return nil
+}
+
+// accept copies the actions of a lane's rows.
+func (s *envStage) accept(l *envLane, d tensor.Dict) {
+	a := d.Must("action").Bytes()
+	copy(s.action.Must("action").Bytes()[l.row*len(a)/(l.hi-l.lo):], a)
+}
+
+// send sends what the environments returned last, over every lane.
+func (s *envStage) send(ctx context.Context, version int64) error {
+	for _, l := range s.lanes {
+		item, err := l.obs.Take(ctx, l.layout)
+		if err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+		item.Lo, item.Hi, item.Version = l.lo, l.hi, version
+		l.fill(item.Dict, s.now)
+		if err := l.obs.Put(ctx, item); err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.lo, l.hi-1, err)
+		}
+	}
+	return nil
+}
+
+// fill copies the lane's rows of a step, in the order of job.stepLayout.
+func (l *envLane) fill(to tensor.Dict, from *env.Step) {
+	at := 0
+	rows := func(src tensor.Tensor) {
+		_, dst := to.Entry(at)
+		at++
+		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.hi-l.lo):])
+	}
+	for i := range from.Obs.Len() {
+		_, t := from.Obs.Entry(i)
+		rows(t)
+	}
+	for i := range from.FinalObs.Len() {
+		_, t := from.FinalObs.Entry(i)
+		rows(t)
+	}
+	rows(from.Reward)
+	rows(from.Terminated)
+	rows(from.Truncated)
+	if at < to.Len() {
+		rows(from.Info)
+	}
+}
