@@ -55,6 +55,7 @@ var layers = []layer{
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
 
 	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil, "a program of tests, which opens the transport"},
+	{"collectives/bench/report", []string{"collectives/...", "internal/plot"}, []string{"..."}, "reports are text and pictures"},
 	{"collectives/...", []string{"collectives/...", "spmd", "tensor", sys}, []string{"spmd/..."}, "collectives run over any transport"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
@@ -66,7 +67,7 @@ var layers = []layer{
 	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
 	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys}, "tests of the whole, by its command line alone"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
-	{"internal/results", []string{"internal/plot", yaml}, nil, "reads what runs have left, and draws it"},
+	{"internal/results", []string{"internal/plot", "gonum.org/v1/gonum/stat/distuv", yaml}, nil, "reads what runs have left, and draws it"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
 	{"scripts/...", nil, nil, "tools of the scripts stand alone"},

@@ -1,126 +1,208 @@
-// Package plot draws curves with bands around them as SVG, on linear axes.
+// Package plot answers: what do these curves look like? It draws charts as SVG, alone or side by
+// side.
 package plot
 
 import (
 	"bytes"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
 )
 
 // A Chart is one pair of axes with curves.
 type Chart struct {
-	Title  string
-	X, Y   string // what the axes show
-	Curves []Curve
+	Title          string
+	X, Y           string // what the axes show
+	XScale, YScale Scale
+	XLabel         func(float64) string // writes a tick of the x axis; nil: 2.5M, 40k, 0.02
+	Curves         []Curve
 }
 
-// A Curve is a line through points, in ascending order of X. Points that are not finite are left
-// out.
+// A Curve is a line through points, in ascending order of X. Points that are not finite, or not
+// positive on a logarithmic axis, are left out.
 type Curve struct {
 	Name string
 	X, Y []float64
-	// of the band around it, as many as points; nil: none. The axis does not widen for it by more
-	// than a half.
+	// Low and High bound each point; nil: nothing does. They are drawn as a band, for which the axis
+	// does not widen by more than a half, or with Marks as a line through each point.
 	Low, High []float64
+	Marks     bool // a dot at each point
 }
 
-// The picture: the axes' box, and the room around it.
+// A Figure is charts side by side. The curves of the first are named below all of them: curve i of
+// each chart has the same color.
+type Figure struct {
+	Title  string
+	Charts []Chart
+}
+
+// The picture of one chart: the axes' box, and the space around it. Of several charts each is
+// narrower, has its title above its box, and is a gap away from the next.
 const (
 	left, top, wide, high = 78.0, 44.0, 620.0, 340.0
 	right, below          = 24.0, 46.0
 	legendLine            = 18.0
+	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
+// colors are given to curves in turn; the second round is dashed.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
-// SVG returns the picture.
+// SVG returns the picture of a chart alone.
 func (c *Chart) SVG() []byte {
-	x, y := newAxis(), newAxis()
-	for _, curve := range c.Curves {
-		for i := range curve.X {
-			if !curve.drawn(i) {
-				continue
-			}
-			x.add(curve.X[i])
-			y.add(curve.Y[i])
-		}
+	f := Figure{Title: c.Title, Charts: []Chart{*c}}
+	return f.SVG()
+}
+
+// SVG returns the picture.
+func (f *Figure) SVG() []byte {
+	n := float64(len(f.Charts))
+	boxWide, boxTop := wide, top
+	if n > 1 {
+		boxWide, boxTop = narrow, top+heading
 	}
-	room := (y.hi - y.lo) / 4
-	least, most := y.lo-room, y.hi+room
-	for _, curve := range c.Curves {
-		for i := range curve.Low {
-			if finite(curve.Low[i]) && finite(curve.High[i]) {
-				y.add(max(curve.Low[i], least))
-				y.add(min(curve.High[i], most))
-			}
-		}
+	var names []Curve
+	if n > 0 {
+		names = f.Charts[0].Curves
 	}
-	xs, ys := x.ticks(), y.ticks()
-	px := func(v float64) float64 { return left + x.part(v)*wide }
-	py := func(v float64) float64 { return top + high - min(max(y.part(v), 0), 1)*high }
+	width := left + n*boxWide + (n-1)*gap + right
+	legend := boxTop + high + below
+	height := legend + legendLine*float64(len(names)) + 8
 
 	var b bytes.Buffer
-	width, height := left+wide+right, top+high+below+legendLine*float64(len(c.Curves))+8
-	fmt.Fprintf(&b,
-		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" font-family="sans-serif" font-size="12" fill="#222">`+"\n",
-		width, height, width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" `+
+		`font-family="sans-serif" font-size="12" fill="#222">`+"\n", width, height, width, height)
 	b.WriteString(`<rect width="100%" height="100%" fill="#fff"/>` + "\n")
-	fmt.Fprintf(&b, `<text x="%.0f" y="26" font-size="16">%s</text>`+"\n", left, escape(c.Title))
-	for _, v := range ys {
-		fmt.Fprintf(&b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+
-			"\n", left, py(v), wide, left-6, py(v)+4, label(v))
+	fmt.Fprintf(&b, `<text x="%.0f" y="26" font-size="16">%s</text>`+"\n", left, escape(f.Title))
+	for i := range f.Charts {
+		c := &f.Charts[i]
+		x := left + float64(i)*(boxWide+gap)
+		if n > 1 {
+			fmt.Fprintf(&b, `<text x="%.1f" y="%.1f">%s</text>`+"\n", x, boxTop-12, escape(c.Title))
+		}
+		c.draw(&b, box{x, boxTop, boxWide, high})
 	}
-	for _, v := range xs {
-		fmt.Fprintf(&b,
-			`<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
-			px(v), top, high, px(v), top+high+17, label(v))
-	}
-	fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", left, top,
-		wide, high)
-	fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", left+wide/2, top+high+36,
-		escape(c.X))
-	fmt.Fprintf(&b, `<text transform="translate(16 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", top+high/2,
-		escape(c.Y))
-	for i, curve := range c.Curves {
-		curve.draw(&b, colors[i%len(colors)], px, py)
-		at := top + high + below + legendLine*float64(i)
-		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"/><text x="%.0f" y="%.0f">%s</text>`+"\n",
-			left, at+4, colors[i%len(colors)], left+30, at+8, escape(curve.Name))
+	for i, curve := range names {
+		at := legend + legendLine*float64(i)
+		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"%s/>`, left, at+4, colorOf(i), dashOf(i))
+		if curve.Marks {
+			b.WriteString(dot(left+11, at+4, colorOf(i)))
+		}
+		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">%s</text>`+"\n", left+30, at+8, escape(curve.Name))
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
 }
 
-// drawn reports whether point i can be.
-func (c *Curve) drawn(i int) bool { return finite(c.X[i]) && finite(c.Y[i]) }
+// A box is where a chart's axes lie.
+type box struct{ x, y, wide, high float64 }
 
-func (c *Curve) draw(b *bytes.Buffer, color string, px, py func(float64) float64) {
-	var line, back strings.Builder // back: the lower edge of the band, from its end
-	band := ""
+// draw draws the axes and the curves.
+func (c *Chart) draw(b *bytes.Buffer, at box) {
+	x, y := c.axes()
+	xs, ys := x.ticks(), y.ticks()
+	v := view{x, y, at}
+	xLabel := c.XLabel
+	if xLabel == nil {
+		xLabel = label
+	}
+	for _, t := range ys {
+		fmt.Fprintf(b, `<path d="M%.1f %.1fh%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%s</text>`+
+			"\n", at.x, v.py(t), at.wide, at.x-6, v.py(t)+4, label(t))
+	}
+	for _, t := range xs {
+		fmt.Fprintf(b,
+			`<path d="M%.1f %.1fv%.1f" stroke="#eee"/><text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n",
+			v.px(t), at.y, at.high, v.px(t), at.y+at.high+17, xLabel(t))
+	}
+	fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="none" stroke="#888"/>`+"\n", at.x, at.y,
+		at.wide, at.high)
+	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", at.x+at.wide/2, at.y+at.high+36,
+		escape(c.X))
+	if c.Y != "" {
+		fmt.Fprintf(b, `<text transform="translate(%.0f %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
+			at.x-62, at.y+at.high/2, escape(c.Y))
+	}
+	for i := range c.Curves {
+		c.Curves[i].draw(b, i, v)
+	}
+}
+
+// A view turns values into places in the picture.
+type view struct {
+	x, y axis
+	at   box
+}
+
+func (v view) px(x float64) float64 { return v.at.x + v.x.part(x)*v.at.wide }
+func (v view) py(y float64) float64 { return v.at.y + v.at.high - min(max(v.y.part(y), 0), 1)*v.at.high }
+
+// has tells whether the axes have a place for a point.
+func (v view) has(x, y float64) bool { return finite(v.x.at(x)) && finite(v.y.at(y)) }
+
+// axes returns axes that cover the curves.
+func (c *Chart) axes() (x, y axis) {
+	x, y = newAxis(c.XScale), newAxis(c.YScale)
+	for _, curve := range c.Curves {
+		for i := range curve.X {
+			if (view{x: x, y: y}).has(curve.X[i], curve.Y[i]) {
+				x.add(curve.X[i])
+				y.add(curve.Y[i])
+			}
+		}
+	}
+	margin := (y.hi - y.lo) / 4
+	least, most := y.lo-margin, y.hi+margin
+	for _, curve := range c.Curves {
+		for i := range curve.Low {
+			if low, high := y.at(curve.Low[i]), y.at(curve.High[i]); finite(low) && finite(high) {
+				if !curve.Marks {
+					low, high = max(low, least), min(high, most)
+				}
+				y.lo, y.hi = min(y.lo, low, high), max(y.hi, low, high)
+			}
+		}
+	}
+	return x, y
+}
+
+// draw draws curve i of a chart: the band, the line, then the marks.
+func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
+	var line, upper, lower, marks strings.Builder // lower: the edge of the band, from its end
+	color := colorOf(i)
+	drawn := func(i int) bool { return v.has(c.X[i], c.Y[i]) }
+	bounded := func(i int) bool {
+		return c.Low != nil && drawn(i) && v.has(c.X[i], c.Low[i]) && v.has(c.X[i], c.High[i])
+	}
 	for i := range c.X {
-		if !c.drawn(i) {
+		if !drawn(i) {
 			continue
 		}
-		point(&line, px(c.X[i]), py(c.Y[i]))
-	}
-	if c.Low != nil {
-		var edge strings.Builder
-		for i := range c.X {
-			if j := len(c.X) - 1 - i; finite(c.Low[j]) && finite(c.High[j]) && c.drawn(j) {
-				fmt.Fprintf(&back, "L%.1f %.1f", px(c.X[j]), py(c.Low[j]))
-			}
-			if finite(c.Low[i]) && finite(c.High[i]) && c.drawn(i) {
-				point(&edge, px(c.X[i]), py(c.High[i]))
-			}
+		x, y := v.px(c.X[i]), v.py(c.Y[i])
+		point(&line, x, y)
+		if !c.Marks {
+			continue
 		}
-		band = edge.String() + back.String()
+		if bounded(i) {
+			fmt.Fprintf(&marks, `<path d="M%.1f %.1fV%.1f" stroke="%s"/>`, x, v.py(c.Low[i]), v.py(c.High[i]), color)
+		}
+		marks.WriteString(dot(x, y, color))
 	}
-	if band != "" {
-		fmt.Fprintf(b, `<path d="%sZ" fill="%s" fill-opacity="0.18"/>`+"\n", band, color)
+	for i := range c.X {
+		if c.Marks {
+			break
+		}
+		if bounded(i) {
+			point(&upper, v.px(c.X[i]), v.py(c.High[i]))
+		}
+		if j := len(c.X) - 1 - i; bounded(j) {
+			fmt.Fprintf(&lower, "L%.1f %.1f", v.px(c.X[j]), v.py(c.Low[j]))
+		}
 	}
-	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"/>`+"\n", line.String(), color)
+	if upper.Len() > 0 {
+		fmt.Fprintf(b, `<path d="%s%sZ" fill="%s" fill-opacity="0.18"/>`+"\n", upper.String(), lower.String(), color)
+	}
+	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>%s`+"\n", line.String(), color, dashOf(i),
+		marks.String())
 }
 
 // point adds a point to a path.
@@ -132,64 +214,18 @@ func point(path *strings.Builder, x, y float64) {
 	fmt.Fprintf(path, "%s%.1f %.1f", letter, x, y)
 }
 
-// An axis covers the values that were added to it.
-type axis struct{ lo, hi float64 }
-
-func newAxis() axis { return axis{math.Inf(1), math.Inf(-1)} }
-
-func (a *axis) add(v float64) {
-	if finite(v) {
-		a.lo, a.hi = min(a.lo, v), max(a.hi, v)
-	}
+func dot(x, y float64, color string) string {
+	return fmt.Sprintf(`<circle cx="%.1f" cy="%.1f" r="2.4" fill="%s"/>`, x, y, color)
 }
 
-// ticks widens the axis to whole steps of 1, 2 or 5 times a power of ten, about six of them, and
-// returns where they are.
-func (a *axis) ticks() []float64 {
-	if a.lo > a.hi { // nothing was added
-		a.lo, a.hi = 0, 1
+func colorOf(i int) string { return colors[i%len(colors)] }
+
+func dashOf(i int) string {
+	if i < len(colors) {
+		return ""
 	}
-	if a.lo == a.hi {
-		d := max(math.Abs(a.lo)/10, 1e-3)
-		a.lo, a.hi = a.lo-d, a.hi+d
-	}
-	rough := (a.hi - a.lo) / 6
-	step := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{2, 2.5, 2} { // 2, 5, 10
-		if step < rough {
-			step *= m
-		}
-	}
-	first, last := math.Floor(a.lo/step), math.Ceil(a.hi/step)
-	a.lo, a.hi = first*step, last*step
-	var at []float64
-	for k := first; k <= last; k++ {
-		at = append(at, k*step)
-	}
-	return at
+	return ` stroke-dasharray="5 3"`
 }
-
-// part returns where v is on the axis, from 0 to 1.
-func (a *axis) part(v float64) float64 { return (v - a.lo) / (a.hi - a.lo) }
-
-// label writes a tick: 2.5M, 40k, -150, 0.02.
-func label(v float64) string {
-	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if math.Abs(v) >= unit.size {
-			size := min(unit.size, 1e3) // 12k, not 1.2 of ten thousands
-			if unit.name != "k" {
-				size = unit.size
-			}
-			return strconv.FormatFloat(v/size, 'g', 4, 64) + unit.name
-		}
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)

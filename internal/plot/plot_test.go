@@ -66,3 +66,26 @@ func read(t *testing.T, svg []byte) (paths, texts string) {
 		}
 	}
 }
+
+// TestFigure: two charts on logarithmic axes, whose boxes begin at 78 and 626, 470 wide, from 66 to 406.
+func TestFigure(t *testing.T) {
+	chart := plot.Chart{Title: "left", XScale: plot.Log2, YScale: plot.Log10, XLabel: func(v float64) string { return map[float64]string{8: "8B", 32: "32B"}[v] },
+		Curves: []plot.Curve{{Name: "c", Marks: true, X: []float64{8, 16, 32}, Y: []float64{1, 0, 100}, Low: []float64{0.5, 1, 100}, High: []float64{2, 1, 1000}}}}
+	f := plot.Figure{Title: "both", Charts: []plot.Chart{chart, chart}}
+	paths, texts := read(t, f.SVG())
+	for _, want := range []string{
+		"M78.0 321.0L548.0 151.0", // 1 and 100 on an axis from 0.1 to 1000; 0 is not on it
+		"M626.0 321.0L1096.0 151.0",
+		"M78.0 346.6V295.4", // from 0.5 to 2
+		"M548.0 151.0V66.0",
+	} {
+		if !strings.Contains(paths, want+"\n") {
+			t.Errorf("no path %s in\n%s", want, paths)
+		}
+	}
+	for _, want := range []string{"both", "left", "8B", "32B", "0.1", "1000", "c"} {
+		if !strings.Contains(texts, want+"\n") {
+			t.Errorf("no text %q in %q", want, texts)
+		}
+	}
+}

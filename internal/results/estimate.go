@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // An Estimate is what a few values, one of each seed, say of the mean that many would have.
@@ -78,34 +80,5 @@ func figure(x float64) string {
 // student95 returns the t with P(|T| < t) = 0.95 for Student's distribution with n ≥ 1 degrees of
 // freedom.
 func student95(n int) float64 {
-	// θ = arctan(t/√n) grows with the probability.
-	lo, hi := 0.0, math.Pi/2
-	for range 60 {
-		if mid := (lo + hi) / 2; student(mid, n) < 0.95 {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return math.Tan(lo) * math.Sqrt(float64(n))
-}
-
-// student returns P(|T| < √n tan θ) for n degrees of freedom: Abramowitz and Stegun 1964, 26.7.3
-// and 26.7.4.
-func student(theta float64, n int) float64 {
-	sin, cos := math.Sincos(theta)
-	term, sum := 1.0, 0.0
-	if n%2 == 0 {
-		for k := 2; k <= n; k += 2 { // 1 + 1/2 cos² + 1·3/(2·4) cos⁴ + … + cosⁿ⁻²
-			sum += term
-			term *= float64(k-1) / float64(k) * cos * cos
-		}
-		return sin * sum
-	}
-	term = cos
-	for k := 3; k <= n; k += 2 { // cos + 2/3 cos³ + 2·4/(3·5) cos⁵ + … + cosⁿ⁻²
-		sum += term
-		term *= float64(k-1) / float64(k) * cos * cos
-	}
-	return 2 / math.Pi * (theta + sin*sum)
+	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
 }

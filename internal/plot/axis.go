@@ -1,0 +1,112 @@
+package plot
+
+import (
+	"math"
+	"strconv"
+)
+
+// A Scale says how an axis spaces its values.
+type Scale uint8
+
+const (
+	Linear Scale = iota // the default
+	Log2                // powers of 2 are equally far apart
+	Log10               // powers of 10 are
+)
+
+// base returns that of a logarithmic scale.
+func (s Scale) base() float64 {
+	if s == Log2 {
+		return 2
+	}
+	return 10
+}
+
+// An axis covers the values that were added to it. A logarithmic axis holds exponents.
+type axis struct {
+	scale  Scale
+	lo, hi float64
+}
+
+func newAxis(s Scale) axis { return axis{s, math.Inf(1), math.Inf(-1)} }
+
+// at returns the place of v on the axis: v, or its exponent, which for v ≤ 0 is not finite.
+func (a *axis) at(v float64) float64 {
+	switch a.scale {
+	case Log2:
+		return math.Log2(v)
+	case Log10:
+		return math.Log10(v)
+	}
+	return v
+}
+
+func (a *axis) add(v float64) {
+	if p := a.at(v); finite(p) {
+		a.lo, a.hi = min(a.lo, p), max(a.hi, p)
+	}
+}
+
+// ticks widens the axis to whole steps and returns the values at them: on a linear axis about six
+// steps of 1, 2 or 5 times a power of ten, on a logarithmic one at most eight steps of whole
+// exponents.
+func (a *axis) ticks() []float64 {
+	if a.lo > a.hi { // nothing was added
+		a.lo, a.hi = 0, 1
+	}
+	if a.scale != Linear {
+		return a.powers()
+	}
+	if a.lo == a.hi {
+		d := max(math.Abs(a.lo)/10, 1e-3)
+		a.lo, a.hi = a.lo-d, a.hi+d
+	}
+	rough := (a.hi - a.lo) / 6
+	step := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, m := range []float64{2, 2.5, 2} { // 2, 5, 10
+		if step < rough {
+			step *= m
+		}
+	}
+	first, last := math.Floor(a.lo/step), math.Ceil(a.hi/step)
+	a.lo, a.hi = first*step, last*step
+	var at []float64
+	for k := first; k <= last; k++ {
+		at = append(at, k*step)
+	}
+	return at
+}
+
+func (a *axis) powers() []float64 {
+	a.lo, a.hi = math.Floor(a.lo), math.Ceil(a.hi)
+	if a.lo == a.hi {
+		a.hi++
+	}
+	var at []float64
+	for e := a.lo; e <= a.hi; e += max(1, math.Ceil((a.hi-a.lo)/8)) {
+		at = append(at, math.Pow(a.scale.base(), e))
+	}
+	return at
+}
+
+// part returns where v is on the axis, from 0 to 1.
+func (a *axis) part(v float64) float64 { return (a.at(v) - a.lo) / (a.hi - a.lo) }
+
+// label writes a tick: 2.5M, 40k, -150, 0.02.
+func label(v float64) string {
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
+		if math.Abs(v) >= unit.size {
+			size := min(unit.size, 1e3) // 12k, not 1.2 of ten thousands
+			if unit.name != "k" {
+				size = unit.size
+			}
+			return strconv.FormatFloat(v/size, 'g', 4, 64) + unit.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
