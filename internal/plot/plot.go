@@ -134,7 +134,9 @@ type view struct {
 }
 
 func (v view) px(x float64) float64 { return v.at.x + v.x.part(x)*v.at.wide }
-func (v view) py(y float64) float64 { return v.at.y + v.at.high - min(max(v.y.part(y), 0), 1)*v.at.high }
+func (v view) py(y float64) float64 {
+	return v.at.y + v.at.high - min(max(v.y.part(y), 0), 1)*v.at.high
+}
 
 // has tells whether the axes have a place for a point.
 func (v view) has(x, y float64) bool { return finite(v.x.at(x)) && finite(v.y.at(y)) }
