@@ -49,7 +49,7 @@ var layers = []layer{
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
 	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
 	{"policy/...", []string{"policy/...", "env", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
-	{"env/all", []string{"env/..."}, nil, "the list of environments"},
+	{"env/all", []string{"env/..."}, []string{"tensor"}, "the list of environments"},
 	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
 	{"env/external", []string{"env", "tensor", sys}, []string{"env/..."}, "the bridge sees frames, whatever carries them"},
 	{"env/...", []string{"env", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},
