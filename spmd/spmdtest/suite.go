@@ -22,11 +22,13 @@ func Cases() []Case {
 	return slices.Concat(messages(), requests(), communicators(), channels(), queues(), items(), direct(), shared())
 }
 
-// Sizes are the world sizes that a transport is tested at: one, powers of two, and odd ones.
-var sizes = []int{1, 2, 3, 4, 5, 8}
-
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks; open makes the ranks of a new world.
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, with -short of 3 and 8; open makes the
+// ranks of a new world.
 func Run(t *testing.T, open func(n int) []spmd.Transport) {
+	sizes := []int{1, 2, 3, 4, 5, 8}
+	if testing.Short() {
+		sizes = []int{3, 8}
+	}
 	for _, n := range sizes {
 		for _, c := range Cases() {
 			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
