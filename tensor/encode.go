@@ -128,7 +128,7 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	return span, true
 }
 
-func (d DType) valid() bool { return d >= F32 && d <= BF16 }
+func (d DType) valid() bool { return d >= F32 && d <= F16 }
 
 // A reader takes bytes from the front of b. Once there were too few it is short, and gives nothing
 // and zeros.

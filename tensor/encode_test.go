@@ -73,7 +73,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		{`starts with "RLD2", want "RLD1"`, []byte("RLD2\x00\x00\x00\x00")},
 		{"1 bytes behind the last tensor", append(bytes.Clone(whole), 0)},
-		{`"x": no such dtype 7`, with(entry(7, "x", 0))},
+		{`"x": no such dtype 8`, with(entry(8, "x", 0))},
 		{`"x": stands twice`, with(entry(F32, "x", 0), entry(F32, "x", 0))},
 		{`"x": 7 dimensions, at most 6`, with(entry(F32, "x", 1, 1, 1, 1, 1, 1, 1))},
 		{"more than there is", with(entry(F32, "x", 1<<62, 4))},

@@ -25,18 +25,42 @@ const (
 // elements start on Align bytes and every tensor on its element's size. Dicts with equal entries in
 // equal order give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
-	order := make([]int, d.Len()) // wide elements first keeps all aligned without holes
+	fields := make([]Field, d.Len())
 	for i, name := range d.names {
-		if name == metadataKey || d.tensors[i].IsZero() {
-			return fmt.Errorf("write safetensors: tensor %q: %v: no such tensor can be written", name, d.tensors[i])
+		t := d.tensors[i]
+		if t.IsZero() {
+			return fmt.Errorf("write safetensors: tensor %q: %v: no such tensor can be written", name, t)
+		}
+		fields[i] = Field{Name: name, DType: t.dtype, Shape: t.shape[:t.rank]}
+	}
+	order, err := WriteSafetensorsHeader(w, fields, metadata)
+	if err != nil {
+		return err
+	}
+	for _, i := range order {
+		if _, err := w.Write(d.tensors[i].Bytes()); err != nil {
+			return fmt.Errorf("write safetensors: tensor %q: %w", d.names[i], err)
+		}
+	}
+	return nil
+}
+
+// WriteSafetensorsHeader writes to w what stands before the elements of a safetensors file of these
+// fields, and returns the order in which their elements must follow, as indices of fields. A file
+// that is larger than memory is written with it.
+func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
+	order = make([]int, len(fields)) // wide elements first keeps all aligned without holes
+	for i, f := range fields {
+		if f.Name == metadataKey {
+			return nil, fmt.Errorf("write safetensors: tensor %q: no such tensor can be written", f.Name)
 		}
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return d.tensors[b].dtype.Size() - d.tensors[a].dtype.Size() })
-	begin, end := make([]int, d.Len()), 0
+	slices.SortStableFunc(order, func(a, b int) int { return fields[b].DType.Size() - fields[a].DType.Size() })
+	begin, end := make([]int, len(fields)), 0
 	for _, i := range order {
 		begin[i] = end
-		end += len(d.tensors[i].Bytes())
+		end += fields[i].Bytes()
 	}
 
 	var header bytes.Buffer
@@ -57,15 +81,14 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	}
 	if len(metadata) > 0 {
 		if err := entry(metadataKey, metadata); err != nil {
-			return fmt.Errorf("write safetensors: metadata: %w", err)
+			return nil, fmt.Errorf("write safetensors: metadata: %w", err)
 		}
 	}
-	for i, name := range d.names {
-		t := d.tensors[i]
-		e := safetensor{DType: t.dtype.String(), Shape: append([]int{}, t.shape[:t.rank]...),
-			Offsets: []int{begin[i], begin[i] + len(t.Bytes())}}
-		if err := entry(name, e); err != nil {
-			return fmt.Errorf("write safetensors: tensor %q: %w", name, err)
+	for i, f := range fields {
+		e := safetensor{DType: f.DType.String(), Shape: append([]int{}, f.Shape...),
+			Offsets: []int{begin[i], begin[i] + f.Bytes()}}
+		if err := entry(f.Name, e); err != nil {
+			return nil, fmt.Errorf("write safetensors: tensor %q: %w", f.Name, err)
 		}
 	}
 	header.WriteByte('}')
@@ -73,20 +96,15 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 		header.WriteByte(' ')
 	}
 	if header.Len() > maxHeader {
-		return fmt.Errorf("write safetensors: header of %d bytes, at most %d", header.Len(), maxHeader)
+		return nil, fmt.Errorf("write safetensors: header of %d bytes, at most %d", header.Len(), maxHeader)
 	}
 	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(header.Len()))); err != nil {
-		return fmt.Errorf("write safetensors: %w", err)
+		return nil, fmt.Errorf("write safetensors: %w", err)
 	}
 	if _, err := w.Write(header.Bytes()); err != nil {
-		return fmt.Errorf("write safetensors: %w", err)
+		return nil, fmt.Errorf("write safetensors: %w", err)
 	}
-	for _, i := range order {
-		if _, err := w.Write(d.tensors[i].Bytes()); err != nil {
-			return fmt.Errorf("write safetensors: tensor %q: %w", d.names[i], err)
-		}
-	}
-	return nil
+	return order, nil
 }
 
 // A safetensor is what the header says of one tensor.

@@ -111,7 +111,7 @@ func TestSafetensorsRefuses(t *testing.T) {
 		{"header: ", file(`{"a" 1}`)},
 		{`"a": `, file(`{"a":[]}`)},
 		{`"a": dtype "", want one of F32, F64, I32, I64, U8, BF16`, file(`{"a":null}`)},
-		{`"a": dtype "F16", want one of F32`, file(`{"a":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`, four...)},
+		{`"a": dtype "F8", want one of F32`, file(`{"a":{"dtype":"F8","shape":[2],"data_offsets":[0,4]}}`, four...)},
 		{`"a": shape of 7 dimensions`, file(`{"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1],"data_offsets":[0,4]}}`, four...)},
 		{`"a": shape of 0 dimensions`, file(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, four...)},
 		{`"a": `, file(`{"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}}`, four...)},

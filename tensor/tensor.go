@@ -16,6 +16,7 @@ const (
 	I64                   // int64, counters
 	U8                    // byte, images and flags
 	BF16                  // the upper half of a float32, for the wire and for storage
+	F16                   // IEEE float16, for storage only: collectives do not add it up
 )
 
 // Size returns the bytes of one element.
@@ -27,13 +28,13 @@ func (d DType) Size() int {
 		return 8
 	case U8:
 		return 1
-	case BF16:
+	case BF16, F16:
 		return 2
 	}
 	panic(fmt.Sprintf("tensor: no such dtype %d", d))
 }
 
-// String returns the name that safetensors uses: F32, F64, I32, I64, U8, BF16.
+// String returns the name that safetensors uses: F32, F64, I32, I64, U8, BF16, F16.
 func (d DType) String() string {
 	switch d {
 	case F32:
@@ -48,6 +49,8 @@ func (d DType) String() string {
 		return "U8"
 	case BF16:
 		return "BF16"
+	case F16:
+		return "F16"
 	}
 	return fmt.Sprintf("DType(%d)", uint8(d))
 }
@@ -172,6 +175,9 @@ func (t Tensor) U8() []byte { return data[byte](t, U8) }
 
 // BF16 returns the elements of a bfloat16 tensor as their bits, as a view.
 func (t Tensor) BF16() []uint16 { return data[uint16](t, BF16) }
+
+// F16 returns the elements of a float16 tensor as their bits, as a view.
+func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
 // At returns the view t[i], with one dimension less.
 func (t Tensor) At(i int) Tensor {

@@ -1,0 +1,44 @@
+package tensor
+
+import "math"
+
+// ToF16 rounds src to float16 bits in dst, of the same length: to the nearest, ties to even. A value that is too large becomes
+// infinite; a NaN stays one.
+func ToF16(dst []uint16, src []float32) {
+	if len(dst) != len(src) {
+		panic("tensor: ToF16: length mismatch")
+	}
+	for i, x := range src {
+		dst[i] = toF16(x)
+	}
+}
+
+func toF16(x float32) uint16 {
+	b := math.Float32bits(x)
+	sign := uint16(b >> 16 & 0x8000)
+	b &= 0x7fffffff
+	switch {
+	case b > 0x7f800000: // NaN
+		return sign | 0x7e00
+	case b >= 0x477ff000: // rounds to 65536 or more
+		return sign | 0x7c00
+	case b < 0x38800000: // subnormal: a multiple of 2^-24, to which adding 1/2 aligns it
+		return sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-math.Float32bits(0.5))
+	}
+	return sign | uint16((b-(112<<23)+0xfff+b>>13&1)>>13)
+}
+
+// FromF16 widens float16 bits to dst, of the same length. It is exact.
+func FromF16(dst []float32, src []uint16) {
+	if len(dst) != len(src) {
+		panic("tensor: FromF16: length mismatch")
+	}
+	for i, h := range src {
+		b := uint32(h&0x7fff) << 13
+		x := math.Float32frombits(b) * 0x1p112 // exact: the exponent's bias is 15 there and 127 here
+		if h&0x7c00 == 0x7c00 {
+			x = math.Float32frombits(b | 0x7f800000)
+		}
+		dst[i] = math.Float32frombits(math.Float32bits(x) | uint32(h&0x8000)<<16)
+	}
+}

@@ -1,0 +1,44 @@
+package tensor
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The reader finds in every file what ReadSafetensors finds, and refuses the cut ones.
+func TestSafetensorsReader(t *testing.T) {
+	b, err := os.ReadFile("testdata/golden.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, meta, err := ReadSafetensors(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(r.Metadata, meta) || len(r.Fields) != want.Len() {
+		t.Errorf("%d tensors, metadata %v; want %d, %v", len(r.Fields), r.Metadata, want.Len(), meta)
+	}
+	for i, f := range r.Fields {
+		name, tensor := want.Entry(i)
+		got := make([]byte, f.Bytes())
+		if err := r.ReadTensor(i, got); err != nil {
+			t.Fatal(err)
+		}
+		if f.Name != name || f.DType != tensor.DType() || !slices.Equal(f.Shape, tensor.Shape()) || !bytes.Equal(got, tensor.Bytes()) {
+			t.Errorf("tensor %d: %v, want %q %v", i, f, name, tensor)
+		}
+	}
+	for n := range len(b) {
+		if _, err := NewSafetensorsReader(bytes.NewReader(b[:n]), int64(n)); err == nil || !strings.Contains(err.Error(), "read safetensors from") {
+			t.Fatalf("cut to %d bytes: %v", n, err)
+		}
+	}
+}
