@@ -54,13 +54,13 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor reads the elements of field i into dst, which has Fields[i].Bytes() bytes.
-func (r *SafetensorsReader) ReadTensor(i int, dst []byte) error {
+// ReadTensor reads bytes of field i into dst, from byte off of its elements on.
+func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
 	f := r.Fields[i]
-	if len(dst) != f.Bytes() {
-		panic(fmt.Sprintf("tensor: %d bytes for %v%v", len(dst), f.DType, f.Shape))
+	if off < 0 || off+len(dst) > f.Bytes() {
+		panic(fmt.Sprintf("tensor: bytes %d to %d of %v%v", off, off+len(dst), f.DType, f.Shape))
 	}
-	if n, err := r.file.ReadAt(dst, r.base+int64(r.offsets[i][0])); n < len(dst) {
+	if n, err := r.file.ReadAt(dst, r.base+int64(r.offsets[i][0])+int64(off)); n < len(dst) {
 		return fmt.Errorf("read safetensors: tensor %q: %w", f.Name, err)
 	}
 	return nil

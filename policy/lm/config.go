@@ -1,0 +1,126 @@
+package lm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Config says what a decoder-only transformer is made of. Package hf reads it from a checkpoint folder.
+type Config struct {
+	Family Family
+
+	Vocab        int // ids are 0 to Vocab-1
+	Hidden       int // width of the residual stream
+	Layers       int
+	Heads        int // of queries
+	KVHeads      int // of keys and values; divides Heads
+	HeadDim      int
+	Intermediate int // width of a dense feed-forward block
+
+	Eps          float64 // of every RMSNorm
+	Rope         Rope
+	Tied         bool // the output matrix is the embedding
+	QKVBias      bool
+	OutBias      bool // of o_proj
+	MLPBias      bool
+	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
+	MaxPositions int     // the length that the model was made for; longer sequences work
+	Window       int     // the longest sequence that the layers see whole; longer ones are refused. 0: any
+	InitRange    float64 // deviation of initial weights
+
+	Experts Experts // the zero Experts: every layer is dense
+}
+
+// A Family names the models whose tensors, keys and defaults are alike. The names are those of model_type in config.json.
+type Family string
+
+const (
+	Qwen2    Family = "qwen2"
+	Qwen3    Family = "qwen3"
+	Llama    Family = "llama"
+	Mistral  Family = "mistral"
+	Qwen2MoE Family = "qwen2_moe"
+	Qwen3MoE Family = "qwen3_moe"
+	Mixtral  Family = "mixtral"
+)
+
+// Families are all there are.
+var Families = []Family{Qwen2, Qwen3, Llama, Mistral, Qwen2MoE, Qwen3MoE, Mixtral}
+
+// Experts say how sparse layers choose among feed-forward blocks.
+type Experts struct {
+	Count              int     // experts of a sparse layer; 0: no layer is sparse
+	PerToken           int     // experts that a token is sent to
+	Intermediate       int     // width of one expert
+	SharedIntermediate int     // width of the expert that every token is sent to; 0: there is none
+	Normalize          bool    // the weights of the chosen experts are divided by their sum
+	AuxCoef            float64 // weighs the load-balancing loss
+	Dense              []bool  // layers that are dense all the same; nil: none
+}
+
+// Sparse reports whether layer i has experts.
+func (c *Config) Sparse(i int) bool {
+	return c.Experts.Count > 0 && (c.Experts.Dense == nil || !c.Experts.Dense[i])
+}
+
+// Check reports all sizes that make no model.
+func (c *Config) Check() error {
+	var wrong []string
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	for _, n := range []struct {
+		name string
+		size int
+	}{
+		{"vocab_size", c.Vocab}, {"hidden_size", c.Hidden}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads},
+		{"num_key_value_heads", c.KVHeads}, {"head_dim", c.HeadDim}, {"intermediate_size", c.Intermediate},
+	} {
+		if n.size < 1 {
+			bad("%s is %d, must be at least 1", n.name, n.size)
+		}
+	}
+	if c.KVHeads > 0 && c.Heads%c.KVHeads != 0 {
+		bad("num_attention_heads is %d, must be a multiple of num_key_value_heads, %d", c.Heads, c.KVHeads)
+	}
+	if c.HeadDim%2 != 0 {
+		bad("head_dim is %d, must be even", c.HeadDim)
+	}
+	if !(c.Eps > 0) {
+		bad("rms_norm_eps is %g, must be above 0", c.Eps)
+	}
+	if x := c.Experts; x.Count != 0 {
+		if x.Count < 1 || x.PerToken < 1 || x.PerToken > x.Count {
+			bad("num_experts_per_tok is %d of %d experts", x.PerToken, x.Count)
+		}
+		if x.Intermediate < 1 || x.SharedIntermediate < 0 {
+			bad("the experts' width is %d, the shared one's %d", x.Intermediate, x.SharedIntermediate)
+		}
+	}
+	if err := c.Rope.check(); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	if wrong != nil {
+		return fmt.Errorf("%s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// Sizes of the sums that a parallel layout may split: see doc.go.
+const (
+	maxBlocks = 8
+	minBlock  = 32
+)
+
+// Blocks returns in how many blocks every sum over heads, over a feed-forward width or over the vocabulary is computed: the largest power of two, at
+// most 8, that divides the heads and the widths and leaves each block of the attention's output 32 elements or more.
+func (c *Config) Blocks() int {
+	blocks := 1
+	fits := func(b int) bool {
+		x := c.Experts
+		return c.Heads%b == 0 && c.Intermediate%b == 0 && c.Heads*c.HeadDim/b >= minBlock &&
+			(x.Count == 0 || x.Intermediate%b == 0 && x.SharedIntermediate%b == 0)
+	}
+	for blocks < maxBlocks && fits(2*blocks) {
+		blocks *= 2
+	}
+	return blocks
+}

@@ -1,0 +1,286 @@
+package hf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key whose value asks for something that package lm
+// does not compute is an error with its name and value.
+func ReadConfig(dir string) (lm.Config, error) {
+	path := filepath.Join(dir, "config.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return lm.Config{}, fmt.Errorf("model configuration: %w", err)
+	}
+	c, err := ParseConfig(text)
+	if err != nil {
+		return lm.Config{}, fmt.Errorf("model configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// ParseConfig is ReadConfig for the text of a config.json.
+func ParseConfig(text []byte) (lm.Config, error) {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return lm.Config{}, err
+	}
+	r := &reader{keys: keys}
+	c := r.config()
+	if r.errs != nil {
+		return lm.Config{}, errors.New(strings.Join(r.errs, "; "))
+	}
+	if err := c.Check(); err != nil {
+		return lm.Config{}, err
+	}
+	return c, nil
+}
+
+// A reader takes values out of a JSON object and collects all complaints.
+type reader struct {
+	keys map[string]json.RawMessage
+	errs []string
+}
+
+func (r *reader) fail(format string, args ...any) { r.errs = append(r.errs, fmt.Sprintf(format, args...)) }
+
+// has reports whether a key is there and not null.
+func (r *reader) has(key string) bool {
+	v, ok := r.keys[key]
+	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
+}
+
+// get returns the value of a key, or other where it is absent or null.
+func get[T any](r *reader, key string, other T) T {
+	if !r.has(key) {
+		return other
+	}
+	x := other
+	if err := json.Unmarshal(r.keys[key], &x); err != nil {
+		r.fail("%s is %s, want %T", key, r.keys[key], other)
+		return other
+	}
+	return x
+}
+
+// size is a number that must be there.
+func (r *reader) size(key string) int {
+	if !r.has(key) {
+		r.fail("%s is missing", key)
+		return 1
+	}
+	return get(r, key, 0)
+}
+
+// refuse complains about a key unless its value is one of those that change nothing.
+func (r *reader) refuse(key, why string, harmless ...string) {
+	v := strings.TrimSpace(string(r.keys[key]))
+	if v != "" && v != "null" && !slices.Contains(harmless, v) {
+		r.fail("%s is %.100s: %s", key, v, why)
+	}
+}
+
+// config reads what package lm computes with, and refuses the rest.
+func (r *reader) config() lm.Config {
+	c := lm.Config{Family: lm.Family(get(r, "model_type", ""))}
+	if !slices.Contains(lm.Families, c.Family) {
+		r.fail("model_type is %q, must be one of %v", c.Family, lm.Families)
+		return c
+	}
+	c.Vocab, c.Hidden, c.Layers = r.size("vocab_size"), r.size("hidden_size"), r.size("num_hidden_layers")
+	c.Heads, c.Intermediate = r.size("num_attention_heads"), r.size("intermediate_size")
+	c.KVHeads = get(r, "num_key_value_heads", c.Heads)
+	c.HeadDim = get(r, "head_dim", defaultHeadDim(&c))
+	c.Eps = get(r, "rms_norm_eps", defaultEps(c.Family))
+	c.Tied = get(r, "tie_word_embeddings", false)
+	c.MaxPositions = get(r, "max_position_embeddings", 0)
+	c.InitRange = get(r, "initializer_range", 0.02)
+	c.QKNorm = c.Family == lm.Qwen3 || c.Family == lm.Qwen3MoE
+	switch c.Family {
+	case lm.Qwen2:
+		c.QKVBias = true
+	case lm.Qwen2MoE:
+		c.QKVBias = get(r, "qkv_bias", true)
+	case lm.Qwen3, lm.Qwen3MoE, lm.Llama:
+		c.QKVBias = get(r, "attention_bias", false)
+		c.OutBias = c.QKVBias
+	default:
+		r.refuse("attention_bias", "this family has no biases", "false")
+	}
+	if c.Family == lm.Llama {
+		c.MLPBias = get(r, "mlp_bias", false)
+	} else {
+		r.refuse("mlp_bias", "this family has no biases", "false")
+	}
+	c.Rope = r.rope(&c)
+	c.Window = r.window(&c)
+	c.Experts = r.experts(&c)
+
+	r.refuse("hidden_act", `only "silu" is supported`, `"silu"`, `"swish"`)
+	r.refuse("attention_dropout", "dropout is not supported", "0", "0.0")
+	r.refuse("router_jitter_noise", "noise of the router is not supported", "0", "0.0")
+	r.refuse("partial_rotary_factor", "every element of a head is rotated", "1", "1.0")
+	r.refuse("quantization_config", "quantised weights are not supported")
+	r.refuse("is_encoder_decoder", "only decoders are supported", "false")
+	r.refuse("add_cross_attention", "only decoders are supported", "false")
+	return c
+}
+
+// defaultHeadDim is what transformers takes where head_dim is not given.
+func defaultHeadDim(c *lm.Config) int {
+	if c.Family == lm.Qwen3 {
+		return 128
+	}
+	return c.Hidden / max(c.Heads, 1)
+}
+
+func defaultEps(f lm.Family) float64 {
+	if f == lm.Mixtral {
+		return 1e-5
+	}
+	return 1e-6
+}
+
+// window returns the length up to which every layer sees the whole sequence, 0 for any length.
+func (r *reader) window(c *lm.Config) int {
+	size := get(r, "sliding_window", 0)
+	if r.has("layer_types") {
+		slides := false
+		for i, t := range get(r, "layer_types", []string(nil)) {
+			switch t {
+			case "full_attention":
+			case "sliding_attention":
+				slides = true
+			default:
+				r.fail("layer_types[%d] is %q, must be full_attention or sliding_attention", i, t)
+			}
+		}
+		if n := len(get(r, "layer_types", []string(nil))); n != c.Layers {
+			r.fail("layer_types has %d layers, num_hidden_layers is %d", n, c.Layers)
+		}
+		if slides && size < 1 {
+			r.fail("sliding_window is %d, but layer_types has sliding_attention", size)
+		}
+		if !slides {
+			return 0
+		}
+		return size
+	}
+	switch c.Family {
+	case lm.Mistral, lm.Mixtral:
+		return size
+	case lm.Llama:
+		return 0
+	}
+	if get(r, "use_sliding_window", false) && get(r, "max_window_layers", 0) < c.Layers {
+		if size < 1 {
+			r.fail("sliding_window is %d, but use_sliding_window is true", size)
+		}
+		return size
+	}
+	return 0
+}
+
+// ropeKeys are those that rope_scaling or rope_parameters may have.
+var ropeKeys = []string{"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor"}
+
+// rope reads rope_theta and rope_scaling of transformers 4, or rope_parameters of 5.
+func (r *reader) rope(c *lm.Config) lm.Rope {
+	theta := 1e4
+	if c.Family == lm.Mixtral {
+		theta = 1e6
+	}
+	rope := lm.Rope{Theta: get(r, "rope_theta", theta), Type: lm.RopeDefault}
+	for _, key := range []string{"rope_scaling", "rope_parameters"} {
+		if !r.has(key) {
+			continue
+		}
+		s := &reader{}
+		if err := json.Unmarshal(r.keys[key], &s.keys); err != nil {
+			r.fail("%s is %.100s, want an object", key, r.keys[key])
+			continue
+		}
+		r.ropeObject(&rope, s, c.MaxPositions)
+		for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+			if !slices.Contains(ropeKeys, name) {
+				s.fail("%s is %.100s: unknown key", name, s.keys[name])
+			}
+		}
+		for _, e := range s.errs {
+			r.fail("%s.%s", key, e)
+		}
+	}
+	return rope
+}
+
+func (r *reader) ropeObject(rope *lm.Rope, s *reader, maxPositions int) {
+	rope.Theta = get(s, "rope_theta", rope.Theta)
+	rope.Type = lm.RopeType(get(s, "rope_type", get(s, "type", string(lm.RopeDefault))))
+	s.refuse("partial_rotary_factor", "every element of a head is rotated", "1", "1.0")
+	switch rope.Type {
+	case lm.RopeDefault:
+		return
+	case lm.RopeLinear, lm.RopeLlama3, lm.RopeYarn:
+	default:
+		s.fail("rope_type is %q, must be one of %s, %s, %s, %s", rope.Type, lm.RopeDefault, lm.RopeLinear, lm.RopeLlama3, lm.RopeYarn)
+		return
+	}
+	if !s.has("factor") {
+		s.fail("factor is missing")
+	}
+	rope.Factor = get(s, "factor", 1.0)
+	if rope.Type == lm.RopeLinear {
+		return
+	}
+	rope.Original = get(s, "original_max_position_embeddings", get(r, "original_max_position_embeddings", maxPositions))
+	if rope.Type == lm.RopeLlama3 {
+		rope.LowFreqFactor, rope.HighFreqFactor = get(s, "low_freq_factor", 1.0), get(s, "high_freq_factor", 4.0)
+		return
+	}
+	rope.BetaFast, rope.BetaSlow = get(s, "beta_fast", 32.0), get(s, "beta_slow", 1.0)
+	rope.AttentionFactor = get(s, "attention_factor", 0.0)
+	rope.MScale, rope.MScaleAllDim = get(s, "mscale", 0.0), get(s, "mscale_all_dim", 0.0)
+	rope.Exact = !get(s, "truncate", true)
+}
+
+// experts reads the keys of mixtures, which every family names in its way.
+func (r *reader) experts(c *lm.Config) lm.Experts {
+	var x lm.Experts
+	switch c.Family {
+	case lm.Mixtral:
+		x.Count, x.Intermediate, x.Normalize = r.size("num_local_experts"), c.Intermediate, true
+		x.PerToken = get(r, "num_experts_per_tok", 2)
+	case lm.Qwen2MoE, lm.Qwen3MoE:
+		x.Count, x.Intermediate = r.size("num_experts"), r.size("moe_intermediate_size")
+		x.PerToken, x.Normalize = r.size("num_experts_per_tok"), get(r, "norm_topk_prob", false)
+		if c.Family == lm.Qwen2MoE {
+			x.SharedIntermediate = r.size("shared_expert_intermediate_size")
+		}
+		step, dense := get(r, "decoder_sparse_step", 1), get(r, "mlp_only_layers", []int(nil))
+		if step < 1 {
+			r.fail("decoder_sparse_step is %d, must be at least 1", step)
+			step = 1
+		}
+		if step > 1 || len(dense) > 0 {
+			x.Dense = make([]bool, max(c.Layers, 0))
+			for i := range x.Dense {
+				x.Dense[i] = slices.Contains(dense, i) || (i+1)%step != 0
+			}
+		}
+	default:
+		return x
+	}
+	x.AuxCoef = get(r, "router_aux_loss_coef", 0.001)
+	return x
+}

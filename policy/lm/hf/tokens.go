@@ -1,0 +1,66 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Tokens are the ids with a meaning of their own.
+type Tokens struct {
+	BOS int   // before a text; -1: none
+	EOS []int // each ends a text
+	Pad int   // -1: none
+}
+
+// ReadTokens reads the ids from config.json and, where that is there, generation_config.json, whose values come first.
+func ReadTokens(dir string) (Tokens, error) {
+	t := Tokens{BOS: -1, Pad: -1}
+	for _, name := range []string{"config.json", "generation_config.json"} {
+		path := filepath.Join(dir, name)
+		text, err := os.ReadFile(path)
+		if name != "config.json" && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return t, fmt.Errorf("special tokens: %w", err)
+		}
+		r := &reader{}
+		if err := json.Unmarshal(text, &r.keys); err != nil {
+			return t, fmt.Errorf("special tokens: %s: %w", path, err)
+		}
+		t.BOS, t.Pad = get(r, "bos_token_id", t.BOS), get(r, "pad_token_id", t.Pad)
+		if r.has("eos_token_id") {
+			if strings.HasPrefix(strings.TrimSpace(string(r.keys["eos_token_id"])), "[") {
+				t.EOS = get(r, "eos_token_id", []int(nil))
+			} else {
+				t.EOS = []int{get(r, "eos_token_id", 0)}
+			}
+		}
+		if r.errs != nil {
+			return t, fmt.Errorf("special tokens: %s: %s", path, strings.Join(r.errs, "; "))
+		}
+	}
+	return t, nil
+}
+
+// addTo sets the keys of config.json.
+func (t Tokens) addTo(keys map[string]any) {
+	if t.BOS >= 0 {
+		keys["bos_token_id"] = t.BOS
+	}
+	if t.Pad >= 0 {
+		keys["pad_token_id"] = t.Pad
+	}
+	switch len(t.EOS) {
+	case 0:
+	case 1:
+		keys["eos_token_id"] = t.EOS[0]
+	default:
+		keys["eos_token_id"] = t.EOS
+	}
+}

@@ -1,0 +1,162 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Rope says by which angles queries and keys are rotated (Su et al. 2021, arXiv:2104.09864): the pair of elements j and j + HeadDim/2 by
+// f_j·position, with f_j = Theta^(-2j/HeadDim), which Type may change for longer sequences.
+type Rope struct {
+	Theta  float64
+	Type   RopeType
+	Factor float64 // by which sequences are longer than Original
+
+	LowFreqFactor, HighFreqFactor float64 // of llama3
+	BetaFast, BetaSlow            float64 // of yarn: turns within Original that still count as fast, and as slow
+	AttentionFactor               float64 // of yarn, for cos and sin; 0: from MScale and MScaleAllDim, or from Factor
+	MScale, MScaleAllDim          float64 // of yarn; 0: not given
+	Exact                         bool    // of yarn: the corners are not rounded to whole pairs (truncate: false)
+	Original                      int     // the length of sequences before; of llama3 and yarn
+}
+
+// A RopeType names a way to change the frequencies.
+type RopeType string
+
+const (
+	RopeDefault RopeType = "default"
+	RopeLinear  RopeType = "linear" // f/Factor
+	RopeLlama3  RopeType = "llama3" // by the wavelength, with a smooth border
+	RopeYarn    RopeType = "yarn"   // Peng et al. 2023, arXiv:2309.00071
+)
+
+func (r *Rope) check() error {
+	if !(r.Theta > 1) {
+		return fmt.Errorf("rope_theta is %g, must be above 1", r.Theta)
+	}
+	switch r.Type {
+	case RopeDefault:
+		return nil
+	case RopeLinear, RopeLlama3, RopeYarn:
+	default:
+		return fmt.Errorf("rope_type is %q, must be one of %s, %s, %s, %s", r.Type, RopeDefault, RopeLinear, RopeLlama3, RopeYarn)
+	}
+	if !(r.Factor >= 1) {
+		return fmt.Errorf("rope factor is %g, must be at least 1", r.Factor)
+	}
+	if r.Type == RopeLinear {
+		return nil
+	}
+	if r.Original < 1 {
+		return fmt.Errorf("rope original_max_position_embeddings is %d, must be at least 1", r.Original)
+	}
+	if r.Type == RopeLlama3 && !(r.LowFreqFactor > 0 && r.HighFreqFactor > r.LowFreqFactor) {
+		return fmt.Errorf("rope low_freq_factor is %g, high_freq_factor %g: the second must be larger", r.LowFreqFactor, r.HighFreqFactor)
+	}
+	if r.Type == RopeYarn && !(r.BetaSlow > 0 && r.BetaFast > r.BetaSlow) {
+		return fmt.Errorf("rope beta_slow is %g, beta_fast %g: the second must be larger", r.BetaSlow, r.BetaFast)
+	}
+	return nil
+}
+
+// Frequencies returns f_j for heads of e elements, rounded to float32 as the checkpoints' authors used them, and the factor of cos and sin.
+func (r *Rope) Frequencies(e int) (f []float32, scale float64) {
+	f, scale = make([]float32, e/2), 1
+	for j := range f {
+		x := math.Pow(r.Theta, -2*float64(j)/float64(e))
+		switch r.Type {
+		case RopeLinear:
+			x /= r.Factor
+		case RopeLlama3:
+			x = r.llama3(x)
+		case RopeYarn:
+			x = r.yarn(x, j, e)
+		}
+		f[j] = float32(x)
+	}
+	if r.Type == RopeYarn {
+		scale = r.attentionFactor()
+	}
+	return f, scale
+}
+
+func (r *Rope) llama3(f float64) float64 {
+	turns := float64(r.Original) * f / (2 * math.Pi) // within the original length
+	switch {
+	case turns > r.HighFreqFactor:
+		return f
+	case turns < r.LowFreqFactor:
+		return f / r.Factor
+	}
+	s := (turns - r.LowFreqFactor) / (r.HighFreqFactor - r.LowFreqFactor)
+	return (1-s)*f/r.Factor + s*f
+}
+
+func (r *Rope) yarn(f float64, j, e int) float64 {
+	corner := func(turns float64) float64 { // the pair that turns so often within the original length
+		return float64(e) * math.Log(float64(r.Original)/(turns*2*math.Pi)) / (2 * math.Log(r.Theta))
+	}
+	lo, hi := corner(r.BetaFast), corner(r.BetaSlow)
+	if !r.Exact {
+		lo, hi = math.Floor(lo), math.Ceil(hi)
+	}
+	lo, hi = max(lo, 0), min(hi, float64(e-1))
+	if lo == hi {
+		hi += 0.001
+	}
+	ramp := min(max((float64(j)-lo)/(hi-lo), 0), 1)
+	return ramp*f/r.Factor + (1-ramp)*f
+}
+
+func (r *Rope) attentionFactor() float64 {
+	m := func(scale float64) float64 {
+		if r.Factor <= 1 {
+			return 1
+		}
+		return 0.1*scale*math.Log(r.Factor) + 1
+	}
+	switch {
+	case r.AttentionFactor != 0:
+		return r.AttentionFactor
+	case r.MScale != 0 && r.MScaleAllDim != 0:
+		return m(r.MScale) / m(r.MScaleAllDim)
+	}
+	return m(1)
+}
+
+// A rotation holds the cosines and sines of the first positions.
+type rotation struct {
+	half     int       // pairs of a head
+	cos, sin []float32 // [positions, half]
+}
+
+func newRotation(c *Config, positions int) *rotation {
+	f, scale := c.Rope.Frequencies(c.HeadDim)
+	r := &rotation{half: len(f), cos: make([]float32, positions*len(f)), sin: make([]float32, positions*len(f))}
+	for p := range positions {
+		for j, x := range f {
+			sin, cos := math.Sincos(float64(p) * float64(x))
+			r.cos[p*r.half+j], r.sin[p*r.half+j] = float32(cos*scale), float32(sin*scale)
+		}
+	}
+	return r
+}
+
+// turn rotates the head x by the angles of a position; back by their negatives, which is the derivative.
+func (r *rotation) turn(x []float32, position int, back bool) {
+	cos, sin := r.cos[position*r.half:][:r.half], r.sin[position*r.half:][:r.half]
+	lo, hi := x[:r.half], x[r.half:][:r.half]
+	if back {
+		for j, c := range cos {
+			a, b, s := lo[j], hi[j], sin[j]
+			lo[j] = float32(a*c) + float32(b*s)
+			hi[j] = float32(b*c) - float32(a*s)
+		}
+		return
+	}
+	for j, c := range cos {
+		a, b, s := lo[j], hi[j], sin[j]
+		lo[j] = float32(a*c) - float32(b*s)
+		hi[j] = float32(b*c) + float32(a*s)
+	}
+}

@@ -1,0 +1,174 @@
+package kernel
+
+import (
+	"fmt"
+	"testing"
+)
+
+// tree is the sum of a product's blocks by the definition in Multiplier: f(b) is block b.
+func tree(lo, hi int, f func(b int) float32) float32 {
+	if hi-lo == 1 {
+		return f(lo)
+	}
+	mid := (lo + hi) / 2
+	return tree(lo, mid, f) + tree(mid, hi, f)
+}
+
+// mulAdd is a·b + c as the level computes it.
+func mulAdd(lv level, a, b, c float32) float32 {
+	if lv == portable {
+		return c + a*b
+	}
+	return fma32(a, b, c)
+}
+
+// Every element is the tree of chains that the doc of Multiplier describes, whatever the shape.
+func TestMultiplierProduct(t *testing.T) {
+	shapes := []struct {
+		m, n int
+		k    []int
+	}{
+		{1, 1, []int{1}}, {1, 64, []int{64}}, {3, 17, []int{8, 5}}, {25, 66, []int{300}}, {23, 5, []int{40, 16, 24}}, {200, 70, []int{33}}, {2, 3, []int{0}},
+		{30, 130, []int{16, 520}}, {193, 1, []int{7}},
+	}
+	eachLevel(t, func(t *testing.T, lv level) {
+		x := newMultiplier(lv)
+		for si, s := range shapes {
+			for _, blocks := range []int{1, 2, 4, 8} {
+				for _, begin := range []string{"zero", "bias", "acc"} {
+					what := fmt.Sprintf("%v blocks %d %s", s, blocks, begin)
+					var terms []Term
+					for i, k := range s.k {
+						terms = append(terms, Term{A: randomN(s.m*k, uint64(si+i)), B: randomN(k*s.n, uint64(99+si+i)), K: k, Transposed: (si+i)%2 == 0})
+					}
+					var bias []float32
+					if begin == "bias" {
+						bias = randomN(s.n, 5)
+					}
+					c := newGuarded(s.m*s.n, si)
+					random(c.x, 7)
+					first := make([]float32, s.m*s.n)
+					for i := range first {
+						switch begin {
+						case "bias":
+							first[i] = bias[i%s.n]
+						case "acc":
+							first[i] = c.x[i]
+						}
+					}
+					want := make([]float32, s.m*s.n)
+					for i := range s.m {
+						for j := range s.n {
+							chain := func(sum float32, b int) float32 {
+								for _, t := range terms {
+									w := (t.K + blocks - 1) / blocks
+									for p := min(b*w, t.K); p < min((b+1)*w, t.K); p++ {
+										at := p*s.n + j
+										if t.Transposed {
+											at = j*t.K + p
+										}
+										sum = mulAdd(lv, t.A[i*t.K+p], t.B[at], sum)
+									}
+								}
+								return sum
+							}
+							if blocks == 1 {
+								want[i*s.n+j] = chain(first[i*s.n+j], 0)
+							} else {
+								sum := tree(0, blocks, func(b int) float32 { return chain(0, b) })
+								want[i*s.n+j] = sum
+								if begin != "zero" {
+									want[i*s.n+j] += first[i*s.n+j]
+								}
+							}
+						}
+					}
+					x.Product(c.x, s.m, s.n, blocks, bias, begin == "acc", terms...)
+					c.check(t, what)
+					sameBits(t, what, c.x, want)
+				}
+			}
+		}
+	})
+}
+
+// A gradient is one chain over all rows, in however many pieces they come.
+func TestMultiplierGradient(t *testing.T) {
+	eachLevel(t, func(t *testing.T, lv level) {
+		x := newMultiplier(lv)
+		for si, s := range []struct{ m, n, k int }{{1, 1, 1}, {50, 70, 300}, {7, 16, 20}, {97, 5, 257}, {16, 65, 3}} {
+			a, b := randomN(s.k*s.m, 1), randomN(s.k*s.n, 2)
+			c := newGuarded(s.m*s.n, si)
+			random(c.x, 3)
+			want := append([]float32{}, c.x...)
+			for i := range want {
+				for p := range s.k {
+					want[i] = mulAdd(lv, a[p*s.m+i/s.n], b[p*s.n+i%s.n], want[i])
+				}
+			}
+			half := s.k / 3
+			x.Gradient(c.x, a[:half*s.m], b[:half*s.n], s.m, s.n, half)
+			x.Gradient(c.x, a[half*s.m:], b[half*s.n:], s.m, s.n, s.k-half)
+			c.check(t, fmt.Sprint(s))
+			sameBits(t, fmt.Sprint(s), c.x, want)
+		}
+	})
+}
+
+// Strided products see matrices inside larger ones, on either side transposed by their steps.
+func TestMultiplierStrided(t *testing.T) {
+	eachLevel(t, func(t *testing.T, lv level) {
+		x := newMultiplier(lv)
+		const m, n, k, cStep, bStep = 9, 20, 16, 31, 25
+		a, b := randomN(k*m, 1), randomN(k*bStep, 2)
+		for _, acc := range []bool{false, true} {
+			for _, steps := range [][2]int{{k, 1}, {1, m}} {
+				c := newGuarded(m*cStep, 3)
+				random(c.x, 4)
+				want := append([]float32{}, c.x...)
+				for i := range m {
+					for j := range n {
+						sum := float32(0)
+						if acc {
+							sum = want[i*cStep+j]
+						}
+						for p := range k {
+							sum = mulAdd(lv, a[i*steps[0]+p*steps[1]], b[p*bStep+j], sum)
+						}
+						want[i*cStep+j] = sum
+					}
+				}
+				x.Strided(c.x, cStep, a, steps[0], steps[1], b, bStep, m, n, k, acc)
+				sameBits(t, fmt.Sprint(acc, steps), c.x, want)
+			}
+		}
+	})
+}
+
+func BenchmarkMultiplier(b *testing.B) {
+	for _, s := range []struct{ m, n, k, blocks int }{
+		{512, 512, 512, 1}, {512, 512, 512, 8}, {512, 896, 4864, 2}, {2048, 64, 64, 1}, {2048, 64, 176, 2}, {16, 64, 64, 1}, {16, 256, 256, 1},
+		{16, 896, 4864, 2}, {1, 896, 4864, 2}, {1, 4864, 896, 1},
+	} {
+		a, w, c := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), make([]float32, s.m*s.n)
+		for _, trans := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dx%dx%d/%d/%v", s.m, s.k, s.n, s.blocks, trans), func(b *testing.B) {
+				x := NewMultiplier()
+				for b.Loop() {
+					x.Product(c, s.m, s.n, s.blocks, nil, false, Term{A: a, B: w, K: s.k, Transposed: trans})
+				}
+				reportFlops(b, s.m, s.n, s.k)
+			})
+		}
+	}
+	for _, s := range []struct{ m, n, k int }{{512, 512, 512}, {64, 64, 2048}, {256, 1024, 512}} {
+		x, dy, dw := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), randomN(s.m*s.n, 3)
+		b.Run(fmt.Sprintf("gradient %dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
+			y := NewMultiplier()
+			for b.Loop() {
+				y.Gradient(dw, x, dy, s.m, s.n, s.k)
+			}
+			reportFlops(b, s.m, s.n, s.k)
+		})
+	}
+}
