@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToF16 rounds src to float16 bits in dst, of the same length: to the nearest, ties to even. A value that is too large becomes
-// infinite; a NaN stays one.
+// ToF16 rounds src to float16 bits in dst, of the same length: to the nearest, ties to even. A
+// value that is too large becomes infinite; a NaN stays one.
 func ToF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToF16: length mismatch")

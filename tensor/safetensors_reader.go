@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// A SafetensorsReader reads the tensors of a safetensors file one by one, so that the file may be larger than memory.
+// A SafetensorsReader reads the tensors of a safetensors file one by one, so that the file may be
+// larger than memory.
 type SafetensorsReader struct {
 	Fields   []Field // in the order of the header
 	Metadata map[string]string
@@ -17,8 +18,8 @@ type SafetensorsReader struct {
 	file    io.ReaderAt
 }
 
-// NewSafetensorsReader reads the header of a file of size bytes. The file may come from anywhere: an error tells what is wrong, with the
-// checks of ReadSafetensors.
+// NewSafetensorsReader reads the header of a file of size bytes. The file may come from anywhere:
+// an error tells what is wrong, with the checks of ReadSafetensors.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {

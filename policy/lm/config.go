@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// A Config says what a decoder-only transformer is made of. Package hf reads it from a checkpoint folder.
+// A Config says what a decoder-only transformer is made of. Package hf reads it from a checkpoint
+// folder.
 type Config struct {
 	Family Family
 
@@ -31,7 +32,8 @@ type Config struct {
 	Experts Experts // the zero Experts: every layer is dense
 }
 
-// A Family names the models whose tensors, keys and defaults are alike. The names are those of model_type in config.json.
+// A Family names the models whose tensors, keys and defaults are alike. The names are those of
+// model_type in config.json.
 type Family string
 
 const (
@@ -71,7 +73,8 @@ func (c *Config) Check() error {
 		name string
 		size int
 	}{
-		{"vocab_size", c.Vocab}, {"hidden_size", c.Hidden}, {"num_hidden_layers", c.Layers}, {"num_attention_heads", c.Heads},
+		{"vocab_size", c.Vocab}, {"hidden_size", c.Hidden}, {"num_hidden_layers", c.Layers},
+		{"num_attention_heads", c.Heads},
 		{"num_key_value_heads", c.KVHeads}, {"head_dim", c.HeadDim}, {"intermediate_size", c.Intermediate},
 	} {
 		if n.size < 1 {
@@ -110,8 +113,9 @@ const (
 	minBlock  = 32
 )
 
-// Blocks returns in how many blocks every sum over heads, over a feed-forward width or over the vocabulary is computed: the largest power of two, at
-// most 8, that divides the heads and the widths and leaves each block of the attention's output 32 elements or more.
+// Blocks returns in how many blocks every sum over heads, over a feed-forward width or over the
+// vocabulary is computed: the largest power of two, at most 8, that divides the heads and the
+// widths and leaves each block of the attention's output 32 elements or more.
 func (c *Config) Blocks() int {
 	blocks := 1
 	fits := func(b int) bool {

@@ -5,8 +5,9 @@ import (
 	"math"
 )
 
-// A Rope says by which angles queries and keys are rotated (Su et al. 2021, arXiv:2104.09864): the pair of elements j and j + HeadDim/2 by
-// f_j·position, with f_j = Theta^(-2j/HeadDim), which Type may change for longer sequences.
+// A Rope says by which angles queries and keys are rotated (Su et al. 2021, arXiv:2104.09864): the
+// pair of elements j and j + HeadDim/2 by f_j·position, with f_j = Theta^(-2j/HeadDim), which Type
+// may change for longer sequences.
 type Rope struct {
 	Theta  float64
 	Type   RopeType
@@ -39,7 +40,8 @@ func (r *Rope) check() error {
 		return nil
 	case RopeLinear, RopeLlama3, RopeYarn:
 	default:
-		return fmt.Errorf("rope_type is %q, must be one of %s, %s, %s, %s", r.Type, RopeDefault, RopeLinear, RopeLlama3, RopeYarn)
+		return fmt.Errorf("rope_type is %q, must be one of %s, %s, %s, %s", r.Type, RopeDefault, RopeLinear, RopeLlama3,
+			RopeYarn)
 	}
 	if !(r.Factor >= 1) {
 		return fmt.Errorf("rope factor is %g, must be at least 1", r.Factor)
@@ -51,7 +53,8 @@ func (r *Rope) check() error {
 		return fmt.Errorf("rope original_max_position_embeddings is %d, must be at least 1", r.Original)
 	}
 	if r.Type == RopeLlama3 && !(r.LowFreqFactor > 0 && r.HighFreqFactor > r.LowFreqFactor) {
-		return fmt.Errorf("rope low_freq_factor is %g, high_freq_factor %g: the second must be larger", r.LowFreqFactor, r.HighFreqFactor)
+		return fmt.Errorf("rope low_freq_factor is %g, high_freq_factor %g: the second must be larger", r.LowFreqFactor,
+			r.HighFreqFactor)
 	}
 	if r.Type == RopeYarn && !(r.BetaSlow > 0 && r.BetaFast > r.BetaSlow) {
 		return fmt.Errorf("rope beta_slow is %g, beta_fast %g: the second must be larger", r.BetaSlow, r.BetaFast)
@@ -59,7 +62,8 @@ func (r *Rope) check() error {
 	return nil
 }
 
-// Frequencies returns f_j for heads of e elements, rounded to float32 as the checkpoints' authors used them, and the factor of cos and sin.
+// Frequencies returns f_j for heads of e elements, rounded to float32 as the checkpoints' authors
+// used them, and the factor of cos and sin.
 func (r *Rope) Frequencies(e int) (f []float32, scale float64) {
 	f, scale = make([]float32, e/2), 1
 	for j := range f {
@@ -142,7 +146,8 @@ func newRotation(c *Config, positions int) *rotation {
 	return r
 }
 
-// turn rotates the head x by the angles of a position; back by their negatives, which is the derivative.
+// turn rotates the head x by the angles of a position; back by their negatives, which is the
+// derivative.
 func (r *rotation) turn(x []float32, position int, back bool) {
 	cos, sin := r.cos[position*r.half:][:r.half], r.sin[position*r.half:][:r.half]
 	lo, hi := x[:r.half], x[r.half:][:r.half]

@@ -14,8 +14,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key whose value asks for something that package lm
-// does not compute is an error with its name and value.
+// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key
+// whose value asks for something that package lm does not compute is an error with its name and
+// value.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := os.ReadFile(path)
@@ -52,7 +53,9 @@ type reader struct {
 	errs []string
 }
 
-func (r *reader) fail(format string, args ...any) { r.errs = append(r.errs, fmt.Sprintf(format, args...)) }
+func (r *reader) fail(format string, args ...any) {
+	r.errs = append(r.errs, fmt.Sprintf(format, args...))
+}
 
 // has reports whether a key is there and not null.
 func (r *reader) has(key string) bool {
@@ -192,7 +195,8 @@ func (r *reader) window(c *lm.Config) int {
 }
 
 // ropeKeys are those that rope_scaling or rope_parameters may have.
-var ropeKeys = []string{"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+var ropeKeys = []string{"rope_type", "type", "rope_theta", "factor", "low_freq_factor", "high_freq_factor",
+	"original_max_position_embeddings",
 	"beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", "truncate", "partial_rotary_factor"}
 
 // rope reads rope_theta and rope_scaling of transformers 4, or rope_parameters of 5.
@@ -233,7 +237,8 @@ func (r *reader) ropeObject(rope *lm.Rope, s *reader, maxPositions int) {
 		return
 	case lm.RopeLinear, lm.RopeLlama3, lm.RopeYarn:
 	default:
-		s.fail("rope_type is %q, must be one of %s, %s, %s, %s", rope.Type, lm.RopeDefault, lm.RopeLinear, lm.RopeLlama3, lm.RopeYarn)
+		s.fail("rope_type is %q, must be one of %s, %s, %s, %s", rope.Type, lm.RopeDefault, lm.RopeLinear,
+			lm.RopeLlama3, lm.RopeYarn)
 		return
 	}
 	if !s.has("factor") {

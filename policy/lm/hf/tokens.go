@@ -17,7 +17,8 @@ type Tokens struct {
 	Pad int   // -1: none
 }
 
-// ReadTokens reads the ids from config.json and, where that is there, generation_config.json, whose values come first.
+// ReadTokens reads the ids from config.json and, where that is there, generation_config.json, whose
+// values come first.
 func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {

@@ -10,19 +10,22 @@ import (
 
 // architectures are the classes of transformers that read each family.
 var architectures = map[lm.Family]string{
-	lm.Qwen2: "Qwen2ForCausalLM", lm.Qwen3: "Qwen3ForCausalLM", lm.Llama: "LlamaForCausalLM", lm.Mistral: "MistralForCausalLM",
+	lm.Qwen2: "Qwen2ForCausalLM", lm.Qwen3: "Qwen3ForCausalLM", lm.Llama: "LlamaForCausalLM",
+	lm.Mistral:  "MistralForCausalLM",
 	lm.Qwen2MoE: "Qwen2MoeForCausalLM", lm.Qwen3MoE: "Qwen3MoeForCausalLM", lm.Mixtral: "MixtralForCausalLM",
 }
 
 // dtypeNames are those of torch.
 var dtypeNames = map[tensor.DType]string{tensor.F32: "float32", tensor.BF16: "bfloat16", tensor.F16: "float16"}
 
-// FormatConfig returns the text of a config.json for c with weights of the given type. It has the keys of transformers 4, which 5 reads too.
+// FormatConfig returns the text of a config.json for c with weights of the given type. It has the
+// keys of transformers 4, which 5 reads too.
 func FormatConfig(c lm.Config, dtype tensor.DType, tokens Tokens) ([]byte, error) {
 	keys := map[string]any{
 		"architectures": []string{architectures[c.Family]}, "model_type": c.Family, "torch_dtype": dtypeNames[dtype],
 		"vocab_size": c.Vocab, "hidden_size": c.Hidden, "num_hidden_layers": c.Layers, "num_attention_heads": c.Heads,
-		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadDim, "intermediate_size": c.Intermediate, "hidden_act": "silu",
+		"num_key_value_heads": c.KVHeads, "head_dim": c.HeadDim, "intermediate_size": c.Intermediate,
+		"hidden_act":   "silu",
 		"rms_norm_eps": c.Eps, "tie_word_embeddings": c.Tied, "max_position_embeddings": c.MaxPositions,
 		"initializer_range": c.InitRange, "rope_theta": c.Rope.Theta, "rope_scaling": ropeScaling(&c.Rope),
 		"attention_dropout": 0.0, "use_cache": true,
@@ -89,8 +92,10 @@ func ropeScaling(r *lm.Rope) any {
 		keys["low_freq_factor"], keys["high_freq_factor"] = r.LowFreqFactor, r.HighFreqFactor
 		keys["original_max_position_embeddings"] = r.Original
 	case lm.RopeYarn:
-		keys["beta_fast"], keys["beta_slow"], keys["original_max_position_embeddings"] = r.BetaFast, r.BetaSlow, r.Original
-		for key, v := range map[string]float64{"attention_factor": r.AttentionFactor, "mscale": r.MScale, "mscale_all_dim": r.MScaleAllDim} {
+		keys["beta_fast"], keys["beta_slow"], keys["original_max_position_embeddings"] = r.BetaFast, r.BetaSlow,
+			r.Original
+		for key, v := range map[string]float64{"attention_factor": r.AttentionFactor, "mscale": r.MScale,
+			"mscale_all_dim": r.MScaleAllDim} {
 			if v != 0 {
 				keys[key] = v
 			}

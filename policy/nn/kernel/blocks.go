@@ -2,19 +2,23 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B of a sum, A [m,K] and B [K,n]. With Transposed, B is given as its transpose, [n,K].
+// A Term is one product A·B of a sum, A [m,K] and B [K,n]. With Transposed, B is given as its
+// transpose, [n,K].
 type Term struct {
 	A, B       []float32
 	K          int
 	Transposed bool
 }
 
-// A Multiplier computes products whose sums are split into blocks in a fixed way, so that several processors may later compute some blocks each
-// and get the same bits. It owns the memory for that: one goroutine uses a Multiplier at a time. Make it with NewMultiplier.
+// A Multiplier computes products whose sums are split into blocks in a fixed way, so that several
+// processors may later compute some blocks each and get the same bits. It owns the memory for that:
+// one goroutine uses a Multiplier at a time. Make it with NewMultiplier.
 //
-// With one block, an element is one chain of fused multiply-adds over the terms and over k in order. It begins with its initial value. With
-// more, the columns of every A fall into that many equal pieces (the last ones are shorter where the number does not divide K). Block b is a
-// chain over piece b of every term; it begins with 0. The blocks are added as a binary tree, ((0+1)+(2+3))+…, and then to the initial value.
+// With one block, an element is one chain of fused multiply-adds over the terms and over k in
+// order. It begins with its initial value. With more, the columns of every A fall into that many
+// equal pieces (the last ones are shorter where the number does not divide K). Block b is a chain
+// over piece b of every term; it begins with 0. The blocks are added as a binary tree,
+// ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
 	level level
 	pack  []float32 // a strip of B: panels of [k, columns] one after the other
@@ -44,8 +48,9 @@ func newMultiplier(lv level) *Multiplier {
 // blockDepth is how many steps of k are done at a time.
 const blockDepth = 256
 
-// Product sets C [m,n] to the sum of the terms in so many blocks, a power of two up to 8. The initial value is C itself with acc, bias [n] in
-// every row unless that is nil, else 0. C overlaps no input.
+// Product sets C [m,n] to the sum of the terms in so many blocks, a power of two up to 8. The
+// initial value is C itself with acc, bias [n] in every row unless that is nil, else 0. C overlaps
+// no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
 	if blocks < 1 || blocks > maxTree || blocks&(blocks-1) != 0 {
@@ -128,7 +133,8 @@ func (x *Multiplier) block(c []float32, cStep int, s origin, i, rows, j, columns
 }
 
 // strip adds depth steps of k, from p on, to the tile at c.
-func (x *Multiplier) strip(c []float32, cStep int, s origin, a []float32, aRow, aCol int, t Term, p, depth, j, rows, columns, n int) {
+func (x *Multiplier) strip(c []float32, cStep int, s origin, a []float32, aRow, aCol int, t Term, p, depth, j, rows,
+	columns, n int) {
 	if !t.Transposed && rows < packRows {
 		strided(x.level, c, cStep, s, a, aRow, aCol, t.B[p*n+j:], n, rows, columns, depth)
 		return
@@ -183,7 +189,8 @@ func packTransposed(lv level, dst, b []float32, step, depth, w int) {
 	}
 }
 
-// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]: every element goes on as a chain over the k rows in order. C overlaps no input.
+// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]: every element goes on as a chain over
+// the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)
@@ -203,16 +210,19 @@ func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) {
 				for first := 0; first < columns; first += width {
 					w := min(width, columns-first)
 					at := c[i*n+j+first:]
-					strided(x.level, at, n, origin{at, n}, x.packA, 1, rows, x.pack[first*blockDepth:], w, rows, w, depth)
+					strided(x.level, at, n, origin{at, n}, x.packA, 1, rows, x.pack[first*blockDepth:], w, rows, w,
+						depth)
 				}
 			}
 		}
 	}
 }
 
-// Strided computes C = A·B, or C += A·B with acc, for matrices that lie in larger ones: element (i,j) of C is c[i·cStep+j], that of A is
-// a[i·aRow+p·aCol], that of B is b[p·bStep+j]; C is [m,n] and k the summed axis, at most 256. Each element is one chain over k.
-func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int, acc bool) {
+// Strided computes C = A·B, or C += A·B with acc, for matrices that lie in larger ones: element
+// (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p·aCol], that of B is b[p·bStep+j]; C is [m,n]
+// and k the summed axis, at most 256. Each element is one chain over k.
+func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
+	acc bool) {
 	if m == 0 || n == 0 {
 		return
 	}

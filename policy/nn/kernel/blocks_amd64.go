@@ -1,7 +1,8 @@
 package kernel
 
 // stridedSIMD is strided for the vector levels.
-func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int) {
+func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
+	k int) {
 	var zeros [maxColumns]float32
 	if m == 0 || n == 0 {
 		return
@@ -21,7 +22,8 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 	}
 }
 
-// packSIMD sets the first rows and columns of dst, of row length w, to the transpose of b; both are multiples of 8.
+// packSIMD sets the first rows and columns of dst, of row length w, to the transpose of b; both are
+// multiples of 8.
 func packSIMD(dst, b []float32, step, rows, w, columns int) {
 	if columns == 0 {
 		return

@@ -1,0 +1,193 @@
+package lm
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// Attention works in blocks of keyBlock keys by their position in the sequence, the first from
+// position 0 on, whatever the number of queries: so the output of a query has the same bits in a
+// prefill, in a chunk of one, and when it is decoded with a cache. Within a block scores,
+// probabilities and the weighted sum follow the keys in order; blocks follow each other, with the
+// largest score so far taken out (SoftmaxBlock).
+const (
+	keyBlock    = 64
+	tileQueries = 32
+)
+
+// A span is the tokens of one sequence that a forward pass computes: rows of the batch.
+type span struct {
+	row, n int     // first row and number of rows
+	first  int     // position of the first
+	pages  []int32 // of the whole sequence
+}
+
+// tiles is the memory of attention for one tile of queries.
+type tiles struct {
+	scores, slopes       [tileQueries * keyBlock]float32
+	acc                  []float32 // [tileQueries, head_dim]
+	top, sum, decay, lse [tileQueries]float32
+	// of one head of a sequence, for the backward pass: [length, head_dim] and pages [head_dim,
+	// PageLen]
+	keys, values []float32
+}
+
+// A queryTile is some rows of queries that see the same keys, but for the last ones.
+type queryTile struct {
+	at, step    int // of the first row in the matrix of queries, and from row to row
+	rows        int
+	first, more int // row r sees the first first + r·more keys
+}
+
+// last returns how many keys some row sees.
+func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
+
+// eachTile calls f with the tiles of queries of a span that share key head g. Where a span has few
+// tokens, the rows of a tile are the heads of one token, else the tokens of one head. Rows do not
+// influence each other.
+func (w *Work) eachTile(s *span, g int, f func(t queryTile, head, token int)) {
+	c := &w.m.Config
+	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
+	if s.n < group {
+		for i := range s.n {
+			for j := 0; j < group; j += tileQueries {
+				at := (s.row+i)*width + (g*group+j)*e
+				f(queryTile{at, e, min(tileQueries, group-j), s.first + i + 1, 0}, g*group+j, s.row+i)
+			}
+		}
+		return
+	}
+	for j := range group {
+		for i := 0; i < s.n; i += tileQueries {
+			at := (s.row+i)*width + (g*group+j)*e
+			f(queryTile{at, width, min(tileQueries, s.n-i), s.first + i + 1, 1}, g*group+j, s.row+i)
+		}
+	}
+}
+
+// attend sets out [n, heads·head_dim] from queries q of the same shape and the keys and values in
+// the cache. In training it keeps the logarithm of each query's sum in lse [heads, n].
+func (w *Work) attend(layer int, out, q, lse []float32) {
+	for i := range w.spans {
+		s := &w.spans[i]
+		for g := range w.m.Config.KVHeads {
+			w.eachTile(s, g, func(t queryTile, head, token int) {
+				w.attendTile(layer, g, s.pages, t, out[t.at:], q[t.at:])
+				if lse != nil {
+					w.keepLSE(lse, t, head, token)
+				}
+			})
+		}
+	}
+}
+
+// keepLSE stores what a softmax needs to be computed again: the largest score plus the logarithm of
+// the sum.
+func (w *Work) keepLSE(lse []float32, t queryTile, head, token int) {
+	a := &w.tiles
+	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
+	for r := range t.rows {
+		at := head*w.n + token + r
+		if t.more == 0 {
+			at = (head+r)*w.n + token
+		}
+		lse[at] = a.top[r] + a.sum[r]
+	}
+}
+
+func (w *Work) attendTile(layer, g int, pages []int32, t queryTile, out, q []float32) {
+	a, e := &w.tiles, w.m.Config.HeadDim
+	for r := range t.rows {
+		a.top[r], a.sum[r] = float32(math.Inf(-1)), 0
+	}
+	last := t.last()
+	for b := 0; b < last; b += keyBlock {
+		width := min(keyBlock, last-b)
+		for k := 0; k < width; k += PageLen {
+			keys := w.cache.keys(layer, pages[(b+k)/PageLen], g)
+			w.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, keys, PageLen, t.rows, min(PageLen, width-k), e, false)
+		}
+		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.more, a.top[:], a.sum[:], a.decay[:])
+		if b > 0 {
+			for r := range t.rows {
+				kernel.Scale(a.acc[r*e:(r+1)*e], a.decay[r])
+			}
+		}
+		for k := 0; k < width; k += PageLen {
+			values := w.cache.values(layer, pages[(b+k)/PageLen], g)
+			w.x.Strided(a.acc, e, a.scores[k:], keyBlock, 1, values, e, t.rows, e, min(PageLen, width-k), b+k > 0)
+		}
+	}
+	for r := range t.rows {
+		inv, row := 1/a.sum[r], out[r*t.step:][:e]
+		for j, v := range a.acc[r*e : (r+1)*e] {
+			row[j] = v * inv
+		}
+	}
+}
+
+// attendGrad sets dq, dk and dv to the derivatives by queries, keys and values, given do at the
+// attention's output o, and q and lse of the forward pass. dk and dv are [n, key heads·head_dim].
+// Every sequence begins at position 0.
+//
+//	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
+//
+// Sums over keys and over queries go in order of their positions, those over the queries' heads of
+// a key head in order of the heads.
+func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
+	c := &w.m.Config
+	clear(dq[:w.n*c.Heads*c.HeadDim])
+	clear(dk[:w.n*c.KVHeads*c.HeadDim])
+	clear(dv[:w.n*c.KVHeads*c.HeadDim])
+	for i := range w.spans {
+		s := &w.spans[i]
+		for g := range c.KVHeads {
+			w.unpack(layer, g, s)
+			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
+			w.eachTile(s, g, func(t queryTile, head, token int) {
+				for r := range t.rows {
+					row := head*w.n + token + r
+					if t.more == 0 {
+						row = (head+r)*w.n + token
+					}
+					w.tiles.lse[r] = lse[row]
+				}
+				w.attendTileGrad(layer, g, s, t, dq[t.at:], dk[at:], dv[at:], do[t.at:], o[t.at:], q[t.at:])
+			})
+		}
+	}
+}
+
+// unpack lays the keys of a head out as [length, head_dim], and the values as pages [head_dim,
+// PageLen].
+func (w *Work) unpack(layer, g int, s *span) {
+	a, e := &w.tiles, w.m.Config.HeadDim
+	for i, page := range s.pages {
+		kernel.Transpose(a.keys[i*e*PageLen:][:e*PageLen], w.cache.keys(layer, page, g), e, PageLen)
+		kernel.Transpose(a.values[i*e*PageLen:][:e*PageLen], w.cache.values(layer, page, g), PageLen, e)
+	}
+}
+
+func (w *Work) attendTileGrad(layer, g int, s *span, t queryTile, dq, dk, dv, do, o, q []float32) {
+	a, e := &w.tiles, w.m.Config.HeadDim
+	kvStep := w.m.Config.KVHeads * e
+	for r := range t.rows {
+		a.sum[r] = kernel.Dot(do[r*t.step:][:e], o[r*t.step:][:e])
+	}
+	last := t.last()
+	for b := 0; b < last; b += keyBlock {
+		width := min(keyBlock, last-b)
+		for k := 0; k < width; k += PageLen {
+			n := min(PageLen, width-k)
+			w.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, w.cache.keys(layer, s.pages[(b+k)/PageLen], g), PageLen,
+				t.rows, n, e, false)
+			w.x.Strided(a.slopes[k:], keyBlock, do, t.step, 1, a.values[(b+k)*e:], PageLen, t.rows, n, e, false)
+		}
+		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.more, a.lse[:],
+			a.sum[:])
+		w.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, do, t.step, width, e, t.rows, true)
+		w.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
+		w.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
+	}
+}

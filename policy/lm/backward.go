@@ -1,0 +1,118 @@
+package lm
+
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
+// Backward adds to the gradients of the trainable parameters what a loss asks for, given its
+// derivatives by the log-probabilities, and by the entropies unless dentropy is nil, of the last
+// LogProbs. temperature is that of LogProbs. aux weighs Config.Experts.AuxCoef·AuxLoss of the last
+// Forward beside the loss; 0 leaves it out.
+//
+// The gradient of a weight is one chain over the tokens in order: two batches one after the other
+// give the same bits as both in one, but for AuxLoss, which is of one batch. Call FinishGradients
+// before the gradients are read.
+func (m *Model) Backward(w *Work, dlogp, dentropy []float32, targets []Target, temperature, aux float32) {
+	m.headBackward(w, dlogp, dentropy, targets, temperature)
+	m.BackwardHidden(w, w.head.dh[:w.n*m.Config.Hidden], aux)
+}
+
+// BackwardHidden is Backward from the derivative by the rows of Hidden, [rows, hidden], for a head
+// that is not the model's. It changes dh.
+func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
+	c := &m.Config
+	d, n := c.Hidden, w.n
+	for e := range w.slope {
+		w.slope[e] = aux * float32(c.Experts.AuxCoef) * float32(c.Experts.Count) * w.share[e] / float32(max(w.pairs(),
+			1))
+	}
+	dx := w.delta[:n*d]
+	kernel.RMSNormGrad(dx, m.norm.grad(), dh, w.final.x[:n*d], m.norm.data(), w.final.inv[:n], n, d, false)
+	for i := len(m.layers) - 1; i >= 0; i-- {
+		m.layers[i].backward(w, w.acts[i], dx, i)
+	}
+	if g := m.embed.grad(); g != nil {
+		m.embedGrad(w, g, dx)
+	}
+}
+
+// backward turns dx, the derivative by the residual stream behind the layer, into the one before
+// it.
+func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
+	c, n := &w.m.Config, w.n
+	d, e := c.Hidden, c.HeadDim
+	normed, dn := w.normed[:n*d], w.delta2[:n*d]
+	kernel.RMSNorm(normed, a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
+	if l.experts != nil {
+		l.experts.backward(w, a.routed, dn, dx, normed, w.slope, n)
+	} else {
+		l.ff.backward(w, dn, dx, normed, a.gate, a.up, n)
+	}
+	kernel.RMSNormGrad(dx, l.norm2.grad(), dn, a.middle[:n*d], l.norm2.data(), a.inv2[:n], n, d, true)
+
+	w.inputGrad(w.doOut, a.o, n, derivative{&l.o, dx})
+	w.attendGrad(number, w.dq, w.dk, w.dv, w.doOut, a.o, a.q, a.lse)
+	kernel.Scale(w.dq[:n*c.Heads*e], queryScale(c))
+	w.rotate(w.dq, c.Heads, true)
+	w.rotate(w.dk, c.KVHeads, true)
+	if c.QKNorm {
+		rows := n * c.Heads
+		kernel.RMSNormGrad(w.dq[:rows*e], l.qNorm.grad(), w.dq[:rows*e], a.rawQ[:rows*e], l.qNorm.data(), a.invQ[:rows],
+			rows, e, false)
+		rows = n * c.KVHeads
+		kernel.RMSNormGrad(w.dk[:rows*e], l.kNorm.grad(), w.dk[:rows*e], a.rawK[:rows*e], l.kNorm.data(), a.invK[:rows],
+			rows, e, false)
+	}
+	kernel.RMSNorm(normed, a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
+	w.inputGrad(dn, normed, n, derivative{&l.q, w.dq}, derivative{&l.k, w.dk}, derivative{&l.v, w.dv})
+	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
+}
+
+// tiedRows collects the gradient of an embedding that is the output matrix, too: of its use as
+// embedding, apart from the other, so that each use is a chain over all tokens, however many
+// batches they come in.
+type tiedRows struct {
+	index map[int32]int // row of a token
+	token []int32
+	sum   []float32 // [rows, d]
+}
+
+// embedGrad adds dx [n,d] to the gradient of the embedding.
+func (m *Model) embedGrad(w *Work, grad, dx []float32) {
+	d := m.Config.Hidden
+	for i, id := range w.ids {
+		row := dx[i*d : (i+1)*d]
+		if !m.Config.Tied {
+			kernel.Axpy(grad[int(id)*d:][:d], 1, row)
+			continue
+		}
+		t := &w.tiedRows
+		at, ok := t.index[id]
+		if !ok {
+			if t.index == nil {
+				t.index = map[int32]int{}
+			}
+			at = len(t.token)
+			t.index[id], t.token = at, append(t.token, id)
+			for range d {
+				t.sum = append(t.sum, 0)
+			}
+		}
+		kernel.Axpy(t.sum[at*d:][:d], 1, row)
+	}
+}
+
+// FinishGradients completes the gradients after the last Backward of an optimiser's step: it adds
+// the embedding's use as embedding to its use as output matrix, where they are one.
+func (m *Model) FinishGradients(w *Work) {
+	t := &w.tiedRows
+	if len(t.token) == 0 {
+		return
+	}
+	d, v, grad := m.Config.Hidden, m.Config.Vocab, m.embed.grad()
+	for i, id := range t.token {
+		for j, g := range t.sum[i*d : (i+1)*d] {
+			grad[j*v+int(id)] += g
+		}
+	}
+	clear(t.index)
+	t.token, t.sum = t.token[:0], t.sum[:0]
+}

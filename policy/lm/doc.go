@@ -1,0 +1,34 @@
+// Package lm computes decoder-only transformers in float32: Qwen2, Qwen3, Llama, Mistral and their
+// mixtures of experts, from a checkpoint folder (package hf) or from nothing.
+//
+//	c, err := hf.ReadConfig(dir)                       // or a lm.Config of your own
+//	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{})
+//	err = m.Alloc(tensor.Heap)
+//	err = hf.Load(m, dir)                              // or m.Init(seed)
+//
+// In training, batches are sequences one after the other. Nothing is padded:
+//
+//	w := m.NewTraining(4096)                           // activations of up to 4096 tokens
+//	err = m.Forward(w, batch)
+//	targets = batch.NextTokens(targets[:0])
+//	m.LogProbs(w, logp, nil, targets, 1)               // then a loss, and its derivative by logp
+//	m.Backward(w, dlogp, nil, targets, 1, 0)
+//	m.FinishGradients(w)                               // once per optimiser step; then read m.Params.Grad
+//
+// In generation, a cache holds what the model keeps of each sequence:
+//
+//	w, cache := m.NewDecoding(512), m.NewCache(1000)
+//	s := cache.NewSequence(2048)
+//	err = m.Extend(w, lm.Piece{s, prompt})             // tokens of one sequence or of many
+//	m.Logits(w, logits, []int32{int32(len(prompt) - 1)})
+//
+// # The same bits
+//
+// A token's log-probability has the same bits in Forward and in Extend, in any batch, beside any
+// other sequences and in pieces of any size. Each row is computed by itself: the order of a sum
+// never depends on the number of rows. Attention follows blocks of keys by their positions. Sums
+// over heads, over a feed-forward width and over the vocabulary, which several processors may later
+// share, fall into Config.Blocks blocks that are added as a tree (kernel.Multiplier). The gradient
+// of a weight is one chain over the tokens in order, which no size of a batch changes. As
+// everywhere, bits are equal on processors of one kind.
+package lm

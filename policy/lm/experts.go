@@ -1,0 +1,223 @@
+package lm
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// experts are the feed-forward blocks of a sparse layer: every token goes to a few of them, which a
+// router chooses, and to the shared one. Shazeer et al. 2017, arXiv:1701.06538.
+type experts struct {
+	router     linear // no bias
+	all        []feedForward
+	shared     feedForward
+	sharedGate linear // [d,1]; with a shared expert
+	c          *Experts
+}
+
+func (m *Model) newExperts(prefix string) *experts {
+	c := &m.Config.Experts
+	x := &experts{c: c, router: m.newLinear(prefix+"gate", m.Config.Hidden, c.Count, false, false)}
+	for j := range c.Count {
+		f := m.newFeedForward(prefix+"experts."+strconv.Itoa(j)+".", c.Intermediate)
+		x.all = append(x.all, f)
+	}
+	if c.SharedIntermediate > 0 {
+		x.shared = m.newFeedForward(prefix+"shared_expert.", c.SharedIntermediate)
+		x.sharedGate = m.newLinear(prefix+"shared_expert_gate", m.Config.Hidden, 1, false, false)
+	}
+	return x
+}
+
+// routed is what a sparse layer keeps of n tokens. A slot is one choice of one token: slot s of
+// token t has number t·PerToken + s. Places are slots in the order in which the experts compute
+// them: by expert, then by token.
+type routed struct {
+	probs    []float32 // [n, experts]
+	chosen   []int32   // [slots] expert
+	weight   []float32 // [slots]
+	place    []int32   // [slots] place of a slot
+	slot     []int32   // [places] slot at a place
+	starts   []int32   // [experts+1] first place of an expert
+	gate, up []float32 // [places, intermediate]
+	out      []float32 // [places, d]
+
+	sharedGate, sharedUp []float32 // [n, shared intermediate]
+	sharedOut            []float32 // [n, d]
+	sharedWeight         []float32 // [n]
+}
+
+func newRouted(m *Model, n int) *routed {
+	c := &m.Config.Experts
+	slots, d := n*c.PerToken, m.Config.Hidden
+	vector := func(n int) []float32 { return make([]float32, n) }
+	return &routed{
+		probs: vector(n * c.Count), chosen: make([]int32, slots), weight: vector(slots), place: make([]int32, slots),
+		slot:   make([]int32, slots),
+		starts: make([]int32, c.Count+1), gate: vector(slots * c.Intermediate), up: vector(slots * c.Intermediate),
+		out:        vector(slots * d),
+		sharedGate: vector(n * c.SharedIntermediate), sharedUp: vector(n * c.SharedIntermediate),
+		sharedOut: vector(n * d), sharedWeight: vector(n),
+	}
+}
+
+// forward adds to y [n,d] what the experts make of x [n,d]. Contributions are added in order of the
+// slots, the shared one last.
+func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
+	d, per := w.m.Config.Hidden, x.c.PerToken
+	x.route(w, r, in, n)
+	gathered := w.gathered[:n*per*d]
+	for place, slot := range r.slot[:n*per] {
+		copy(gathered[place*d:(place+1)*d], in[int(slot)/per*d:][:d])
+	}
+	for j := range x.all {
+		lo, hi, f := int(r.starts[j]), int(r.starts[j+1]), x.c.Intermediate
+		if lo < hi {
+			x.all[j].forward(w, r.out[lo*d:], gathered[lo*d:hi*d], r.gate[lo*f:hi*f], r.up[lo*f:hi*f], hi-lo, false)
+		}
+	}
+	for t := range n {
+		row := y[t*d : (t+1)*d]
+		for s := t * per; s < (t+1)*per; s++ {
+			kernel.Axpy(row, r.weight[s], r.out[int(r.place[s])*d:][:d])
+		}
+	}
+	if x.c.SharedIntermediate == 0 {
+		return
+	}
+	x.shared.forward(w, r.sharedOut, in, r.sharedGate, r.sharedUp, n, false)
+	x.sharedGate.forward(w.x, r.sharedWeight, in, w.low, n, false)
+	for t := range n {
+		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
+		kernel.Axpy(y[t*d:(t+1)*d], r.sharedWeight[t], r.sharedOut[t*d:(t+1)*d])
+	}
+}
+
+// route chooses the experts of every token: those of the largest probabilities, the one of the
+// smaller number where two are equal.
+func (x *experts) route(w *Work, r *routed, in []float32, n int) {
+	count, per := x.c.Count, x.c.PerToken
+	probs := r.probs[:n*count]
+	x.router.forward(w.x, probs, in, w.low, n, false)
+	kernel.LogSoftmax(probs, probs, n, count)
+	kernel.Exp(probs, probs)
+	clear(r.starts)
+	for t := range n {
+		row := probs[t*count : (t+1)*count]
+		chosen, weight := r.chosen[t*per:(t+1)*per], r.weight[t*per:(t+1)*per]
+		sum := float32(0)
+		for s := range per {
+			best := -1
+			for j, p := range row {
+				if !contains(chosen[:s], int32(j)) && (best < 0 || p > row[best]) {
+					best = j
+				}
+			}
+			chosen[s], weight[s] = int32(best), row[best]
+			sum += row[best]
+			r.starts[best+1]++
+		}
+		if x.c.Normalize {
+			for s := range weight {
+				weight[s] /= sum
+			}
+		}
+	}
+	for j := range count {
+		r.starts[j+1] += r.starts[j]
+	}
+	next := w.next[:count]
+	copy(next, r.starts)
+	for slot, j := range r.chosen[:n*per] {
+		r.place[slot], r.slot[next[j]] = next[j], int32(slot)
+		next[j]++
+	}
+}
+
+func contains(x []int32, v int32) bool {
+	for _, y := range x {
+		if y == v {
+			return true
+		}
+	}
+	return false
+}
+
+// backward sets dx [n,d] from dy [n,d], at the input of the forward pass, and adds to the
+// gradients. slope [experts] is the derivative of the auxiliary loss by every token's probability
+// of an expert.
+func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
+	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
+	dprobs := w.dprobs[:n*x.c.Count]
+	x.routeGrad(r, dprobs, dy, slope, n, d)
+
+	gathered, dout, din := w.gathered[:n*per*d], r.out[:n*per*d], w.gathered2[:n*per*d]
+	for place, slot := range r.slot[:n*per] {
+		t := int(slot) / per
+		copy(gathered[place*d:(place+1)*d], in[t*d:(t+1)*d])
+		row := dout[place*d : (place+1)*d] // its own content served routeGrad
+		copy(row, dy[t*d:(t+1)*d])
+		kernel.Scale(row, r.weight[slot])
+	}
+	for j := range x.all {
+		lo, hi := int(r.starts[j]), int(r.starts[j+1])
+		if lo < hi {
+			x.all[j].backward(w, din[lo*d:hi*d], dout[lo*d:hi*d], gathered[lo*d:hi*d], r.gate[lo*f:hi*f],
+				r.up[lo*f:hi*f], hi-lo)
+		}
+	}
+	w.inputGrad(dx, in, n, derivative{&x.router, dprobs})
+	for t := range n {
+		for s := t * per; s < (t+1)*per; s++ {
+			kernel.Axpy(dx[t*d:(t+1)*d], 1, din[int(r.place[s])*d:][:d])
+		}
+	}
+	if x.c.SharedIntermediate > 0 {
+		x.sharedBackward(w, r, dx, dy, in, n, d)
+	}
+}
+
+// routeGrad sets dprobs [n,experts] to the derivative by the router's products.
+func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
+	count, per := x.c.Count, x.c.PerToken
+	for t := range n {
+		row, probs := dprobs[t*count:(t+1)*count], r.probs[t*count:(t+1)*count]
+		copy(row, slope)
+		sum, mean := float32(0), float32(0) // of the chosen probabilities, and of the weights' derivatives
+		for s := t * per; s < (t+1)*per; s++ {
+			sum += probs[r.chosen[s]]
+		}
+		if x.c.Normalize {
+			for s := t * per; s < (t+1)*per; s++ {
+				mean += r.weight[s] * kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d])
+			}
+		}
+		for s := t * per; s < (t+1)*per; s++ {
+			by := kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d]) // derivative by the slot's weight
+			if x.c.Normalize {
+				by = (by - mean) / sum
+			}
+			row[r.chosen[s]] += by
+		}
+		mean = kernel.Dot(row, probs)
+		for j, p := range probs {
+			row[j] = p * (row[j] - mean)
+		}
+	}
+}
+
+func (x *experts) sharedBackward(w *Work, r *routed, dx, dy, in []float32, n, d int) {
+	dweight, dout, din := w.dshared[:n], r.sharedOut[:n*d], w.gathered2[:n*d]
+	for t := range n {
+		row, g := dout[t*d:(t+1)*d], r.sharedWeight[t]
+		dweight[t] = kernel.Dot(dy[t*d:(t+1)*d], row) * g * (1 - g)
+		copy(row, dy[t*d:(t+1)*d])
+		kernel.Scale(row, g)
+	}
+	x.shared.backward(w, din, dout, in, r.sharedGate, r.sharedUp, n)
+	kernel.Axpy(dx[:n*d], 1, din)
+	w.inputGrad(din, in, n, derivative{&x.sharedGate, dweight})
+	kernel.Axpy(dx[:n*d], 1, din)
+}

@@ -1,0 +1,304 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// Forward computes a batch in training: all activations stay in w, until the next Forward. LogProbs
+// and Backward follow.
+func (m *Model) Forward(w *Work, b Batch) error {
+	if !w.training {
+		panic("lm: Forward with a Work of NewDecoding")
+	}
+	if err := m.checkBatch(w, b); err != nil {
+		return err
+	}
+	pages, longest := 0, 0
+	for i := range len(b.Starts) - 1 {
+		n := int(b.Starts[i+1] - b.Starts[i])
+		pages += (n + PageLen - 1) / PageLen
+		longest = max(longest, n)
+	}
+	if err := m.reach(longest); err != nil {
+		return err
+	}
+	for _, s := range w.sequences {
+		s.Truncate(0)
+	}
+	w.cache.extend(pages)
+	w.tiles.reserve(longest, m.Config.HeadDim)
+	w.spans = w.spans[:0]
+	for i := range len(b.Starts) - 1 {
+		if i == len(w.sequences) {
+			w.sequences = append(w.sequences, w.cache.NewSequence(longest))
+		}
+		s, n := w.sequences[i], int(b.Starts[i+1]-b.Starts[i])
+		s.grow(n)
+		w.spans = append(w.spans, span{row: int(b.Starts[i]), n: n, pages: s.pages})
+	}
+	w.ids = append(w.ids[:0], b.IDs...)
+	m.forward(w)
+	return nil
+}
+
+// checkBatch complains about what is no batch for w.
+func (m *Model) checkBatch(w *Work, b Batch) error {
+	n := len(b.Starts)
+	if n < 2 || b.Starts[0] != 0 || int(b.Starts[n-1]) != len(b.IDs) {
+		return fmt.Errorf("a batch of %d tokens with starts %v: they must run from 0 to the number of tokens",
+			len(b.IDs), b.Starts)
+	}
+	for i := range n - 1 {
+		if b.Starts[i+1] <= b.Starts[i] {
+			return fmt.Errorf("sequence %d of a batch is empty", i)
+		}
+	}
+	if len(b.IDs) > w.rows {
+		return fmt.Errorf("a batch of %d tokens, there is memory for %d", len(b.IDs), w.rows)
+	}
+	return m.checkIDs(b.IDs)
+}
+
+func (m *Model) checkIDs(ids []int32) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= m.Config.Vocab {
+			return fmt.Errorf("token %d is %d, the vocabulary has %d", i, id, m.Config.Vocab)
+		}
+	}
+	return nil
+}
+
+// A Piece is new tokens of a sequence in a cache.
+type Piece struct {
+	Seq *Sequence
+	IDs []int32
+}
+
+// Extend computes the next tokens of some sequences of one cache and keeps their keys and values
+// there. Each sequence stands in one piece at most. The rows of w are the tokens of the pieces in
+// order; Logits and LogProbs follow. Nothing has changed if there is an error.
+func (m *Model) Extend(w *Work, pieces ...Piece) error {
+	if w.training {
+		panic("lm: Extend with a Work of NewTraining")
+	}
+	n, missing, longest := 0, 0, 0
+	for _, p := range pieces {
+		if p.Seq.cache != pieces[0].Seq.cache || len(p.IDs) == 0 {
+			return fmt.Errorf("a piece of %d tokens: pieces must have tokens and share a cache", len(p.IDs))
+		}
+		if err := m.checkIDs(p.IDs); err != nil {
+			return err
+		}
+		n += len(p.IDs)
+		missing += p.Seq.Missing(len(p.IDs))
+		longest = max(longest, p.Seq.len+len(p.IDs))
+	}
+	if n == 0 || n > w.rows {
+		return fmt.Errorf("%d new tokens, there is memory for %d", n, w.rows)
+	}
+	w.cache = pieces[0].Seq.cache
+	if free := w.cache.Free(); missing > free {
+		return fmt.Errorf("%d new tokens need %d pages of the cache, %d are free", n, missing, free)
+	}
+	if err := m.reach(longest); err != nil {
+		return err
+	}
+	w.spans, w.ids = w.spans[:0], w.ids[:0]
+	for _, p := range pieces {
+		first := p.Seq.len
+		p.Seq.grow(len(p.IDs))
+		w.spans = append(w.spans, span{row: len(w.ids), n: len(p.IDs), first: first, pages: p.Seq.pages})
+		w.ids = append(w.ids, p.IDs...)
+	}
+	m.forward(w)
+	return nil
+}
+
+// forward computes w.ids, whose places are w.spans.
+func (m *Model) forward(w *Work) {
+	c := &m.Config
+	w.n = len(w.ids)
+	d := c.Hidden
+	x := w.acts[0].x
+	m.embedRows(x, w.ids)
+	for i := range m.layers {
+		next := w.final.x
+		if w.training && i+1 < len(m.layers) {
+			next = w.acts[i+1].x
+		} else if i+1 < len(m.layers) {
+			next = x
+		}
+		m.layers[i].forward(w, w.acts[i], next, i)
+		x = next
+	}
+	n := w.n
+	kernel.RMSNorm(w.final.hidden[:n*d], w.final.inv[:n], w.final.x[:n*d], m.norm.data(), n, d, c.Eps)
+	w.balance()
+}
+
+// embedRows sets x [n,d] to the embeddings of the tokens.
+func (m *Model) embedRows(x []float32, ids []int32) {
+	d, v, e := m.Config.Hidden, m.Config.Vocab, m.embed.data()
+	for i, id := range ids {
+		row := x[i*d : (i+1)*d]
+		if !m.Config.Tied {
+			copy(row, e[int(id)*d:])
+			continue
+		}
+		for j := range row {
+			row[j] = e[j*v+int(id)]
+		}
+	}
+}
+
+// forward computes the next residual stream from a.x. next may be a.x.
+func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
+	m, n := w.m, w.n
+	c := &m.Config
+	d := c.Hidden
+	kernel.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
+	l.q.forward(w.x, a.q, w.normed, w.low, n, false)
+	l.k.forward(w.x, w.key, w.normed, w.low, n, false)
+	l.v.forward(w.x, w.value, w.normed, w.low, n, false)
+	if c.QKNorm {
+		e := c.HeadDim
+		rows := n * c.Heads
+		copy(a.rawQ, a.q[:rows*e])
+		kernel.RMSNorm(a.q[:rows*e], a.invQ[:rows], a.rawQ[:rows*e], l.qNorm.data(), rows, e, c.Eps)
+		rows = n * c.KVHeads
+		copy(a.rawK, w.key[:rows*e])
+		kernel.RMSNorm(w.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
+	}
+	w.rotate(a.q, c.Heads, false)
+	kernel.Scale(a.q[:n*c.Heads*c.HeadDim], queryScale(c))
+	w.rotate(w.key, c.KVHeads, false)
+	w.store(number)
+	w.attend(number, a.o, a.q, a.lse)
+	copy(a.middle, a.x[:n*d])
+	l.o.forward(w.x, a.middle, a.o, w.low, n, true)
+
+	kernel.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
+	copy(next, a.middle[:n*d])
+	if l.experts != nil {
+		l.experts.forward(w, a.routed, next, w.normed, n)
+	} else {
+		l.ff.forward(w, next, w.normed, a.gate, a.up, n, true)
+	}
+}
+
+// queryScale is what the products of queries and keys are multiplied by.
+func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
+
+// rotate turns the heads of x [n, heads·head_dim] by their positions.
+func (w *Work) rotate(x []float32, heads int, back bool) {
+	e := w.m.Config.HeadDim
+	for _, s := range w.spans {
+		for i := range s.n {
+			row := x[(s.row+i)*heads*e:][:heads*e]
+			for j := range heads {
+				w.m.rotation.turn(row[j*e:(j+1)*e], s.first+i, back)
+			}
+		}
+	}
+}
+
+// store puts keys and values of all rows into the cache.
+func (w *Work) store(layer int) {
+	c := &w.m.Config
+	e, width := c.HeadDim, c.HeadDim*c.KVHeads
+	for _, s := range w.spans {
+		for i := range s.n {
+			p := s.first + i
+			page, slot := s.pages[p/PageLen], p%PageLen
+			for g := range c.KVHeads {
+				at := (s.row+i)*width + g*e
+				keys := w.cache.keys(layer, page, g)
+				for j, v := range w.key[at : at+e] {
+					keys[j*PageLen+slot] = v
+				}
+				copy(w.cache.values(layer, page, g)[slot*e:][:e], w.value[at:at+e])
+			}
+		}
+	}
+}
+
+// reserve makes room for the keys and values of a sequence.
+func (t *tiles) reserve(length, e int) {
+	n := (length + PageLen - 1) / PageLen * PageLen * e
+	if n > len(t.keys) {
+		t.keys, t.values = make([]float32, n), make([]float32, n)
+	}
+}
+
+// Rows returns the number of tokens of the last pass.
+func (w *Work) Rows() int { return w.n }
+
+// Hidden returns the last residual stream after its norm, [rows, hidden]: what the output matrix,
+// or another head, reads. It is valid until the next pass.
+func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden] }
+
+// AuxLoss returns the load-balancing loss of the last pass, before Config.Experts.AuxCoef; 0
+// without experts. Fedus et al. 2021, arXiv:2101.03961:
+//
+//	experts · Σ_e share_e · mean_e
+//
+// where share_e is the share of (layer, token) pairs that chose expert e, added up over the slots,
+// and mean_e the mean of its probability.
+func (w *Work) AuxLoss() float64 {
+	c := &w.m.Config.Experts
+	sum := 0.0
+	if c.Count == 0 || w.pairs() == 0 {
+		return 0
+	}
+	for e := range c.Count {
+		mean := 0.0
+		for i := range w.m.layers {
+			if w.m.layers[i].experts == nil {
+				continue
+			}
+			for t := range w.n {
+				mean += float64(w.acts[i].routed.probs[t*c.Count+e])
+			}
+		}
+		sum += float64(w.share[e]) * mean / float64(w.pairs())
+	}
+	return float64(c.Count) * sum
+}
+
+// pairs returns the number of (sparse layer, token) pairs.
+func (w *Work) pairs() int {
+	n := 0
+	for i := range w.m.layers {
+		if w.m.layers[i].experts != nil {
+			n += w.n
+		}
+	}
+	return n
+}
+
+// balance computes the share of each expert.
+func (w *Work) balance() {
+	c := &w.m.Config.Experts
+	if c.Count == 0 || !w.training {
+		return
+	}
+	clear(w.share)
+	for i := range w.m.layers {
+		if w.m.layers[i].experts == nil {
+			continue
+		}
+		for _, e := range w.acts[i].routed.chosen[:w.n*c.PerToken] {
+			w.share[e]++
+		}
+	}
+	for e := range w.share {
+		w.share[e] /= float32(max(w.pairs(), 1))
+	}
+}
+
+// Residual returns the residual stream that comes into a layer, [rows, hidden], of the last
+// Forward. It is valid until the next pass.
+func (w *Work) Residual(layer int) []float32 { return w.acts[layer].x[:w.n*w.m.Config.Hidden] }

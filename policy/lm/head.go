@@ -1,0 +1,230 @@
+package lm
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// Logits exist for some rows at a time only: at most headRows, and fewer where the vocabulary is
+// large.
+const (
+	headRows   = 192
+	headLogits = 1 << 24
+)
+
+// headWork is the memory of the output matrix.
+type headWork struct {
+	logits []float32 // [rows, vocabulary]
+	hidden []float32 // [rows, d]
+	lse    []float64 // of every target of the last LogProbs
+	dh     []float32 // [n,d], derivative by the hidden rows
+}
+
+func (w *Work) headRows() int {
+	v := w.m.Config.Vocab
+	rows := max(1, min(headRows, headLogits/v, w.rows))
+	if w.head.logits == nil {
+		w.head.logits = nn.Vector[float32](rows * v)
+		w.head.hidden = nn.Vector[float32](rows * w.m.Config.Hidden)
+	}
+	return rows
+}
+
+// Logits sets out [len(rows), vocabulary] to the logits after some rows of the last pass.
+func (m *Model) Logits(w *Work, out []float32, rows []int32) {
+	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
+	for i := 0; i < len(rows); i += step {
+		part := rows[i:min(i+step, len(rows))]
+		m.logits(w, out[i*v:(i+len(part))*v], w.gather(part, d))
+	}
+}
+
+// gather copies hidden rows next to each other.
+func (w *Work) gather(rows []int32, d int) []float32 {
+	for i, r := range rows {
+		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
+	}
+	return w.head.hidden[:len(rows)*d]
+}
+
+func (m *Model) logits(w *Work, out, hidden []float32) {
+	m.head.forward(w.x, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
+}
+
+// A Target asks for the probability of a token after a row of the last pass.
+type Target struct {
+	Row   int32 // the token before
+	Token int32
+}
+
+// NextTokens appends to dst the targets of a batch: every token but the first of its sequence,
+// after the one before.
+func (b Batch) NextTokens(dst []Target) []Target {
+	for i := range len(b.Starts) - 1 {
+		for t := b.Starts[i] + 1; t < b.Starts[i+1]; t++ {
+			dst = append(dst, Target{t - 1, b.IDs[t]})
+		}
+	}
+	return dst
+}
+
+// LogProbs sets logp[i] to the log-probability of target i, and entropy[i] to the entropy of the
+// distribution that it is drawn from, unless entropy is nil. Both are of
+// softmax(logits/temperature). Their bits depend on the sequence before the target alone.
+func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, temperature float32) {
+	v, step := m.Config.Vocab, w.headRows()
+	w.head.lse = resize(w.head.lse, len(targets))
+	for i := 0; i < len(targets); i += step {
+		part := targets[i:min(i+step, len(targets))]
+		logits := w.targetLogits(part, temperature)
+		for r, t := range part {
+			d := m.Distribution(logits[r*v : (r+1)*v])
+			w.head.lse[i+r] = d.LSE
+			logp[i+r] = d.LogProb(logits[r*v+int(t.Token)])
+			if entropy != nil {
+				entropy[i+r] = float32(d.Entropy)
+			}
+		}
+	}
+}
+
+// targetLogits computes logits/temperature for some targets.
+func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
+	d, v := w.m.Config.Hidden, w.m.Config.Vocab
+	hidden := w.head.hidden[:len(part)*d]
+	for i, t := range part {
+		copy(hidden[i*d:(i+1)*d], w.final.hidden[int(t.Row)*d:])
+	}
+	logits := w.head.logits[:len(part)*v]
+	w.m.logits(w, logits, hidden)
+	if temperature != 1 {
+		kernel.Scale(logits, 1/temperature)
+	}
+	return logits
+}
+
+// A Distribution sums up a row of logits.
+type Distribution struct {
+	LSE     float64 // log Σ e^logit
+	Entropy float64
+}
+
+// LogProb returns the log-probability of the token with this logit.
+func (d Distribution) LogProb(logit float32) float32 { return float32(float64(logit) - d.LSE) }
+
+// Distribution sums over a row of logits in blocks of the vocabulary, which are merged as a tree.
+func (m *Model) Distribution(logits []float32) Distribution {
+	width := (len(logits) + m.blocks - 1) / m.blocks
+	var parts [maxBlocks]partial
+	for b := range m.blocks {
+		if part := logits[min(b*width, len(logits)):min((b+1)*width, len(logits))]; len(part) > 0 {
+			top, sum, weighted := kernel.SumExp(part)
+			parts[b] = partial{float64(top), float64(sum), float64(weighted)}
+		} else {
+			parts[b] = partial{top: math.Inf(-1)}
+		}
+	}
+	for half := 1; half < m.blocks; half *= 2 {
+		for b := 0; b < m.blocks; b += 2 * half {
+			parts[b] = parts[b].merge(parts[b+half])
+		}
+	}
+	p := parts[0]
+	return Distribution{LSE: p.top + math.Log(p.sum), Entropy: math.Log(p.sum) - p.weighted/p.sum}
+}
+
+// A partial is the largest logit of some, Σ e^(logit - top), and Σ e^(logit - top)·(logit - top).
+type partial struct{ top, sum, weighted float64 }
+
+func (p partial) merge(q partial) partial {
+	top := max(p.top, q.top)
+	if math.IsInf(top, -1) {
+		return p
+	}
+	return partial{top, p.shifted(top).sum + q.shifted(top).sum, p.shifted(top).weighted + q.shifted(top).weighted}
+}
+
+// shifted is p relative to another top.
+func (p partial) shifted(top float64) partial {
+	if p.sum == 0 {
+		return partial{top: top}
+	}
+	by := p.top - top
+	f := math.Exp(by)
+	return partial{top, p.sum * f, (p.weighted + by*p.sum) * f}
+}
+
+// headBackward adds to the gradients of the output matrix and sets w.head.dh to the derivative by
+// the hidden rows, given the derivatives of the loss by the log-probabilities and entropies (nil:
+// none) of the last LogProbs. Rows get a chain over their targets in order.
+func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
+	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
+	if w.head.dh == nil {
+		w.head.dh = nn.Vector[float32](w.rows * d)
+	}
+	clear(w.head.dh[:w.n*d])
+	for i := 0; i < len(targets); i += step {
+		part := targets[i:min(i+step, len(targets))]
+		logits := w.targetLogits(part, temperature)
+		for r, t := range part {
+			entropy := float32(0)
+			if dentropy != nil {
+				entropy = dentropy[i+r]
+			}
+			m.logitsGrad(logits[r*v:(r+1)*v], int(t.Token), w.head.lse[i+r], dlogp[i+r], entropy)
+		}
+		if temperature != 1 {
+			kernel.Scale(logits, 1/temperature)
+		}
+		n := len(part)
+		dh := w.delta2[:n*d]
+		w.inputGrad(dh, w.head.hidden, n, derivative{&m.head, logits})
+		for r, t := range part {
+			kernel.Axpy(w.head.dh[int(t.Row)*d:][:d], 1, dh[r*d:(r+1)*d])
+		}
+	}
+}
+
+// logitsGrad turns a row of logits into the derivative by them. With p the probabilities and H
+// their entropy:
+//
+//	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
+func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy float32) {
+	h := float32(0)
+	if dentropy != 0 {
+		h = float32(m.Distribution(x).Entropy)
+	}
+	shift := float32(lse)
+	var logs [256]float32
+	for lo := 0; lo < len(x); lo += len(logs) {
+		part := x[lo:min(lo+len(logs), len(x))]
+		for j, v := range part {
+			part[j] = v - shift
+		}
+		copy(logs[:], part)
+		kernel.Exp(part, part)
+		if dentropy == 0 {
+			for j, p := range part {
+				part[j] = -p * dlogp
+			}
+			continue
+		}
+		for j, p := range part {
+			if p == 0 {
+				part[j] = 0
+				continue
+			}
+			part[j] = -p * (dlogp + dentropy*(logs[j]+h))
+		}
+	}
+	x[token] += dlogp
+}
+
+func resize[T any](x []T, n int) []T {
+	if cap(x) < n {
+		return make([]T, n)
+	}
+	return x[:n]
+}

@@ -1,0 +1,4 @@
+package hf
+
+// FileName is fileName, for tests.
+var FileName = fileName

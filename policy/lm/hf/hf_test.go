@@ -1,0 +1,396 @@
+package hf_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// minimal is a config.json with further keys.
+func minimal(family, more string) string {
+	return `{"model_type": "` + family + `", "vocab_size": 31, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
+		"num_attention_heads": 4` + more + `}`
+}
+
+func TestConfigForms(t *testing.T) {
+	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
+	with := func(f lm.Family, change func(c *lm.Config)) lm.Config {
+		c := base
+		c.Family = f
+		change(&c)
+		return c
+	}
+	llama3 := lm.Rope{Theta: 5e5, Type: lm.RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 64}
+	for _, c := range []struct {
+		text string
+		want lm.Config
+	}{
+		{minimal("llama", ""), with(lm.Llama, func(*lm.Config) {})},
+		{minimal("llama", `, "num_key_value_heads": 2, "attention_bias": true, "mlp_bias": true, "rms_norm_eps": 1e-5, "tie_word_embeddings": true,
+			"head_dim": 6, "max_position_embeddings": 99, "initializer_range": 0.1, "rope_theta": 7e4`),
+			with(lm.Llama, func(c *lm.Config) {
+				c.KVHeads, c.QKVBias, c.OutBias, c.MLPBias, c.Eps, c.Tied = 2, true, true, true, 1e-5, true
+				c.HeadDim, c.MaxPositions, c.InitRange, c.Rope.Theta = 6, 99, 0.1, 7e4
+			})},
+		{minimal("llama", `, "rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+			"original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
+		{minimal("llama", `, "dtype": "float32", "rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+			"high_freq_factor": 4, "original_max_position_embeddings": 64}`), with(lm.Llama, func(c *lm.Config) { c.Rope = llama3 })},
+		{minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2.5}`),
+			with(lm.Llama, func(c *lm.Config) { c.Rope.Type, c.Rope.Factor = lm.RopeLinear, 2.5 })},
+		{minimal("qwen2", `, "max_position_embeddings": 256, "rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 64}`),
+			with(lm.Qwen2, func(c *lm.Config) {
+				c.QKVBias, c.MaxPositions = true, 256
+				c.Rope = lm.Rope{Theta: 1e4, Type: lm.RopeYarn, Factor: 4, BetaFast: 32, BetaSlow: 1, Original: 64}
+			})},
+		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": false`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
+		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 2`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
+		{minimal("qwen2", `, "sliding_window": 8, "use_sliding_window": true, "max_window_layers": 1`),
+			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Window = true, 8 })},
+		{minimal("qwen2", `, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]`),
+			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Window = true, 8 })},
+		{minimal("mistral", `, "sliding_window": 4096`), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
+		{minimal("mistral", `, "sliding_window": null, "head_dim": null`), with(lm.Mistral, func(*lm.Config) {})},
+		{minimal("qwen3", ""), with(lm.Qwen3, func(c *lm.Config) { c.HeadDim, c.QKNorm = 128, true })},
+		{minimal("qwen2_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "shared_expert_intermediate_size": 10`),
+			with(lm.Qwen2MoE, func(c *lm.Config) {
+				c.QKVBias = true
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, SharedIntermediate: 10, AuxCoef: 0.001}
+			})},
+		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "norm_topk_prob": true, "mlp_only_layers": [0],
+			"router_aux_loss_coef": 0.5`),
+			with(lm.Qwen3MoE, func(c *lm.Config) {
+				c.QKNorm = true
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, Normalize: true, AuxCoef: 0.5, Dense: []bool{true, false}}
+			})},
+		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "decoder_sparse_step": 2`),
+			with(lm.Qwen3MoE, func(c *lm.Config) {
+				c.QKNorm = true
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, AuxCoef: 0.001, Dense: []bool{true, false}}
+			})},
+		{minimal("mixtral", `, "num_local_experts": 8, "sliding_window": null`),
+			with(lm.Mixtral, func(c *lm.Config) {
+				c.Eps, c.Rope.Theta = 1e-5, 1e6
+				c.Experts = lm.Experts{Count: 8, PerToken: 2, Intermediate: 12, Normalize: true, AuxCoef: 0.001}
+			})},
+	} {
+		got, err := hf.ParseConfig([]byte(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if fmt.Sprint(got) != fmt.Sprint(c.want) {
+			t.Errorf("%s\ngot  %+v\nwant %+v", c.text, got, c.want)
+		}
+		text, err := hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := hf.ParseConfig(text); err != nil || fmt.Sprint(again) != fmt.Sprint(got) {
+			t.Errorf("written and read again: %+v, %v\nwant %+v", again, err, got)
+		}
+	}
+}
+
+func TestGoldenConfigs(t *testing.T) {
+	four, err := os.ReadFile("testdata/qwen2/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	five, err := os.ReadFile("testdata/qwen2/config.v5.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := hf.ParseConfig(four)
+	b, errB := hf.ParseConfig(five)
+	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) || !a.Tied || a.Vocab != 512 {
+		t.Errorf("%+v, %v\n%+v, %v", a, errA, b, errB)
+	}
+	tokens, err := hf.ReadTokens("testdata/qwen2")
+	if err != nil || tokens.BOS != 1 || !slices.Equal(tokens.EOS, []int{2}) {
+		t.Errorf("%+v, %v", tokens, err)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for want, text := range map[string]string{
+		`model_type is "gpt2"`:                             `{"model_type": "gpt2"}`,
+		"vocab_size is missing":                            `{"model_type": "llama"}`,
+		`rope_scaling.rope_type is "dynamic"`:              minimal("llama", `, "rope_scaling": {"type": "dynamic", "factor": 2}`),
+		`rope_parameters.rope_type is "longrope"`:          minimal("llama", `, "rope_parameters": {"rope_type": "longrope", "factor": 2}`),
+		"rope_scaling.factor is missing":                   minimal("llama", `, "rope_scaling": {"type": "linear"}`),
+		"rope_scaling.short_factor is [1]: unknown key":    minimal("llama", `, "rope_scaling": {"type": "linear", "factor": 2, "short_factor": [1]}`),
+		`hidden_act is "gelu"`:                             minimal("llama", `, "hidden_act": "gelu"`),
+		"attention_dropout is 0.1":                         minimal("llama", `, "attention_dropout": 0.1`),
+		"quantization_config is {":                         minimal("llama", `, "quantization_config": {"bits": 4}`),
+		`layer_types[1] is "chunked_attention"`:            minimal("llama", `, "layer_types": ["full_attention", "chunked_attention"]`),
+		"layer_types has 1 layers":                         minimal("llama", `, "layer_types": ["full_attention"]`),
+		"attention_bias is true":                           minimal("mistral", `, "attention_bias": true`),
+		"num_attention_heads is 4, must be a multiple":     minimal("llama", `, "num_key_value_heads": 3`),
+		"head_dim is 5, must be even":                      minimal("llama", `, "head_dim": 5`),
+		"num_experts_per_tok is 9 of 4":                    minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 9, "moe_intermediate_size": 6`),
+		"rms_norm_eps is 0":                                minimal("llama", `, "rms_norm_eps": 0`),
+		`vocab_size is "many", want int`:                   strings.Replace(minimal("llama", ""), "31", `"many"`, 1),
+		"unexpected end":                                   `{"model_type"`,
+		"partial_rotary_factor is 0.5":                     minimal("llama", `, "partial_rotary_factor": 0.5`),
+		"high_freq_factor 1: the second must be larger":    minimal("llama", `, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": 64}`),
+		"original_max_position_embeddings is 0":            minimal("llama", `, "rope_scaling": {"rope_type": "yarn", "factor": 8}`),
+		"sliding_window is 0, but use_sliding_window is t": minimal("qwen2", `, "use_sliding_window": true, "max_window_layers": 0`),
+	} {
+		if _, err := hf.ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func tiny(f lm.Family) lm.Config {
+	c := lm.Config{
+		Family: f, Vocab: 37, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Intermediate: 20, Eps: 1e-5, MaxPositions: 64,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3,
+	}
+	x := lm.Experts{Count: 3, PerToken: 2, Intermediate: 12}
+	switch f {
+	case lm.Qwen2:
+		c.QKVBias, c.Tied = true, true
+	case lm.Qwen3:
+		c.QKNorm = true
+	case lm.Qwen2MoE:
+		c.QKVBias, c.Experts = true, x
+		c.Experts.SharedIntermediate = 18
+	case lm.Qwen3MoE:
+		c.QKNorm, c.Experts = true, x
+	case lm.Mixtral:
+		c.Experts = x
+		c.Experts.Normalize, c.Experts.Intermediate = true, c.Intermediate
+	}
+	return c
+}
+
+func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
+	t.Helper()
+	m, err := lm.New(new(nn.Params[float32]), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3)
+	return m
+}
+
+// Models of every family survive a folder, in one file and in shards, whole in float32 and rounded else. Names and shapes are checked by the bytes
+// of the files.
+func TestSaveAndLoad(t *testing.T) {
+	for _, f := range lm.Families {
+		for _, dtype := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
+			for _, shard := range []int{0, 2000} {
+				m, dir := newModel(t, tiny(f), lm.Options{}), t.TempDir()
+				if err := hf.Save(m, dir, hf.SaveOptions{DType: dtype, ShardBytes: shard, Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}); err != nil {
+					t.Fatal(err)
+				}
+				c, err := hf.ReadConfig(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := newModel(t, c, lm.Options{Frozen: true})
+				again.Init(4)
+				if err := hf.Load(again, dir); err != nil {
+					t.Fatal(err)
+				}
+				loaded := again.Tensors()
+				for i, x := range m.Tensors() {
+					for j, v := range x.Data {
+						if got := loaded[i].Data[j]; got != rounded(v, dtype) {
+							t.Fatalf("%s, %v: %s[%d] is %g, saved %g", f, dtype, x.Name, j, got, v)
+						}
+					}
+				}
+				for name, shape := range someShapes[f] {
+					if got := readShape(t, dir, name); !slices.Equal(got, shape) {
+						t.Errorf("%s: %s has shape %v, want %v", f, name, got, shape)
+					}
+				}
+			}
+		}
+	}
+}
+
+// someShapes are names and shapes in the files as transformers has them.
+var someShapes = map[lm.Family]map[string][]int{
+	lm.Qwen2:    {"model.embed_tokens.weight": {37, 16}, "model.layers.1.self_attn.k_proj.weight": {16, 16}, "model.layers.0.self_attn.q_proj.bias": {32}, "model.layers.0.mlp.down_proj.weight": {16, 20}},
+	lm.Qwen3:    {"lm_head.weight": {37, 16}, "model.layers.0.self_attn.q_norm.weight": {8}, "model.layers.0.self_attn.o_proj.weight": {16, 32}},
+	lm.Qwen2MoE: {"model.layers.0.mlp.gate.weight": {3, 16}, "model.layers.0.mlp.experts.2.gate_proj.weight": {12, 16}, "model.layers.0.mlp.shared_expert.down_proj.weight": {16, 18}, "model.layers.0.mlp.shared_expert_gate.weight": {1, 16}},
+	lm.Mixtral:  {"model.layers.1.block_sparse_moe.gate.weight": {3, 16}, "model.layers.1.block_sparse_moe.experts.0.w1.weight": {20, 16}, "model.layers.1.block_sparse_moe.experts.0.w2.weight": {16, 20}, "model.layers.1.block_sparse_moe.experts.0.w3.weight": {20, 16}},
+}
+
+// readShape finds a tensor in the files of a folder by their headers alone.
+func readShape(t *testing.T, dir, name string) []int {
+	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+		var header map[string]struct{ Shape []int }
+		if err := json.Unmarshal(b[8:8+n], &header); err != nil {
+			t.Fatal(err)
+		}
+		if x, ok := header[name]; ok {
+			return x.Shape
+		}
+	}
+	return nil
+}
+
+func rounded(v float32, dtype tensor.DType) float32 {
+	x := []float32{v}
+	switch h := make([]uint16, 1); dtype {
+	case tensor.BF16:
+		tensor.ToBF16(h, x)
+		tensor.FromBF16(x, h)
+	case tensor.F16:
+		tensor.ToF16(h, x)
+		tensor.FromF16(x, h)
+	}
+	return x[0]
+}
+
+// What is not the checkpoint of this model is one clear error.
+func TestLoadRefuses(t *testing.T) {
+	save := func(change func(c *lm.Config, d string)) (*lm.Model, string) {
+		m, dir := newModel(t, tiny(lm.Qwen2), lm.Options{}), t.TempDir()
+		if err := hf.Save(m, dir, hf.SaveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c := tiny(lm.Qwen2)
+		change(&c, dir)
+		return newModel(t, c, lm.Options{}), dir
+	}
+	file := func(dir string) string { return filepath.Join(dir, "model.safetensors") }
+	for want, change := range map[string]func(c *lm.Config, dir string){
+		`"model.embed_tokens.weight" has shape [37 16], the configuration says [38 16]`: func(c *lm.Config, _ string) { c.Vocab = 38 },
+		`tensor "model.layers.2.input_layernorm.weight" is missing`:                     func(c *lm.Config, _ string) { c.Layers = 3 },
+		`tensor "model.layers.0.self_attn.k_proj.bias" is not part of this model`:       func(c *lm.Config, _ string) { c.QKVBias = false },
+		`tensor "lm_head.weight" is missing`:                                            func(c *lm.Config, _ string) { c.Tied = false },
+		"has neither model.safetensors nor":                                             func(_ *lm.Config, dir string) { os.Remove(file(dir)) },
+		"the header describes":                                                          func(_ *lm.Config, dir string) { os.Truncate(file(dir), 12000) },
+		"cut off in the header":                                                         func(_ *lm.Config, dir string) { os.Truncate(file(dir), 100) },
+		`is NaN`: func(_ *lm.Config, dir string) {
+			b, _ := os.ReadFile(file(dir))
+			nan := math.Float32bits(float32(math.NaN()))
+			for i := range 4 {
+				b[len(b)-400+i] = byte(nan >> (8 * i))
+			}
+			os.WriteFile(file(dir), b, 0o666)
+		},
+		`tensor "x" is missing, which the index places there`: func(_ *lm.Config, dir string) {
+			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "model.safetensors"}}`), 0o666)
+		},
+		"is not in the folder": func(_ *lm.Config, dir string) {
+			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "../y"}}`), 0o666)
+		},
+	} {
+		m, dir := save(change)
+		if err := hf.Load(m, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// An adapter survives its folder, and merging it gives a model that computes the same.
+func TestAdapter(t *testing.T) {
+	for _, f := range []lm.Family{lm.Qwen2, lm.Mixtral} {
+		o := lm.Options{LoRA: &lm.LoRA{Rank: 3, Alpha: 5, RSLoRA: f == lm.Mixtral, Targets: lm.Targets}}
+		m := newModel(t, tiny(f), o)
+		for _, x := range m.Adapters() {
+			for i := range x.Data {
+				x.Data[i] = float32(math.Sin(float64(i+len(x.Name)))) / 5
+			}
+		}
+		dir, merged := t.TempDir(), t.TempDir()
+		if err := hf.SaveAdapter(m, dir, "base"); err != nil {
+			t.Fatal(err)
+		}
+		lora, err := hf.ReadAdapter(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := slices.Sorted(slices.Values(lm.Targets)); lora.Scale() != o.LoRA.Scale() || !slices.Equal(lora.Targets, want) {
+			t.Errorf("%+v, want %+v", lora, o.LoRA)
+		}
+		again := newModel(t, tiny(f), lm.Options{LoRA: lora})
+		if err := hf.LoadAdapter(again, dir); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(again.Params.Data, m.Params.Data) {
+			t.Error("adapters differ")
+		}
+
+		if err := hf.Save(m, merged, hf.SaveOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := hf.ReadConfig(merged)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Tied {
+			t.Error("the output matrix has an adapter and is still the embedding")
+		}
+		plain := newModel(t, c, lm.Options{})
+		if err := hf.Load(plain, merged); err != nil {
+			t.Fatal(err)
+		}
+		b := pack([]int32{1, 5, 9, 2, 30, 7})
+		want, _ := tokenLosses(m, forward(t, m, b), b)
+		got, _ := tokenLosses(plain, forward(t, plain, b), b)
+		for i := range got {
+			if math.Abs(float64(got[i]-want[i])) > 2e-5 {
+				t.Errorf("%s: merged, log-prob %d is %g, want %g", f, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+func forward(t *testing.T, m *lm.Model, b lm.Batch) *lm.Work {
+	t.Helper()
+	w := m.NewTraining(len(b.IDs))
+	if err := m.Forward(w, b); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestAdapterRefuses(t *testing.T) {
+	for want, text := range map[string]string{
+		`peft_type is "IA3"`:         `{"peft_type": "IA3", "r": 4, "target_modules": ["q_proj"]}`,
+		"use_dora is true":           `{"use_dora": true, "r": 4, "target_modules": ["q_proj"]}`,
+		"rank_pattern is {":          `{"rank_pattern": {"q": 3}, "r": 4, "target_modules": ["q_proj"]}`,
+		`target_modules is "all-li`:  `{"r": 4, "target_modules": "all-linear"}`,
+		"r is missing":               `{"target_modules": ["q_proj"]}`,
+		`modules_to_save is ["embed`: `{"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]}`,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hf.ReadAdapter(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

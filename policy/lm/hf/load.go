@@ -1,0 +1,250 @@
+package hf
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Load fills the weights of m from a checkpoint folder. Names, shapes and types are checked before
+// weights are read; a weight that is not finite is an error, too.
+func Load(m *lm.Model, dir string) error {
+	f, err := openFolder(dir)
+	if err != nil {
+		return fmt.Errorf("load model: %w", err)
+	}
+	defer f.close()
+	var want []lm.Tensor
+	for _, t := range m.Tensors() {
+		t.Name = fileName(m.Config.Family, t.Name)
+		want = append(want, t)
+	}
+	if err := f.load(want, func(name string) bool { return ignored(&m.Config, name) }); err != nil {
+		return fmt.Errorf("load model: %w", err)
+	}
+	return nil
+}
+
+// A folder is the open weight files of a checkpoint.
+type folder struct {
+	files []*os.File
+	where map[string]place
+}
+
+// A place is a tensor in a file.
+type place struct {
+	path   string
+	reader *tensor.SafetensorsReader
+	index  int
+}
+
+// index is model.safetensors.index.json.
+type index struct {
+	Metadata  map[string]any    `json:"metadata"`
+	WeightMap map[string]string `json:"weight_map"`
+}
+
+func openFolder(dir string) (*folder, error) {
+	f := &folder{where: map[string]place{}}
+	one, many := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "model.safetensors.index.json")
+	text, err := os.ReadFile(many)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(one); err != nil {
+			return nil, fmt.Errorf("%s has neither model.safetensors nor model.safetensors.index.json", dir)
+		}
+		return f, f.closeAt(f.open(one, nil))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var x index
+	if err := json.Unmarshal(text, &x); err != nil {
+		return nil, fmt.Errorf("%s: %w", many, err)
+	}
+	shards := map[string][]string{}
+	for name, shard := range x.WeightMap {
+		if !filepath.IsLocal(shard) {
+			return nil, fmt.Errorf("%s: shard %q of %s is not in the folder", many, shard, name)
+		}
+		shards[shard] = append(shards[shard], name)
+	}
+	for _, shard := range slices.Sorted(maps.Keys(shards)) {
+		if err := f.closeAt(f.open(filepath.Join(dir, shard), shards[shard])); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// open adds a file, of which only the named tensors count unless names is nil.
+func (f *folder) open(path string, names []string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	f.files = append(f.files, file)
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	r, err := tensor.NewSafetensorsReader(file, info.Size())
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	at := map[string]int{}
+	for i, field := range r.Fields {
+		at[field.Name] = i
+		if names == nil {
+			f.where[field.Name] = place{path, r, i}
+		}
+	}
+	for _, name := range names {
+		i, ok := at[name]
+		if !ok {
+			return fmt.Errorf("%s: tensor %q is missing, which the index places there", path, name)
+		}
+		f.where[name] = place{path, r, i}
+	}
+	return nil
+}
+
+func (f *folder) closeAt(err error) error {
+	if err != nil {
+		f.close()
+	}
+	return err
+}
+
+func (f *folder) close() {
+	for _, file := range f.files {
+		file.Close()
+	}
+}
+
+// load checks that the folder has the wanted tensors and, but for ignored ones, no other, and reads
+// them.
+func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
+	var wrong []string
+	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	known := map[string]bool{}
+	for _, t := range want {
+		known[t.Name] = true
+		p, ok := f.where[t.Name]
+		if !ok {
+			bad("tensor %q is missing", t.Name)
+			continue
+		}
+		field := p.reader.Fields[p.index]
+		if shape := fileShape(t); !slices.Equal(field.Shape, shape) {
+			bad("%s: tensor %q has shape %v, the configuration says %v", p.path, t.Name, field.Shape, shape)
+		} else if !slices.Contains(readable, field.DType) {
+			bad("%s: tensor %q has type %v, want one of %v", p.path, t.Name, field.DType, readable)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.where)) {
+		if !known[name] && !ignored(name) {
+			bad("%s: tensor %q is not part of this model", f.where[name].path, name)
+		}
+	}
+	if len(wrong) > 3 {
+		wrong = append(wrong[:3], fmt.Sprintf("and %d more", len(wrong)-3))
+	}
+	if wrong != nil {
+		return errors.New(strings.Join(wrong, "; "))
+	}
+	for _, t := range want {
+		p := f.where[t.Name]
+		if err := readTensor(t, p.reader, p.index); err != nil {
+			return fmt.Errorf("%s: %w", p.path, err)
+		}
+	}
+	return nil
+}
+
+// readable are the types that become float32.
+var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
+
+// chunkElements bounds what is read at once.
+const chunkElements = 1 << 20
+
+// readTensor reads a tensor in pieces of whole rows of the file.
+func readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
+	field := r.Fields[i]
+	width := 1
+	if len(field.Shape) > 1 {
+		width = field.Shape[1]
+	}
+	size := field.DType.Size()
+	rows := len(t.Data) / width
+	step := min(rows, max(16, chunkElements/width))
+	raw := tensor.New(field.DType, step*width)
+	wide := make([]float32, step*width)
+	for row := 0; row < rows; row += step {
+		n := min(step, rows-row)
+		part := raw.Slice(0, n*width)
+		if err := r.ReadTensor(i, part.Bytes(), row*width*size); err != nil {
+			return err
+		}
+		values := wide[:n*width]
+		widen(values, part)
+		for j, x := range values {
+			if x-x != 0 {
+				return fmt.Errorf("tensor %q: element %d is %g", t.Name, row*width+j, x)
+			}
+		}
+		if t.Transposed {
+			scatter(t.Data, values, row, n, width, rows)
+		} else {
+			copy(t.Data[row*width:], values)
+		}
+	}
+	return nil
+}
+
+// widen sets dst to the elements of src.
+func widen(dst []float32, src tensor.Tensor) {
+	switch src.DType() {
+	case tensor.F32:
+		copy(dst, src.F32())
+	case tensor.BF16:
+		tensor.FromBF16(dst, src.BF16())
+	case tensor.F16:
+		tensor.FromF16(dst, src.F16())
+	}
+}
+
+// scatter writes n rows of src [n,width] as the columns from row on of dst [width,rows], 16 at a
+// time so that lines of memory are used up.
+func scatter(dst, src []float32, row, n, width, rows int) {
+	for lo := 0; lo < n; lo += 16 {
+		hi := min(lo+16, n)
+		for j := range width {
+			out := dst[j*rows+row:]
+			for k := lo; k < hi; k++ {
+				out[k] = src[k*width+j]
+			}
+		}
+	}
+}
+
+// gather is the opposite of scatter.
+func gather(dst, src []float32, row, n, width, rows int) {
+	for lo := 0; lo < n; lo += 16 {
+		hi := min(lo+16, n)
+		for j := range width {
+			in := src[j*rows+row:]
+			for k := lo; k < hi; k++ {
+				dst[k*width+j] = in[k]
+			}
+		}
+	}
+}

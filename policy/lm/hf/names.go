@@ -1,0 +1,31 @@
+package hf
+
+import (
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// fileName returns the name that a family's checkpoints have for a tensor of package lm.
+func fileName(f lm.Family, name string) string {
+	if f != lm.Mixtral || !strings.Contains(name, ".mlp.") {
+		return name
+	}
+	return mixtralNames.Replace(name)
+}
+
+var mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_proj.", ".w1.", ".up_proj.", ".w3.",
+	".down_proj.", ".w2.")
+
+// ignored reports whether a tensor may be in a file though the model does not have it.
+func ignored(c *lm.Config, name string) bool {
+	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || c.Tied && name == "lm_head.weight"
+}
+
+// fileShape is the shape in a file.
+func fileShape(t lm.Tensor) []int {
+	if t.Transposed {
+		return []int{t.Shape[1], t.Shape[0]}
+	}
+	return t.Shape
+}

@@ -1,0 +1,143 @@
+package hf
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// SaveOptions say how a checkpoint is written.
+type SaveOptions struct {
+	DType      tensor.DType // F32, BF16 or F16, to which weights are rounded. The zero DType is F32.
+	ShardBytes int          // a file gets no tensor that would make it larger, unless it is the first; 0: one file
+	Tokens     Tokens       // for config.json
+}
+
+// Save writes a checkpoint folder that transformers reads: config.json and the weights, with
+// adapters merged into them. The folder may exist; what Save writes replaces files of the same
+// names.
+func Save(m *lm.Model, dir string, o SaveOptions) error {
+	if o.DType == 0 {
+		o.DType = tensor.F32
+	}
+	if _, ok := dtypeNames[o.DType]; !ok {
+		return fmt.Errorf("save model: weights as %v, want one of %v", o.DType, readable)
+	}
+	if err := save(m, dir, o); err != nil {
+		return fmt.Errorf("save model: %w", err)
+	}
+	return nil
+}
+
+func save(m *lm.Model, dir string, o SaveOptions) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	text, err := FormatConfig(m.MergedConfig(), o.DType, o.Tokens)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	shards, total := split(m, o)
+	if len(shards) == 1 {
+		return writeShard(m, filepath.Join(dir, "model.safetensors"), shards[0])
+	}
+	x := index{Metadata: map[string]any{"total_size": total}, WeightMap: map[string]string{}}
+	for i, fields := range shards {
+		name := fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(shards))
+		for _, f := range fields {
+			x.WeightMap[f.Name] = name
+		}
+		if err := writeShard(m, filepath.Join(dir, name), fields); err != nil {
+			return err
+		}
+	}
+	if text, err = json.MarshalIndent(x, "", "  "); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), append(text, '\n'), 0o666)
+}
+
+// split deals the tensors to files.
+func split(m *lm.Model, o SaveOptions) (shards [][]tensor.Field, total int) {
+	size := 0
+	for _, t := range m.MergedTensors() {
+		f := tensor.Field{Name: fileName(m.Config.Family, t.Name), DType: o.DType, Shape: fileShape(t)}
+		if len(shards) == 0 || o.ShardBytes > 0 && size > 0 && size+f.Bytes() > o.ShardBytes {
+			shards, size = append(shards, nil), 0
+		}
+		last := len(shards) - 1
+		shards[last] = append(shards[last], f)
+		size += f.Bytes()
+		total += f.Bytes()
+	}
+	return shards, total
+}
+
+// writeShard writes one file, tensor by tensor.
+func writeShard(m *lm.Model, path string, fields []tensor.Field) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	w := bufio.NewWriterSize(file, 1<<20)
+	order, err := tensor.WriteSafetensorsHeader(w, fields, map[string]string{"format": "pt"})
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	names := map[string]string{}
+	for _, t := range m.MergedTensors() {
+		names[fileName(m.Config.Family, t.Name)] = t.Name
+	}
+	for _, i := range order {
+		if err := writeTensor(w, m.Merged(names[fields[i].Name]), fields[i].DType); err != nil {
+			return fmt.Errorf("%s: tensor %q: %w", path, fields[i].Name, err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return file.Close()
+}
+
+// writeTensor writes the elements in the file's order and type.
+func writeTensor(w io.Writer, t lm.Tensor, dtype tensor.DType) error {
+	rows, width := 1, len(t.Data)
+	if len(t.Shape) > 1 {
+		shape := fileShape(t)
+		rows, width = shape[0], shape[1]
+	}
+	step := min(rows, max(16, chunkElements/width))
+	values, raw := make([]float32, step*width), tensor.New(dtype, step*width)
+	for row := 0; row < rows; row += step {
+		n := min(step, rows-row)
+		part := values[:n*width]
+		if t.Transposed {
+			gather(part, t.Data, row, n, width, rows)
+		} else {
+			copy(part, t.Data[row*width:])
+		}
+		out := raw.Slice(0, n*width)
+		switch dtype {
+		case tensor.F32:
+			copy(out.F32(), part)
+		case tensor.BF16:
+			tensor.ToBF16(out.BF16(), part)
+		case tensor.F16:
+			tensor.ToF16(out.F16(), part)
+		}
+		if _, err := w.Write(out.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// A LoRA says which products get a trainable product of low rank beside them: y = x·W +
+// scale·(x·A)·B. Hu et al. 2021, arXiv:2106.09685.
+type LoRA struct {
+	Rank    int
+	Alpha   float64  // scale = Alpha/Rank
+	RSLoRA  bool     // scale = Alpha/√Rank instead (Kalajdzievski 2023, arXiv:2312.03732)
+	Targets []string // names of products: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head
+}
+
+// Scale is the factor of the adapters' products.
+func (o *LoRA) Scale() float32 {
+	if o.RSLoRA {
+		return float32(o.Alpha / math.Sqrt(float64(o.Rank)))
+	}
+	return float32(o.Alpha / float64(o.Rank))
+}
+
+// Targets are the products that adapters may stand beside.
+var Targets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"}
+
+func (o *LoRA) check(c *Config) error {
+	if o.Rank < 1 {
+		return fmt.Errorf("lora rank is %d, must be at least 1", o.Rank)
+	}
+	if len(o.Targets) == 0 {
+		return fmt.Errorf("lora has no target modules, want some of %v", Targets)
+	}
+	for _, t := range o.Targets {
+		if !slices.Contains(Targets, t) {
+			return fmt.Errorf("lora target module %q, want some of %v", t, Targets)
+		}
+	}
+	return nil
+}
+
+// An adapter is A [in,rank] and B [rank,out].
+type adapter struct {
+	m              *Model
+	module         string // the name of the product
+	in, out, rank  int
+	fieldA, fieldB int // of m.Params
+	scale          float32
+}
+
+// adapt gives the product an adapter if it is a target.
+func (l *linear) adapt(module string) {
+	o := l.m.lora
+	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
+		return
+	}
+	p := l.m.Params
+	a := &adapter{m: l.m, module: module, in: l.in, out: l.out, rank: o.Rank, scale: o.Scale()}
+	a.fieldA = p.Add(module+".lora_A.weight", l.in, o.Rank)
+	a.fieldB = p.Add(module+".lora_B.weight", o.Rank, l.out)
+	l.adapter = a
+	l.m.adapters = append(l.m.adapters, a)
+}
+
+func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
+func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
+
+// down sets low [n,rank] to scale·x·A.
+func (a *adapter) down(x *kernel.Multiplier, low, in []float32, n, blocks int) {
+	x.Product(low, n, a.rank, blocks, nil, false, kernel.Term{A: in, B: a.a(), K: a.in})
+	kernel.Scale(low, a.scale)
+}
+
+// initAdapters draws A normal with deviation 1/rank and sets B to 0, so that a new adapter changes
+// nothing.
+func (m *Model) initAdapters(seed uint64) {
+	for i, a := range m.adapters {
+		fillNormal(a.a(), 1/float64(a.rank), seed, uint64(len(m.list)+i))
+		clear(a.b())
+	}
+}
+
+// LoRA returns what the model was made with, nil for no adapters.
+func (m *Model) LoRA() *LoRA { return m.lora }
+
+// Adapters returns the tensors of the adapters by the names of their products:
+// lm_head.lora_A.weight and so on. They are transposed in a checkpoint.
+func (m *Model) Adapters() []Tensor {
+	var all []Tensor
+	for _, a := range m.adapters {
+		for _, field := range []int{a.fieldA, a.fieldB} {
+			f := m.Params.Fields[field]
+			t := Tensor{Name: f.Name, Shape: f.Shape, Transposed: true}
+			if m.ready {
+				t.Data, t.Grad = m.Params.Of(field), m.Params.GradOf(field)
+			}
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// MergedTensors returns the weights of a model without adapters that computes the same, but for
+// rounding, without Data. An adapter on the output matrix unties that from the embedding.
+func (m *Model) MergedTensors() []Tensor {
+	all := m.Tensors()
+	for i := range all {
+		all[i].Data, all[i].Grad = nil, nil
+	}
+	if m.unties() {
+		all = append(all, Tensor{Name: headName, Shape: []int{m.Config.Hidden, m.Config.Vocab}, Transposed: true})
+	}
+	return all
+}
+
+// MergedConfig returns the configuration of the model of MergedTensors.
+func (m *Model) MergedConfig() Config {
+	c := m.Config
+	c.Tied = c.Tied && !m.unties()
+	return c
+}
+
+const headName = "lm_head.weight"
+
+func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
+
+// Merged returns a weight of MergedTensors: the model's own, or a new one to which scale·A·B is
+// added. The model stays as it is.
+func (m *Model) Merged(name string) Tensor {
+	from := name
+	if name == headName && m.unties() {
+		from = m.list[0].name
+	}
+	i := slices.IndexFunc(m.list, func(l listed) bool { return l.name == from })
+	l := m.list[i]
+	t := Tensor{Name: name, Shape: l.shape, Transposed: l.transposed, Data: l.weight.data()}
+	module := strings.TrimSuffix(name, ".weight")
+	i = slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.module == module })
+	if i < 0 {
+		return t
+	}
+	a := m.adapters[i]
+	scaled := slices.Clone(a.a())
+	kernel.Scale(scaled, a.scale)
+	t.Data = slices.Clone(t.Data)
+	kernel.NewMultiplier().Product(t.Data, a.in, a.out, 1, nil, true, kernel.Term{A: scaled, B: a.b(), K: a.rank})
+	return t
+}

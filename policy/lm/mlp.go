@@ -1,0 +1,39 @@
+package lm
+
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
+// A feedForward is down(silu(gate x) ∘ up x).
+type feedForward struct {
+	gate, up, down linear
+	width          int
+}
+
+func (m *Model) newFeedForward(prefix string, width int) feedForward {
+	d := m.Config.Hidden
+	return feedForward{
+		gate: m.newLinear(prefix+"gate_proj", d, width, m.Config.MLPBias, false),
+		up:   m.newLinear(prefix+"up_proj", d, width, m.Config.MLPBias, false),
+		down: m.newLinear(prefix+"down_proj", width, d, m.Config.MLPBias, true), width: width,
+	}
+}
+
+// forward sets y [n,d] from x [n,d], or adds to it. It leaves the two inner products in gate and up
+// [n,width].
+func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
+	f.gate.forward(w.x, gate, x, w.low, n, false)
+	f.up.forward(w.x, up, x, w.low, n, false)
+	act := w.wide[:n*f.width]
+	kernel.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
+	f.down.forward(w.x, y, act, w.low, n, add)
+}
+
+// backward sets dx [n,d] from dy [n,d] and adds to the gradients, for the x, gate and up of the
+// forward pass; gate and up are lost.
+func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
+	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
+	gate, up = gate[:n*f.width], up[:n*f.width]
+	kernel.SwiGLU(act, gate, up)
+	w.inputGrad(dact, act, n, derivative{&f.down, dy})
+	kernel.SwiGLUGrad(act, gate, up, dact)
+	w.inputGrad(dx, x, n, derivative{&f.gate, gate}, derivative{&f.up, up})
+}

@@ -1,0 +1,137 @@
+package lm
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Model is the weights of a decoder-only transformer. It holds no activations: a Work does, so
+// several may use a Model at once as long as nobody changes the weights.
+type Model struct {
+	Config Config
+	Params *nn.Params[float32] // what is trained: all weights, or the adapters, or nothing
+
+	blocks   int
+	fixed    bool // the model's own weights are frozen
+	ready    bool // there is memory
+	frozen   frozen
+	list     []listed
+	lora     *LoRA
+	adapters []*adapter
+	rotation *rotation
+
+	embed     weight
+	layers    []layer
+	norm      weight
+	head      linear
+	positions int // that rotation covers
+}
+
+// A layer is one block of the transformer: attention, then a feed-forward block or experts.
+type layer struct {
+	norm1, norm2   weight
+	q, k, v, o     linear
+	qNorm, kNorm   weight // with Config.QKNorm
+	ff             feedForward
+	experts        *experts // nil in dense layers
+	sparse         int      // number among the layers with experts
+	kvDim, headDim int
+}
+
+// Options say what of a model is trained.
+type Options struct {
+	Frozen bool  // the model's own weights are not trained and have no gradient
+	LoRA   *LoRA // adapters, which are trained; the model's own weights are frozen then
+}
+
+// New declares a model in p, in a group "actor" unless p has a group already. Call Alloc before you
+// use it, then Init or hf.Load.
+func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
+	if err := c.Check(); err != nil {
+		return nil, fmt.Errorf("language model: %w", err)
+	}
+	m := &Model{Config: c, Params: p, blocks: c.Blocks(), fixed: o.Frozen || o.LoRA != nil, lora: o.LoRA}
+	if len(p.Groups) == 0 {
+		p.Group("actor")
+	}
+	if m.lora != nil {
+		if err := m.lora.check(&c); err != nil {
+			return nil, fmt.Errorf("language model: %w", err)
+		}
+	}
+	if c.Tied {
+		m.embed = m.declare("model.embed_tokens.weight", true, normal, c.Hidden, c.Vocab)
+	} else {
+		m.embed = m.declare("model.embed_tokens.weight", false, normal, c.Vocab, c.Hidden)
+	}
+	sparse := 0
+	for i := range c.Layers {
+		l := m.newLayer("model.layers."+strconv.Itoa(i)+".", i)
+		if l.experts != nil {
+			l.sparse = sparse
+			sparse++
+		}
+		m.layers = append(m.layers, l)
+	}
+	m.norm = m.declare("model.norm.weight", false, ones, c.Hidden)
+	if c.Tied {
+		m.head = linear{m: m, in: c.Hidden, out: c.Vocab, w: m.embed}
+		m.head.adapt("lm_head")
+	} else {
+		m.head = m.newLinear("lm_head", c.Hidden, c.Vocab, false, false)
+	}
+	return m, nil
+}
+
+func (m *Model) newLayer(prefix string, i int) layer {
+	c := &m.Config
+	qDim, kvDim := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+	l := layer{kvDim: kvDim, headDim: c.HeadDim}
+	l.norm1 = m.declare(prefix+"input_layernorm.weight", false, ones, c.Hidden)
+	attn := prefix + "self_attn."
+	l.q = m.newLinear(attn+"q_proj", c.Hidden, qDim, c.QKVBias, false)
+	l.k = m.newLinear(attn+"k_proj", c.Hidden, kvDim, c.QKVBias, false)
+	l.v = m.newLinear(attn+"v_proj", c.Hidden, kvDim, c.QKVBias, false)
+	if c.QKNorm {
+		l.qNorm = m.declare(attn+"q_norm.weight", false, ones, c.HeadDim)
+		l.kNorm = m.declare(attn+"k_norm.weight", false, ones, c.HeadDim)
+	}
+	l.o = m.newLinear(attn+"o_proj", qDim, c.Hidden, c.OutBias, true)
+	l.norm2 = m.declare(prefix+"post_attention_layernorm.weight", false, ones, c.Hidden)
+	if c.Sparse(i) {
+		l.experts = m.newExperts(prefix + "mlp.")
+	} else {
+		l.ff = m.newFeedForward(prefix+"mlp.", c.Intermediate)
+	}
+	return l
+}
+
+// Alloc takes memory for the parameters, their gradients and the frozen weights. All are 0.
+func (m *Model) Alloc(alloc tensor.Allocator) error {
+	if err := m.Params.Alloc(alloc); err != nil {
+		return err
+	}
+	if err := m.frozen.alloc(alloc); err != nil {
+		return err
+	}
+	m.ready = true
+	return nil
+}
+
+// Frozen returns the memory of the frozen weights, which never changes after the model has been
+// loaded; nil where there are none.
+func (m *Model) Frozen() []byte { return m.frozen.mem }
+
+// reach prepares rotations for so many positions.
+func (m *Model) reach(positions int) error {
+	if w := m.Config.Window; w > 0 && positions > w {
+		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, w)
+	}
+	if positions > m.positions {
+		m.rotation, m.positions = newRotation(&m.Config, positions), positions
+	}
+	return nil
+}

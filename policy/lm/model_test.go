@@ -1,0 +1,415 @@
+package lm_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// small is a model of two blocks in every split sum, whose widths no vector divides.
+func small(f lm.Family) lm.Config {
+	c := lm.Config{
+		Family: f, Vocab: 23, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20, Eps: 1e-5,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3,
+	}
+	x := lm.Experts{Count: 5, PerToken: 2, Intermediate: 12, AuxCoef: 0.1}
+	switch f {
+	case lm.Qwen2:
+		c.QKVBias, c.Tied = true, true
+	case lm.Qwen3:
+		c.QKNorm, c.Tied = true, true
+	case lm.Llama:
+		c.QKVBias, c.OutBias, c.MLPBias = true, true, true
+	case lm.Qwen2MoE:
+		c.QKVBias, c.Experts = true, x
+		c.Experts.SharedIntermediate = 18
+	case lm.Qwen3MoE:
+		c.QKNorm, c.Experts = true, x
+		c.Experts.Normalize, c.Experts.Dense = true, []bool{true, false}
+	case lm.Mixtral:
+		c.Experts = x
+		c.Experts.Normalize, c.Experts.Intermediate = true, c.Intermediate
+	}
+	return c
+}
+
+// variants are models of every family, and of every rotation, and with adapters.
+func variants() map[string]struct {
+	c lm.Config
+	o lm.Options
+} {
+	type variant = struct {
+		c lm.Config
+		o lm.Options
+	}
+	all := map[string]variant{}
+	for _, f := range lm.Families {
+		all[string(f)] = variant{c: small(f)}
+	}
+	for _, r := range []lm.Rope{
+		{Type: lm.RopeLinear, Factor: 4},
+		{Type: lm.RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 32},
+		{Type: lm.RopeYarn, Factor: 4, BetaFast: 32, BetaSlow: 1, Original: 64},
+	} {
+		c := small(lm.Llama)
+		c.Rope = r
+		c.Rope.Theta = 1e4
+		all["rope "+string(r.Type)] = variant{c: c}
+	}
+	targets := &lm.LoRA{Rank: 3, Alpha: 6, Targets: lm.Targets}
+	all["lora"] = variant{small(lm.Qwen2), lm.Options{LoRA: targets}}
+	all["lora of experts"] = variant{small(lm.Qwen2MoE), lm.Options{LoRA: targets}}
+	wide := small(lm.Llama) // a split into eight, heads that share keys seven to one would not divide
+	wide.Heads, wide.KVHeads, wide.HeadDim, wide.Intermediate = 8, 1, 32, 40
+	all["eight blocks"] = variant{c: wide}
+	odd := small(lm.Qwen2) // one block
+	odd.Heads, odd.KVHeads, odd.Intermediate = 7, 1, 21
+	all["one block"] = variant{c: odd}
+	return all
+}
+
+func newModel(t testing.TB, c lm.Config, o lm.Options) *lm.Model {
+	t.Helper()
+	m, err := lm.New(new(nn.Params[float32]), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	m.Init(1)
+	rng := rand.New(rand.NewPCG(1, 2)) // no weight is left at 0 or 1
+	for _, x := range append(m.Tensors(), m.Adapters()...) {
+		if len(x.Shape) == 1 || strings.Contains(x.Name, "lora") {
+			for i := range x.Data {
+				x.Data[i] += float32(0.2 * rng.NormFloat64())
+			}
+		}
+	}
+	return m
+}
+
+func randomIDs(n, vocab int, seed uint64) []int32 {
+	rng := rand.New(rand.NewPCG(seed, 3))
+	ids := make([]int32, n)
+	for i := range ids {
+		ids[i] = int32(rng.IntN(vocab))
+	}
+	return ids
+}
+
+func pack(sequences ...[]int32) lm.Batch {
+	b := lm.Batch{Starts: []int32{0}}
+	for _, s := range sequences {
+		b.IDs = append(b.IDs, s...)
+		b.Starts = append(b.Starts, int32(len(b.IDs)))
+	}
+	return b
+}
+
+func lengths(c lm.Config, n ...int) (all [][]int32) {
+	for i, l := range n {
+		all = append(all, randomIDs(l, c.Vocab, uint64(i)))
+	}
+	return all
+}
+
+// The logits of every family are those of its definition, also behind the first block of keys.
+func TestForward(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, v.c, v.o)
+			r := newReference(m)
+			if m.Config.Tied {
+				r.weights["lm_head.weight"] = r.weights["model.embed_tokens.weight"]
+			}
+			w := m.NewTraining(100)
+			sequences := lengths(v.c, 1, 5, 70)
+			if err := m.Forward(w, pack(sequences...)); err != nil {
+				t.Fatal(err)
+			}
+			rows := make([]int32, w.Rows())
+			for i := range rows {
+				rows[i] = int32(i)
+			}
+			got := make([]float32, len(rows)*v.c.Vocab)
+			m.Logits(w, got, rows)
+			out := &reached{share: make([]float64, v.c.Experts.Count), probs: make([]float64, v.c.Experts.Count)}
+			for _, s := range sequences {
+				r.run(s, lora(v.o), out)
+			}
+			worst := 0.0
+			for i, want := range slices.Concat(out.logits...) {
+				worst = max(worst, math.Abs(float64(got[i])-want))
+			}
+			if worst > 5e-5 || len(got) != len(slices.Concat(out.logits...)) {
+				t.Errorf("logits differ by up to %g", worst)
+			}
+			if v.c.Experts.Count > 0 {
+				want := r.loss(sequences, make([]float64, 99), make([]float64, 99), 1, 1, lora(v.o)) / v.c.Experts.AuxCoef
+				if got := w.AuxLoss(); math.Abs(got-want) > 1e-6 {
+					t.Errorf("auxiliary loss %g, want %g", got, want)
+				}
+			}
+		})
+	}
+}
+
+func lora(o lm.Options) float64 {
+	if o.LoRA == nil {
+		return 0
+	}
+	return float64(o.LoRA.Scale())
+}
+
+// Gradients are central differences of the definition: along a random direction and at a few elements of each tensor, for a loss with entropies, a
+// temperature and the auxiliary loss.
+func TestGradients(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, v.c, v.o)
+			r := newReference(m)
+			sequences := lengths(v.c, 2, 9, 6)
+			b := pack(sequences...)
+			targets := b.NextTokens(nil)
+			const temperature, aux = 0.75, 1.5
+			rng := rand.New(rand.NewPCG(4, 5))
+			weight, bonus := make([]float64, len(targets)), make([]float64, len(targets))
+			dlogp, dentropy := make([]float32, len(targets)), make([]float32, len(targets))
+			for i := range targets {
+				dlogp[i], dentropy[i] = float32(rng.NormFloat64()), float32(rng.NormFloat64())
+				weight[i], bonus[i] = float64(dlogp[i]), float64(dentropy[i])
+			}
+			w := m.NewTraining(20)
+			if err := m.Forward(w, b); err != nil {
+				t.Fatal(err)
+			}
+			m.LogProbs(w, make([]float32, len(targets)), make([]float32, len(targets)), targets, temperature)
+			m.Backward(w, dlogp, dentropy, targets, temperature, aux)
+			m.FinishGradients(w)
+
+			checked, worst := 0, 0.0
+			for _, x := range append(m.Tensors(), m.Adapters()...) {
+				if x.Grad == nil {
+					if v.o.LoRA == nil {
+						t.Errorf("%s has no gradient", x.Name)
+					}
+					continue
+				}
+				checked++
+				data := r.weights[x.Name]
+				norm := 0.0
+				for _, g := range x.Grad {
+					norm += float64(g) * float64(g)
+				}
+				scale := math.Sqrt(norm/float64(len(x.Grad))) + 1e-3
+				for try := range 2 {
+					direction := make([]float64, len(data))
+					if try == 0 {
+						for i := range direction {
+							direction[i] = rng.NormFloat64() / math.Sqrt(float64(len(data)))
+						}
+					} else {
+						direction[rng.IntN(len(data))] = 1
+					}
+					const h = 1e-5
+					at := func(step float64) float64 {
+						for i, u := range direction {
+							data[i] += step * u
+						}
+						defer func() {
+							for i, u := range direction {
+								data[i] -= step * u
+							}
+						}()
+						return r.loss(sequences, weight, bonus, temperature, aux, lora(v.o))
+					}
+					want := (at(h) - at(-h)) / (2 * h)
+					got := 0.0
+					for i, u := range direction {
+						got += u * float64(x.Grad[i])
+					}
+					worst = max(worst, math.Abs(got-want)/scale)
+					if math.Abs(got-want) > 2e-4*scale+1e-4*math.Abs(want) {
+						t.Errorf("%s, direction %d: %.7g, want %.7g", x.Name, try, got, want)
+					}
+				}
+			}
+			if want := len(m.Params.Fields); checked != want {
+				t.Errorf("%d tensors checked, %d are trainable", checked, want)
+			}
+			t.Logf("%d tensors, largest difference %.2g of the root mean square", checked, worst)
+		})
+	}
+}
+
+// A token's log-probability has the same bits in training, in any packing, without a cache, with one, and in pieces of any size.
+func TestSameBits(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, v.c, v.o)
+			sequences := lengths(v.c, 90, 3, 17, 64, 65, 16, 1, 33)
+			want := make([][]float32, len(sequences)) // alone, in training
+			alone := m.NewTraining(90)
+			for i, s := range sequences {
+				if err := m.Forward(alone, pack(s)); err != nil {
+					t.Fatal(err)
+				}
+				want[i] = logProbs(m, alone, pack(s))
+			}
+
+			packed := m.NewTraining(400)
+			if err := m.Forward(packed, pack(sequences...)); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "packed", logProbs(m, packed, pack(sequences...)), slices.Concat(want...))
+
+			w, cache := m.NewDecoding(400), m.NewCache(64)
+			for _, size := range []int{1, 2, 7, 16, 50, 90} { // every sequence in pieces of its own size, side by side
+				var all []*lm.Sequence
+				got := make([][]float32, len(sequences))
+				for i := range sequences {
+					all = append(all, cache.NewSequence(90))
+					got[i] = make([]float32, 0, 90)
+				}
+				for left := true; left; {
+					left = false
+					var pieces []lm.Piece
+					var targets []lm.Target
+					var owner []int
+					row := 0
+					for i, s := range sequences {
+						from := all[i].Len()
+						n := min(len(s)-from, size+i%3)
+						if n == 0 {
+							continue
+						}
+						left = true
+						pieces = append(pieces, lm.Piece{Seq: all[i], IDs: s[from : from+n]})
+						for j := range n {
+							if from+j+1 < len(s) {
+								targets, owner = append(targets, lm.Target{Row: int32(row + j), Token: s[from+j+1]}), append(owner, i)
+							}
+						}
+						row += n
+					}
+					if !left {
+						break
+					}
+					if err := m.Extend(w, pieces...); err != nil {
+						t.Fatal(err)
+					}
+					logp := make([]float32, len(targets))
+					m.LogProbs(w, logp, nil, targets, 1)
+					for i, x := range logp {
+						got[owner[i]] = append(got[owner[i]], x)
+					}
+				}
+				equal(t, fmt.Sprint("pieces of ", size), slices.Concat(got...), slices.Concat(want...))
+				for _, s := range all {
+					s.Truncate(0)
+				}
+			}
+		})
+	}
+}
+
+func logProbs(m *lm.Model, w *lm.Work, b lm.Batch) []float32 {
+	targets := b.NextTokens(nil)
+	logp := make([]float32, len(targets))
+	m.LogProbs(w, logp, nil, targets, 1)
+	return logp
+}
+
+func equal(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d log-probs, want %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: log-prob %d is %v, want %v", what, i, got[i], want[i])
+		}
+	}
+}
+
+// Batches of 1 to 64 sequences decode the same bits.
+func TestBatchSizes(t *testing.T) {
+	for _, f := range []lm.Family{lm.Qwen2, lm.Mixtral} {
+		m := newModel(t, small(f), lm.Options{})
+		const n, length = 64, 5
+		w, cache := m.NewDecoding(n), m.NewCache(n)
+		var want [n][length][]float32
+		for _, size := range []int{1, 2, 3, 5, 8, 17, 31, 64} {
+			for first := 0; first+size <= n; first += size {
+				var seqs []*lm.Sequence
+				for range size {
+					seqs = append(seqs, cache.NewSequence(length))
+				}
+				for step := range length {
+					var pieces []lm.Piece
+					var rows []int32
+					for i, s := range seqs {
+						pieces = append(pieces, lm.Piece{Seq: s, IDs: randomIDs(length, m.Config.Vocab, uint64(first+i))[step : step+1]})
+						rows = append(rows, int32(i))
+					}
+					if err := m.Extend(w, pieces...); err != nil {
+						t.Fatal(err)
+					}
+					out := make([]float32, size*m.Config.Vocab)
+					m.Logits(w, out, rows)
+					for i := range seqs {
+						row := out[i*m.Config.Vocab : (i+1)*m.Config.Vocab]
+						if size == 1 {
+							want[first+i][step] = row
+						} else {
+							equal(t, fmt.Sprint(f, " batch of ", size), row, want[first+i][step])
+						}
+					}
+				}
+				for _, s := range seqs {
+					s.Truncate(0)
+				}
+			}
+		}
+	}
+}
+
+// Gradients have the same bits however the sequences are dealt to micro-batches.
+func TestMicroBatches(t *testing.T) {
+	for name, v := range variants() {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(t, v.c, v.o)
+			w := m.NewTraining(300)
+			sequences := lengths(v.c, 70, 3, 17, 64, 2, 33)
+			run := func(parts ...[][]int32) []float32 {
+				clear(m.Params.Grad)
+				for _, p := range parts {
+					b := pack(p...)
+					if err := m.Forward(w, b); err != nil {
+						t.Fatal(err)
+					}
+					targets := b.NextTokens(nil)
+					dlogp := make([]float32, len(targets))
+					for i, x := range targets {
+						dlogp[i] = float32(x.Token%5) - 1.7
+					}
+					m.LogProbs(w, make([]float32, len(targets)), nil, targets, 1)
+					m.Backward(w, dlogp, nil, targets, 1, 0)
+				}
+				m.FinishGradients(w)
+				return slices.Clone(m.Params.Grad)
+			}
+			want := run(sequences)
+			equal(t, "two", run(sequences[:2], sequences[2:]), want)
+			equal(t, "one each", run(sequences[:1], sequences[1:2], sequences[2:3], sequences[3:4], sequences[4:5], sequences[5:]), want)
+		})
+	}
+}

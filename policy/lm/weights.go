@@ -1,0 +1,185 @@
+package lm
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Tensor is one weight of a model, as a checkpoint folder names it.
+type Tensor struct {
+	Name  string
+	Shape []int // of Data: matrices are [in, out], embeddings [vocabulary, width]
+	// Transposed says that the checkpoint has the transpose of Data: true for every matrix [in,
+	// out], and for an embedding that is also the output matrix, which lies here as [width,
+	// vocabulary].
+	Transposed bool
+	Data       []float32
+	Grad       []float32 // nil where the weight is frozen
+}
+
+// A weight is where a model finds one tensor, each time it computes: in the trainable parameters,
+// whose memory may move, or in frozen memory.
+type weight struct {
+	m     *Model
+	field int // of m.Params, or of m.frozen
+	fixed bool
+}
+
+func (w *weight) data() []float32 {
+	if w.fixed {
+		return w.m.frozen.of(w.field)
+	}
+	return w.m.Params.Of(w.field)
+}
+
+// grad is nil where the weight is frozen.
+func (w *weight) grad() []float32 {
+	if w.fixed || w.m.Params.Grad == nil {
+		return nil
+	}
+	return w.m.Params.GradOf(w.field)
+}
+
+// frozen holds weights that have no gradient.
+type frozen struct {
+	names  []string
+	shapes [][]int
+	offs   []int
+	size   int // elements, gaps included
+	mem    []byte
+	all    []float32
+}
+
+func (f *frozen) add(name string, shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	f.names, f.shapes, f.offs = append(f.names, name), append(f.shapes, shape), append(f.offs, f.size)
+	f.size += (n + 15) &^ 15
+	return len(f.names) - 1
+}
+
+func (f *frozen) of(i int) []float32 {
+	n := 1
+	for _, d := range f.shapes[i] {
+		n *= d
+	}
+	return f.all[f.offs[i]:][:n:n]
+}
+
+func (f *frozen) alloc(alloc tensor.Allocator) error {
+	if f.size == 0 {
+		return nil
+	}
+	mem, err := alloc(4 * f.size)
+	if err != nil {
+		return fmt.Errorf("frozen weights: %w", err)
+	}
+	f.mem, f.all = mem, tensor.Of(mem[:4*f.size], tensor.F32, f.size).F32()
+	return nil
+}
+
+// declare adds a weight of the model itself: a trainable parameter, or a frozen weight.
+func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
+	w := weight{m: m, fixed: m.fixed}
+	if m.fixed {
+		w.field = m.frozen.add(name, shape)
+	} else {
+		w.field = m.Params.Add(name, shape...)
+	}
+	m.list = append(m.list, listed{name, shape, transposed, start, w})
+	return w
+}
+
+// An initial says what a weight is in a new model.
+type initial uint8
+
+const (
+	zeros  initial = iota // biases
+	ones                  // of norms
+	normal                // with deviation Config.InitRange
+)
+
+type listed struct {
+	name       string
+	shape      []int
+	transposed bool
+	start      initial
+	weight     weight
+}
+
+// Tensors returns all weights of the model in the order of the forward pass, without adapters.
+// Before Alloc they have no Data.
+func (m *Model) Tensors() []Tensor {
+	all := make([]Tensor, len(m.list))
+	for i, l := range m.list {
+		all[i] = Tensor{Name: l.name, Shape: l.shape, Transposed: l.transposed}
+		if m.ready {
+			all[i].Data, all[i].Grad = l.weight.data(), l.weight.grad()
+		}
+	}
+	return all
+}
+
+// Count returns the number of weights of the model, without adapters.
+func (m *Model) Count() int {
+	n := 0
+	for _, l := range m.list {
+		size := 1
+		for _, d := range l.shape {
+			size *= d
+		}
+		n += size
+	}
+	return n
+}
+
+// Init draws the weights of a new model: normal numbers with deviation Config.InitRange, biases 0,
+// norms 1; adapters as NewLoRA says.
+func (m *Model) Init(seed uint64) {
+	for i, l := range m.list {
+		data := l.weight.data()
+		switch l.start {
+		case zeros:
+			clear(data)
+		case ones:
+			for j := range data {
+				data[j] = 1
+			}
+		case normal:
+			fillNormal(data, m.Config.InitRange, seed, uint64(i))
+		}
+	}
+	m.initAdapters(seed)
+}
+
+// fillNormal draws x in the order of its elements from the stream named by seed and key.
+func fillNormal(x []float32, deviation float64, seed, key uint64) {
+	const perStream = 1 << 20 // numbers, so that a stream does not run out of blocks
+	for lo := 0; lo < len(x); lo += perStream {
+		s := philox.New(seed, philox.Init, key, uint64(lo/perStream))
+		part := x[lo:min(lo+perStream, len(x))]
+		for i := 0; i < len(part); i += 2 {
+			a, b := s.Normal()
+			part[i] = float32(deviation * a)
+			if i+1 < len(part) {
+				part[i+1] = float32(deviation * b)
+			}
+		}
+	}
+}
+
+// Finite returns the name of the first weight that holds a NaN or an infinite value, or "".
+func (m *Model) Finite() string {
+	for _, t := range m.Tensors() {
+		for _, x := range t.Data {
+			if x-x != 0 {
+				return t.Name
+			}
+		}
+	}
+	return ""
+}
