@@ -211,12 +211,15 @@ func (want Want) finite() Want {
 // Check checks every field by itself and those that depend on each other. Only the bounds of
 // rewards may be infinite.
 func (c *Config) Check(want Want) {
-	if c.AdvType == "grpo" || c.AdvType == "reinpp" || !c.FilterRewards {
-		want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
-			fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
-	} else {
-		want(false, "filter_rewards", c.FilterRewards, "false (adv_type "+c.AdvType+" does not compare episodes)")
-	}
+	c.CheckValues(want)
+	c.checkPair(want.finite())
+}
+
+// CheckValues is Check without the rules that depend on AdvType and LossType: for a pair that no
+// algorithm has.
+func (c *Config) CheckValues(want Want) {
+	want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
+		fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
 	want = want.finite()
 	want(c.Gamma >= 0 && c.Gamma <= 1, "gamma", c.Gamma, "a number in [0, 1]")
 	want(c.GAELambda >= 0 && c.GAELambda <= 1, "gae_lambda", c.GAELambda, "a number in [0, 1]")
@@ -228,31 +231,15 @@ func (c *Config) Check(want Want) {
 		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	}
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
-	want(c.MaxNumGenBatches == 1 || c.MaxNumGenBatches > 1 && c.AdvType == "grpo", "max_num_gen_batches",
-		c.MaxNumGenBatches,
-		"a number > 0, and 1 without adv_type grpo")
-	want(c.LenRewardPenalty == 0 || c.LenRewardPenalty > 0 && (c.AdvType == "grpo" || c.AdvType == "reinpp"),
-		"len_reward_penalty", c.LenRewardPenalty,
-		"a number >= 0, with adv_type grpo or reinpp; else 0")
+	want(c.MaxNumGenBatches >= 1, "max_num_gen_batches", c.MaxNumGenBatches, wantGenBatches)
+	want(c.LenRewardPenalty >= 0, "len_reward_penalty", c.LenRewardPenalty, wantLenPenalty)
 	if c.LenRewardPenalty > 0 {
 		want(c.SafeLength >= 0, "safe_length", c.SafeLength, "a number of steps >= 0")
 		want(c.MaxLength > c.SafeLength, "max_length", c.MaxLength, fmt.Sprintf("more steps than safe_length, %d",
 			c.SafeLength))
 	}
-	want(!c.UseReinppBaseline || c.AdvType == "reinpp", "use_reinpp_baseline", c.UseReinppBaseline,
-		"false (adv_type "+c.AdvType+")")
-	want(c.ReinppKLBeta == 0 || c.ReinppKLBeta > 0 && c.AdvType == "reinpp", "reinpp_kl_beta", c.ReinppKLBeta,
-		"a number >= 0, with adv_type reinpp; else 0")
-	want(!c.RecomputeAdvantages || c.AdvType == "gae" &&
-		(c.LossType == "actor_critic" || c.LossType == decoupledActorCritic), "recompute_advantages",
-		c.RecomputeAdvantages,
-		"false (without adv_type gae and loss_type actor_critic there is no critic to ask again)")
-	decoupled := c.LossType == decoupledActorCritic
-	want(c.BehaveWeightThreshold == 0 || c.BehaveWeightThreshold > 0 && decoupled, "behave_weight_threshold",
-		c.BehaveWeightThreshold,
-		"a number > 0 with loss_type "+decoupledActorCritic+"; else 0")
-	want(!c.RecomputeLogprobs || decoupled || c.LossType == "actor" || c.LossType == "actor_critic",
-		"recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
+	want(c.ReinppKLBeta >= 0, "reinpp_kl_beta", c.ReinppKLBeta, wantReinppKLBeta)
+	want(c.BehaveWeightThreshold >= 0, "behave_weight_threshold", c.BehaveWeightThreshold, wantBehaveWeight)
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
 	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType,
 		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
@@ -261,8 +248,6 @@ func (c *Config) Check(want Want) {
 	default:
 		want(false, "loss_agg_func", c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
 	}
-	want(c.UpdateEpoch == 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch,
-		"1 (loss_type a2c is right for samples of the present policy alone)")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
 	want(c.SequenceLength >= 0, "sequence_length", c.SequenceLength, "a number of steps, or 0 for all of an iteration")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
@@ -288,6 +273,34 @@ func (c *Config) Check(want Want) {
 	want(c.ValueClip >= 0, "value_clip", c.ValueClip, "a number >= 0 (0: no clipping)")
 	want(c.HuberDelta >= 0, "huber_delta", c.HuberDelta, "a number >= 0 (0: no linear part)")
 	want(c.ValueLossCoef >= 0, "value_loss_coef", c.ValueLossCoef, "a number >= 0")
+}
+
+// What is valid for keys that have a range of their own, and a place with some algorithms alone.
+const (
+	wantGenBatches   = "a number > 0, and 1 without adv_type grpo"
+	wantLenPenalty   = "a number >= 0, with adv_type grpo or reinpp; else 0"
+	wantReinppKLBeta = "a number >= 0, with adv_type reinpp; else 0"
+	wantBehaveWeight = "a number > 0 with loss_type " + decoupledActorCritic + "; else 0"
+)
+
+// checkPair checks the keys that only some of the algorithms have.
+func (c *Config) checkPair(want Want) {
+	grpo, reinpp, decoupled := c.AdvType == "grpo", c.AdvType == "reinpp", c.LossType == decoupledActorCritic
+	want(!c.FilterRewards || grpo || reinpp, "filter_rewards", c.FilterRewards,
+		"false (adv_type "+c.AdvType+" does not compare episodes)")
+	want(c.MaxNumGenBatches <= 1 || grpo, "max_num_gen_batches", c.MaxNumGenBatches, wantGenBatches)
+	want(!(c.LenRewardPenalty > 0) || grpo || reinpp, "len_reward_penalty", c.LenRewardPenalty, wantLenPenalty)
+	want(!c.UseReinppBaseline || reinpp, "use_reinpp_baseline", c.UseReinppBaseline, "false (adv_type "+c.AdvType+")")
+	want(!(c.ReinppKLBeta > 0) || reinpp, "reinpp_kl_beta", c.ReinppKLBeta, wantReinppKLBeta)
+	want(!c.RecomputeAdvantages || c.AdvType == "gae" && (c.LossType == "actor_critic" || decoupled),
+		"recompute_advantages", c.RecomputeAdvantages,
+		"false (without adv_type gae and loss_type actor_critic there is no critic to ask again)")
+	want(!(c.BehaveWeightThreshold > 0) || decoupled, "behave_weight_threshold", c.BehaveWeightThreshold,
+		wantBehaveWeight)
+	want(!c.RecomputeLogprobs || decoupled || c.LossType == "actor" || c.LossType == "actor_critic",
+		"recompute_logprobs", c.RecomputeLogprobs, "false (loss_type "+c.LossType+")")
+	want(c.UpdateEpoch <= 1 || c.LossType != "a2c", "update_epoch", c.UpdateEpoch,
+		"1 (loss_type a2c is right for samples of the present policy alone)")
 }
 
 // OptimConfig is the section actor.optim of the configuration. Start from DefaultOptimConfig.

@@ -104,6 +104,9 @@ func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy
 	r.entries[len(r.entries)-1].labelled = true
 }
 
+// Has tells whether there is an algorithm for c's pair.
+func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType) != nil }
+
 // Labelled tells whether c names an algorithm that learns what experts would have done.
 func (r *Registry) Labelled(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)

@@ -2,7 +2,6 @@ package roles
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -59,48 +58,6 @@ func (j *job) queuedSteps() (shown, told int) {
 	}
 	lanes := len(j.train.lanes)
 	return 2 * lanes / j.rollouts, lanes / j.simulators
-}
-
-// checkAsync checks what asynchronous runs need, and that others are not given what only those
-// have; Validate returns what it finds.
-func (j *job) checkAsync() {
-	c := j.cfg
-	if !c.Trains() {
-		return
-	}
-	threshold, loss := c.Algorithm.StalenessThreshold, c.Algorithm.LossType
-	if !j.async() {
-		if threshold >= 0 {
-			c.Problem("algorithm.staleness_threshold", threshold, "no bound without runner.async")
-		}
-		return
-	}
-	// else all would be dropped, for ever
-	if least := c.Runner.WeightSyncInterval - 1; threshold < least && (!j.offPolicy || j.bounded()) {
-		c.Problem("algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d (runner.weight_sync_interval "+
-			"- 1): how many iterations a rollout may lie behind", least))
-	}
-	if j.offline {
-		c.Problem("runner.async", true, fmt.Sprintf("false (loss_type %s makes no rollouts)", loss))
-		return
-	}
-	if loss == "a2c" {
-		c.Problem("algorithm.loss_type", loss, "another with runner.async (a2c is right for samples of the present "+
-			"policy alone)")
-	}
-	if c.Algorithm.MaxNumGenBatches > 1 {
-		c.Problem("algorithm.max_num_gen_batches", c.Algorithm.MaxNumGenBatches, "1 with runner.async")
-	}
-	for _, name := range []string{"reward", "inference"} {
-		if j.place.Has(name) {
-			c.Problem("cluster.component_placement."+name, nil, "no such component with runner.async")
-		}
-	}
-	if j.rollouts > 0 && j.simulators%j.rollouts != 0 {
-		c.Problem("cluster.component_placement", nil, fmt.Sprintf("with runner.async as many env workers as rollout "+
-			"workers, or a multiple: there are %d and %d",
-			j.simulators, j.rollouts))
-	}
 }
 
 // iterateAsync takes one step of training with rollouts that are made meanwhile: waiting for them

@@ -50,7 +50,7 @@ func benchCommand(reg Registries, code *int) *cli.Command {
 		withOverrides("env", "environment steps per second, and per second of a core", envFlags(),
 			func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
 		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and who waits", scaleFlags(),
-			benchScale),
+			func(c *cli.Context) (int, error) { return benchScale(c, reg) }),
 	}
 	return root
 }
@@ -128,7 +128,7 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 
 // benchRanks opens the ranks of this process.
 func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
-	if n, launcher := mpi.Launched(); launcher != "" && (n > 1 || mpi.Compiled) {
+	if launched() {
 		return openWorld(c, nil, nil, log)
 	}
 	np, err := benchNP(c)

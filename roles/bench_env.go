@@ -40,7 +40,7 @@ func benchEnv(c *cli.Context, reg Registries) (int, error) {
 			return 0, UsageError{fmt.Errorf("argument %q: want none without -c", c.Args().First())}
 		}
 	default:
-		job, err := configOf(c, c.App.ErrWriter)
+		job, err := configOf(c, reg, c.App.ErrWriter)
 		if err != nil {
 			return 0, err
 		}

@@ -57,12 +57,12 @@ type scaling struct {
 }
 
 // benchScale is rlinf bench scale.
-func benchScale(c *cli.Context) (int, error) {
+func benchScale(c *cli.Context, reg Registries) (int, error) {
 	if _, launcher := mpi.Launched(); launcher != "" {
 		return 0, UsageError{fmt.Errorf("bench scale starts the jobs itself: want it without %s, and --launcher '%s "+
 			"-np {np}'", launcher, launcher)}
 	}
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := configOf(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return 0, err
 	}

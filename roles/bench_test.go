@@ -233,7 +233,7 @@ func TestBenchChecks(t *testing.T) {
 
 // TestScale: jobs get the same part of other numbers of ranks, and their metrics become rows.
 func TestScale(t *testing.T) {
-	cfg, _, err := LoadConfig("../configs/cartpole_ppo.yaml", nil, false)
+	cfg, _, err := LoadConfig(registries(), "../configs/cartpole_ppo.yaml", nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

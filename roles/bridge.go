@@ -85,7 +85,7 @@ func runBridgeServe(c *cli.Context, reg Registries) error {
 		return UsageError{errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; else it says " +
 			"where rlinf listens, as unix:/path")}
 	}
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := configOf(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

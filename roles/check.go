@@ -16,7 +16,7 @@ import (
 // runCheck shows what a configuration means, on the ranks that it would have, and refuses what
 // would not run.
 func runCheck(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := readConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func runCheck(c *cli.Context, reg Registries) error {
 		return err
 	}
 	nodes := dealNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
-	j, err := newJob(cfg, reg, nodes)
+	j, err := startJob(cfg, reg, nodes)
 	if err != nil {
 		return UsageError{err}
 	}
@@ -70,7 +70,7 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	if len(devices) > 0 && local[0] > len(devices) {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
-	for _, line := range BatchArithmetic(j.cfg, j.actors, j.rollouts, j.simulators) {
+	for _, line := range j.batchArithmetic() {
 		fmt.Fprintln(out, line)
 	}
 	if err := j.checkReplay(nodes, 0); err != nil {
@@ -171,23 +171,23 @@ func (s shortage) Error() string {
 // checkObservations checks that what the environments show in an iteration, and at once in an
 // evaluation, fits into so many nodes with that room each. It is the least that is needed: before
 // anything is made, and in numbers that do not overflow.
-func (j *job) checkObservations(nodes int, have room) {
+func (d *draft) checkObservations(nodes int, have room) {
 	row := 0
-	for _, f := range j.spec.Obs {
+	for _, f := range d.spec.Obs {
 		row += f.Dim() * f.DType.Size()
 	}
 	check := func(section string, envs, steps int) {
 		need := float64(row) * float64(envs) * float64(steps)
-		j.cfg.want(need <= float64(have.free)*float64(nodes), section, "total_num_envs", envs, fmt.Sprintf(
+		d.found.Want(need <= float64(have.free)*float64(nodes), d.cfg.envKey(section, "total_num_envs"), envs, fmt.Sprintf(
 			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d nodes, "+
 				"and %v", steps, row, need/(1<<20), nodes, have))
 	}
-	if j.cfg.Trains() && !j.offline {
-		_, steps := j.cfg.samples()
-		check("env.train", j.cfg.Env.Train.TotalNumEnvs, steps)
+	if d.cfg.Trains() && !d.offline {
+		_, steps := d.cfg.samples()
+		check("env.train", d.cfg.Env.Train.TotalNumEnvs, steps)
 	}
-	if j.cfg.Evaluates() {
-		check("env.eval", j.cfg.Env.Eval.TotalNumEnvs, 1)
+	if d.cfg.Evaluates() {
+		check("env.eval", d.cfg.Env.Eval.TotalNumEnvs, 1)
 	}
 }
 

@@ -25,16 +25,16 @@ func TestCheckObservations(t *testing.T) {
 		{[]string{"env.train.max_steps_per_rollout_epoch=4611686018427387904", "env.train.rollout_epoch=4611686018427387904"}, 1, 1 << 40, "env.train.total_num_envs: 64"},
 		{[]string{"env.eval.total_num_envs=1048576"}, 1, 1 << 23, "env.eval.total_num_envs: 1048576"},
 	} {
-		cfg, _, err := LoadConfig(cartpole, c.overrides, false)
+		cfg, _, err := LoadConfig(registries(), cartpole, c.overrides, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := &job{cfg: cfg}
+		j := newTestDraft(cfg, 1, 1, 1)
 		if j.spec, err = probe(registries(), cfg.Env.Train); err != nil {
 			t.Fatal(err)
 		}
 		j.checkObservations(c.nodes, room{c.have, "this machine"})
-		if err := cfg.check.Err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := j.found.Err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %d nodes of %d bytes: %v\nwant %s", c.overrides, c.nodes, c.have, err, c.want)
 		}
 	}

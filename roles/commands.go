@@ -27,35 +27,57 @@ func runTrain(c *cli.Context, reg Registries) (int, error) {
 		profile: profile{prefix: c.String("cpu-profile"), address: c.String("pprof")},
 	}
 	defer s.asked.close()
-	cfg, configErr := configOf(c, &s.log)
+	cfg, configErr := readConfig(c, reg, c.Args().Slice(), &s.log)
+	if configErr == nil && !launched() {
+		configErr = checkHere(c, reg, cfg)
+	}
 	ranks, err := openWorld(c, cfg, configErr, &s.log)
 	if err != nil {
 		return 0, err
 	}
 	options := spmd.Options{Debug: c.Bool("debug"), ExitCode: s.failed, Log: &s.log}
-	if cfg != nil {
+	if cfg != nil && cfg.Err() == nil {
 		options.StallTimeout, options.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
 	}
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, configErr
 	}
-	s.reg = reg.with(external.NewHub(&s.log, s.lead))
+	s.hub = external.NewHub(&s.log, s.lead)
+	s.reg = withHub(reg, s.hub)
 	debug.SetGCPercent(400)                    // little is allocated, and every rank has a collector
 	spmd.Run(c.Context, ranks, options, s.run) // its error has been written, and is in the code
 	err = s.close()
 	return int(s.code.Load()), err
 }
 
+// launched reports whether a launcher has started the ranks.
+func launched() bool {
+	n, launcher := mpi.Launched()
+	return launcher != "" && (n > 1 || mpi.Compiled)
+}
+
+// checkHere returns what is wrong with a job on the ranks that this process would start.
+func checkHere(c *cli.Context, reg Registries, cfg *Config) error {
+	np, err := localRanks(c, cfg)
+	if err == nil {
+		err = cfg.checkOn(reg, dealNodes(np, max(cfg.SPMD.Nodes, 1)))
+	}
+	if err != nil {
+		err = UsageError{err}
+	}
+	return err
+}
+
 // openWorld returns the ranks of this process: an MPI process under a launcher, else as many
 // goroutines as the placement needs. A stall is told on log.
 func openWorld(c *cli.Context, cfg *Config, configErr error, log io.Writer) ([]spmd.Transport, error) {
-	n, launcher := mpi.Launched()
-	if launcher != "" && (n > 1 || mpi.Compiled) {
+	if launched() {
+		_, launcher := mpi.Launched()
 		if c.IsSet("np") {
 			return nil, UsageError{fmt.Errorf("-np %d: %s has started the ranks already", c.Int("np"), launcher)}
 		}
 		options := mpi.Options{Log: log}
-		if cfg != nil {
+		if cfg != nil && cfg.Err() == nil {
 			if options.StallTimeout = cfg.Comm.StallTimeout; options.StallTimeout == 0 {
 				options.StallTimeout = -1
 			}
@@ -97,9 +119,12 @@ func localRanks(c *cli.Context, cfg *Config) (int, error) {
 // runEval plays one episode in every evaluation environment with the policy of a checkpoint, in one
 // process.
 func runEval(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := readConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
 	if err != nil {
 		return err
+	}
+	if err := cfg.checkNames(reg); err != nil {
+		return UsageError{err}
 	}
 	return evaluateCheckpoint(c.App.Writer, cfg, reg, c.String("checkpoint"))
 }

@@ -2,7 +2,6 @@ package roles
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 )
 
 // Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get one
-// from LoadConfig; what follows from it and from the number of workers is checked by Validate.
+// from LoadConfig, and do not change it: what follows from it and from the world is in the job.
 type Config struct {
 	Cluster   ClusterConfig   `yaml:"cluster"`
 	SPMD      SPMDConfig      `yaml:"spmd"` // +
@@ -31,9 +30,7 @@ type Config struct {
 	// WeightSyncer is how the actors' parameters travel to rollout workers.
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
-	check     *config.Check // what is wrong so far
-	offPolicy bool          // the algorithm learns from a replay buffer, as its registry says
-	offline   bool          // it learns from demonstrations alone
+	found *config.Check // where values are from, and what is wrong with them; final once they are read
 }
 
 // ClusterConfig is the section cluster: where components run.
@@ -308,113 +305,3 @@ const (
 	CompressionNone = "none"
 	CompressionBF16 = "bf16"
 )
-
-// LoadConfig reads the configuration at path and lays overrides ("runner.max_epochs=10") over it.
-// Presets are looked for beside the file and in configs/. The warnings are for the user; strict
-// makes errors of keys that have no effect.
-//
-// All that is wrong is in one error, see config.FieldErrors. The Config that comes with it is there
-// for Validate to find more; it is nil when the file cannot be read.
-func LoadConfig(path string, overrides []string, strict bool) (*Config, []string, error) {
-	c := DefaultConfig()
-	tree, err := config.Load(path, overrides, c.options())
-	if err != nil {
-		return nil, nil, err
-	}
-	c.decode(tree)
-	if strict {
-		c.check.Strict()
-	}
-	return c, c.check.Warnings(), c.check.Err()
-}
-
-// ParseConfig reads what Resolved returned, on another rank or in another run.
-func ParseConfig(resolved []byte) (*Config, error) {
-	c := DefaultConfig()
-	tree, err := config.Parse("config.yaml", resolved, c.options())
-	if err != nil {
-		return nil, err
-	}
-	c.decode(tree)
-	return c, c.check.Err()
-}
-
-func (c *Config) options() config.Options {
-	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c}
-}
-
-func (c *Config) decode(tree *config.Tree) {
-	c.check = tree.Decode(c)
-	c.derive()
-	c.checkFields()
-}
-
-// derive fills in what counts where a key is not given and depends on another.
-func (c *Config) derive() {
-	if !c.check.Has("env.train.group_size") {
-		c.Env.Train.GroupSize = c.Algorithm.GroupSize
-	}
-	if !c.check.Has("env.train.seed") {
-		c.Env.Train.Seed = c.Runner.Seed
-	}
-	c.Env.Eval = c.Env.Train
-	c.Env.Eval.VideoCfg = env.DefaultVideo()
-	c.check.Decode("env.eval", &c.Env.Eval)
-	if !c.check.Has("actor.seed") {
-		c.Actor.Seed = c.Runner.Seed
-	}
-	if c.Algorithm.EntropyType == "" {
-		c.Algorithm.EntropyType = c.Algorithm.LogProbType
-	}
-	c.Actor.Model.LogProbType = c.Algorithm.LogProbType
-	c.Actor.Model.ActionValues = c.actionRewards()
-	if c.Actor.Model.AddQHead && !c.check.Has("actor.model.add_value_head") {
-		c.Actor.Model.AddValueHead = false
-	}
-	c.Actor.CriticOptim = c.Actor.Optim
-	c.check.Decode("actor.critic_optim", &c.Actor.CriticOptim)
-	tuning := &c.Algorithm.OffPolicy.EntropyTuning
-	tuning.Optim = c.Actor.Optim
-	c.check.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
-	c.Actor.Model.BLAS = !c.Runner.Deterministic
-	if c.Runner.TaskType == TaskEmbodiedEval {
-		c.Runner.OnlyEval = true
-	}
-}
-
-// actionRewards tells whether each action of a chunk has a reward of its own.
-func (c *Config) actionRewards() bool {
-	return c.Algorithm.RewardType == algo.ActionLevel && c.Actor.Model.NumActionChunks > 1
-}
-
-// Resolved returns the YAML of everything that is in force, defaults included. Read again it is the
-// same configuration.
-func (c *Config) Resolved() []byte {
-	text, err := config.Marshal(c)
-	if err != nil {
-		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
-	}
-	return text
-}
-
-// folder returns the path of the run's folder.
-func (c *Config) folder() string {
-	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
-}
-
-// Trains tells whether the job trains.
-func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
-
-// Evaluates tells whether the job evaluates.
-func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
-
-// Iterations returns after how many iterations the job ends, -1 when time alone ends it.
-func (r *RunnerConfig) Iterations() int {
-	switch {
-	case r.MaxEpochs < 0:
-		return max(r.MaxSteps, -1)
-	case r.MaxSteps < 0:
-		return r.MaxEpochs
-	}
-	return min(r.MaxEpochs, r.MaxSteps)
-}

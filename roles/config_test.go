@@ -18,7 +18,7 @@ const cartpole = "testdata/config/cartpole.yaml"
 // mustLoad loads a file that has nothing wrong.
 func mustLoad(t *testing.T, path string, overrides ...string) (*Config, []string) {
 	t.Helper()
-	c, warnings, err := LoadConfig(path, overrides, false)
+	c, warnings, err := LoadConfig(registries(), path, overrides, false)
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
@@ -38,6 +38,18 @@ func errorLines(err error) []string {
 		return nil
 	}
 	return strings.Split(err.Error(), "\n")
+}
+
+// newTestDraft returns a job in the making with so many workers of each component.
+func newTestDraft(c *Config, actors, rollouts, envs int) *draft {
+	return &draft{job: &job{cfg: c, learning: registries().learning(c), actors: actors, rollouts: rollouts, simulators: envs}, found: c.found.Fork()}
+}
+
+// countErrors returns everything that is wrong with so many workers of each component.
+func countErrors(c *Config, actors, rollouts, envs int) error {
+	d := newTestDraft(c, actors, rollouts, envs)
+	d.checkCounts()
+	return d.found.Err()
 }
 
 func TestLoadConfig(t *testing.T) {
@@ -64,7 +76,7 @@ func TestLoadConfig(t *testing.T) {
 		{"actor.seed, from runner", c.Actor.Seed, uint64(7)},
 		{"env.train.seed, from runner", c.Env.Train.Seed, uint64(7)},
 		{"env.eval.seed, from train", c.Env.Eval.Seed, uint64(7)},
-		{"logprob_type of the model", c.Actor.Model.LogProbType, "action_level"},
+		{"logprob_type of the model", c.PolicyConfig().LogProbType, "action_level"},
 		{"entropy_type, from logprob_type", c.Algorithm.EntropyType, "action_level"},
 	} {
 		if v.got != v.want {
@@ -90,7 +102,7 @@ func TestResolvedReadAgain(t *testing.T) {
 			}
 			c, _ := mustLoad(t, path, overrides...)
 			text := c.Resolved()
-			again, err := ParseConfig(text)
+			again, err := ParseConfig(registries(), text)
 			if err != nil {
 				t.Fatalf("%s %v: %v\n%s", path, overrides, err, text)
 			}
@@ -111,7 +123,7 @@ func TestResolvedReadAgain(t *testing.T) {
 
 // TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which leaves them alone.
 func TestResolveOlderConfig(t *testing.T) {
-	c, _, err := LoadConfig("../configs/cartpole_one_rank.yaml", nil, true)
+	c, _, err := LoadConfig(registries(), "../configs/cartpole_one_rank.yaml", nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +132,7 @@ func TestResolveOlderConfig(t *testing.T) {
 	if older == now {
 		t.Fatal("the key is not in the configuration")
 	}
-	got, err := resolve([]byte(older))
+	got, err := registries().resolve([]byte(older))
 	if err != nil || string(got) != now {
 		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, now)
 	}
@@ -166,10 +178,10 @@ func TestRLinfStyleFile(t *testing.T) {
 			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
 		}
 	}
-	if err := c.Validate(1, 1, 1); err != nil {
+	if err := countErrors(c, 1, 1, 1); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := LoadConfig("testdata/config/maniskill_like.yaml", []string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(config.FieldErrors(err)) != 2 {
+	if _, _, err := LoadConfig(registries(), "testdata/config/maniskill_like.yaml", []string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(config.FieldErrors(err)) != 2 {
 		t.Errorf("strict: %v, want an error for each key", err)
 	}
 }
@@ -184,7 +196,7 @@ func TestWeightSyncerKeys(t *testing.T) {
 	if !reflect.DeepEqual(c.WeightSyncer, want) {
 		t.Errorf("got %+v, want %+v", c.WeightSyncer, want)
 	}
-	_, _, err := LoadConfig(cartpole, []string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0", "weight_syncer.bucket.bucket_dtype=fp16",
+	_, _, err := LoadConfig(registries(), cartpole, []string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0", "weight_syncer.bucket.bucket_dtype=fp16",
 		"weight_syncer.patch.init_sync.bucket_size=lots", "weight_syncer.patch.delta_encodng=true"}, false)
 	expect(t, "errors", errorLines(err),
 		"command line: weight_syncer.patch.init_sync.bucket_size: lots: want bytes, as 536870912 or 512MB",
@@ -208,7 +220,7 @@ func TestOldNames(t *testing.T) {
 // Every name that an old one stands for is one that a configuration may have.
 func TestOldNamesLeadSomewhere(t *testing.T) {
 	for _, a := range aliases() {
-		c, warnings, err := LoadConfig(cartpole, []string{a.Old + "=1"}, false)
+		c, warnings, err := LoadConfig(registries(), cartpole, []string{a.Old + "=1"}, false)
 		if c == nil || strings.Contains(fmt.Sprint(err), "unknown key") {
 			t.Errorf("%s: %v", a.Old, err)
 		}
@@ -219,7 +231,7 @@ func TestOldNamesLeadSomewhere(t *testing.T) {
 }
 
 func TestBadConfigIsReportedWhole(t *testing.T) {
-	c, _, err := LoadConfig(cartpole, []string{
+	c, _, err := LoadConfig(registries(), cartpole, []string{
 		"cluster.num_node=1", "cluster.component_placement={critic: 0, actor: ''}", "runner.logger.experiment_name=../x", "runner.logger.logger_backends=[tensorbord]",
 		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5", "algorithm.entropy_type=word_level",
 		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false", "actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
@@ -257,10 +269,14 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: env.eval.reward_coef: 0: want a number other than 0",
 	)
 	before := len(config.FieldErrors(err))
-	c.Problem("env.train.env_type", c.Env.Train.EnvType, "another one")
-	err = c.Validate(8, 4, 4)
-	if got := len(config.FieldErrors(err)); got != before+1 {
-		t.Errorf("%d errors after Validate, want the %d before and the one of Problem:\n%v", got, before, err)
+	d := newTestDraft(c, 8, 4, 4)
+	d.problem("env.train.env_type", c.Env.Train.EnvType, "another one")
+	d.checkCounts()
+	if got := len(config.FieldErrors(d.found.Err())); got != before+1 {
+		t.Errorf("%d errors in a world, want the %d before and the one of problem:\n%v", got, before, d.found.Err())
+	}
+	if got := len(config.FieldErrors(c.Err())); got != before {
+		t.Errorf("%d errors of the configuration after the job's checks, want the %d before", got, before)
 	}
 }
 
@@ -304,11 +320,11 @@ func TestValidate(t *testing.T) {
 			"testdata/config/cartpole.yaml:25: actor.global_batch_size: 512: want a multiple of 9223372036854775807 (micro_batch_size 4611686018427387904 × 8 actors)",
 		}},
 	} {
-		c, _, err := LoadConfig(cartpole, tc.overrides, false)
+		c, _, err := LoadConfig(registries(), cartpole, tc.overrides, false)
 		if c == nil {
 			t.Fatal(err)
 		}
-		expect(t, tc.name, errorLines(c.Validate(tc.actors, tc.rollouts, tc.envs)), tc.want...)
+		expect(t, tc.name, errorLines(countErrors(c, tc.actors, tc.rollouts, tc.envs)), tc.want...)
 	}
 }
 
@@ -352,7 +368,7 @@ func TestRules(t *testing.T) {
 		{[]string{"actor.optim.min_lr=1"}, "command line: actor.optim.min_lr: 1: want a number in [0, 0.001], up to lr"},
 		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"}, "command line: env.train.max_steps_per_rollout_epoch: 130: want a multiple of 4 (num_action_chunks)"},
 	} {
-		_, _, err := LoadConfig(cartpole, tc.overrides, false)
+		_, _, err := LoadConfig(registries(), cartpole, tc.overrides, false)
 		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
 			t.Errorf("%q\ngot  %s\nwant %s", tc.overrides, got, tc.want)
 		}
@@ -373,10 +389,10 @@ func TestOtherLoggers(t *testing.T) {
 
 func TestBatchArithmetic(t *testing.T) {
 	c, _ := mustLoad(t, cartpole, "algorithm.update_epoch=4", "env.train.rollout_epoch=2")
-	if err := c.Validate(8, 4, 4); err != nil {
+	if err := countErrors(c, 8, 4, 4); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "lines", BatchArithmetic(c, 8, 4, 4),
+	expect(t, "lines", newTestDraft(c, 8, 4, 4).batchArithmetic(),
 		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout workers; 256 steps each",
 		"samples: 16384 per iteration (256 steps × 64 environments), 2048 for each of 8 actors",
 		"update: 4 epochs × 32 minibatches of 512 samples (64 on each actor, 64 at a time) = 128 optimiser steps per iteration",

@@ -26,7 +26,7 @@ func demosFlags() []cli.Flag {
 
 // runDemos writes demonstrations of the environments' own experts.
 func runDemos(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := configOf(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

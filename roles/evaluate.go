@@ -18,7 +18,7 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err != nil {
 		return UsageError{err}
 	}
-	pol, err := reg.Policies.New(cfg.Actor.Model, spec, cfg.Actor.Seed, tensor.Heap)
+	pol, err := reg.Policies.New(cfg.PolicyConfig(), spec, cfg.Actor.Seed, tensor.Heap)
 	if err != nil {
 		return UsageError{err}
 	}

@@ -121,13 +121,6 @@ func (c *Config) openVideos() error {
 	return err
 }
 
-// checkVideo reports what keeps the environments of evaluations from being drawn.
-func (j *job) checkVideo() {
-	if err := drawable(j.reg, j.cfg.Env.Eval); err != nil {
-		j.cfg.Problem("env.eval.video_cfg", nil, "a view that can be drawn: "+err.Error())
-	}
-}
-
 // drawable returns an error if the environments of cfg are to be filmed and cannot be drawn.
 func drawable(reg Registries, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {

@@ -2,29 +2,12 @@ package roles
 
 import "github.com/rlinf/rlinf/tensor"
 
-// checkInference checks that there is something for inference workers to do; Validate returns what
-// it finds.
-func (j *job) checkInference() {
-	if j.inferences > 0 && j.cfg.Trains() && len(j.inferred()) == 0 {
-		j.cfg.Problem("cluster.component_placement", nil,
-			"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to "+
-				"infer)")
-	}
-}
-
 // inferred returns the tensors that inference workers add to trajectories.
 func (j *job) inferred() (names []string) {
-	a := &j.cfg.Algorithm
-	if j.inferences == 0 || j.offPolicy || j.offline {
+	if j.inferences == 0 {
 		return nil
 	}
-	if a.RecomputeLogprobs {
-		names = append(names, "prox_log_prob")
-	}
-	if a.KLBeta > 0 || a.ReinppKLBeta > 0 {
-		names = append(names, "ref_log_prob")
-	}
-	return names
+	return j.cfg.inferred(j.learning)
 }
 
 // inferredFields are those tensors, for trajectories of n environments.

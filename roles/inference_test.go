@@ -141,7 +141,7 @@ func TestInferenceResumes(t *testing.T) {
 }
 
 func TestInferenceWithoutWork(t *testing.T) {
-	cfg, _, err := LoadConfig(placed(t, "../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0"), nil, false)
+	cfg, _, err := LoadConfig(registries(), placed(t, "../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0"), nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,34 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// Registries are what a job can be made of. A main of your own adds to them what it has.
-type Registries struct {
-	Envs       *env.Registry
-	Policies   *policy.Registry
-	Algorithms *algo.Registry
-	Rewards    *reward.Registry
-
-	outside *external.Hub // simulators that are programs of their own
-}
-
-// with returns reg with the environments that hub brings.
-func (reg Registries) with(hub *external.Hub) Registries {
-	reg.Envs, reg.outside = reg.Envs.With(env.ExternalID, hub.New), hub
-	return reg
-}
 
 // A job is what follows from the configuration and the world, the same on every rank. It does not
 // change.
@@ -52,12 +32,10 @@ type job struct {
 	memoryLen                    int // numbers that the policy remembers of an environment
 	paramBytes                   int // of one copy of the parameters
 	autoReset, bootstrapAll      bool
-	offPolicy                    bool // training is from a replay buffer: rollouts are transitions
-	offline                      bool // training is from demonstrations alone: there are no rollouts
-	labelled                     bool // rollouts hold what experts would have done
-	demos                        tensor.Dict
-	syncInterval, maxSteps       int64
-	table                        *collectives.Table // comm.table
+	learning
+	demos                  tensor.Dict
+	syncInterval, maxSteps int64
+	table                  *collectives.Table // comm.table
 }
 
 // collectives returns how the groups of training work.
@@ -65,97 +43,110 @@ func (j *job) collectives() collectives.Options {
 	return collectives.Options{Fast: j.cfg.Comm.Reduce == ReduceFast, Table: j.table, Debug: j.cfg.Comm.Debug}
 }
 
-// newJob works cfg out for a world whose rank r is on node nodes[r]. The error joins everything
-// that is wrong.
+// newJob works cfg out for a world whose rank r is on node nodes[r]: one pass of checks, and, where
+// they find nothing, what follows from an environment, a policy and files. The error joins
+// everything that is wrong.
 func newJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
-	j := &job{cfg: cfg, reg: reg}
-	var err error
-	if cfg.Comm.Table != "" {
-		if j.table, err = collectives.ReadTable(cfg.Comm.Table); err != nil {
-			return nil, fmt.Errorf("comm.table: %w", err)
-		}
-	}
-	if j.place, err = cfg.place(nodes); err != nil {
+	d := newDraft(cfg, reg, nodes)
+	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
-	workers := func(component string) int {
-		if !j.place.Has(component) {
-			return 0
-		}
-		return len(j.place.Group(component).Ranks)
-	}
-	j.actors, j.rollouts, j.simulators = workers("actor"), workers("rollout"), workers("env")
-	j.rewards, j.inferences = workers("reward"), workers("inference")
-	j.checkNames()
-	j.offPolicy = reg.Algorithms.OffPolicy(cfg.Algorithm.Config) && cfg.Trains()
-	j.offline = reg.Algorithms.Offline(cfg.Algorithm.Config) && cfg.Trains()
-	j.labelled = reg.Algorithms.Labelled(cfg.Algorithm.Config) && cfg.Trains()
-	j.checkOffPolicy()
-	j.checkAsync()
-	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
+	d.divide()
+	if err := d.probe(nodes); err != nil {
 		return nil, err
 	}
-	if j.spec, err = probe(reg, cfg.Env.Train); err != nil {
-		cfg.Problem("env.train.env_type", cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
-	} else {
-		j.checkObservations(nodes[len(nodes)-1]+1, roomOn(nodes, 0))
-	}
-	if err := cfg.check.Err(); err != nil {
+	d.tryPolicy(nodes)
+	d.checkOutside()
+	d.tryReward()
+	d.readDemos()
+	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
-	if pol, err := reg.Policies.New(cfg.Actor.Model, j.spec, cfg.Actor.Seed, heapWithin(roomOn(nodes, 0))); errors.As(
-		err, new(shortage)) {
-		cfg.Problem("actor.model.hidden_sizes", cfg.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+	return d.job, nil
+}
+
+// divide fills in what follows from the configuration and the world alone.
+func (d *draft) divide() {
+	c, train := d.cfg, d.cfg.Env.Train
+	d.chunks = c.Actor.Model.NumActionChunks
+	d.rolloutsAtMost = c.Algorithm.MaxNumGenBatches
+	d.epochs, d.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/d.chunks
+	if d.rewardsPerSample = 1; c.actionRewards() {
+		d.rewardsPerSample = d.chunks
+	}
+	d.autoReset, d.bootstrapAll = train.AutoReset, c.Algorithm.BootstrapType == algo.BootstrapAlways
+	d.syncInterval = int64(c.Runner.WeightSyncInterval)
+	if d.maxSteps = int64(c.Runner.Iterations()); d.maxSteps < 0 {
+		d.maxSteps = math.MaxInt64
+	}
+	if c.Trains() && !d.offline {
+		d.train = newPlan(train.TotalNumEnvs, c.Rollout.PipelineStageNum, d.simulators, d.rollouts, d.actors)
+	}
+	if c.Evaluates() {
+		d.eval = newPlan(c.Env.Eval.TotalNumEnvs, 1, d.simulators, d.rollouts, 0)
+	}
+}
+
+// probe makes an environment of each kind to learn what it shows and takes.
+func (d *draft) probe(nodes []int) (err error) {
+	if d.spec, err = probe(d.reg, d.cfg.Env.Train); err != nil {
+		d.problem("env.train.env_type", d.cfg.Env.Train.ID(), "environments that can be made: "+err.Error())
+		return d.found.Err()
+	}
+	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: d.chunks,
+		algo.TokenLevel: d.chunks * d.spec.Action.Dim()}[d.cfg.Algorithm.LogProbType]
+	d.checkObservations(nodes[len(nodes)-1]+1, roomOn(nodes, 0))
+	if err := d.found.Err(); err != nil || !d.cfg.Evaluates() {
+		return err
+	}
+	d.evalEnv, d.evalSpec, err = evaluationEnv(d.cfg, d.reg)
+	return err
+}
+
+// tryPolicy makes the policy to see that it fits environments, algorithm and memory.
+func (d *draft) tryPolicy(nodes []int) {
+	c := d.cfg
+	pol, err := d.reg.Policies.New(c.PolicyConfig(), d.spec, c.Actor.Seed, heapWithin(roomOn(nodes, 0)))
+	if errors.As(err, new(shortage)) {
+		d.problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+		return
 	} else if err != nil {
-		cfg.Problem("actor.model.model_type", cfg.Actor.Model.ModelType, "a policy that fits: "+err.Error())
-	} else if err := reg.Algorithms.Fits(cfg.Algorithm.Config, pol); cfg.Trains() && err != nil {
-		cfg.Problem("algorithm.loss_type", cfg.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
-			j.spec.Name, err))
-	} else {
-		j.memoryLen, j.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
-		j.checkSequences()
+		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a policy that fits: "+err.Error())
+		return
 	}
-	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
-		return nil, err
+	if err := d.reg.Algorithms.Fits(c.Algorithm.Config, pol); c.Trains() && err != nil {
+		d.problem("algorithm.loss_type", c.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
+			d.spec.Name, err))
+		return
 	}
-	j.checkOutside()
-	j.checkExpert()
-	j.checkReward()
-	if cfg.Evaluates() {
-		j.checkVideo()
+	d.memoryLen, d.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
+	d.checkSequences()
+}
+
+// checkSequences checks that training can be from sequences where the policy remembers.
+func (d *draft) checkSequences() {
+	c := d.cfg
+	if !c.Trains() {
+		return
 	}
-	j.checkInference()
-	if err := cfg.check.Err(); err != nil {
-		return nil, err
+	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
+	if d.memoryLen == 0 {
+		d.found.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
+		return
 	}
-	train, eval := cfg.Env.Train, cfg.Env.Eval
-	j.chunks = cfg.Actor.Model.NumActionChunks
-	j.rolloutsAtMost = cfg.Algorithm.MaxNumGenBatches
-	j.epochs, j.steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/j.chunks
-	j.logProbs = map[string]int{"chunk_level": 1, "action_level": j.chunks,
-		"token_level": j.chunks * j.spec.Action.Dim()}[cfg.Algorithm.LogProbType]
-	if j.rewardsPerSample = 1; cfg.actionRewards() {
-		j.rewardsPerSample = j.chunks
+	d.found.Want(!c.actionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
+		" remembers from chunk to chunk)")
+	_, steps := c.samples()
+	if length == 0 {
+		length = steps
 	}
-	j.autoReset, j.bootstrapAll = train.AutoReset, cfg.Algorithm.BootstrapType == algo.BootstrapAlways
-	j.syncInterval = int64(cfg.Runner.WeightSyncInterval)
-	if j.maxSteps = int64(cfg.Runner.Iterations()); j.maxSteps < 0 {
-		j.maxSteps = math.MaxInt64
+	if steps%length != 0 {
+		d.problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
+		return
 	}
-	j.readDemos()
-	if err := cfg.Validate(j.actors, j.rollouts, j.simulators); err != nil {
-		return nil, err
-	}
-	if cfg.Trains() && !j.offline {
-		j.train = newPlan(train.TotalNumEnvs, cfg.Rollout.PipelineStageNum, j.simulators, j.rollouts, j.actors)
-	}
-	if cfg.Evaluates() {
-		if j.evalEnv, j.evalSpec, err = evaluationEnv(cfg, reg); err != nil {
-			return nil, err
-		}
-		j.eval = newPlan(eval.TotalNumEnvs, 1, j.simulators, j.rollouts, 0)
-	}
-	return j, nil
+	micro := c.Actor.MicroBatchSize
+	d.found.Want(micro%length == 0, "actor.micro_batch_size", micro,
+		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
 }
 
 // workersOn names the workers of rank r, as env[0].
@@ -169,27 +160,6 @@ func (j *job) workersOn(r int) []string {
 		}
 	}
 	return workers
-}
-
-// checkNames checks what only the registries can tell; Validate returns what it finds.
-func (j *job) checkNames() {
-	check := func(key string, cfg env.Config) {
-		if err := j.reg.Envs.Find(cfg.ID()); err != nil {
-			j.cfg.Problem(key, cfg.ID(), "a known environment: "+err.Error())
-		}
-	}
-	check("env.train.env_type", j.cfg.Env.Train)
-	if j.cfg.Evaluates() && j.cfg.Env.Eval.ID() != j.cfg.Env.Train.ID() {
-		check("env.eval.env_type", j.cfg.Env.Eval)
-	}
-	j.reg.Algorithms.Check(j.cfg.Algorithm.Config, func(ok bool, key string, value any, want string) {
-		if !ok {
-			j.cfg.Problem("algorithm."+key, value, want)
-		}
-	})
-	if known := j.reg.Policies.Names(); !slices.Contains(known, j.cfg.Actor.Model.ModelType) {
-		j.cfg.Problem("actor.model.model_type", j.cfg.Actor.Model.ModelType, "one of "+strings.Join(known, ", "))
-	}
 }
 
 // probe returns the Spec of cfg's environments.
@@ -214,7 +184,7 @@ func evaluationEnv(cfg *Config, reg Registries) (env.Config, env.Spec, error) {
 
 // newPolicy makes the policy with its initial parameters, the same wherever it is called.
 func (j *job) newPolicy(alloc tensor.Allocator) (policy.Policy, error) {
-	return j.reg.Policies.New(j.cfg.Actor.Model, j.spec, j.cfg.Actor.Seed, alloc)
+	return j.reg.Policies.New(j.cfg.PolicyConfig(), j.spec, j.cfg.Actor.Seed, alloc)
 }
 
 // newAlgorithm makes the algorithm that trains pol on one actor's share of the environments.

@@ -22,7 +22,7 @@ func Main(args []string, reg Registries) int {
 	code := ExitOK
 	hub := external.NewHub(os.Stderr, 0)
 	defer hub.Close()
-	reg = reg.with(hub)
+	reg = withHub(reg, hub)
 	app := newApp(reg, &code)
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if err != nil {
@@ -195,13 +195,19 @@ func bare(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// configOf loads the configuration that the command line names, and writes its warnings to log.
-func configOf(c *cli.Context, log io.Writer) (*Config, error) {
-	return configWith(c, c.Args().Slice(), log)
+// configOf loads the configuration that the command line names, with nothing wrong with its values, and
+// writes its warnings to log.
+func configOf(c *cli.Context, reg Registries, log io.Writer) (*Config, error) {
+	cfg, err := readConfig(c, reg, c.Args().Slice(), log)
+	if err == nil && cfg.Err() != nil {
+		err = UsageError{cfg.Err()}
+	}
+	return cfg, err
 }
 
-// configWith is configOf with these overrides.
-func configWith(c *cli.Context, overrides []string, log io.Writer) (*Config, error) {
+// readConfig loads the configuration that the command line names, with these overrides, and writes its
+// warnings to log. What is wrong with its values the Config says, so that a job can be checked whole.
+func readConfig(c *cli.Context, reg Registries, overrides []string, log io.Writer) (*Config, error) {
 	path := c.String("config")
 	if path == "" {
 		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c " +
@@ -212,13 +218,13 @@ func configWith(c *cli.Context, overrides []string, log io.Writer) (*Config, err
 			return nil, UsageError{fmt.Errorf("argument %q: want key=value (or a command: rlinf help lists them)", a)}
 		}
 	}
-	cfg, warnings, err := LoadConfig(path, overrides, c.Bool("strict"))
+	cfg, warnings, err := LoadConfig(reg, path, overrides, c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
 			fmt.Fprintln(log, "warning:", w)
 		}
 	}
-	if err != nil {
+	if cfg == nil {
 		return nil, UsageError{err}
 	}
 	return cfg, nil

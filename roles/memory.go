@@ -71,30 +71,3 @@ func (m *memory) load(d tensor.Dict) error {
 	m.rows.CopyFrom(from)
 	return nil
 }
-
-// checkSequences checks that training can be from sequences where the policy remembers; Validate
-// returns what it finds.
-func (j *job) checkSequences() {
-	c := j.cfg
-	if !c.Trains() {
-		return
-	}
-	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
-	if j.memoryLen == 0 {
-		c.check.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
-		return
-	}
-	c.check.Want(!c.actionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
-		" remembers from chunk to chunk)")
-	_, steps := c.samples()
-	if length == 0 {
-		length = steps
-	}
-	if steps%length != 0 {
-		c.Problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
-		return
-	}
-	micro := c.Actor.MicroBatchSize
-	c.check.Want(micro%length == 0, "actor.micro_batch_size", micro,
-		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
-}

@@ -1,90 +1,20 @@
 package roles
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 )
 
-// checkOffPolicy checks what algorithms with a replay buffer need, and that others are not given
-// what only those have; Validate returns what it finds.
-func (j *job) checkOffPolicy() {
-	c := j.cfg
-	if !c.Trains() {
-		return
-	}
-	loss := c.Algorithm.LossType
-	c.offPolicy, c.offline = j.offPolicy, j.offline
-	if path := c.Algorithm.OffPolicy.Demos.LoadPath; path != "" && !j.offPolicy && !j.offline {
-		c.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
-	}
-	if j.offline {
-		return // what policy it wants says Fits
-	}
-	if !j.offPolicy {
-		if c.Actor.Model.AddQHead {
-			c.Problem("actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
-		}
-		return
-	}
-	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
-		c.Problem("actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single steps, "+
-			"not from sequences)", loss))
-	} else if !c.Actor.Model.AddQHead && !j.labelled {
-		c.Problem("actor.model.add_q_head", false, fmt.Sprintf("true (loss_type %s)", loss))
-	}
-	if chunks := c.Actor.Model.NumActionChunks; j.labelled && chunks > 1 {
-		c.Problem("actor.model.num_action_chunks", chunks, fmt.Sprintf("1 (loss_type %s: experts say what to do in a "+
-			"state, not what after it)", loss))
-	}
-	if c.actionRewards() {
-		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, fmt.Sprintf("chunk_level (loss_type %s learns "+
-			"from whole chunks)", loss))
-	}
-	if !c.Env.Train.AutoReset {
-		c.Problem("env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
-	}
-	off, heads := &c.Algorithm.OffPolicy, c.Actor.Model.NumQHeads
-	c.check.Want(off.CriticSubsampleSize <= heads || heads < 1 || loss != "embodied_sac" && loss != "embodied_crossq",
-		"algorithm.critic_subsample_size",
-		off.CriticSubsampleSize, fmt.Sprintf("at most %d (actor.model.num_q_heads)", heads))
-	c.check.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
-		c.Actor.MicroBatchSize,
-		"an even number (half of each batch is from demo_buffer)")
-	c.Actor.CriticOptim.Check(func(ok bool, key string, value any, want string) {
-		c.check.Want(ok, "actor.critic_optim."+key, value, want)
-	})
-}
-
-// checkExpert checks that the environments have an expert, where it is to be learnt from.
-func (j *job) checkExpert() {
-	if !j.labelled {
-		return
-	}
-	s, err := newShard(j.reg.Envs, j.cfg.Env.Train, env.Train, 0, 1, 1)
-	if err == nil {
-		s.label()
-		err = errors.Join(s.begin(), s.vec.Close())
-	}
-	if err != nil {
-		j.cfg.Problem("env.train.env_type", j.cfg.Env.Train.ID(), fmt.Sprintf("environments that have an expert "+
-			"(loss_type %s): %v", j.cfg.Algorithm.LossType, err))
-	}
-}
-
-// readDemos reads the demonstrations, where there are any; Validate returns what is wrong with
-// them.
-func (j *job) readDemos() {
-	path := j.cfg.Algorithm.OffPolicy.Demos.LoadPath
-	if path == "" || !j.offPolicy && !j.offline {
+// readDemos reads the demonstrations, where there are any, once nothing else is wrong.
+func (d *draft) readDemos() {
+	path := d.cfg.Algorithm.OffPolicy.Demos.LoadPath
+	if path == "" || !d.offPolicy && !d.offline || d.found.Err() != nil {
 		return
 	}
 	var err error
-	if j.demos, err = algo.ReadDemos(path, j.trajectoryFields(1)); err != nil {
-		j.cfg.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v", j.spec.Name,
-			err))
+	if d.demos, err = algo.ReadDemos(path, d.trajectoryFields(1)); err != nil {
+		d.problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v", d.spec.Name, err))
 	}
 }
 

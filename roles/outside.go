@@ -17,6 +17,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
+// withHub returns reg with the environments that hub brings.
+func withHub(reg Registries, hub *external.Hub) Registries {
+	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
+	return reg
+}
+
 // A use is what simulators outside of this program are for.
 type use struct {
 	key  string
@@ -37,52 +43,54 @@ func usesOf(cfg *Config, ranks []int) (uses []use) {
 }
 
 // checkOutside checks that environments can be dealt out to the programs that play them.
-func (j *job) checkOutside() {
-	for _, u := range usesOf(j.cfg, j.place.Group("env").Ranks) {
+func (d *draft) checkOutside() {
+	for _, u := range usesOf(d.cfg, d.place.Group("env").Ranks) {
 		if u.env.External.Greeting == "" {
 			continue // whoever makes them will ask
 		}
 		if _, err := external.Children(u.env.External, u.env.TotalNumEnvs/u.vecs); err != nil {
-			j.cfg.Problem(strings.TrimSuffix(u.key, "external")+"total_num_envs", u.env.TotalNumEnvs,
+			d.problem(strings.TrimSuffix(u.key, "external")+"total_num_envs", u.env.TotalNumEnvs,
 				"as many on each rank (and stage) as its children can play: "+err.Error())
 		}
 	}
 }
 
 // meet asks the simulators that are programs of their own what they are, on the first rank that has
-// environments, and tells all ranks. false: they could not be asked, which rank 0 has said.
-func (s *session) meet(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) (bool, error) {
+// environments, and tells all ranks. It returns the configuration with what they said; nil where they
+// could not be asked, which rank 0 has said.
+func (s *session) meet(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *Config) (*Config, error) {
 	place, err := cfg.place(w.Nodes())
 	if err != nil || !place.Has("env") {
-		return true, nil // newJob says so
+		return cfg, nil // newJob says so
 	}
 	ranks := place.Group("env").Ranks
-	uses := usesOf(cfg, ranks)
+	met := *cfg
+	uses := usesOf(&met, ranks)
 	if len(uses) == 0 {
-		return true, nil
+		return cfg, nil
 	}
-	s.reg.outside.Watch(func(err error) {
+	s.hub.Watch(func(err error) {
 		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
 		s.asked.fail()
 	})
 	if agreed, err := s.deal(ctx, w, world, uses, ranks); !agreed {
-		return false, err
+		return nil, err
 	}
 	greetings := make([]string, len(uses))
 	if w.Rank() == ranks[0] {
 		err = s.ask(uses, greetings)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
-		return false, err
+		return nil, err
 	}
 	for i, u := range uses {
 		text, err := broadcastBytes(ctx, world, []byte(greetings[i]), ranks[0])
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		u.env.External.Greeting = string(text)
 	}
-	return true, nil
+	return &met, nil
 }
 
 // ask fills greetings with those of the simulators of each use.
@@ -90,7 +98,7 @@ func (s *session) ask(uses []use, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.env.External.Same(uses[0].env.External) {
 			greetings[i] = greetings[0]
-		} else if greetings[i], err = s.reg.outside.Ask(*u.env); err != nil {
+		} else if greetings[i], err = s.hub.Ask(*u.env); err != nil {
 			return fmt.Errorf("%s: %w", u.key, err)
 		}
 	}
@@ -119,7 +127,7 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 			"cfg.yaml : -np M solver", uses[0].key)
 	} else if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
-		all, err = gather(out, s.reg.outside, uses, ranks)
+		all, err = gather(out, s.hub, uses, ranks)
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return false, err
@@ -136,9 +144,9 @@ func (s *session) deal(ctx context.Context, w *spmd.World, world *collectives.Gr
 	}
 	for _, d := range all {
 		if d.Rank == w.Rank() && err == nil {
-			sv := &solver{out: out, hub: s.reg.outside, process: d.Process, message: d.Hello}
+			sv := &solver{out: out, hub: s.hub, process: d.Process, message: d.Hello}
 			s.solvers = append(s.solvers, sv)
-			err = s.reg.outside.Offer(sv, sv.name())
+			err = s.hub.Offer(sv, sv.name())
 		}
 	}
 	return s.agreeTo(ctx, w, world, err)
@@ -202,7 +210,7 @@ func (s *session) part(ctx context.Context, w *spmd.World, world *collectives.Gr
 	if out == nil {
 		return nil
 	}
-	err := s.reg.outside.Close()
+	err := s.hub.Close()
 	var deaf []string
 	for by, i := time.Now().Add(lastCall), 0; i < len(s.solvers); i++ {
 		if sv := s.solvers[i]; !sv.told && external.Dismiss(sv, by) != nil {

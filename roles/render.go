@@ -15,7 +15,7 @@ func renderFlags() []cli.Flag {
 
 // runRender draws the states that evaluations begin with, looking as their films do.
 func runRender(c *cli.Context, reg Registries) error {
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := configOf(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}

@@ -9,33 +9,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// checkReward checks the section reward against the placement and the environments, which have been
-// found to do; Validate returns what it finds.
-func (j *job) checkReward() {
-	c := j.cfg
-	section := &c.Reward
-	if j.rewards == 0 {
-		asks := section.UseRewardModel || section.RewardType != reward.DefaultConfig().RewardType
-		c.check.Want(!asks || !c.Trains(), "cluster.component_placement", nil,
-			"a place for reward, as 0 or all (the section reward asks for it)")
-		return
-	}
-	if c.actionRewards() {
-		c.Problem("algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (the component reward says what "+
-			"whole chunks are worth)")
-	}
-	section.Check(c.check.At("reward").Want)
-	if c.check.Err() != nil {
+// tryReward makes what reward workers compute, as far as no file must be read, to see that it fits
+// the environments.
+func (d *draft) tryReward() {
+	if d.rewards == 0 || !d.cfg.Trains() {
 		return
 	}
 	var err error
-	if section.UseRewardModel {
-		_, err = j.newRewardNetwork()
+	if d.cfg.Reward.UseRewardModel {
+		_, err = d.newRewardNetwork()
 	} else {
-		_, err = j.newRule(1)
+		_, err = d.newRule(1)
 	}
 	if err != nil {
-		c.Problem("reward", nil, "a reward that fits: "+err.Error())
+		d.problem("reward", nil, "a reward that fits: "+err.Error())
 	}
 }
 

@@ -184,20 +184,20 @@ func TestRewardMistakes(t *testing.T) {
 		want       string
 	}{
 		{"actor,env,rollout: 0", potential, "cluster.component_placement: want a place for reward, as 0 or all (the section reward asks for it)"},
-		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"}, "reward: want a reward that fits: reward_type: sucess: want one of env, success, potential"},
+		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"}, "reward.reward_type: sucess: want one of env, success, potential"},
 		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"}, "reward.reward_mode: now: want per_step or terminal"},
 		{"actor,env,rollout,reward: 0", []string{"reward.use_reward_model=true", "reward.model.model_path=x", "reward.model.model_type=resnet"},
-			`reward: want a reward that fits: policy: model_type: "resnet": want one of mlp_policy`},
+			`reward.model.model_type: resnet: want one of mlp_policy`},
 	} {
-		cfg, _, err := LoadConfig(placed(t, "../configs/cartpole_ppo.yaml", c.components), c.overrides, false)
-		if err != nil {
+		cfg, _, err := LoadConfig(registries(), placed(t, "../configs/cartpole_ppo.yaml", c.components), c.overrides, false)
+		if cfg == nil {
 			t.Fatal(err)
 		}
 		if _, err = newJob(cfg, reg, []int{0}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v\nwant %s", c.overrides, err, c.want)
 		}
 	}
-	cfg, _, err := LoadConfig(placed(t, "../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
+	cfg, _, err := LoadConfig(registries(), placed(t, "../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
 		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false) // of other hidden sizes
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 func onRanksOf(t testing.TB, reg Registries, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
-		cfg, _, err := LoadConfig(path, overrides, false) // each rank has its own
+		cfg, _, err := LoadConfig(reg, path, overrides, false) // each rank has its own
 		if err != nil {
 			return err
 		}

@@ -22,10 +22,11 @@ import (
 // A session is one start of a job: what the ranks of this process share.
 type session struct {
 	reg     Registries
-	lead    int     // the lowest rank of this process
-	resume  string  // "", auto, or a checkpoint's folder
-	cfg     *Config // of rank 0, and with goroutine ranks everyone's; nil elsewhere
-	cfgErr  error   // what was wrong with it
+	hub     *external.Hub // simulators that are programs of their own; reg has them
+	lead    int           // the lowest rank of this process
+	resume  string        // "", auto, or a checkpoint's folder
+	cfg     *Config       // of rank 0, and with goroutine ranks everyone's; nil elsewhere
+	cfgErr  error         // what was wrong with it
 	profile profile
 	asked   *requests
 	out     io.Writer
@@ -59,11 +60,11 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return s.evaluate(ctx, w, world, cfg)
 	}
 	s.asked.expire(cfg.Runner.MaxTime)
-	defer s.asked.atStop(s.reg.outside.Hurry)()
-	if agreed, err := s.meet(ctx, w, world, cfg); !agreed {
+	defer s.asked.atStop(s.hub.Hurry)()
+	if cfg, err = s.meet(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
-	j, err := newJob(cfg, s.reg, w.Nodes())
+	j, err := startJob(cfg, s.reg, w.Nodes())
 	if err == nil {
 		if err = j.checkReplay(w.Nodes(), w.Rank()); err == nil {
 			err = j.checkMemory(w.Nodes(), w.Nodes()[w.Rank()], roomOn(w.Nodes(), w.Nodes()[w.Rank()]))
@@ -129,9 +130,13 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	return s.part(ctx, w, world)
 }
 
-// configure returns the configuration that rank 0 has read.
+// configure returns the configuration that rank 0 has read, if nothing is wrong with it in this world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*Config, error) {
-	if agreed, err := s.agreeTo(ctx, w, world, s.cfgErr); !agreed {
+	wrong := s.cfgErr
+	if w.Rank() == 0 && wrong == nil {
+		wrong = s.cfg.checkOn(s.reg, w.Nodes())
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
 		return nil, err
 	}
 	var text []byte
@@ -142,7 +147,7 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	if err != nil || w.Rank() == 0 {
 		return s.cfg, err
 	}
-	return ParseConfig(text)
+	return ParseConfig(s.reg, text)
 }
 
 // agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit
@@ -317,7 +322,7 @@ func (s *session) finish(w *spmd.World, r *EmbodiedRunner, book *logbook) error 
 // close completes what the process still has open, and gives the run's folder free.
 func (s *session) close() error {
 	err := s.profile.stop()
-	err = errors.Join(err, s.reg.outside.Close())
+	err = errors.Join(err, s.hub.Close())
 	if f := s.folder.Swap(nil); f != nil {
 		err = errors.Join(err, f.Close())
 	}

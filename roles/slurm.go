@@ -39,13 +39,13 @@ func runSlurm(c *cli.Context, reg Registries) error {
 			return UsageError{fmt.Errorf("--%s %d: want a number > 0", name, c.Int(name))}
 		}
 	}
-	cfg, err := configOf(c, c.App.ErrWriter)
+	cfg, err := readConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
 	if err != nil {
 		return err
 	}
 	if _, whole := cfg.cluster().Extent(); whole && !c.IsSet("np") {
-		return UsageError{errors.New("cluster.component_placement: takes as many ranks as there are: want -np N, the " +
-			"ranks of the job")}
+		return UsageError{errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many ranks as there "+
+			"are: want -np N, the ranks of the job"))}
 	}
 	np, err := localRanks(c, cfg)
 	if err != nil {
@@ -79,7 +79,7 @@ func slurmParts(c *cli.Context, cfg *Config, reg Registries, np, count int) ([]s
 	if asked != nil && sum(asked) != total {
 		return nil, fmt.Errorf("--nodes %s: want %d in all, as cluster.num_nodes says", c.String("nodes"), total)
 	}
-	j, err := newJob(cfg, reg, dealNodes(np, max(total, cfg.SPMD.Nodes)))
+	j, err := startJob(cfg, reg, dealNodes(np, max(total, cfg.SPMD.Nodes)))
 	if err != nil {
 		return nil, err
 	}

@@ -41,8 +41,8 @@ func namedState(j *job, yaml []byte, dir string) (beginning, error) {
 }
 
 // resolve returns what a checkpoint's configuration means to this program.
-func resolve(stored []byte) ([]byte, error) {
-	c, err := ParseConfig(stored)
+func (reg Registries) resolve(stored []byte) ([]byte, error) {
+	c, err := ParseConfig(reg, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func resolve(stored []byte) ([]byte, error) {
 
 // stateIn reads c, and sees that it is of this job.
 func stateIn(j *job, yaml []byte, c *checkpoint.Checkpoint) (b beginning, err error) {
-	if err := c.CheckConfig(yaml, resolve, mayChange[:]...); err != nil {
+	if err := c.CheckConfig(yaml, j.reg.resolve, mayChange[:]...); err != nil {
 		return b, err
 	}
 	b = beginning{from: c.Dir, step: c.Step}

@@ -67,7 +67,6 @@ type outcome struct {
 // runSweep trains all runs that are not finished, and tables them all. It returns the exit code.
 func runSweep(c *cli.Context, reg Registries) (int, error) {
 	n, launcher := mpi.Launched()
-	launched := launcher != "" && (n > 1 || mpi.Compiled)
 	s := &sweep{reg: reg, metric: c.String("metric"), out: c.App.Writer}
 	var err error
 	if s.runs, err = sweepRuns(c, reg, os.Stderr); err != nil {
@@ -81,7 +80,7 @@ func runSweep(c *cli.Context, reg Registries) (int, error) {
 		if jobs = c.Int("jobs"); jobs < 1 {
 			return 0, UsageError{fmt.Errorf("--jobs %d: want a number of runs > 0", jobs)}
 		}
-		if launched {
+		if launched() {
 			return 0, UsageError{fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes one run at "+
 				"a time", jobs, launcher, n)}
 		}
@@ -90,7 +89,7 @@ func runSweep(c *cli.Context, reg Registries) (int, error) {
 	defer s.asked.close()
 	s.asked.expire(0)       // in time for the end of a Slurm job
 	debug.SetGCPercent(400) // as in training
-	if launched {
+	if launched() {
 		return s.onProcesses(c)
 	}
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
@@ -129,7 +128,8 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
 	one := &session{cfg: run.cfg, asked: s.asked.forRun(), out: io.Discard, log: rankLog{to: &said}}
-	one.reg = s.reg.with(external.NewHub(&one.log, 0))
+	one.hub = external.NewHub(&one.log, 0)
+	one.reg = withHub(s.reg, one.hub)
 	if _, err := os.Stat(filepath.Join(run.cfg.folder(), "checkpoints", "latest")); err == nil {
 		one.resume = "auto"
 	}

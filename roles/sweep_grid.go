@@ -149,8 +149,12 @@ func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, erro
 	folders := map[string]bool{}
 	for _, p := range points(axes) {
 		overrides := slices.Concat(fixed, p)
-		first, err := configWith(c, overrides, log)
+		first, err := readConfig(c, reg, overrides, log)
 		if err != nil {
+			return nil, err
+		}
+		if first.Err() != nil { // so that what is told is from where the user wrote it
+			_, err := place(c, reg, first)
 			return nil, err
 		}
 		log = io.Discard // the others would say the same
@@ -178,7 +182,7 @@ func sweepRuns(c *cli.Context, reg Registries, log io.Writer) ([]*sweepRun, erro
 // configure loads the configuration of r, whose folder is below that of the sweep, and sees that
 // such a job could begin.
 func (r *sweepRun) configure(c *cli.Context, reg Registries, overrides []string, sweep string) (err error) {
-	r.cfg, err = configWith(c, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
+	r.cfg, err = readConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
 		"runner.logger.experiment_name="+filepath.Join(sweep, r.name())), io.Discard)
 	if err != nil {
 		return err
@@ -186,11 +190,17 @@ func (r *sweepRun) configure(c *cli.Context, reg Registries, overrides []string,
 	if !r.cfg.Trains() {
 		return UsageError{errors.New("sweep: runner.only_eval: want a job that trains")}
 	}
-	if r.ranks, err = localRanks(c, r.cfg); err != nil {
-		return err
+	r.ranks, err = place(c, reg, r.cfg)
+	return err
+}
+
+// place returns how many goroutine ranks the job of cfg takes, which could begin there.
+func place(c *cli.Context, reg Registries, cfg *Config) (ranks int, err error) {
+	if ranks, err = localRanks(c, cfg); err != nil {
+		return 0, err
 	}
-	if _, err := newJob(r.cfg, reg, dealNodes(r.ranks, max(r.cfg.SPMD.Nodes, 1))); err != nil {
-		return UsageError{err}
+	if _, err := startJob(cfg, reg, dealNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {
+		return 0, UsageError{err}
 	}
-	return nil
+	return ranks, nil
 }

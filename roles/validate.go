@@ -2,171 +2,31 @@ package roles
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
 )
 
-// Problem reports that key, dotted, has a value that will not do: for what only the parts that the
-// configuration names can tell. A nil value is not said; want completes "want …". Validate returns
-// it with all else.
-func (c *Config) Problem(key string, value any, want string) { c.check.Want(false, key, value, want) }
-
-// Validate checks the batch arithmetic for so many workers of each component (RLinf's rules,
-// corrected), and returns all that is wrong with the configuration: what LoadConfig found, what
-// Problem was told, and this. actors is 0 where nothing is trained.
-func (c *Config) Validate(actors, rollouts, envs int) error {
-	if c.Trains() {
-		if !c.offline {
-			c.checkEnvCount("env.train", actors, rollouts, envs)
-		}
-		c.checkBatches(actors)
-	}
-	if c.Evaluates() {
-		c.checkEnvCount("env.eval", 0, rollouts, envs)
-	}
-	return c.check.Err()
+// A validation checks a Config without a world: its values when it has been read, later the names in
+// it and what these ask of the values.
+type validation struct {
+	*Config
+	reg   Registries
+	found *config.Check
 }
 
-// BatchArithmetic says in a few lines what one iteration does with so many workers of each
-// component, which Validate has accepted.
-func BatchArithmetic(c *Config, actors, rollouts, envs int) []string {
-	split := func(name string, n, stages, steps int) string {
-		staged := ""
-		if stages > 1 {
-			staged = fmt.Sprintf(" in %d stages of %d", stages, n/envs/stages)
-		}
-		return fmt.Sprintf("%s: %d environments, %d on each of %d env workers%s, %d at a time for each of %d rollout "+
-			"workers; %d steps each",
-			name, n, n/envs, envs, staged, n/stages/rollouts, rollouts, steps)
-	}
-	var lines []string
-	batch := c.Actor.GlobalBatchSize
-	if c.offline {
-		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions "+
-			"(%d on each actor, %d at a time)",
-			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
-	} else if c.Trains() {
-		t := &c.Env.Train
-		samples, steps := c.samples()
-		lines = append(lines, split("rollout", t.TotalNumEnvs, c.Rollout.PipelineStageNum,
-			t.MaxStepsPerRolloutEpoch*t.RolloutEpoch),
-			fmt.Sprintf("samples: %d per iteration (%d steps × %d environments), %d for each of %d actors",
-				samples, steps, t.TotalNumEnvs, samples/actors, actors))
-		if c.offPolicy {
-			b := &c.Algorithm.OffPolicy.ReplayBuffer
-			held := product(samples, b.SampleWindowSize)
-			lines = append(lines,
-				fmt.Sprintf("replay buffer: the samples of %d iterations = %d, %d on each actor", b.SampleWindowSize,
-					held, held/actors),
-				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on "+
-					"each actor, %d at a time)",
-					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
-		} else {
-			minibatches := samples / batch
-			lines = append(lines,
-				fmt.Sprintf("update: %d epochs × %d minibatches of %d samples (%d on each actor, %d at a time) = %d "+
-					"optimiser steps per iteration",
-					c.Algorithm.UpdateEpoch, minibatches, batch, batch/actors, c.Actor.MicroBatchSize,
-					c.Algorithm.UpdateEpoch*minibatches))
-		}
-	}
-	if c.Evaluates() {
-		e := &c.Env.Eval
-		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, e.MaxStepsPerRolloutEpoch)+" at most")
-	}
-	return lines
-}
-
-// samples returns how many samples an iteration gives to training, and from how many steps of each
-// environment: one for each chunk of actions.
-func (c *Config) samples() (samples, steps int) {
-	t := &c.Env.Train
-	steps = product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)
-	return product(steps, t.TotalNumEnvs), steps
-}
-
-// checkEnvCount checks that the environments of a section divide over the workers that simulate,
-// infer and train.
-func (c *Config) checkEnvCount(section string, actors, rollouts, envs int) {
-	e := &c.Env.Train
-	stages := c.Rollout.PipelineStageNum
-	if section == "env.eval" {
-		e, stages = &c.Env.Eval, 1 // evaluation is not pipelined
-	}
-	if e.TotalNumEnvs <= 0 || stages <= 0 || e.GroupSize <= 0 {
-		return // reported
-	}
-	group := ""
-	if e.GroupSize > 1 {
-		group = fmt.Sprintf(" × group_size %d", e.GroupSize)
-	}
-	var broken []string
-	least := 1
-	rule := func(workers, stages, group int, why string) {
-		if m := product(workers, stages, group); m > 0 {
-			least = lcm(least, m)
-			if e.TotalNumEnvs%m != 0 {
-				broken = append(broken, why)
-			}
-		}
-	}
-	staged := ""
-	if section == "env.train" {
-		staged = fmt.Sprintf(" × pipeline_stage_num %d", stages)
-	}
-	rule(envs, stages, e.GroupSize, fmt.Sprintf("%d env workers%s%s", envs, staged, group))
-	rule(rollouts, stages, 1, fmt.Sprintf("%d rollout workers%s", rollouts, staged))
-	rule(actors, 1, e.GroupSize, fmt.Sprintf("%d actors%s", actors, group))
-	c.want(len(broken) == 0, section, "total_num_envs", e.TotalNumEnvs, fmt.Sprintf("a multiple of %d (%s)", least,
-		strings.Join(broken, "; ")))
-}
-
-// checkBatches checks that samples divide over actors, optimiser steps and micro-batches.
-func (c *Config) checkBatches(actors int) {
-	micro, global := c.Actor.MicroBatchSize, c.Actor.GlobalBatchSize
-	samples, steps := 0, 0
-	if c.Actor.Model.NumActionChunks > 0 {
-		samples, steps = c.samples()
-	}
-	unit := product(micro, actors)
-	if unit <= 0 || global <= 0 || samples <= 0 {
-		return // reported
-	}
-	multiple := fmt.Sprintf("a multiple of %d (micro_batch_size %d × %d actors)", unit, micro, actors)
-	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
-	switch dividesUnit, dividesRollout := global%unit == 0, samples%global == 0 || c.offPolicy || c.offline; {
-	case !dividesUnit && !dividesRollout:
-		c.check.Want(false, "actor.global_batch_size", global, multiple+" that divides the samples of an iteration, "+
-			whole)
-	case !dividesUnit:
-		c.check.Want(false, "actor.global_batch_size", global, multiple)
-	case c.Algorithm.LossType == "a2c":
-		c.check.Want(global == samples, "actor.global_batch_size", global, "all samples of an iteration, "+whole+
-			" (loss_type a2c)")
-	case !dividesRollout:
-		c.check.Want(false, "actor.global_batch_size", global, "a divisor of the samples of an iteration, "+whole)
-	}
-}
-
-// checkFields checks everything that does not depend on the number of workers.
-func (c *Config) checkFields() {
+// checkValues checks every value by itself, and against others.
+func (c *validation) checkValues() {
 	c.checkCluster()
 	c.checkRunner()
-	want := c.check.At("rollout").Want
+	want := c.found.At("rollout").Want
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
-	c.WeightSyncer.checkFields(c.check.At("weight_syncer").Want)
-	c.Actor.Model.Check(func(ok bool, key string, value any, what string) {
-		if key == "logprob_type" { // policy.Config carries it, but it is a key of algorithm
-			c.check.Want(ok, "algorithm.logprob_type", value, what)
-			return
-		}
-		c.check.Want(ok, "actor.model."+key, value, what)
-	})
+	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
+	c.Actor.Model.Check(c.found.At("actor.model").Want)
 	if c.Trains() {
 		c.checkTraining()
 		c.checkEnv("env.train")
@@ -176,8 +36,60 @@ func (c *Config) checkFields() {
 	}
 }
 
-func (c *Config) checkCluster() {
-	want := c.check.At("cluster").Want
+// checkNames returns everything that is wrong with the values, and the names that the registries lack.
+func (c *Config) checkNames(reg Registries) error {
+	v := validation{Config: c, reg: reg, found: c.found.Fork()}
+	v.checkNames()
+	return v.found.Err()
+}
+
+// checkNames looks up all names, and reports whether there is an algorithm of the one given.
+func (c *validation) checkNames() (algorithm bool) {
+	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
+	if c.Trains() {
+		c.checkEnvName("env.train", &c.Env.Train)
+	}
+	if c.Evaluates() {
+		c.checkEnvName("env.eval", &c.Env.Eval)
+	}
+	if !c.Trains() {
+		return false
+	}
+	if section := &c.Reward; c.Places("reward") && section.UseRewardModel {
+		c.checkName("reward.model.model_type", section.Model.ModelType, c.reg.Policies.Names())
+	} else if c.Places("reward") {
+		c.checkName("reward.reward_type", section.RewardType, c.reg.Rewards.Names())
+	}
+	algorithm = c.hasAlgorithm()
+	if !algorithm && !c.found.Reported(advType, lossType) {
+		c.reg.Algorithms.Check(c.Algorithm.Config, c.found.At("algorithm").Want)
+	}
+	return algorithm
+}
+
+// advType and lossType are the keys that name the algorithm.
+const advType, lossType = "algorithm.adv_type", "algorithm.loss_type"
+
+// hasAlgorithm reports whether there is an algorithm of the name that was given.
+func (c *validation) hasAlgorithm() bool {
+	return c.reg.Algorithms.Has(c.Algorithm.Config) && !c.found.Reported(advType, lossType)
+}
+
+// checkEnvName looks up the name of environments, but for simulators that are programs of their own.
+func (c *validation) checkEnvName(section string, e *env.Config) {
+	if id := e.ID(); id != "" && id != env.ExternalID {
+		err := c.reg.Envs.Find(id)
+		c.found.Want(err == nil, c.envKey(section, "env_type"), id, fmt.Sprintf("a known environment: %v", err))
+	}
+}
+
+// checkName checks that a name is one of those known.
+func (c *validation) checkName(key, name string, known []string) {
+	c.found.Want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
+}
+
+func (c *validation) checkCluster() {
+	want := c.found.At("cluster").Want
 	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
 	known, needed := []string{"actor", "rollout", "env", "reward", "inference"}, []string{"rollout", "env"}
 	if c.Trains() {
@@ -187,7 +99,10 @@ func (c *Config) checkCluster() {
 		key := "component_placement." + e.Key
 		for name := range strings.SplitSeq(e.Key, ",") {
 			name = strings.TrimSpace(name)
-			want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
+			if !slices.Contains(known, name) {
+				want(false, key, name, "one of "+strings.Join(known, ", "))
+				name = config.Nearest(name, needed) // which is not missing, but misspelt
+			}
 			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
 		}
 		want(strings.TrimSpace(e.Value.Placement) != "", key, e.Value.Placement, "a placement, as 0-7 or all")
@@ -200,8 +115,8 @@ func (c *Config) checkCluster() {
 		want(len(g.NodeRanks) > 0, at+".node_ranks", g.NodeRanks, "nodes, as 0-3")
 	}
 
-	c.check.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
-	want = c.check.At("comm").Want
+	c.found.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
+	want = c.found.At("comm").Want
 	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout,
 		"at least 100ms, or 0 for ever")
 	want(c.Comm.Reduce == ReduceOrdered || c.Comm.Reduce == ReduceFast, "reduce", c.Comm.Reduce, "ordered or fast")
@@ -211,8 +126,8 @@ func (c *Config) checkCluster() {
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 }
 
-func (c *Config) checkRunner() {
-	r, want := &c.Runner, c.check.At("runner").Want
+func (c *validation) checkRunner() {
+	r, want := &c.Runner, c.found.At("runner").Want
 	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType,
 		"embodied or embodied_eval")
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
@@ -225,12 +140,12 @@ func (c *Config) checkRunner() {
 		case "tensorboard":
 			want(slices.Index(r.Logger.LoggerBackends, b) == i, key, b, "each once")
 		case "wandb", "swanlab":
-			c.check.Idle("runner."+key, b)
+			c.found.Idle("runner."+key, b)
 		default:
 			want(false, key, b, "tensorboard, or an empty list")
 		}
 	}
-	unclear := func(key string) bool { return c.check.Reported("runner." + key) }
+	unclear := func(key string) bool { return c.found.Reported("runner." + key) }
 	bounded := r.Iterations() >= 0 || r.MaxTime > 0 ||
 		slices.ContainsFunc([]string{"max_epochs", "max_steps", "max_time"}, unclear)
 	want(bounded || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
@@ -243,87 +158,34 @@ func (c *Config) checkRunner() {
 	want(r.WeightSyncInterval > 0, "weight_sync_interval", r.WeightSyncInterval, "a number > 0")
 }
 
-func (c *Config) checkTraining() {
-	a := &c.Algorithm
-	want := c.check.At("algorithm").Want
-	a.Check(want)
-	want(a.GroupSize > 0, "group_size", a.GroupSize, "a number > 0")
-	if scored := a.AdvType == "grpo" || a.AdvType == "reinpp"; scored {
-		c.check.Want(!c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset,
-			"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
-		c.check.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch",
-			c.Env.Train.RolloutEpoch,
-			"1 (max_num_gen_batches > 1 makes as many rollouts as it needs)")
-		compares := "adv_type " + a.AdvType
-		if a.AdvType == "reinpp" {
-			compares = "use_reinpp_baseline"
-		}
-		want(c.Env.Train.GroupSize > 1 || a.AdvType == "reinpp" && !a.UseReinppBaseline, "group_size",
-			c.Env.Train.GroupSize,
-			"a number > 1 ("+compares+" compares the members of a group)")
-	}
-	want(!c.actionRewards() || a.LogProbType != algo.ChunkLevel, "logprob_type", a.LogProbType,
-		"action_level or token_level (reward_type action_level)")
-	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" || a.LossType == "a2c" {
-		c.check.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head",
-			c.Actor.Model.AddValueHead,
-			"true (loss_type "+a.LossType+")")
-	}
-
-	c.Actor.Optim.Check(c.check.At("actor.optim").Want)
-	want = c.check.At("actor").Want
-	want(c.Actor.MicroBatchSize > 0, "micro_batch_size", c.Actor.MicroBatchSize, "a number > 0")
-	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories,
-		"a number > 0")
-	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
-}
-
 // checkEnv checks the section env.train or env.eval.
-func (c *Config) checkEnv(section string) {
+func (c *validation) checkEnv(section string) {
 	e := &c.Env.Train
 	if section == "env.eval" {
 		e = &c.Env.Eval
 	}
-	e.Check(func(ok bool, key string, value any, what string) { c.want(ok, section, key, value, what) })
+	want := func(ok bool, key string, value any, what string) {
+		c.found.Want(ok, c.envKey(section, key), value, what)
+	}
+	e.Check(want)
 	if chunks := c.Actor.Model.NumActionChunks; chunks > 0 {
-		c.want(e.MaxStepsPerRolloutEpoch%chunks == 0, section, "max_steps_per_rollout_epoch", e.MaxStepsPerRolloutEpoch,
+		want(e.MaxStepsPerRolloutEpoch%chunks == 0, "max_steps_per_rollout_epoch", e.MaxStepsPerRolloutEpoch,
 			fmt.Sprintf("a multiple of %d (num_action_chunks)", chunks))
 	}
 	if section == "env.train" && e.VideoCfg.SaveVideo {
-		c.check.Idle("env.train.video_cfg.save_video", true)
+		c.found.Idle("env.train.video_cfg.save_video", true)
 	}
-	if section == "env.train" && c.check.Has("algorithm.group_size") {
-		c.want(e.GroupSize == c.Algorithm.GroupSize, section, "group_size", e.GroupSize,
+	if section == "env.train" && c.found.Has("algorithm.group_size") && !c.found.Reported("algorithm.group_size") {
+		want(e.GroupSize == c.Algorithm.GroupSize, "group_size", e.GroupSize,
 			fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
 	}
 }
 
-// want is the Check's, for a key of env.train or env.eval: one that evaluation takes from training
-// is reported there, once.
-func (c *Config) want(ok bool, section, key string, value any, want string) {
-	if section == "env.eval" && !c.check.Has(section+"."+key) && c.check.Has("env.train."+key) {
+// envKey returns a key of env.train or env.eval from the root: one that evaluation takes from training
+// is where training has it.
+func (c *Config) envKey(section, key string) string {
+	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"
 	}
-	c.check.Want(ok, section+"."+key, value, want)
-}
-
-// product multiplies numbers ≥ 0, up to the largest int.
-func product(factors ...int) int {
-	p := 1
-	for _, f := range factors {
-		if f > 0 && p > math.MaxInt/f {
-			return math.MaxInt
-		}
-		p *= f
-	}
-	return p
-}
-
-// lcm returns the least common multiple of a and b, both > 0.
-func lcm(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
-	}
-	return product(a/x, b)
+	return section + "." + key
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -68,11 +69,31 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
+// Fork returns a Check that has found the same so far. What either finds from then on the other does
+// not know of.
+func (c *Check) Fork() *Check {
+	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
+		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
+		idle: slices.Clone(c.found.idle), strict: slices.Clone(c.found.strict),
+	}}
+}
+
 // Has tells whether key was given.
 func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
-// Reported tells whether anything is wrong with key so far: for what cannot be judged then.
-func (c *Check) Reported(key string) bool { return c.found.bad[join(c.prefix, key)] }
+// Reported tells whether anything is wrong so far with one of the keys, or below one: for what cannot
+// be judged then.
+func (c *Check) Reported(keys ...string) bool {
+	for bad := range c.found.bad {
+		for _, key := range keys {
+			rest, below := strings.CutPrefix(bad, join(c.prefix, key))
+			if below && (rest == "" || rest[0] == '.') {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With
 // a nil value the line does without. A key is reported once: what follows from a value that could

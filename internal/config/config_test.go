@@ -587,7 +587,7 @@ func TestDuration(t *testing.T) {
 func TestNearest(t *testing.T) {
 	keys := []string{"clip_ratio_high", "clip_ratio_low", "gamma", "lr"}
 	for key, want := range map[string]string{"clip_ratoi_high": "clip_ratio_high", "gama": "gamma", "lr": "lr", "rl": "lr", "beta": "", "x": "", "clipratiolow": "clip_ratio_low"} {
-		if got := nearest(key, keys); got != want {
+		if got := Nearest(key, keys); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}

@@ -43,7 +43,7 @@ func (c *Check) classify(n *node, key string, siblings, all []string) {
 	want := "unknown key"
 	name := key[strings.LastIndexByte(key, '.')+1:]
 	sameName := func(other string) bool { return strings.HasSuffix("."+other, "."+name) }
-	if near := nearest(name, siblings); near != "" {
+	if near := Nearest(name, siblings); near != "" {
 		want += ", did you mean " + near + "?"
 	} else if i := slices.IndexFunc(all, sameName); i >= 0 {
 		want += ", did you mean " + all[i] + "?"

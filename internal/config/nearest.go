@@ -1,9 +1,9 @@
 package config
 
-// nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
+// Nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
 // none is near enough to be a slip of the fingers: more than a third of the key's length, and more
 // than two letters.
-func nearest(key string, candidates []string) string {
+func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 2 {
 		limit = 1
