@@ -52,6 +52,9 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	}
 	m := reward.Dim(0)
 	for _, f := range fields {
+		if f.Name == statusName { // demonstrations have no aborted episodes
+			continue
+		}
 		shape := append([]int{m}, f.Shape[2:]...)
 		t, ok := all.Get(f.Name)
 		if !ok {
@@ -84,6 +87,10 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	}
 	var rollout tensor.Dict
 	for _, f := range fields {
+		if f.Name == statusName {
+			rollout.Set(f.Name, tensor.New(f.DType, m, 1))
+			continue
+		}
 		t := demos.Must(f.Name)
 		rollout.Set(f.Name, t.Reshape(append([]int{m, 1}, t.Shape()[1:]...)...))
 	}

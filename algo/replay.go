@@ -16,6 +16,7 @@ type Replay struct {
 	reward         tensor.Tensor // F32 [envs, capacity]
 	terminated     tensor.Tensor // U8
 	truncated      tensor.Tensor
+	status         tensor.Tensor // the zero Tensor where no simulator can fail
 	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next, steps ever added
 }
 
@@ -73,6 +74,7 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 			return nil, fmt.Errorf("rollouts without %s", name)
 		}
 	}
+	r.status, _ = all.Get(statusName)
 	for i := range all.Len() {
 		name, t := all.Entry(i)
 		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity),
@@ -108,28 +110,38 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 			}
 		}
 	}
-	r.lose(int(c[ringNext]), steps, int(min(c[ringSize], int64(r.capacity-steps))))
+	r.abort(int(c[ringNext]), steps, int(min(c[ringSize], int64(r.capacity-steps))))
 	c[ringSize] = min(c[ringSize]+int64(steps), int64(r.capacity))
 	c[ringNext] = (c[ringNext] + int64(steps)) % int64(r.capacity)
 	c[ringTotal] += int64(steps)
 	return nil
 }
 
-// lost is env.Lost: what is in truncated at the end of an episode of which nothing is to be learnt.
-const lost = 2
+// statusName is the field of rollouts with the status of each step (env.Step.Status). Only rollouts
+// of simulators that may fail have it.
+const statusName = "status"
 
-// lose marks all steps of the episodes that were lost (env.Lost) in the newest steps, which begin
-// at place first, as lost; before it are so many older ones.
-func (r *Replay) lose(first, steps, older int) {
-	terminated, truncated := r.terminated.U8(), r.truncated.U8()
+// The statuses that this package knows, as in package env.
+const (
+	normal  = 0
+	aborted = 1
+)
+
+// abort marks all steps of the episodes that were aborted in the newest steps as aborted and
+// truncated. The newest steps begin at place first; older is how many steps there are before them.
+func (r *Replay) abort(first, steps, older int) {
+	if r.status.IsZero() {
+		return
+	}
+	terminated, truncated, status := r.terminated.U8(), r.truncated.U8(), r.status.U8()
 	for n := range r.envs {
 		place := func(t int) int { return n*r.capacity + (first+t+r.capacity)%r.capacity }
 		for t := range steps {
-			if truncated[place(t)]&lost == 0 {
+			if status[place(t)] == normal {
 				continue
 			}
 			for s := t - 1; s >= -older && terminated[place(s)]|truncated[place(s)] == 0; s-- {
-				truncated[place(s)] = lost
+				status[place(s)], truncated[place(s)] = aborted, 1
 			}
 		}
 	}
@@ -141,18 +153,21 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is how often Draw tries to find a transition that is not of a lost episode: more than
+// redraws is how often Draw tries to find a transition that is not of an aborted episode: more than
 // enough where some are left.
 const redraws = 100
 
 // Draw fills rows with transitions drawn uniformly, with replacement, named by their number from
-// the oldest step of the first environment on. Those of lost episodes are left out.
+// the oldest step of the first environment on. Those of aborted episodes are left out.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
-	n, truncated := r.envs*r.Size(), r.truncated.U8()
+	n, status := r.envs*r.Size(), r.status.U8()
 	for i := range rows {
 		rows[i] = int32(s.IntN(n))
+		if status == nil {
+			continue
+		}
 		for range redraws {
-			if truncated[r.place(int(rows[i]))]&lost == 0 {
+			if status[r.place(int(rows[i]))] == normal {
 				break
 			}
 			rows[i] = int32(s.IntN(n))
@@ -231,13 +246,30 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
+// savedAborted is what saved states have as truncated in each step with a status other than
+// normal. A state has no tensor of its own for the status: it is the same whether simulators may
+// fail or not.
+const savedAborted = 2
+
 // save adds the state to d: the cursor, and under env. the transitions, a copy of them until the
 // rings are full.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()
 	for _, c := range r.columns {
+		if c.name == statusName {
+			continue
+		}
 		t := c.data
+		if c.name == "truncated" && !r.status.IsZero() {
+			t = t.Clone()
+			for i, status := range r.status.U8() {
+				if status != normal {
+					t.U8()[i] = savedAborted
+				}
+			}
+			c.data = t
+		}
 		if size < r.capacity { // the rings have not come round: what they hold lies at their beginning
 			t = tensor.New(t.DType(), append([]int{r.envs, size}, t.Shape()[2:]...)...)
 			for n := range r.envs {
@@ -259,6 +291,9 @@ func (r *Replay) load(d tensor.Dict) error {
 		return fmt.Errorf("replay.cursor: %v: want at most %d steps", cursor.I64(), r.capacity)
 	}
 	for _, c := range r.columns {
+		if c.name == statusName {
+			continue
+		}
 		t, ok := d.Get("env.replay." + c.name)
 		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*size*c.size {
 			return fmt.Errorf("env.replay.%s is %v, want %v with %d steps", c.name, t, c.data, size)
@@ -268,5 +303,13 @@ func (r *Replay) load(d tensor.Dict) error {
 		}
 	}
 	r.cursor.CopyFrom(cursor)
+	if !r.status.IsZero() {
+		truncated, status := r.truncated.U8(), r.status.U8()
+		for i, x := range truncated {
+			if status[i] = normal; x == savedAborted {
+				truncated[i], status[i] = 1, aborted
+			}
+		}
+	}
 	return nil
 }

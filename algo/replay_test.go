@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -134,34 +135,66 @@ func TestReplayDrawsUniformly(t *testing.T) {
 // rows of single environments can be loaded apart.
 // TestReplayLeavesLostEpisodesOut: nothing is drawn of an episode that was lost, whichever rollout brought its beginning.
 func TestReplayLeavesLostEpisodesOut(t *testing.T) {
-	if lost != env.Lost {
-		t.Fatalf("lost is %d, want env.Lost, %d", lost, env.Lost)
+	if normal != env.Normal || aborted != env.Aborted {
+		t.Fatalf("normal is %d, aborted %d, want %d and %d of env", normal, aborted, env.Normal, env.Aborted)
 	}
-	r := mustReplay(t, 2, 8)
+	withStatus := func(steps int) []tensor.Field {
+		return append(transitions(1, steps, 2), tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{steps, 2}})
+	}
+	r, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ends := func(e, t int) (terminated, truncated byte) {
 		switch {
 		case e == 0 && t == 1:
 			return 1, 0
 		case e == 0 && t == 5: // the episode of steps 2 to 5
-			return 0, lost
+			return 0, 1
 		}
 		return 0, 0
 	}
 	for first := 0; first < 8; first += 2 {
-		if err := r.Add(counted(first, 2, 2, ends)); err != nil {
+		rollout := counted(first, 2, 2, ends)
+		status := tensor.New(tensor.U8, 2, 2)
+		if first == 4 {
+			status.U8()[2] = env.Aborted // environment 0, step 5
+		}
+		rollout.Set("status", status)
+		if err := r.Add(rollout); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rows := make([]int32, 4000)
-	s := philox.New(1, philox.Replay, 0, 0)
-	r.Draw(rows, &s)
-	var drawn [16]int
-	for _, k := range rows {
-		drawn[k]++
+	var saved tensor.Dict
+	r.save(&saved)
+	if _, ok := saved.Get("env.replay.status"); ok {
+		t.Error("a saved state has a tensor of the status")
 	}
-	for k, n := range drawn {
-		if gone := k >= 2 && k <= 5; gone != (n == 0) {
-			t.Errorf("transition %d was drawn %d times", k, n)
+	if got, want := saved.Must("env.replay.truncated").U8()[:8], []byte{0, 0, 2, 2, 2, 2, 0, 0}; !bytes.Equal(got, want) {
+		t.Errorf("saved truncated %v, want %v", got, want)
+	}
+	loaded, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loaded.load(saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]*Replay{"filled": r, "loaded": loaded} {
+		rows := make([]int32, 4000)
+		s := philox.New(1, philox.Replay, 0, 0)
+		r.Draw(rows, &s)
+		var drawn [16]int
+		for _, k := range rows {
+			drawn[k]++
+		}
+		for k, n := range drawn {
+			if gone := k >= 2 && k <= 5; gone != (n == 0) {
+				t.Errorf("%s: transition %d was drawn %d times", name, k, n)
+			}
+		}
+		if got, want := r.truncated.U8()[:8], []byte{0, 0, 1, 1, 1, 1, 0, 0}; !bytes.Equal(got, want) {
+			t.Errorf("%s: truncated %v, want %v", name, got, want)
 		}
 	}
 }

@@ -32,20 +32,29 @@ type Step struct {
 	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
 	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
-	// U8 [N,K]: 1, cut off from outside, by a time limit say; may be true together with Terminated.
-	// Or Lost, or Unplayed
+	// U8 [N,K]: cut off from outside, by a time limit or by a failure of the simulator; may be true
+	// together with Terminated
 	Truncated tensor.Tensor
+	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
+	// cannot fail
+	Status tensor.Tensor
 	// F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
 	Info tensor.Tensor
 }
 
-// Lost is the value of Truncated where the simulator failed: nothing of the episode is to be learnt
-// from; it counts as lost alone. Its last observations are zeros.
-const Lost = 2
-
-// Unplayed is the value of Truncated, with seeds, where the simulator has failed for good: there
-// was no other episode that could be lost. It has the bit of Lost.
-const Unplayed = Lost | 4
+// The values of Step.Status. Each describes one environment after one Step. With Aborted and
+// NoEpisode, Truncated is true and the final observations are zeros.
+const (
+	// Normal: the simulator answered.
+	Normal = iota
+	// Aborted: the simulator failed and the episode ended with this step. No step of the episode
+	// may be trained on. Metrics count it as lost and as nothing else.
+	Aborted
+	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode,
+	// no episode was running and none is counted. Else the running episode is lost. Only steps
+	// with seeds have it.
+	NoEpisode
+)
 
 // A Spec describes one environment of a Vec.
 type Spec struct {

@@ -26,7 +26,7 @@ type Episodes struct {
 	told     tensor.Tensor // F64 [n, figures]: sums of the figures so far
 	calls    tensor.Tensor // I64 [n]: how often they were told, once for each chunk
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
-	failed   []bool        // the last episode was lost, and nobody has taken a step since
+	failed   []bool        // the last episode was aborted, and no step has succeeded since
 
 	mu       sync.Mutex
 	finished batch
@@ -39,10 +39,10 @@ type batch struct {
 	info     []float64
 }
 
-// An Episode is one that finished, or was lost.
+// An Episode is one that finished or was aborted.
 type Episode struct {
 	Env          int       // global index of its environment
-	Lost         bool      // its simulator failed (see Lost): nothing else of it counts
+	Aborted      bool      // its simulator failed: nothing else of it counts
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
 	SuccessOnce  bool      // a step said success; a chunk says what its last step says
@@ -110,8 +110,8 @@ func (e *Episodes) Observe(step *Step) {
 			continue
 		}
 		steps, ended := step.Took(n)
-		if cut := step.Truncated.U8()[n*chunk+steps-1]; cut&Lost != 0 {
-			if cut != Unplayed || !e.failed[n] { // else there was no other episode
+		if status := step.StatusOf(n); status != Normal {
+			if status == Aborted || !e.failed[n] { // an episode was running
 				e.finish(n, false, true)
 			}
 			e.failed[n] = true
@@ -146,7 +146,7 @@ func (e *Episodes) Observe(step *Step) {
 	}
 }
 
-func (e *Episodes) finish(n int, success, lost bool) {
+func (e *Episodes) finish(n int, success, aborted bool) {
 	e.mu.Lock()
 	f := &e.finished
 	first := len(f.info)
@@ -154,7 +154,7 @@ func (e *Episodes) finish(n int, success, lost bool) {
 		f.info = append(f.info, sum/float64(max(e.calls.I64()[n], 1)))
 	}
 	f.episodes = append(f.episodes, Episode{
-		Env: e.first + n, Lost: lost, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
+		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
 		Info: slices.Clip(f.info[first:]),
 	})
@@ -175,7 +175,7 @@ func (e *Episodes) sums(n int) []float64 {
 	return e.told.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
-// Take returns the episodes that finished or were lost since the last Take, in the order of (step,
+// Take returns the episodes that finished or were aborted since the last Take, in the order of (step,
 // environment). They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
 	e.mu.Lock()
@@ -232,7 +232,7 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)),
 			float64(bit(e.SuccessAtEnd)),
-			float64(bit(e.WrongObject)), float64(bit(e.Lost)))
+			float64(bit(e.WrongObject)), float64(bit(e.Aborted)))
 		rows = append(rows, e.Info...)
 	}
 	return rows
@@ -249,7 +249,7 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 	for r := range slices.Chunk(rows, width) {
 		episodes = append(episodes, Episode{
 			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0,
-			WrongObject: r[5] != 0, Lost: r[6] != 0,
+			WrongObject: r[5] != 0, Aborted: r[6] != 0,
 			Info: r[episodeWidth:],
 		})
 	}
@@ -260,7 +260,7 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 // names.
 type Summary struct {
 	NumTrajectories int       // episodes that finished; 0: the means are 0
-	NumLost         int       // episodes that were lost, which are in no mean
+	NumLost         int       // aborted episodes, which are in no mean
 	Return          float64   // mean Return
 	EpisodeLen      float64   // mean Len
 	Reward          float64   // mean Return/Len
@@ -276,7 +276,7 @@ func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
 	var s Summary
 	for _, e := range episodes {
-		if e.Lost {
+		if e.Aborted {
 			s.NumLost++
 			continue
 		}

@@ -30,7 +30,7 @@ func TestEpisodes(t *testing.T) {
 		t.Errorf("taken twice: %+v", again)
 	}
 
-	got[1].WrongObject, got[2].Lost = true, true
+	got[1].WrongObject, got[2].Aborted = true, true
 	rows := env.AppendRows(nil, got)
 	back, err := env.FromRows(rows, 0)
 	if err != nil || !same(back, got) {
@@ -133,16 +133,19 @@ func TestEpisodesIdle(t *testing.T) {
 // on there are no others.
 func TestEpisodesLost(t *testing.T) {
 	spec := env.Spec{Info: []string{"drag"}}
-	const end, lost, none = 1, env.Lost, env.Unplayed
+	const lost, none = env.Aborted, env.NoEpisode
+	const end = 9 // of an episode, by a time limit
 	for _, auto := range []bool{true, false} {
 		out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 10, 3, auto)
-		for _, truncated := range [][]byte{{0, 0, lost}, {end, lost, none}, {0, lost, none}, {0, 0, none}, {0, lost, none}} {
-			copy(out.Truncated.U8(), truncated)
+		for _, step := range [][]byte{{0, 0, lost}, {end, lost, none}, {0, lost, none}, {0, 0, none}, {0, lost, none}} {
+			for n, x := range step {
+				out.Truncated.U8()[n], out.Status.U8()[n] = min(x, 1), x%end
+			}
 			e.Observe(out)
 		}
 		var got []int
 		for _, ep := range e.Take() {
-			if got = append(got, ep.Env); ep.Lost != (ep.Env != 10) {
+			if got = append(got, ep.Env); ep.Aborted != (ep.Env != 10) {
 				t.Errorf("auto reset %v: %+v", auto, ep)
 			}
 		}
@@ -155,7 +158,7 @@ func TestEpisodesLost(t *testing.T) {
 		}
 		e.Started(nil)
 		e.Observe(out)
-		if again := e.Take(); len(again) != 2 || !again[0].Lost || !again[1].Lost {
+		if again := e.Take(); len(again) != 2 || !again[0].Aborted || !again[1].Aborted {
 			t.Errorf("auto reset %v, begun anew: %+v", auto, again)
 		}
 	}
@@ -203,7 +206,7 @@ func TestSummarize(t *testing.T) {
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
 	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
-	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Lost: true, Info: []float64{9}}
+	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Aborted: true, Info: []float64{9}}
 	for _, order := range [][]env.Episode{{a, lost, b, c}, {b, a, c, lost}, {lost, b, c, a}} {
 		if got := env.Summarize(order); !same(got, want) {
 			t.Errorf("%+v, want %+v", got, want)

@@ -39,7 +39,7 @@ var (
 const (
 	terminated = 1 << iota
 	truncated
-	unborn // never reset
+	needsReset // never reset
 )
 
 // NewEpisodic returns sim as a Vec, with the MaxEpisodeSteps, IgnoreTerminations and RewardMode of
@@ -62,7 +62,7 @@ func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 		e.sparse = spec.InfoIndex("success")
 	}
 	for i := range e.over.U8() {
-		e.over.U8()[i] = unborn
+		e.over.U8()[i] = needsReset
 	}
 	return e
 }
@@ -107,9 +107,10 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	out.Reward.Zero()
 	out.Terminated.Zero()
 	out.Truncated.Zero()
+	out.Status.Zero()
 	over := e.over.U8()
 	for n, f := range over {
-		if f&unborn != 0 {
+		if f&needsReset != 0 {
 			return fmt.Errorf("%s: step of environment %d before its first reset", e.spec.Name, n)
 		}
 		e.wasOver[n] = f != 0

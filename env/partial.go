@@ -101,8 +101,8 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 
 // share lets the Vec inside write all but the state where the caller wants it.
 func (w *Partial) share(out *Step) {
-	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated,
-		out.Info
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
+	w.inner.Status, w.inner.Info = out.Status, out.Info
 	for _, f := range w.spec.Obs {
 		if f.Name != stateName {
 			w.inner.Obs.Set(f.Name, out.Obs.Must(f.Name))

@@ -41,7 +41,7 @@ func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error
 		w.size(a.Dim(1))
 	}
 	repeatRows(w.action.Must("action").Bytes(), a.Bytes(), a.Dim(2)*a.DType().Size(), w.times)
-	w.inner.Obs, w.inner.FinalObs, w.inner.Info = out.Obs, out.FinalObs, out.Info
+	w.inner.Obs, w.inner.FinalObs, w.inner.Status, w.inner.Info = out.Obs, out.FinalObs, out.Status, out.Info
 	if err := w.Vec.Step(w.action, seeds, &w.inner); err != nil {
 		return err
 	}

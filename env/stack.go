@@ -85,8 +85,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
 		return err
 	}
-	w.inner.Reward, w.inner.Terminated, w.inner.Truncated, w.inner.Info = out.Reward, out.Terminated, out.Truncated,
-		out.Info
+	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
+	w.inner.Status, w.inner.Info = out.Status, out.Info
 	if err := w.Vec.Step(action, seeds, &w.inner); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ func (s Spec) NewStep(n, k int) *Step {
 		Reward:     tensor.New(tensor.F32, n, k),
 		Terminated: tensor.New(tensor.U8, n, k),
 		Truncated:  tensor.New(tensor.U8, n, k),
+		Status:     tensor.New(tensor.U8, n),
 	}
 	if len(s.Info) > 0 {
 		out.Info = tensor.New(tensor.F32, n, len(s.Info))
@@ -31,6 +32,14 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 		}
 	}
 	return chunk, false
+}
+
+// StatusOf returns the status of environment n. It is Normal where Status is the zero Tensor.
+func (s *Step) StatusOf(n int) uint8 {
+	if s.Status.IsZero() {
+		return Normal
+	}
+	return s.Status.U8()[n]
 }
 
 // InfoIndex returns the column of the figure called name, -1 when there is none.
@@ -101,6 +110,9 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 		!matrix(out.Truncated, tensor.U8, n, k) {
 		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, want F32, U8, U8 [%d %d]",
 			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
+	}
+	if t := out.Status; !t.IsZero() && (t.DType() != tensor.U8 || t.Rank() != 1 || t.Dim(0) != n) {
+		return fmt.Errorf("%s: buffer of Status: %v, want U8[%d]", s.Name, t, n)
 	}
 	if !out.Info.IsZero() && !matrix(out.Info, tensor.F32, n, len(s.Info)) {
 		return fmt.Errorf("%s: buffer of Info: %v, want F32[%d %d]", s.Name, out.Info, n, len(s.Info))

@@ -21,7 +21,7 @@ type SyncCollector struct {
 	logProbs    int
 	rewards     int // of a sample: 1, or one for each action
 	transitions bool
-	fallible    bool // simulators may fail, so that episodes are lost
+	fallible    bool // simulators may fail and leave episodes aborted
 	length      int
 	steps       uint64
 }
@@ -72,7 +72,7 @@ func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 func (c *SyncCollector) Fields(n int) []tensor.Field {
 	spec, envs := c.Spec(), c.shard.vec.Len()
 	if c.transitions {
-		return transitionFields(spec, c.chunks, n, envs)
+		return transitionFields(spec, c.chunks, n, envs, c.fallible)
 	}
 	return trajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.HiddenLen(c.rec.pol), n, envs,
 		!c.shard.autoReset || c.fallible)

@@ -461,7 +461,7 @@ type losing struct {
 func (l losing) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	err := l.Vec.Step(action, seeds, out)
 	for n := range l.lost {
-		out.Truncated.U8()[n] = env.Lost
+		out.Truncated.U8()[n], out.Status.U8()[n] = 1, env.Aborted
 	}
 	return err
 }

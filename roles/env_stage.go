@@ -85,7 +85,11 @@ func (l *envLane) fill(to tensor.Dict, from *env.Step) {
 	rows(from.Reward)
 	rows(from.Terminated)
 	rows(from.Truncated)
-	if at < to.Len() {
-		rows(from.Info)
+	for at < to.Len() {
+		if name, _ := to.Entry(at); name == "status" {
+			rows(from.Status)
+		} else {
+			rows(from.Info)
+		}
 	}
 }

@@ -223,6 +223,9 @@ func (j *job) stepLayout(l lane) *tensor.Layout {
 		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, j.chunks}},
 		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, j.chunks}},
 	)
+	if j.fallible() && training {
+		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
+	}
 	if infos := len(j.spec.Info); infos > 0 && j.rewards > 0 && training { // the reward component wants to know
 		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
 	}
@@ -236,7 +239,7 @@ func (j *job) trajectoryLayout(n int) *tensor.Layout {
 
 func (j *job) trajectoryFields(n int) []tensor.Field {
 	if j.offPolicy || j.offline {
-		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n)
+		return transitionFields(j.spec, j.chunks, j.epochs*j.steps, n, j.fallible())
 	}
 	fs := append(trajectoryFields(j.spec, j.chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.epochs*j.steps, n,
 		!j.autoReset || j.fallible()), j.inferredFields(n)...)
@@ -246,7 +249,7 @@ func (j *job) trajectoryFields(n int) []tensor.Field {
 	return fs
 }
 
-// fallible reports whether simulators may fail while the job goes on, so that episodes are lost.
+// fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
 func (j *job) fallible() bool { return j.cfg.Env.Train.ID() == env.ExternalID }
 
 // envSteps returns how many steps all environments take together in one iteration.

@@ -45,10 +45,10 @@ func TestLogInterval(t *testing.T) {
 			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
 		}
 		if j.evaluatesAt(step + 1) {
-			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Lost: step == 3, Len: 1, Return: 100 * x}})
+			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
 		}
 		if step == 3 || step >= 8 {
-			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Lost: true, Len: 1}, {Lost: true}})
+			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
 		}
 		if err := book.record(step+1, [][]byte{r.append(nil)}); err != nil {
 			t.Fatal(err)

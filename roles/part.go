@@ -16,14 +16,15 @@ type part struct {
 	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
+	status                tensor.Tensor // in transitions of simulators that may fail; else the zero Tensor
 	// where environments idle: the episode has ended before this step, and the environment idles
 	over  []bool
 	ended []bool // the last step was an episode's last
 }
 
-// lose marks the steps of the episode that row j lost at time t as not to be trained on.
-// Transitions stay as they are: a replay buffer knows what env.Lost means.
-func (p *part) lose(t, j int) {
+// abort masks the steps of row j's episode, which was aborted at time t, so that they are not
+// trained on.
+func (p *part) abort(t, j int) {
 	if p.mask.IsZero() {
 		return
 	}
@@ -32,9 +33,7 @@ func (p *part) lose(t, j int) {
 		each := len(trunc) / len(p.ended)
 		var ends byte
 		for i := j * each; i < (j+1)*each; i++ {
-			if ends |= term[i] | trunc[i]; s == t {
-				trunc[i] = min(trunc[i], 1)
-			}
+			ends |= term[i] | trunc[i]
 		}
 		if s < t && ends != 0 {
 			return

@@ -76,6 +76,7 @@ func (r *recorder) begin(dicts []tensor.Dict, step uint64) {
 		}
 		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
 		p.mask, _ = d.Get("mask")
+		p.status, _ = d.Get("status")
 		p.memory, _ = d.Get(policy.HiddenState)
 	}
 	for i := range r.noise.Step {
@@ -159,8 +160,10 @@ func (r *recorder) observe(t int, step *env.Step) error {
 				cut |= trunc[from]
 			}
 			p.ended[j] = ends|cut != 0
-			if cut&env.Lost != 0 {
-				p.lose(t, j)
+			if status := step.StatusOf(n); !p.status.IsZero() {
+				p.status.At(t).U8()[j] = status
+			} else if status != env.Normal {
+				p.abort(t, j)
 			}
 			if (cut != 0 || r.bootstrapAll && ends != 0) && !p.over[j] {
 				r.rows = append(r.rows, n)

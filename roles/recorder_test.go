@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -348,8 +349,9 @@ func TestRecorderLostEpisode(t *testing.T) {
 		step.Truncated.Zero()
 		step.FinalObs.CopyFrom(step.Obs)
 	}
-	s.returned[1].Terminated.U8()[0] = 1       // environment 0: an episode of 2 steps,
-	s.returned[4].Truncated.U8()[0] = env.Lost // one of 3 that is lost, and the next
+	s.returned[1].Terminated.U8()[0] = 1 // environment 0: an episode of 2 steps,
+	s.returned[4].Truncated.U8()[0] = 1  // one of 3 that is aborted, and the next
+	s.returned[4].Status.U8()[0] = env.Aborted
 	layout := tensor.NewLayout(trajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 6, 2, true)...)
 	d := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 	if err := s.play(newRecorder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
@@ -360,6 +362,44 @@ func TestRecorderLostEpisode(t *testing.T) {
 	}
 	if got := d.Must("truncated").U8()[2*4]; got != 1 {
 		t.Errorf("truncated %d at the end of the lost episode, want 1", got)
+	}
+	layout = tensor.NewLayout(transitionFields(fakeSpec, fakeChunk, 6, 2, true)...)
+	d = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	if err := s.play(newRecorder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, 12)
+	want[2*4] = env.Aborted
+	if got := d.Must("status").U8(); !bytes.Equal(got, want) {
+		t.Errorf("status in transitions %v, want %v", got, want)
+	}
+}
+
+// TestStatusTravels: a lane's rows of a step arrive with their status, with and without figures.
+func TestStatusTravels(t *testing.T) {
+	spec := env.Spec{Info: []string{"success"}}
+	step := spec.NewStep(3, 1)
+	copy(step.Status.U8(), []byte{0, env.Aborted, env.NoEpisode})
+	copy(step.Info.F32(), []float32{1, 2, 3})
+	fields := []tensor.Field{{Name: "reward", DType: tensor.F32, Shape: []int{2, 1}}, {Name: "terminated", DType: tensor.U8, Shape: []int{2, 1}},
+		{Name: "truncated", DType: tensor.U8, Shape: []int{2, 1}}}
+	status := tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{2}}
+	info := tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{2, 1}}
+	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info}, "both": {status, info}} {
+		layout := tensor.NewLayout(append(fields[:3:3], more...)...)
+		item := &spmd.Item{Dict: layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())}
+		l := envLane{lane: lane{lo: 1, hi: 3}, row: 1}
+		l.fill(item.Dict, step)
+		var views stepViews
+		got := views.of(item)
+		for i := range 2 {
+			if want := step.StatusOf(1 + i); slices.ContainsFunc(more, func(f tensor.Field) bool { return f.Name == "status" }) != (got.StatusOf(i) == want) {
+				t.Errorf("%s: row %d has status %d, the environment %d", name, i, got.StatusOf(i), want)
+			}
+			if !got.Info.IsZero() && got.Info.F32()[i] != float32(2+i) {
+				t.Errorf("%s: row %d has info %v", name, i, got.Info.F32()[i])
+			}
+		}
 	}
 }
 

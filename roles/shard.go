@@ -82,6 +82,7 @@ func (s *shard) begin() error {
 	s.episodes.Started(nil)
 	s.now.Terminated.Zero()
 	s.now.Truncated.Zero()
+	s.now.Status.Zero()
 	s.running = true
 	if s.camera != nil {
 		return s.camera.start()

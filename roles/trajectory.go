@@ -37,15 +37,19 @@ func trajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int
 }
 
 // transitionFields are those of a trajectory that is to be cut into transitions, for algorithms
-// with a replay buffer.
-func transitionFields(spec env.Spec, chunks, t, n int) []tensor.Field {
-	return append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t,
+// with a replay buffer. With status, steps may belong to aborted episodes (env.Aborted).
+func transitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
+	fs := append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t,
 		n)...),
 		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{t, n, chunks, spec.Action.Dim()}},
 		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{t, n}},
 		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{t, n}},
 		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{t, n}},
 	)
+	if status {
+		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{t, n}})
+	}
+	return fs
 }
 
 func observationFields(prefix string, spec env.Spec, t, n int) (fs []tensor.Field) {

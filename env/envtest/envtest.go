@@ -425,6 +425,7 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	}
 	r.out.Reward, r.out.Terminated, r.out.Truncated = r.guard(r.out.Reward), r.guard(r.out.Terminated),
 		r.guard(r.out.Truncated)
+	r.out.Status = r.guard(r.out.Status)
 	if len(r.spec.Info) > 0 {
 		r.out.Info = r.guard(r.out.Info)
 	}
@@ -549,7 +550,7 @@ func (r *rollout) wantEnds() {
 func (r *rollout) obs() []tensor.Tensor { return dictOf(r.out.Obs) }
 
 func (r *rollout) outcome() []tensor.Tensor {
-	ts := []tensor.Tensor{r.out.Reward, r.out.Terminated, r.out.Truncated}
+	ts := []tensor.Tensor{r.out.Reward, r.out.Terminated, r.out.Truncated, r.out.Status}
 	if len(r.spec.Info) > 0 {
 		ts = append(ts, r.out.Info)
 	}

@@ -111,8 +111,8 @@ func (h *Hub) Offer(link Link, who string) error {
 	return err
 }
 
-// Watch tells stop of a child that failed too often to be replaced; its environments are lost
-// (env.Lost) from then on. Without, their Vec gives the error.
+// Watch makes the Hub call stop when a child has failed too often to be replaced. Its environments
+// have no episodes (env.NoEpisode) from then on. Without Watch, Step returns the error.
 func (h *Hub) Watch(stop func(error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -88,8 +88,13 @@ func (c *crew) step(k int) error {
 // lost returns how many environments the last step has lost, or nobody plays.
 func (c *crew) lost() int {
 	lost := 0
-	for _, cut := range c.out.Truncated.U8() {
-		lost += int(cut & env.Lost / env.Lost)
+	for n, status := range c.out.Status.U8() {
+		if status != env.Normal {
+			lost++
+			if c.out.Truncated.U8()[n] != 1 {
+				c.t.Errorf("environment %d: status %d, truncated %d, want 1", n, status, c.out.Truncated.U8()[n])
+			}
+		}
 	}
 	return lost
 }
@@ -164,7 +169,7 @@ func TestChildFails(t *testing.T) {
 				}
 				for n := range want {
 					at[n]++
-					if c.out.Truncated.U8()[n] == env.Lost {
+					if c.out.Status.U8()[n] == env.Aborted {
 						if k != 3 || lost >= 0 && lost != n/2 {
 							t.Fatalf("step %d: environment %d is lost", k, n)
 						}
@@ -206,8 +211,8 @@ func TestFailsInReset(t *testing.T) {
 	if err := c.step(1); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Lost, 0, 0, 0}) {
-		t.Errorf("truncated %v, want environment 0 to be lost and no other", got)
+	if got, cut := c.out.Status.U8(), c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Aborted, 0, 0, 0}) || !bytes.Equal(cut, []byte{1, 0, 0, 0}) {
+		t.Errorf("status %v, truncated %v, want environment 0 to be aborted and no other", got, cut)
 	}
 }
 
@@ -271,7 +276,7 @@ func TestRestartsInARow(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended += bytes.Count(c.out.Terminated.U8(), []byte{1})
-		lost += bytes.Count(c.out.Truncated.U8(), []byte{env.Lost})
+		lost += bytes.Count(c.out.Status.U8(), []byte{env.Aborted})
 	}
 	if ended == 0 || lost != 4*4 || strings.Count(c.log.String(), "(restart 1 of 1 in a row)") != 4 {
 		t.Errorf("%d episodes ended, %d were lost, want 16 of them in 4 restarts:\n%s", ended, lost, c.log)

@@ -13,7 +13,7 @@ import (
 )
 
 // A Vec is environments that children play, each a run of them. They are brought at the first Reset
-// or Load. Where a child fails its episodes are lost (env.Lost), and another takes its place.
+// or Load. If a child fails, its episodes are aborted (env.Aborted) and another child takes its place.
 type Vec struct {
 	hub      *Hub
 	cfg      env.Config
@@ -40,8 +40,8 @@ var (
 const (
 	terminated = 1 << iota
 	truncated
-	lost
-	unborn // never reset
+	aborted    // its child failed
+	needsReset // no Reset so far
 )
 
 // A child plays environments [lo, hi) of a Vec.
@@ -88,7 +88,7 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 		v.sparse = v.spec.InfoIndex("success")
 	}
 	for i := range v.over {
-		v.over[i] = unborn
+		v.over[i] = needsReset
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,7 +142,7 @@ func (v *Vec) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 	for _, c := range v.children {
 		for n := c.lo; c.err != nil && n < c.hi; n++ {
 			if v.turn[n] == 0 && v.over[n] == 0 { // it was in an episode that nobody can go on with
-				v.over[n] = lost
+				v.over[n] = aborted
 			}
 		}
 		if err := v.mend(c, seeds); err != nil {
@@ -166,12 +166,16 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	if err != nil {
 		return err
 	}
+	if out.Status.IsZero() {
+		return fmt.Errorf("%s: no buffer of Status, want U8[%d]: a simulator may fail", v.spec.Name, v.n)
+	}
 	chunk := a.Dim(1)
 	out.Reward.Zero()
 	out.Terminated.Zero()
 	out.Truncated.Zero()
+	out.Status.Zero()
 	for n, f := range v.over {
-		if f&unborn != 0 {
+		if f&needsReset != 0 {
 			return fmt.Errorf("%s: step of environment %d before its first reset", v.spec.Name, n)
 		}
 		v.turn[n] = 1
@@ -179,8 +183,8 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 			v.turn[n] = 0
 			out.Terminated.U8()[n*chunk] = f & terminated
 			out.Truncated.U8()[n*chunk] = f & truncated / truncated
-			if f&lost != 0 {
-				out.Truncated.U8()[n*chunk] = env.Lost
+			if f&aborted != 0 {
+				out.Truncated.U8()[n*chunk], out.Status.U8()[n] = 1, env.Aborted
 			}
 		}
 	}
@@ -314,17 +318,17 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 
 // lose writes column k of environments whose child failed.
 func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
-	trunc, chunk := out.Truncated.U8(), out.Reward.Dim(1)
+	trunc, status, chunk := out.Truncated.U8(), out.Status.U8(), out.Reward.Dim(1)
 	for n := c.lo; n < c.hi; n++ {
 		if v.turn[n] == 0 {
 			continue
 		}
 		v.turn[n] = 0
-		if trunc[n*chunk+k] = env.Lost; autoReset && c.gone {
-			trunc[n*chunk+k] = env.Unplayed
+		if trunc[n*chunk+k], status[n] = 1, env.Aborted; autoReset && c.gone {
+			status[n] = env.NoEpisode
 		}
 		if !autoReset {
-			v.over[n] = lost
+			v.over[n] = aborted
 			continue
 		}
 		for f := range v.spec.Obs {
