@@ -82,7 +82,7 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, err
 	}
 	if aside.Len() > 0 {
-		if b.aside, err = newDemos(s.Rollout, aside, s.alloc()); err != nil {
+		if b.aside, err = newDemos(s.Rollout, aside, s.Alloc); err != nil {
 			return nil, err
 		}
 		b.rest = b.batch.slice(0, (b.aside.Size()-1)%b.micro+1)
@@ -117,7 +117,7 @@ func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 		groups[i].Trainable = groups[i].Name != "critic"
 	}
 	var err error
-	if b.opt, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, r.replicas, s.alloc()); err != nil {
+	if b.opt, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, r.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
 	b.addLoss = b.add

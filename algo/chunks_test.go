@@ -38,7 +38,7 @@ func chunkedRollout(p *PPO) tensor.Dict {
 	d.Set("observation.state", tensor.FromF32([]float32{.1, .2, -.3, .4, .5, -.6, .7, .8}, 2, 2, 2))
 	d.Set("action", tensor.FromF32([]float32{.1, -.2, .3, .4, .5, .6, -.7, .8, .9, 1, -1.1, 1.2, 1.3, -1.4, 1.5, 1.6}, 2, 2, 2, 2))
 	d.Set("next_value", tensor.FromF32([]float32{30, 7, 50, 12}, 2, 2))
-	if p.units == 2 {
+	if p.advantages.units == 2 {
 		d.Set("reward", tensor.FromF32([]float32{1, 2, 5, 0, 3, 4, 1, 2}, 2, 2, 2))
 		d.Set("value", tensor.FromF32([]float32{10, 20, 8, 9, 30, 40, 4, 6}, 2, 2, 2))
 		d.Set("terminated", tensor.FromU8([]uint8{0, 0, 1, 0, 0, 0, 0, 0}, 2, 2, 2))
@@ -161,7 +161,7 @@ func TestGRPOByActions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := chunkedRollout(g)
+	r := chunkedRollout(g.PPO)
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	r.Set("mask", tensor.FromU8([]uint8{1, 1, 1, 0}, 2, 2)) // environment 1 idles when its episode is over
 	if err := g.Prepare(&r); err != nil {
@@ -196,7 +196,7 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	}
 	want := slices.Clone(r.Must("advantage").F32())
 	clear(r.Must("advantage").F32())
-	if err := p.recomputeAdvantages(r); err != nil {
+	if err := p.recompute.recomputeAdvantages(r); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Must("advantage").F32(); !slices.Equal(got, want) {

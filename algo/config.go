@@ -75,8 +75,8 @@ type Config struct {
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
 	// SequenceLength is the number of successive steps of an environment that a recurrent policy
 	// (rnn_policy) learns from at once: its gradient goes back through them, and the hidden state
-	// before them counts as given. It divides the steps of an iteration and actor.micro_batch_size. 0, the
-	// default, is all of them. (+)
+	// before them counts as given. It divides the steps of an iteration and actor.micro_batch_size.
+	// 0, the default, is all of them. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
 	// together. 0, the default, never does.
@@ -148,7 +148,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// decoupledActorCritic is the LossType of DecoupledLoss.
+// decoupledActorCritic is the LossType of the surrogate Decoupled.
 const decoupledActorCritic = "decoupled_actor_critic"
 
 // Values of Config.LogProbType and EntropyType, and the first two of RewardType.

@@ -28,7 +28,8 @@
 // with an expert's actions for those taken (DAgger), or of demonstrations, which ReadDemos reads
 // (BC, IQL).
 //
-// An algorithm asks other replicas through Replicas. The pieces (GAE, GRPO, PolicyLoss,
-// KLLoss, Adam, Schedule) are pure functions or small types of their own, so that a new algorithm
-// is one file that names them in order, and one line in Builtin.
+// An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages,
+// Surrogate, KLLoss, ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or
+// small types of their own. A new algorithm is one file that names them in order, and one line in
+// Builtin.
 package algo

@@ -83,7 +83,7 @@ func NewDQN(s Setup) (*DQN, error) {
 	}
 	d := &DQN{offPolicy: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
 		values: make([]float64, len(dqnMetrics))}
-	if d.opt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, d.replicas, s.alloc()); err != nil {
+	if d.opt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, d.replicas, s.Alloc); err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
 	d.target = tensor.New(tensor.F32, len(pol.Params().Data))

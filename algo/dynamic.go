@@ -10,77 +10,104 @@ import (
 // A Resampler is an Algorithm that may reject parts of a rollout, and choose from further ones
 // before it trains.
 type Resampler interface {
-	// Resample keeps parts of rollout, the n-th of this update from 0 on, and reports whether it needs
-	// another, the same on every replica. If it may need more than one, rollout becomes the parts that
-	// it has kept of all of them, in memory of the Resampler.
+	// Resample keeps parts of rollout, the n-th of this update from 0 on, and reports whether it
+	// needs another, the same on every replica. If it may need more than one, rollout becomes the
+	// parts that it has kept of all of them, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
-var _ Resampler = (*PPO)(nil)
+var _ Resampler = (*DynamicSampler)(nil)
 
-// Resample is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group whose
-// episodes all score the same has advantages of 0 and teaches nothing; its place is taken by a
-// group of a later rollout that does, until all places are or max_num_gen_batches rollouts were
-// made.
-func (p *PPO) Resample(n int, rollout *tensor.Dict) (more bool, err error) {
-	p.rollouts = n + 1
-	if p.cfg.MaxNumGenBatches <= 1 {
+// A DynamicSampler is the dynamic sampling of DAPO, Yu et al. 2025, arXiv:2503.14476, §3.2: a group
+// whose episodes all score the same has advantages of 0 and teaches nothing. An informative group
+// of a later rollout takes its place, until all groups are informative or max_num_gen_batches
+// rollouts were made.
+type DynamicSampler struct {
+	view      *rolloutView
+	episodes  *episodes
+	groupSize int
+	most      int // rollouts for an update
+	replicas  Replicas
+
+	kept        tensor.Dict
+	informative []bool // of each group in kept
+	rollouts    int    // for this update
+	lacking     [1]float64
+}
+
+func newDynamicSampler(s *Setup, v *rolloutView, r Replicas) *DynamicSampler {
+	return &DynamicSampler{
+		view: v, episodes: newEpisodes(v.samples() * v.units), groupSize: max(s.GroupSize, 1),
+		most: s.Config.MaxNumGenBatches, replicas: r,
+	}
+}
+
+// Resample replaces groups that are not informative; see Resampler.
+func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err error) {
+	d.rollouts = n + 1
+	if d.most <= 1 {
 		return false, nil
 	}
-	tr, mask, err := p.trajectory(*rollout)
-	if err != nil {
-		return false, fmt.Errorf("%s: rollout: %w", p.name, err)
-	}
-	size := max(p.groupSize, 1)
-	p.episodes.find(tr, mask)
-	if err := p.episodes.grouped(size, p.envs); err != nil {
-		return false, fmt.Errorf("%s: rollout: %w", p.name, err)
-	}
-	if len(p.episodes.score) != p.envs {
-		return false, fmt.Errorf("%s: rollout: %d episodes in %d environments: want one in each, to replace it", p.name,
-			len(p.episodes.score), p.envs)
+	if err := d.find(*rollout); err != nil {
+		return false, fmt.Errorf("dynamic sampling: rollout: %w", err)
 	}
 	if n == 0 {
-		p.keepAll(*rollout)
+		d.keepAll(*rollout)
 	}
 	from := 0 // the next group of the rollout to look at
-	for g := range p.informative {
+	for g := range d.informative {
 		if n == 0 {
-			p.informative[g] = p.episodes.informative(g*size, size)
+			d.informative[g] = d.episodes.informative(g*d.groupSize, d.groupSize)
 			continue
 		}
-		for !p.informative[g] && from < len(p.informative) {
-			if p.episodes.informative(from*size, size) {
-				p.informative[g] = true
-				copyEnvs(p.kept, *rollout, g*size, from*size, size)
+		for !d.informative[g] && from < len(d.informative) {
+			if d.episodes.informative(from*d.groupSize, d.groupSize) {
+				d.informative[g] = true
+				copyEnvs(d.kept, *rollout, g*d.groupSize, from*d.groupSize, d.groupSize)
 			}
 			from++
 		}
 	}
-	*rollout = p.kept
-	lacking := p.moments[:1]
-	lacking[0] = 0
-	for _, told := range p.informative {
-		if !told {
-			lacking[0]++
+	*rollout = d.kept
+	d.lacking[0] = 0
+	for _, informative := range d.informative {
+		if !informative {
+			d.lacking[0]++
 		}
 	}
-	if err := p.replicas.Sum(lacking); err != nil {
-		return false, fmt.Errorf("%s: groups without a difference: %w", p.name, err)
+	if err := d.replicas.Sum(d.lacking[:]); err != nil {
+		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
 	}
-	return lacking[0] > 0 && n+1 < p.cfg.MaxNumGenBatches, nil
+	return d.lacking[0] > 0 && n+1 < d.most, nil
+}
+
+// find finds the episodes of a rollout: one in each environment, so that it can be replaced.
+func (d *DynamicSampler) find(rollout tensor.Dict) error {
+	tr, mask, err := d.view.trajectory(rollout)
+	if err != nil {
+		return err
+	}
+	d.episodes.find(tr, mask)
+	if err := d.episodes.grouped(d.groupSize, tr.N); err != nil {
+		return err
+	}
+	if n := len(d.episodes.score); n != tr.N {
+		return fmt.Errorf("%d episodes in %d environments: want one in each, to replace it", n, tr.N)
+	}
+	return nil
 }
 
 // keepAll copies a rollout.
-func (p *PPO) keepAll(rollout tensor.Dict) {
-	if p.kept.Len() > 0 {
-		p.kept.CopyFrom(rollout)
+func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
+	if d.kept.Len() > 0 {
+		d.kept.CopyFrom(rollout)
 		return
 	}
-	p.informative = make([]bool, p.envs/max(p.groupSize, 1))
+	steps, envs := d.view.steps, d.view.envs
+	d.informative = make([]bool, envs/d.groupSize)
 	for i := range rollout.Len() {
-		if name, t := rollout.Entry(i); t.Rank() >= 2 && t.Dim(0) == p.steps && t.Dim(1) == p.envs {
-			p.kept.Set(name, t.Clone())
+		if name, t := rollout.Entry(i); t.Rank() >= 2 && t.Dim(0) == steps && t.Dim(1) == envs {
+			d.kept.Set(name, t.Clone())
 		}
 	}
 }

@@ -152,9 +152,9 @@ func TestAggregateInUpdate(t *testing.T) {
 			}
 		}
 		for i, g := range want {
-			near(t, how+": gradient", float64(p.params.Grad[i]), g, 1e-5)
+			near(t, how+": gradient", float64(p.train.params.Grad[i]), g, 1e-5)
 		}
-		return p.params.Grad
+		return p.train.params.Grad
 	}
 	for _, how := range []string{TokenMean, SeqMeanTokenMean, SeqMeanTokenSum} {
 		step(how)

@@ -1,19 +1,18 @@
 package algo
 
-// An estimator turns a rollout into advantages: what a family of algorithms differs in, while they
-// train alike (PPO).
+// An estimator turns a rollout into advantages. The algorithms that train as PPO does differ in it.
 type estimator interface {
-	// estimate fills adv and ret, T·N elements each, those of samples that count. It may take the
-	// weight from samples that shall not.
+	// estimate fills adv and ret, T·N elements each, for the samples that count. It may set the
+	// weight of further samples to 0.
 	estimate(adv, ret []float32, x *experience) error
 }
 
-// An experience is a rollout as estimators see it.
+// An experience is the input of an estimator.
 type experience struct {
 	*Trajectory
 	Weight   []float32 // T·N: of each sample in the loss, 0 where it does not count; nil: 1 everywhere
 	LogRatio []float32 // T·N: log π(a) - log π_ref(a) of each sample; nil without a reference
-	Episodes *episodes // nil where the estimator did not ask for them
+	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
 }
 
 // generalised is the estimator of adv_type gae.

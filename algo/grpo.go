@@ -3,28 +3,56 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewGRPO makes group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's
-// clipped surrogate with advantages that need no critic. The environments of a group begin with the
-// same state; what counts is whether an episode paid more than the others of its group. Its
-// details, beside those of PPO:
+// GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped
+// surrogate with advantages that need no critic. The environments of a group begin with the same
+// state; an episode is compared with the others of its group. Its details, besides those of PPO:
 //
-//  1. one advantage for all steps of an episode, normalised within its group         GRPO
+//  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
 //  3. every step counts the same, or every episode                                   episodes.spread
-//  4. groups whose scores are all the same are replaced, and do not count             PPO.Resample
+//  4. groups whose scores are all the same are replaced, and do not count            DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is this with clip_ratio_high > clip_ratio_low,
 // max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
-func NewGRPO(s Setup) (*PPO, error) {
-	p, err := newPPO("grpo", s, groupRelative{newGroups(s)})
+//
+// Metrics besides those of PPO: with max_num_gen_batches > 1 rollout/gen_batches, the number of
+// rollouts made for the update.
+type GRPO struct {
+	*PPO
+	*DynamicSampler
+	names []string // of the metrics
+}
+
+var (
+	_ Algorithm = (*GRPO)(nil)
+	_ Resampler = (*GRPO)(nil)
+)
+
+// NewGRPO makes GRPO.
+func NewGRPO(s Setup) (*GRPO, error) {
+	p, err := newPPO(s, recipe{"grpo", groupRelative{newGroups(s)}, NormalizeNone}) // groups normalise
 	if err != nil {
 		return nil, err
 	}
-	p.normalize = NormalizeNone // the groups are
-	return p, nil
+	return &GRPO{
+		PPO: p, DynamicSampler: newDynamicSampler(&s, p.advantages.rolloutView, p.replicas),
+		names: append(slices.Clone(p.report.names), "rollout/gen_batches"),
+	}, nil
+}
+
+// Update trains on a prepared rollout; see Algorithm.
+func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
+	m, err := g.PPO.Update(rollout)
+	if err == nil && g.most > 1 {
+		m = Metrics{Names: g.names, Values: append(m.Values, float64(g.rollouts))}
+	}
+	return m, err
 }
 
 // groups are runs of environments whose episodes are compared.
@@ -79,7 +107,7 @@ func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 	}
 	e := x.Episodes
 	e.relative = append(e.relative[:0], e.score...)
-	GRPO(e.relative, g.size)
+	GRPOAdvantages(e.relative, g.size)
 	for i, k := range e.of {
 		adv[i], ret[i] = 0, 0
 		if k >= 0 {
@@ -92,16 +120,16 @@ func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 // groupEps is added to the deviation of a group, as RLinf does.
 const groupEps = 1e-6
 
-// GRPO turns the scores of episodes, of which every size successive ones are a group, into
-// advantages, in place (Shao et al. 2024, §4.1.2):
+// GRPOAdvantages turns the scores of episodes, of which every size successive ones are a group,
+// into advantages, in place (Shao et al. 2024, §4.1.2):
 //
 //	A_i = (s_i - mean s) / (std s + 1e-6)
 //
 // with the unbiased deviation. The members of a group that all score the same get 0, as does a
 // group of one.
-func GRPO(score []float64, size int) {
+func GRPOAdvantages(score []float64, size int) {
 	if size <= 0 || len(score)%size != 0 {
-		panic("algo: GRPO: episodes that do not make groups")
+		panic("algo: GRPOAdvantages: episodes that do not make groups")
 	}
 	for ; len(score) > 0; score = score[size:] {
 		group := score[:size]

@@ -12,12 +12,12 @@ import (
 // Scores 1, 3, 5 and 2, 2, 2 in groups of three: deviations 2 and 0.
 func TestGRPO(t *testing.T) {
 	score := []float64{1, 3, 5, 2, 2, 2}
-	GRPO(score, 3)
+	GRPOAdvantages(score, 3)
 	for i, want := range []float64{-2 / 2.000001, 0, 2 / 2.000001, 0, 0, 0} {
 		near(t, "advantage", score[i], want, 1e-12)
 	}
 	one := []float64{7}
-	GRPO(one, 1)
+	GRPOAdvantages(one, 1)
 	near(t, "advantage of a group of one", one[0], 0, 0)
 }
 
@@ -74,7 +74,7 @@ func TestScoredRollouts(t *testing.T) {
 		if err := a.Prepare(&r); err != nil {
 			t.Fatal(err)
 		}
-		return r, a.(*PPO)
+		return r, familyOf(a)
 	}
 	each := func(r tensor.Dict, want func(env int) (adv, weight float64)) {
 		t.Helper()
@@ -118,6 +118,14 @@ func TestScoredRollouts(t *testing.T) {
 	}
 }
 
+// familyOf returns the part of an algorithm that trains as PPO does.
+func familyOf(a Algorithm) *PPO {
+	if g, ok := a.(*GRPO); ok {
+		return g.PPO
+	}
+	return a.(*PPO)
+}
+
 // Two replicas with half of the groups each learn what one with all of them learns.
 func TestGroupsOverReplicas(t *testing.T) {
 	update := func(s Setup, lo, hi int) []float32 {
@@ -143,7 +151,7 @@ func TestGroupsOverReplicas(t *testing.T) {
 		if _, err := a.Update(r); err != nil {
 			t.Error(err)
 		}
-		return a.(*PPO).params.Data
+		return familyOf(a).train.params.Data
 	}
 	for _, adv := range []string{"grpo", "reinpp"} {
 		change := func(s *Setup) {
@@ -203,15 +211,15 @@ func TestRecomputedAdvantages(t *testing.T) {
 	if err := p.Prepare(&r); err != nil {
 		t.Fatal(err)
 	}
-	copy(p.params.Data[16:], []float32{0.5, -1, 2}) // the critic
-	if err := p.recomputeAdvantages(r); err != nil {
+	copy(p.train.params.Data[16:], []float32{0.5, -1, 2}) // the critic
+	if err := p.recompute.recomputeAdvantages(r); err != nil {
 		t.Fatal(err)
 	}
 	value := func(i int) float32 {
 		x := r.Must("observation.state").F32()[3*i:]
 		return float32(0.5*float64(x[0]) - float64(x[1]) + 2*float64(x[2]))
 	}
-	tr, _, err := p.trajectory(r)
+	tr, _, err := p.advantages.trajectory(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,20 +90,20 @@ func newIQL(s *Setup) (*IQL, error) {
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed, valueSeed := seeds.Uint64(), seeds.Uint64()
 	for _, c := range []**policy.Critic{&a.critic, &a.target} {
-		if *c, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+		if *c, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
 			return nil, err
 		}
 	}
-	if a.value, err = pol.NewValue(valueSeed, s.alloc()); err != nil {
+	if a.value, err = pol.NewValue(valueSeed, s.Alloc); err != nil {
 		return nil, err
 	}
-	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.alloc()); err != nil {
+	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
+	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
-	if a.vOpt, err = newTrainState(a.value.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
+	if a.vOpt, err = newTrainState(a.value.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
 	a.work = pol.NewWork(a.micro)

@@ -14,6 +14,21 @@ func near(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
+func clippedLoss(dLogProb, logProb, old, adv, weight []float32, c Clip, scale float32) SurrogateSums {
+	o := Surrogate{Kind: Clipped, Clip: c}
+	return o.Loss(dLogProb, Samples{LogProb: logProb, Old: old, Adv: adv, Weight: weight}, scale)
+}
+
+func decoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c Clip, most, scale float32) SurrogateSums {
+	o := Surrogate{Kind: Decoupled, Clip: c, MaxWeight: most}
+	return o.Loss(dLogProb, Samples{LogProb: logProb, Old: old, Prox: prox, Adv: adv, Weight: weight}, scale)
+}
+
+func gradientLoss(dLogProb, logProb, adv, weight []float32, scale float32) SurrogateSums {
+	o := Surrogate{Kind: PolicyGradient}
+	return o.Loss(dLogProb, Samples{LogProb: logProb, Adv: adv, Weight: weight}, scale)
+}
+
 // One sample for each branch of the surrogate, with ε⁻ = 0.2, ε⁺ = 0.3, c = 3.
 func TestPolicyLossBranches(t *testing.T) {
 	clip := Clip{Low: 0.2, High: 0.3, Dual: 3}
@@ -34,7 +49,7 @@ func TestPolicyLossBranches(t *testing.T) {
 		{"far above, good: clipped", 5, 2, -2.6, 0, 1, 0},
 	} {
 		old, d := []float32{-0.7}, []float32{99}
-		s := PolicyLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip, 0.5)
+		s := clippedLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip, 0.5)
 		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
 		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
 		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
@@ -50,7 +65,7 @@ func TestPolicyLossBranches(t *testing.T) {
 
 func TestPolicyLossClampsLogRatio(t *testing.T) {
 	d := []float32{9, 9}
-	s := PolicyLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil, Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
+	s := clippedLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil, Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
 	near(t, "ratio", s.Ratio, math.Exp(0.1)+math.Exp(-1), 1e-6)
 	near(t, "gradient inside", float64(d[0]), -math.Exp(0.1), 1e-6)
 	near(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
@@ -62,7 +77,7 @@ func TestLossesMask(t *testing.T) {
 	d := []float32{9, 9, 9, 9, 9, 9}
 	zero := make([]float32, 6)
 	nan := float32(math.NaN())
-	s := PolicyLoss(d, zero, zero, []float32{2, nan, 4}, mask, Clip{Low: 0.2, High: 0.2}, 1)
+	s := clippedLoss(d, zero, zero, []float32{2, nan, 4}, mask, Clip{Low: 0.2, High: 0.2}, 1)
 	near(t, "policy loss", s.Loss, -12, 0)
 	near(t, "count", s.Count, 4, 0)
 	for i, want := range []float32{-2, -2, 0, 0, -4, -4} {
@@ -80,11 +95,11 @@ func TestLossesMask(t *testing.T) {
 	for i, want := range []float32{-.25, -.25, 0, 0, -.25, -.25} {
 		near(t, "entropy gradient", float64(d[i]), float64(want), 0)
 	}
-	PolicyLoss(d, zero, zero, []float32{nan, 0, 0}, mask, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	clippedLoss(d, zero, zero, []float32{nan, 0, 0}, mask, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN advantage gave gradient %v", d[0])
 	}
-	PolicyLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	clippedLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN log-prob gave gradient %v", d[0])
 	}
@@ -158,11 +173,11 @@ func TestLossGradientsByDifferences(t *testing.T) {
 			t.Errorf("%s: %d checked, %d at kinks, of %d", name, checked, kinks, len(x))
 		}
 	}
-	check("policy", logProb, func(d []float32) float64 { return PolicyLoss(d, logProb, old, adv, mask, clip, 1).Loss })
+	check("policy", logProb, func(d []float32) float64 { return clippedLoss(d, logProb, old, adv, mask, clip, 1).Loss })
 	check("value", value, func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
-	check("gradient", logProb, func(d []float32) float64 { return GradientLoss(d, logProb, adv, mask, 1).Loss })
+	check("gradient", logProb, func(d []float32) float64 { return gradientLoss(d, logProb, adv, mask, 1).Loss })
 	prox := draw(n*L, 1)
-	check("decoupled", logProb, func(d []float32) float64 { return DecoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
+	check("decoupled", logProb, func(d []float32) float64 { return decoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
 	for _, kind := range []string{KLK1, KLAbs, KLK2, KLK3} {
 		check("kl "+kind, logProb, func(d []float32) float64 {
 			clear(d)
@@ -182,9 +197,9 @@ func TestLossesWeigh(t *testing.T) {
 	adv, ret, weight := []float32{1, 2, -3}, []float32{1, -1, 2}, []float32{2, 0, 0.25}
 	for name, loss := range map[string]func(d, weight []float32) float64{
 		"policy": func(d, w []float32) float64 {
-			return PolicyLoss(d, logProb, old, adv, w, Clip{Low: 0.2, High: 0.2}, 0.5).Loss
+			return clippedLoss(d, logProb, old, adv, w, Clip{Low: 0.2, High: 0.2}, 0.5).Loss
 		},
-		"gradient": func(d, w []float32) float64 { return GradientLoss(d, logProb, adv, w, 0.5).Loss },
+		"gradient": func(d, w []float32) float64 { return gradientLoss(d, logProb, adv, w, 0.5).Loss },
 		"value":    func(d, w []float32) float64 { return ValueLoss(d, logProb, old, ret, w, 0, 0, 0.5).Loss },
 		"entropy":  func(d, w []float32) float64 { sum, _ := EntropyLoss(d, logProb, 3, w, 0.5); return sum },
 		"kl":       func(d, w []float32) float64 { clear(d); sum, _ := KLLoss(d, logProb, old, 3, w, KLK2, 0.5); return sum },
@@ -203,7 +218,7 @@ func TestLossesWeigh(t *testing.T) {
 // L = -A log π, and its derivative is -A.
 func TestGradientLoss(t *testing.T) {
 	d := make([]float32, 4)
-	s := GradientLoss(d, []float32{-1, -2, -0.5, -4}, []float32{3, -0.5}, nil, 0.5)
+	s := gradientLoss(d, []float32{-1, -2, -0.5, -4}, []float32{3, -0.5}, nil, 0.5)
 	near(t, "loss", s.Loss, 3*1+3*2-0.5*0.5-0.5*4, 1e-6)
 	near(t, "loss_abs", s.LossAbs, 3*1+3*2+0.5*0.5+0.5*4, 1e-6)
 	near(t, "count", s.Count, 4, 0)

@@ -50,8 +50,8 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch has room for rows samples of rollouts like r, with leading dimensions [steps, envs],
-// in sequences s unless that is nil. It takes over what training reads.
+// newMinibatch makes room for rows samples of rollouts like r, with leading dimensions [steps,
+// envs], in sequences s unless that is nil. It holds the tensors that training reads.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{"action", "sample_log_prob", "advantage", "return"}
 	for i := range r.Len() {
@@ -104,7 +104,7 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	return b, nil
 }
 
-// from says which rollout is gathered from: one of the shapes that b was made for.
+// from sets the rollout that gather reads: one of the shapes that b was made for.
 func (b *minibatch) from(r tensor.Dict) error {
 	bind := func(c *column) error {
 		t, ok := r.Get(c.name)

@@ -11,11 +11,11 @@ import (
 // batches that are drawn from it, and the count of updates. Each replica draws from the experience
 // of its own environments.
 type offPolicy struct {
-	cfg          Config
-	off          OffPolicyConfig
-	seed         uint64
-	local, micro int     // samples of this replica in a batch, and of these at once
-	perSample    float32 // weight of a sample in the mean over a batch
+	cfg        Config
+	off        OffPolicyConfig
+	seed       uint64
+	batchSizes         // of batches
+	perSample  float32 // weight of a sample in the mean over a batch
 
 	replicas Replicas
 	count    int
@@ -34,14 +34,14 @@ type offPolicy struct {
 // replica's number.
 const common = 1<<32 - 1
 
-// newOffPolicy makes one that draws from what the replica's environments go through, and where there
-// are demonstrations half of each batch from those.
+// newOffPolicy makes one that draws from what the replica's environments go through, and where
+// there are demonstrations half of each batch from those.
 func newOffPolicy(s *Setup) (*offPolicy, error) {
 	e, err := newBatches(s, false)
 	if err != nil {
 		return nil, err
 	}
-	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.alloc()); err != nil {
+	if e.Replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc); err != nil {
 		return nil, err
 	}
 	e.batch = e.NewBatch(e.micro)
@@ -53,7 +53,7 @@ func newOffPolicy(s *Setup) (*offPolicy, error) {
 			e.micro)
 	}
 	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}
-	e.demos, err = newDemos(s.Rollout, s.Demos, s.alloc())
+	e.demos, err = newDemos(s.Rollout, s.Demos, s.Alloc)
 	return e, err
 }
 
@@ -64,7 +64,7 @@ func newOffline(s *Setup, demos tensor.Dict) (*offPolicy, error) {
 		return nil, err
 	}
 	e.off.ReplayBuffer.MinBufferSize = 0
-	if e.Replay, err = newDemos(s.Rollout, demos, s.alloc()); err != nil {
+	if e.Replay, err = newDemos(s.Rollout, demos, s.Alloc); err != nil {
 		return nil, err
 	}
 	e.batch = e.NewBatch(e.micro)
@@ -76,16 +76,15 @@ func newBatches(s *Setup, offline bool) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
 	}
+	s.setDefaults()
 	e := &offPolicy{
-		cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch), replicas: s.Replicas,
+		cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch),
+		replicas: s.Replicas,
 		counters: tensor.New(tensor.I64, 2),
-	}
-	if e.replicas == nil {
-		e.replicas = Single{}
 	}
 	e.count, e.replica = e.replicas.Count()
 	var err error
-	if e.local, e.micro, err = s.batches(e.count); err != nil {
+	if e.batchSizes, err = s.batches(e.count); err != nil {
 		return nil, err
 	}
 	e.rows = make([]int32, e.local)

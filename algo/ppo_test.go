@@ -73,7 +73,7 @@ func iterate(t testing.TB, p *PPO, first, last int) Metrics {
 	t.Helper()
 	var m Metrics
 	for i := first; i < last; i++ {
-		r := randomRollout(uint64(i), p.steps, p.replica*p.envs, (p.replica+1)*p.envs)
+		r := randomRollout(uint64(i), p.advantages.steps, p.replica*p.advantages.envs, (p.replica+1)*p.advantages.envs)
 		if err := p.Prepare(&r); err != nil {
 			t.Error(err)
 			return m
@@ -235,7 +235,7 @@ func TestReplicasTakeOneStep(t *testing.T) {
 				wg.Go(func() { got[i] = iterate(t, two[i], 0, 3) })
 			}
 			wg.Wait()
-			if !slices.Equal(two[0].params.Data, two[1].params.Data) {
+			if !slices.Equal(two[0].train.params.Data, two[1].train.params.Data) {
 				t.Error("the two replicas have different parameters")
 			}
 			for k, name := range want.Names {
@@ -244,8 +244,8 @@ func TestReplicasTakeOneStep(t *testing.T) {
 				}
 				near(t, name, got[0].Values[k], want.Values[k], 1e-4*max(1, math.Abs(want.Values[k])))
 			}
-			for k, x := range one.params.Data {
-				near(t, "parameter", float64(two[0].params.Data[k]), float64(x), 1e-5)
+			for k, x := range one.train.params.Data {
+				near(t, "parameter", float64(two[0].train.params.Data[k]), float64(x), 1e-5)
 			}
 			if c.name == "none, early stop" {
 				if e := metric(t, want, "actor/update_epochs"); e >= 3 {
@@ -273,12 +273,12 @@ func TestSaveLoad(t *testing.T) {
 		saved.Set(name, x.Clone())
 	}
 	b := mustPPO(t, setup(change))
-	copy(b.params.Data, a.params.Data)
+	copy(b.train.params.Data, a.train.params.Data)
 	if err := b.Load(saved); err != nil {
 		t.Fatal(err)
 	}
 	want, got := iterate(t, a, 2, 4), iterate(t, b, 2, 4)
-	if !slices.Equal(a.params.Data, b.params.Data) {
+	if !slices.Equal(a.train.params.Data, b.train.params.Data) {
 		t.Error("parameters differ")
 	}
 	for i, x := range want.Values {
@@ -312,8 +312,8 @@ func TestMicroBatches(t *testing.T) {
 	for i, x := range want.Values {
 		near(t, want.Names[i], got.Values[i], x, 1e-4*max(1, math.Abs(x)))
 	}
-	for i, x := range whole.params.Data {
-		near(t, "parameter", float64(micro.params.Data[i]), float64(x), 1e-5)
+	for i, x := range whole.train.params.Data {
+		near(t, "parameter", float64(micro.train.params.Data[i]), float64(x), 1e-5)
 	}
 	if want := [][2]int{{16, 32}, {0, 16}}; !slices.Equal(r.ready, want) {
 		t.Errorf("ranges made ready: %v, want %v", r.ready, want)
@@ -354,7 +354,7 @@ func TestMask(t *testing.T) {
 		}
 		a, ma := run(0)
 		b, mb := run(7)
-		if !slices.Equal(a.params.Data, b.params.Data) || !slices.Equal(ma.Values, mb.Values) {
+		if !slices.Equal(a.train.params.Data, b.train.params.Data) || !slices.Equal(ma.Values, mb.Values) {
 			t.Errorf("%s: masked samples had an effect:\n%v\n%v", norm, ma.Values, mb.Values)
 		}
 		if seen := a.policy.(*linear).stats; seen[0] != 16*8-6*4 || !slices.Equal(seen, b.policy.(*linear).stats) {
@@ -466,8 +466,8 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 	}
 	a, ma := run(1)
 	b, mb := run(1000)
-	for i, x := range a.params.Data {
-		near(t, "parameter", float64(b.params.Data[i]), float64(x), 1e-5)
+	for i, x := range a.train.params.Data {
+		near(t, "parameter", float64(b.train.params.Data[i]), float64(x), 1e-5)
 	}
 	near(t, "rollout/rewards", metric(t, mb, "rollout/rewards"), 1000*metric(t, ma, "rollout/rewards"), 1e-3)
 	near(t, "rollout/returns_max", metric(t, mb, "rollout/returns_max"), metric(t, ma, "rollout/returns_max"), 1e-4)
@@ -479,7 +479,7 @@ func TestEntropyBonus(t *testing.T) {
 		p := mustPPO(t, setup(func(s *Setup) {
 			s.Config.EntropyBonus, s.Config.NormalizeAdvantages, s.Config.Gamma, s.Optim.WeightDecay = bonus, NormalizeNone, 0, 0
 		}))
-		copy(p.params.Data, []float32{1, -1, 0.5, 0, -1, 1})
+		copy(p.train.params.Data, []float32{1, -1, 0.5, 0, -1, 1})
 		for i := range 5 {
 			r := randomRollout(6, 16, 0, 8)
 			r.Must("reward").CopyFrom(r.Must("value")) // so that every advantage is 0
@@ -541,7 +541,7 @@ func TestGradientIsClipped(t *testing.T) {
 	moment := func(limit float32) (norm, got float64) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Optim.ClipGrad, s.GlobalBatch, s.Config.UpdateEpoch = limit, 128, 1 }))
 		m := iterate(t, p, 0, 1)
-		for _, x := range p.adam.m.F32() {
+		for _, x := range p.train.adam.m.F32() {
 			got += float64(x) * float64(x)
 		}
 		return metric(t, m, "actor/grad_norm"), math.Sqrt(got) / 0.1
@@ -554,13 +554,13 @@ func TestGradientIsClipped(t *testing.T) {
 
 func TestCriticWarmup(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) { s.Optim.CriticWarmupSteps = 8 })) // 2 epochs of 4 minibatches: the first iteration
-	actor, critic := p.params.Data[:6], p.params.Data[16:19]
+	actor, critic := p.train.params.Data[:6], p.train.params.Data[16:19]
 	iterate(t, p, 0, 1)
 	if slices.ContainsFunc(actor, func(x float32) bool { return x != 0 }) || critic[0] == 0 {
 		t.Errorf("after the warm-up actor %v, critic %v; want the critic alone to have moved", actor, critic)
 	}
-	if p.adam.Steps() != 0 {
-		t.Errorf("the moments are %d steps old, want new ones", p.adam.Steps())
+	if p.train.adam.Steps() != 0 {
+		t.Errorf("the moments are %d steps old, want new ones", p.train.adam.Steps())
 	}
 	iterate(t, p, 1, 2)
 	if actor[0] == 0 {
@@ -589,7 +589,7 @@ func TestNotFinite(t *testing.T) {
 		{"return", "epoch 0: minibatch 0: gradient of critic.weight[3 1]: NaN at element 0"},
 	} {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.ShuffleRollout = false }))
-		before := slices.Clone(p.params.Data)
+		before := slices.Clone(p.train.params.Data)
 		r := randomRollout(1, 16, 0, 8)
 		if err := p.Prepare(&r); err != nil {
 			t.Fatal(err)
@@ -598,7 +598,7 @@ func TestNotFinite(t *testing.T) {
 		if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
-		if !slices.Equal(before, p.params.Data) || p.adam.Steps() != 0 {
+		if !slices.Equal(before, p.train.params.Data) || p.train.adam.Steps() != 0 {
 			t.Errorf("%s: the parameters moved", c.name)
 		}
 	}
@@ -672,8 +672,8 @@ func TestActorAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.params.Data[0] == 0 || p.params.Data[16] != 0 {
-		t.Errorf("parameters %v: want the actor alone to move", p.params.Data)
+	if p.train.params.Data[0] == 0 || p.train.params.Data[16] != 0 {
+		t.Errorf("parameters %v: want the actor alone to move", p.train.params.Data)
 	}
 	if len(m.Names) != len(m.Values) || slices.ContainsFunc(m.Names, func(name string) bool { return strings.HasPrefix(name, "critic/") }) {
 		t.Errorf("metrics %v, %d values, without a critic", m.Names, len(m.Values))

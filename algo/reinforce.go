@@ -6,14 +6,10 @@ package algo
 //  1. what an episode paid counts for all of its steps                       Reinforce
 //  2. less what its group paid on average, with use_reinpp_baseline          Reinforce
 //  3. less a penalty for every step that leaves the first policy             Reinforce
-//  4. advantages normalised over the samples of all replicas                 PPO.Prepare
+//  4. advantages normalised over the samples of all replicas                 advantages.standardise
 func NewReinforce(s Setup) (*PPO, error) {
-	p, err := newPPO("reinpp", s, reinforce{newGroups(s), s.Config.UseReinppBaseline, float64(s.Config.ReinppKLBeta)})
-	if err != nil {
-		return nil, err
-	}
-	p.normalize = NormalizeBatch
-	return p, nil
+	e := reinforce{newGroups(s), s.Config.UseReinppBaseline, float64(s.Config.ReinppKLBeta)}
+	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
 // reinforce is the estimator of adv_type reinpp. The return is what it is before the baseline and

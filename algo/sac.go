@@ -134,7 +134,7 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	a := &SAC{offPolicy: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics))}
 	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 	criticSeed, noiseSeed := seeds.Uint64(), seeds.Uint64()
-	if a.critic, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+	if a.critic, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
 		return nil, err
 	}
 	heads := a.critic.Heads()
@@ -145,7 +145,7 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	temperature := new(nn.Params[float32])
 	temperature.Group("alpha")
 	temperature.Add("alpha", 1)
-	if err := temperature.Alloc(s.alloc()); err != nil {
+	if err := temperature.Alloc(s.Alloc); err != nil {
 		return nil, err
 	}
 	temperature.Data[0] = rawAlpha(a.off.EntropyTuning)
@@ -155,7 +155,7 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 		cfg    OptimConfig
 	}{{&a.actorOpt, pol.Params(), s.Optim}, {&a.qOpt, a.critic.Params(), s.CriticOptim},
 		{&a.alphaOpt, temperature, a.off.EntropyTuning.Optim}} {
-		if *o.to, err = newTrainState(o.params, o.cfg, s.Iterations, a.replicas, s.alloc()); err != nil {
+		if *o.to, err = newTrainState(o.params, o.cfg, s.Iterations, a.replicas, s.Alloc); err != nil {
 			return nil, err
 		}
 	}
@@ -168,7 +168,7 @@ func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
 	if pol.QHeadType() == policy.QHeadCrossQ {
 		a.joint, a.criticStep = newJoint(pol, a.critic, a.micro), a.addJointCritic
 	} else {
-		if a.target, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+		if a.target, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
 			return nil, err
 		}
 		a.nextWork = a.target.NewWork(a.micro)

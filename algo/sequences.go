@@ -39,8 +39,12 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 
 // permute fills order with the samples of a rollout, the sequences shuffled as permute does it with
 // samples. Each micro-batch has whole ones, and lists the first step of all of them, then the
-// second, and so on.
+// second, and so on. Without sequences, for nil, it is permute.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
+	if s == nil {
+		permute(order, shuffle, seed, replica, iteration, epoch)
+		return
+	}
 	permute(s.order, shuffle, seed, replica, iteration, epoch)
 	n := micro / s.length // sequences of a micro-batch
 	for i := range order {

@@ -123,8 +123,8 @@ func TestReplayForward(t *testing.T) {
 			s.Policy, s.Steps, s.Envs, s.GlobalBatch = pol, steps, envs, steps*envs
 			s.Config.SequenceLength, s.Config.RecomputeAdvantages = c.sequence, true
 		}))
-		if err := p.recomputeValues(r); err != nil || !slices.Equal(p.newValues, c.want) {
-			t.Errorf("sequences of %d: values %v (%v), want %v", c.sequence, p.newValues, err, c.want)
+		if err := p.recompute.recomputeValues(r); err != nil || !slices.Equal(p.recompute.newValues, c.want) {
+			t.Errorf("sequences of %d: values %v (%v), want %v", c.sequence, p.recompute.newValues, err, c.want)
 		}
 	}
 }
@@ -147,7 +147,7 @@ func TestSequenceErrors(t *testing.T) {
 		}
 	}
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Config.SequenceLength = withHidden{newLinear(3, 2), 2}, 4 }))
-	r := randomRollout(1, p.steps, 0, p.envs)
+	r := randomRollout(1, p.advantages.steps, 0, p.advantages.envs)
 	if err := p.Prepare(&r); err != nil {
 		t.Fatal(err)
 	}

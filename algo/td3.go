@@ -95,14 +95,14 @@ func newTD3(s *Setup) (*TD3, error) {
 	criticSeed := seeds.Uint64()
 	a.noiseSeed = seeds.Uint64()
 	for _, c := range []**policy.Critic{&a.critic, &a.target} {
-		if *c, err = pol.NewCritic(criticSeed, s.alloc()); err != nil {
+		if *c, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
 			return nil, err
 		}
 	}
-	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.alloc()); err != nil {
+	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.alloc()); err != nil {
+	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
 		return nil, err
 	}
 	a.targetActor = tensor.New(tensor.F32, len(pol.Params().Data))

@@ -31,7 +31,7 @@ func TestDecoupledLossBranches(t *testing.T) {
 	} {
 		old, d := []float32{-0.7}, []float32{99}
 		prox := []float32{old[0] + float32(math.Log(c.w))}
-		s := DecoupledLoss(d, []float32{prox[0] + float32(math.Log(c.rho))}, old, prox, []float32{float32(c.adv)}, nil, clip, 2, 0.5)
+		s := decoupledLoss(d, []float32{prox[0] + float32(math.Log(c.rho))}, old, prox, []float32{float32(c.adv)}, nil, clip, 2, 0.5)
 		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
 		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
 		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
@@ -48,13 +48,13 @@ func TestDecoupledLossBranches(t *testing.T) {
 func TestDecoupledLossMasks(t *testing.T) {
 	d := []float32{9, 9, 9}
 	zero, nan := make([]float32, 3), float32(math.NaN())
-	s := DecoupledLoss(d, zero, zero, zero, []float32{2, nan, 4}, []float32{1, 0, 0.5}, Clip{Low: 0.2, High: 0.2}, 0, 1)
+	s := decoupledLoss(d, zero, zero, zero, []float32{2, nan, 4}, []float32{1, 0, 0.5}, Clip{Low: 0.2, High: 0.2}, 0, 1)
 	near(t, "loss", s.Loss, -6, 0)
 	near(t, "count", s.Count, 2, 0)
 	for i, want := range []float32{-2, 0, -2} {
 		near(t, "gradient", float64(d[i]), float64(want), 0)
 	}
-	DecoupledLoss(d, zero, zero, []float32{nan, 0, 0}, []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2}, 2, 1)
+	decoupledLoss(d, zero, zero, []float32{nan, 0, 0}, []float32{1, 1, 1}, nil, Clip{Low: 0.2, High: 0.2}, 2, 1)
 	if d[0] == d[0] {
 		t.Errorf("a NaN of the proximal policy gave gradient %v", d[0])
 	}
@@ -65,7 +65,7 @@ func TestDecoupledIsPPOWhenFresh(t *testing.T) {
 	want, got := mustPPO(t, setup()), mustPPO(t, setup(func(s *Setup) { s.Config.LossType = decoupledActorCritic }))
 	iterate(t, want, 0, 3)
 	m := iterate(t, got, 0, 3)
-	if !slices.Equal(got.params.Data, want.params.Data) {
+	if !slices.Equal(got.train.params.Data, want.train.params.Data) {
 		t.Error("other parameters than PPO's")
 	}
 	near(t, "behaviour KL", metric(t, m, "actor/behav_approx_kl"), 0, 0)
@@ -101,7 +101,7 @@ func TestProximalPolicy(t *testing.T) {
 	rollout.Set("sample_log_prob", tensor.New(tensor.F32, T, N, 1))
 	rollout.Set("version", tensor.FromI64([]int64{7, 6, 4, 7, 9, 7}, T, N)) // that of 9 cannot be
 
-	x := newProximal(pol, false, T, N, 0)
+	x := newProximal(&Setup{Steps: T, Envs: N})
 	versions, err := x.prepare(pol, &rollout, 7)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestProximalPolicy(t *testing.T) {
 		near(t, "interpolated", float64(prox[i]), want, 1e-6)
 	}
 
-	x = newProximal(pol, true, T, N, 0)
+	x = newProximal(&Setup{Policy: pol, Steps: T, Envs: N, Config: Config{RecomputeLogprobs: true}})
 	if _, err := x.prepare(pol, &rollout, 7); err != nil {
 		t.Fatal(err)
 	}
@@ -147,8 +147,8 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 		p := mustPPO(t, s)
 		var before, after float64
 		for i := range 12 {
-			r := randomRollout(3, p.steps, 0, p.envs) // always the same: reward for action 1
-			version := tensor.New(tensor.I64, p.steps, p.envs)
+			r := randomRollout(3, p.advantages.steps, 0, p.advantages.envs) // always the same: reward for action 1
+			version := tensor.New(tensor.I64, p.advantages.steps, p.advantages.envs)
 			for j := range version.I64() {
 				version.I64()[j] = int64(max(0, i-4))
 				r.Must("reward").F32()[j] = float32(r.Must("action").I32()[j])
@@ -167,18 +167,18 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 				t.Fatal(err)
 			}
 			obs := tensor.Dict{}
-			obs.Set("state", tensor.FromF32(r.Must("observation.state").F32(), p.steps*p.envs, 3))
-			ones := tensor.New(tensor.I32, p.steps*p.envs, 1, 1)
+			obs.Set("state", tensor.FromF32(r.Must("observation.state").F32(), p.advantages.steps*p.advantages.envs, 3))
+			ones := tensor.New(tensor.I32, p.advantages.steps*p.advantages.envs, 1, 1)
 			for j := range ones.I32() {
 				ones.I32()[j] = 1
 			}
-			eval, err := s.Policy.Evaluate(s.Policy.NewWork(p.steps*p.envs), obs, ones)
+			eval, err := s.Policy.Evaluate(s.Policy.NewWork(p.advantages.steps*p.advantages.envs), obs, ones)
 			if err != nil {
 				t.Fatal(err)
 			}
 			sum := 0.0
 			for _, l := range eval.LogProb.F32() {
-				sum += math.Exp(float64(l)) / float64(p.steps*p.envs)
+				sum += math.Exp(float64(l)) / float64(p.advantages.steps*p.advantages.envs)
 			}
 			if i == 0 {
 				before = sum

@@ -1,0 +1,126 @@
+package algo
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// advantages turns rollouts into advantages and returns, and where samples do not all count the
+// same, into their weights.
+type advantages struct {
+	*rolloutView
+	estimator estimator
+	normalize Normalization
+	aggregate string // Config.LossAggFunc
+	replicas  Replicas
+
+	rewards  *rewardScale // nil: rewards as they are
+	scaled   []float32    // normalised rewards
+	episodes *episodes    // nil: neither the estimator nor the aggregate needs them
+
+	adv, ret, weight tensor.Tensor // F32 [T,N]; with units [T·C,N], of actions
+	added            tensor.Dict   // the same as rollouts get them: with units [T,N,C]
+	moments          [3]float64
+}
+
+func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
+	a := &advantages{
+		rolloutView: newRolloutView(s), estimator: e, normalize: n, aggregate: s.Config.LossAggFunc,
+		replicas: s.Replicas,
+	}
+	units := a.samples() * a.units
+	if s.Config.NormalizeRewards {
+		a.rewards = newRewardScale(s.Config.Gamma, s.Config.RewardClip, s.Envs)
+		a.scaled = make([]float32, units)
+	}
+	for name, t := range map[string]*tensor.Tensor{"advantage": &a.adv, "return": &a.ret, "weight": &a.weight} {
+		*t = tensor.New(tensor.F32, s.Steps*a.units, s.Envs)
+		if a.units == 1 {
+			a.added.Set(name, *t)
+		} else {
+			a.added.Set(name, tensor.New(tensor.F32, s.Steps, s.Envs, a.units))
+		}
+	}
+	if s.Config.AdvType != "gae" || s.Config.LossAggFunc != TokenMean {
+		a.episodes = newEpisodes(units)
+	}
+	return a
+}
+
+// weigh returns the weight of each sample by the mask, and finds the episodes; nil where all count
+// the same.
+func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
+	if a.episodes != nil {
+		a.episodes.find(tr, mask)
+	}
+	if mask == nil && a.episodes == nil {
+		return nil
+	}
+	weight := a.weight.F32()
+	for i := range weight {
+		weight[i] = 1
+		if mask != nil {
+			weight[i] = float32(mask[i])
+		}
+	}
+	return weight
+}
+
+// estimate fills a.adv and a.ret.
+func (a *advantages) estimate(x *experience) error {
+	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
+}
+
+// standardise normalises the advantages over all replicas, where that is done for the whole
+// rollout.
+func (a *advantages) standardise(weight []float32) error {
+	if a.normalize != NormalizeBatch {
+		return nil
+	}
+	adv, sums := a.adv.F32(), a.moments[:]
+	clear(sums)
+	for i, x := range adv {
+		if !idle(weight, i) {
+			sums[0]++
+			sums[1] += float64(x)
+			sums[2] += float64(x) * float64(x)
+		}
+	}
+	if err := a.replicas.Sum(sums); err != nil {
+		return err
+	}
+	shift, inv := standard(sums[0], sums[1], sums[2])
+	for i := range adv {
+		adv[i] = (adv[i] - shift) * inv
+	}
+	return nil
+}
+
+const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
+
+// standard returns shift and factor that give n numbers with these sums mean 0 and (unbiased)
+// deviation 1.
+func standard(n, sum, sq float64) (shift, inv float32) {
+	if n < 2 {
+		return 0, 1
+	}
+	mean := sum / n
+	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
+}
+
+// addTo adds advantages and returns to a rollout, and weights unless they are nil.
+func (a *advantages) addTo(rollout *tensor.Dict, weight []float32) {
+	add := func(name string, t tensor.Tensor) {
+		added := a.added.Must(name)
+		if a.units > 1 {
+			toChunks(added.F32(), t.F32(), a.envs, a.units)
+		}
+		rollout.Set(name, added)
+	}
+	add("advantage", a.adv)
+	add("return", a.ret)
+	if weight != nil {
+		add("weight", a.weight)
+	}
+}

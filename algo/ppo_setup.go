@@ -1,0 +1,146 @@
+package algo
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A recipe is the difference between the algorithms that train as PPO does.
+type recipe struct {
+	name      string
+	estimator estimator
+	normalize Normalization // of advantages
+}
+
+// NewPPO makes PPO, with the critic's loss for loss_type actor_critic and decoupled_actor_critic,
+// without for actor; for a2c it makes A2C.
+func NewPPO(s Setup) (*PPO, error) {
+	r := recipe{"ppo", generalised{s.Config.Gamma, s.Config.GAELambda}, s.Config.NormalizeAdvantages}
+	if s.Config.LossType == "a2c" {
+		r.name = "a2c"
+	}
+	return newPPO(s, r)
+}
+
+// newPPO composes the algorithm of a recipe.
+func newPPO(s Setup, r recipe) (*PPO, error) {
+	p, err := composePPO(&s, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.name, err)
+	}
+	return p, nil
+}
+
+func composePPO(s *Setup, r recipe) (*PPO, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	s.setDefaults()
+	s.Config.KLPenaltyType = klName(s.Config.KLPenaltyType)
+	count, replica := s.Replicas.Count()
+	sizes, err := s.minibatches(count)
+	if err != nil {
+		return nil, err
+	}
+	p := &PPO{
+		name: r.name, cfg: s.Config, optim: s.Optim, seed: s.Seed, batchSizes: sizes,
+		replicas: s.Replicas, replica: replica, alloc: s.Alloc,
+		policy: s.Policy, counters: tensor.New(tensor.I64, 2),
+		surrogate: s.Config.surrogate(), critic: s.Config.LossType != "actor",
+		advantages: newAdvantages(s, r.estimator, r.normalize), obsStats: observationStats(s.Policy),
+	}
+	a := p.advantages
+	if p.sequences, err = newSequences(s.Policy, s.Config.SequenceLength, s.Steps, s.Envs, p.micro); err != nil {
+		return nil, err
+	}
+	if p.sequences != nil && a.units > 1 {
+		return nil, fmt.Errorf("reward_type %s: want %s: this policy has a hidden state from chunk to chunk",
+			s.Config.RewardType, ChunkLevel)
+	}
+	if p.train, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, s.Replicas, s.Alloc); err != nil {
+		return nil, err
+	}
+	p.clipRatios = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.train.adam.sched.Total}
+	p.work = s.Policy.NewWork(p.micro)
+	if s.Config.KLBeta > 0 || s.Config.ReinppKLBeta > 0 {
+		if p.reference, err = newReference(s, a.samples()*a.units); err != nil {
+			return nil, err
+		}
+	}
+	if p.surrogate.Kind == Decoupled || s.Config.RecomputeLogprobs {
+		p.proximal = newProximal(s)
+	}
+	if s.Config.RecomputeAdvantages {
+		p.recompute = newRecomputation(s, a)
+	}
+	p.order = make([]int32, a.samples())
+	p.plans = make([]batchPlan, a.samples()/p.local)
+	p.planSums = make([]float64, 2+3*len(p.plans))
+	observed := 0
+	if p.obsStats != nil {
+		observed = p.obsStats.StatsLen()
+	}
+	p.sums = newMetricSums(count, observed)
+	p.report = newPPOReport(p.surrogate.Kind, p.critic, p.reference != nil)
+	return p, nil
+}
+
+// surrogate returns the policy's objective, but for the clip, which follows a schedule.
+func (c *Config) surrogate() Surrogate {
+	s := Surrogate{MaxWeight: c.BehaveWeightThreshold}
+	switch c.LossType {
+	case "a2c":
+		s.Kind = PolicyGradient
+	case decoupledActorCritic:
+		s.Kind = Decoupled
+	}
+	return s
+}
+
+// begin prepares the buffers for a rollout.
+func (p *PPO) begin(rollout tensor.Dict) error {
+	p.train.meanNorm() // of an update that failed
+	p.planSums[0], p.planSums[1] = 0, 0
+	if p.batch != nil {
+		return p.batch.from(rollout)
+	}
+	a := p.advantages
+	var err error
+	if p.batch, err = newMinibatch(p.micro, a.steps, a.envs, p.sequences, rollout, p.alloc); err != nil {
+		return err
+	}
+	logProbs := len(p.batch.logProb) / p.micro
+	p.grad = policy.Grad{
+		LogProb: tensor.New(tensor.F32, p.micro, logProbs), Entropy: tensor.New(tensor.F32, p.micro, logProbs),
+		Value: tensor.New(tensor.F32, p.micro, a.units),
+	}
+	return p.batch.from(rollout)
+}
+
+// Save returns views of the optimiser, the counters and the reward statistics; see Algorithm.
+func (p *PPO) Save() (tensor.Dict, error) {
+	var d tensor.Dict
+	d.Set("counters", p.counters)
+	p.train.adam.Save(&d)
+	if p.reference != nil {
+		d.Set("reference", p.reference.state)
+	}
+	if p.advantages.rewards != nil {
+		p.advantages.rewards.save(&d)
+	}
+	return d, nil
+}
+
+// Load puts back what Save returned, of the same model and configuration.
+func (p *PPO) Load(from tensor.Dict) error {
+	state, err := p.Save()
+	if err == nil {
+		err = restore(state, from)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: load: %w", p.name, err)
+	}
+	return nil
+}

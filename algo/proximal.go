@@ -1,0 +1,95 @@
+package algo
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// interpolate fills prox, L log-probs for each of the len(share) samples, with those of a policy
+// between the behaviour's and the present one:
+//
+//	prox = old + share (logProb - old)
+func interpolate(prox, logProb, old, share []float32) {
+	per := len(old) / len(share)
+	for i, s := range share {
+		for j := i * per; j < (i+1)*per; j++ {
+			prox[j] = old[j] + s*(logProb[j]-old[j])
+		}
+	}
+}
+
+// A proximal gives the log-probs of a rollout's actions by the policy of the last iteration, while
+// older policies may have taken them.
+type proximal struct {
+	recompute bool
+	sequence  int           // Config.SequenceLength
+	given     bool          // for recompute: rollouts bring prox_log_prob
+	work      policy.Work   // for recompute
+	logProb   tensor.Tensor // F32 [T,N,L], for recompute
+	// F32 [T,N]: how far the proximal policy is on the way from the behaviour's to the present one
+	share   tensor.Tensor
+	between []float32 // interpolated log-probs of a micro-batch
+}
+
+func newProximal(s *Setup) *proximal {
+	x := &proximal{
+		recompute: s.Config.RecomputeLogprobs, sequence: s.Config.SequenceLength, given: s.brings("prox_log_prob"),
+	}
+	if x.recompute {
+		x.work = s.Policy.NewWork(s.Envs)
+	} else {
+		x.share = tensor.New(tensor.F32, s.Steps, s.Envs)
+	}
+	return x
+}
+
+// prepare adds to a rollout, trained on in this iteration, what logProbs needs of it:
+// prox_log_prob, by the policy as it is now, or prox_share. A sample that d iterations lie behind,
+// by the rollout's version (I64 [T,N], the iterations that the policy had seen; nil: none lies
+// behind), has the share d/(d+1): at the end of this iteration the policy will have gone d+1 steps
+// from the behaviour's, and the proximal has gone d. It returns the sum of the versions.
+func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
+	action := rollout.Must("action")
+	samples := action.Dim(0) * action.Dim(1)
+	behind := func(int) int64 { return 0 }
+	if t, ok := rollout.Get("version"); ok {
+		if t.DType() != tensor.I64 || t.Len() != samples {
+			return 0, fmt.Errorf("version is %v, want %v%v", t, tensor.I64, action.Shape()[:2])
+		}
+		behind = func(i int) int64 { return max(int64(iteration)-t.I64()[i], 0) }
+	}
+	for i := range samples {
+		versions += float64(int64(iteration) - behind(i))
+	}
+	if !x.recompute {
+		share := x.share.F32()
+		for i := range share {
+			d := float32(behind(i))
+			share[i] = d / (d + 1)
+		}
+		rollout.Set("prox_share", x.share)
+		return versions, nil
+	}
+	if x.given {
+		return versions, nil
+	}
+	if x.logProb.IsZero() {
+		x.logProb = tensor.New(tensor.F32, rollout.Must("sample_log_prob").Shape()...)
+	}
+	rollout.Set("prox_log_prob", x.logProb)
+	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
+}
+
+// logProbs returns the proximal log-probs of a micro-batch; logProb are those of the policy now.
+func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
+	if x.recompute {
+		return b.proxLogProb
+	}
+	if x.between == nil {
+		x.between = make([]float32, len(b.logProb))
+	}
+	interpolate(x.between, logProb, b.logProb, b.proxShare)
+	return x.between
+}

@@ -1,0 +1,155 @@
+package algo
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy"
+)
+
+// A Registry makes Algorithms by adv_type and loss_type.
+type Registry struct{ entries []entry }
+
+type entry struct {
+	advType, lossType string
+	build             func(Setup) (Algorithm, error)
+	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
+	offline           bool                      // these are demonstrations alone
+	labelled          bool                      // their actions are an expert's
+}
+
+// Builtin returns the algorithms that come with rlinf: a new one is one file and one line here;
+// your own main adds its own.
+func Builtin() *Registry {
+	r := &Registry{}
+	r.Add("gae", "actor_critic", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("gae", "actor", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("gae", decoupledActorCritic, func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("gae", "a2c", func(s Setup) (Algorithm, error) { return NewPPO(s) })
+	r.Add("grpo", "actor", func(s Setup) (Algorithm, error) { return NewGRPO(s) })
+	r.Add("reinpp", "actor", func(s Setup) (Algorithm, error) { return NewReinforce(s) })
+	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, func(s Setup) (Algorithm, error) { return NewSAC(s) })
+	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, func(s Setup) (Algorithm, error) {
+		return NewCrossQ(s)
+	})
+	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, func(s Setup) (Algorithm, error) { return NewDQN(s) })
+	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, func(s Setup) (Algorithm, error) { return NewTD3(s) })
+	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, func(s Setup) (Algorithm, error) {
+		return NewDAgger(s)
+	})
+	r.AddOffline("offline_iql", "offline_iql", fitsIQL, func(s Setup) (Algorithm, error) { return NewIQL(s) })
+	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, func(s Setup) (Algorithm, error) { return NewBC(s) })
+	return r
+}
+
+// Add adds an algorithm. A pair that is there already panics.
+func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error)) {
+	if r.find(advType, lossType) != nil {
+		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
+	}
+	r.entries = append(r.entries, entry{advType: advType, lossType: lossType, build: build})
+}
+
+// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold
+// next_observation.<name>, [T,N,...], what was observed after the step, before any auto-reset, and
+// neither log-probs nor values. fits returns, as an error, what policy it wants where that is
+// another kind.
+func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
+	r.Add(advType, lossType, build)
+	r.entries[len(r.entries)-1].fits = fits
+}
+
+// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is
+// called without a rollout, and Prepare never. fits is as AddOffPolicy's.
+func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
+	r.AddOffPolicy(advType, lossType, fits, build)
+	r.entries[len(r.entries)-1].offline = true
+}
+
+// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions
+// are what the environments' experts would have done: who acts is as OffPolicyConfig.Dagger says.
+func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
+	build func(Setup) (Algorithm, error)) {
+	r.AddOffPolicy(advType, lossType, fits, build)
+	r.entries[len(r.entries)-1].labelled = true
+}
+
+// Has tells whether there is an algorithm for c's pair.
+func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType) != nil }
+
+// Labelled tells whether c names an algorithm that learns what experts would have done.
+func (r *Registry) Labelled(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.labelled
+}
+
+// Offline tells whether c names an algorithm that learns from demonstrations alone.
+func (r *Registry) Offline(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.offline
+}
+
+// OffPolicy tells whether c names an algorithm that learns from a replay buffer.
+func (r *Registry) OffPolicy(c Config) bool {
+	e := r.find(c.AdvType, c.LossType)
+	return e != nil && e.fits != nil && !e.offline
+}
+
+// Fits returns an error that says what policy the algorithm of c wants, where pol is not one.
+func (r *Registry) Fits(c Config, pol policy.Policy) error {
+	if e := r.find(c.AdvType, c.LossType); e != nil && e.fits != nil {
+		return e.fits(pol)
+	}
+	return nil
+}
+
+// Check checks that there is an algorithm for the pair, and the keys that only some have.
+func (r *Registry) Check(c Config, want Want) {
+	var adv, loss []string
+	for _, e := range r.entries {
+		if !slices.Contains(adv, e.advType) {
+			adv = append(adv, e.advType)
+		}
+		if e.advType == c.AdvType {
+			loss = append(loss, e.lossType)
+		}
+	}
+	if !slices.Contains(adv, c.AdvType) {
+		want(false, "adv_type", c.AdvType, "one of "+strings.Join(adv, ", "))
+		return
+	}
+	want(slices.Contains(loss, c.LossType), "loss_type", c.LossType,
+		fmt.Sprintf("one of %s (with adv_type %s)", strings.Join(loss, ", "), c.AdvType))
+	if offline := r.Offline(c); offline || r.OffPolicy(c) {
+		c.OffPolicy.Check(want, offline)
+		want(!offline || c.OffPolicy.Demos.LoadPath != "", "demo_buffer.load_path", c.OffPolicy.Demos.LoadPath,
+			"a file of demonstrations (loss_type "+c.LossType+")")
+	}
+}
+
+// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known
+// ones.
+func (r *Registry) New(s Setup) (Algorithm, error) {
+	e := r.find(s.Config.AdvType, s.Config.LossType)
+	if e == nil {
+		var known []string
+		for _, e := range r.entries {
+			known = append(known, e.advType+" with "+e.lossType)
+		}
+		return nil, fmt.Errorf("algorithm: no adv_type %s with loss_type %s, want one of: %s",
+			s.Config.AdvType, s.Config.LossType, strings.Join(known, ", "))
+	}
+	return e.build(s)
+}
+
+func (r *Registry) find(advType, lossType string) *entry {
+	for i := range r.entries {
+		if e := &r.entries[i]; e.advType == advType && e.lossType == lossType {
+			return e
+		}
+	}
+	return nil
+}

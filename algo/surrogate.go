@@ -1,0 +1,172 @@
+package algo
+
+import "math"
+
+// A SurrogateKind is one of the policy's objectives.
+type SurrogateKind uint8
+
+// With advantage A, log π the log-prob of an action by the policy that learns, old by the policy
+// that took the action, and prox by the policy that the clip is around, which as a rule is the
+// same:
+const (
+	// Clipped is PPO's, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the
+	// dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
+	//
+	//	ρ = exp(log π - prox),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
+	Clipped SurrogateKind = iota
+	// Decoupled is for samples of an older policy (Hilton et al. 2022, arXiv:2110.00641; Fu et al.
+	// 2025, arXiv:2505.24298): importance weights account for the policy that took the actions.
+	// With prox = old it is Clipped:
+	//
+	//	ρ = exp(log π - prox),    w = exp(prox - old),    L = w max(-A ρ, -A clip(ρ, 1-low, 1+high)),    w a constant
+	Decoupled
+	// PolicyGradient is the plain policy gradient (Williams 1992; Mnih et al. 2016,
+	// arXiv:1602.01783, for A2C). It is right only for samples of the policy that learns:
+	//
+	//	L = -A log π
+	PolicyGradient
+)
+
+// A Surrogate is the policy's objective: a pure function of log-probs and advantages, whatever the
+// samples are, the steps of environments or the tokens of texts.
+type Surrogate struct {
+	Kind SurrogateKind
+	Clip Clip // of Clipped and Decoupled
+	// MaxWeight, of Decoupled: log-probs with w > MaxWeight have no loss and no gradient; they stay
+	// in the mean. 0: no bound.
+	MaxWeight float32
+}
+
+// A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low
+// and High bound nothing.
+type Clip struct {
+	Low, High      float32 // the ratio counts within [1-Low, 1+High]
+	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|
+	LogMin, LogMax float32 // clamps of log ratio; both 0: none
+}
+
+// Samples are what a Surrogate reads: flat slices, L log-probs for each of len(Adv) samples. All L
+// share the sample's advantage.
+type Samples struct {
+	LogProb []float32 // log π
+	Old     []float32 // not read by PolicyGradient
+	Prox    []float32 // nil: Old
+	Adv     []float32
+	Weight  []float32 // of each sample's gradient; 0: it counts nowhere; nil: 1 everywhere
+}
+
+// SurrogateSums are sums over samples and their L log-probs.
+type SurrogateSums struct {
+	Count       float64 // log-probs that count
+	Loss        float64 // L
+	LossAbs     float64 // |L|
+	Ratio       float64 // ρ; 1 for PolicyGradient
+	RatioAbs    float64 // |ρ - 1|
+	Clipped     float64 // ρ clamped to the clip range
+	DualClipped float64 // ρ where the dual clip was in force, 0 elsewhere
+	KL          float64 // (ρ - 1) - log ρ, whose mean estimates KL(old‖new) without bias and is never negative
+	Outside     float64 // samples whose ρ is outside the clip range
+
+	// of Decoupled alone
+	Behave        float64 // w
+	BehaveKL      float64 // (w - 1) - log w, whose mean estimates KL(behaviour‖proximal)
+	BehaveClipped float64 // log-probs with w > MaxWeight
+}
+
+// Loss returns the sums over x, and writes the gradient of scale·Σ L by each log-prob to dLogProb,
+// which is as long as x.LogProb. It allocates nothing.
+func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) SurrogateSums {
+	n := len(x.Adv)
+	if n == 0 || len(x.LogProb)%n != 0 || len(dLogProb) != len(x.LogProb) || x.Weight != nil && len(x.Weight) != n ||
+		o.Kind != PolicyGradient && len(x.Old) != len(x.LogProb) || x.Prox != nil && len(x.Prox) != len(x.LogProb) {
+		panic("algo: Surrogate: length mismatch")
+	}
+	if x.Prox == nil {
+		x.Prox = x.Old
+	}
+	var s SurrogateSums
+	per := len(x.LogProb) / n
+	for i, a := range x.Adv {
+		row := i * per
+		if idle(x.Weight, i) {
+			clear(dLogProb[row : row+per])
+			continue
+		}
+		scale := weighted(scale, x.Weight, i)
+		for j := row; j < row+per; j++ {
+			var t term
+			switch a, logProb := float64(a), float64(x.LogProb[j]); o.Kind {
+			case Clipped:
+				t = o.Clip.term(a, logProb-float64(x.Prox[j]))
+			case Decoupled:
+				t = o.Clip.term(a, logProb-float64(x.Prox[j]))
+				t.loss, t.slope = s.behave(&t, float64(x.Prox[j])-float64(x.Old[j]), float64(o.MaxWeight))
+			case PolicyGradient:
+				t = term{loss: -a * logProb, slope: -a, ratio: 1, clipped: 1}
+			}
+			dLogProb[j] = float32(scale * t.slope)
+			s.add(&t)
+		}
+		s.Count += float64(per)
+	}
+	return s
+}
+
+// A term is the objective of one log-prob.
+type term struct {
+	loss, slope    float64 // L, and its derivative by the new log-prob
+	logRatio       float64 // as it was clamped
+	ratio, clipped float64 // ρ, and ρ within the clip range
+	dual           bool    // the dual clip is in force
+}
+
+// term returns the clipped objective of a log-prob whose sample has advantage a.
+func (c *Clip) term(a, logRatio float64) term {
+	flows := true // whether the loss moves with the log-prob
+	if c.LogMin != 0 || c.LogMax != 0 {
+		bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
+		flows = bounded == logRatio
+		logRatio = bounded
+	}
+	x := term{logRatio: logRatio, ratio: math.Exp(logRatio)}
+	x.clipped = min(max(x.ratio, 1-float64(c.Low)), 1+float64(c.High))
+	x.loss = -a * x.ratio
+	if bound := -a * x.clipped; bound > x.loss {
+		x.loss, flows = bound, false
+	}
+	if limit := -a * float64(c.Dual); c.Dual > 0 && a < 0 && x.loss > limit {
+		x.loss, flows, x.dual = limit, false, true
+	}
+	if flows || math.IsNaN(x.loss) { // a NaN must reach the gradient, where it is found and named
+		x.slope = x.loss // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
+	}
+	return x
+}
+
+// behave adds the sums of one importance weight, and returns loss and slope with that weight.
+func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64) {
+	w := math.Exp(logW)
+	s.Behave += w
+	s.BehaveKL += w - 1 - logW
+	if most > 0 && w > most {
+		s.BehaveClipped++
+		return 0, 0
+	}
+	return x.loss * w, x.slope * w
+}
+
+// add adds the sums of one log-prob, but for Count.
+func (s *SurrogateSums) add(x *term) {
+	s.Loss += x.loss
+	s.LossAbs += math.Abs(x.loss)
+	s.Ratio += x.ratio
+	s.RatioAbs += math.Abs(x.ratio - 1)
+	s.Clipped += x.clipped
+	s.KL += x.ratio - 1 - x.logRatio
+	if x.dual {
+		s.DualClipped += x.ratio
+	}
+	if x.ratio != x.clipped {
+		s.Outside++
+	}
+}
