@@ -28,8 +28,8 @@ import (
 //	11. ratio clipped to [1-ε⁻, 1+ε⁺]; dual clip and clamps of the log ratio      Surrogate
 //	12. clip around a newer policy than the one that acted, as an option          proximal
 //	13. penalty on leaving the first policy, as an option                         KLLoss
-//	14. entropy bonus                                                             EntropyLoss
-//	15. value clip, Huber loss, weight of the critic                              ValueLoss
+//	14. value clip, Huber loss, weight of the critic                              ValueLoss
+//	15. entropy bonus                                                             EntropyLoss
 //	step
 //	16. gradients summed over replicas, clipped by the norm of the whole model    trainState
 //	17. Adam, its eps, decoupled weight decay                                     Adam
@@ -260,7 +260,7 @@ func (p *PPO) minibatch(iteration, m int) error {
 // loss evaluates the gathered micro-batch, and returns the gradient of its share of the mean loss
 // over all replicas:
 //
-//	L = surrogate + kl_beta·KL - entropy_bonus·H + value_loss_coef·value loss
+//	L = surrogate + kl_beta·KL + value_loss_coef·value loss - entropy_bonus·H
 func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error) {
 	b := p.batch
 	eval, err := p.policy.Evaluate(p.work, b.input, b.action)
@@ -295,6 +295,17 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		p.sums.add(klLoss, kl, n)
 	}
 
+	if p.critic {
+		if eval.Value.IsZero() {
+			return grad, fmt.Errorf("loss_type %s needs values, and this policy has no critic "+
+				"(actor.model.add_value_head)", p.cfg.LossType)
+		}
+		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip,
+			p.cfg.HuberDelta, p.cfg.ValueLossCoef*perUnit)
+		p.sums.addValues(&v)
+		grad.Value = p.grad.Value
+	}
+
 	coarser := float32(1) // log-probs in a sum of entropies
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
@@ -308,16 +319,6 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		if p.cfg.EntropyBonus > 0 {
 			grad.Entropy = p.grad.Entropy
 		}
-	}
-	if p.critic {
-		if eval.Value.IsZero() {
-			return grad, fmt.Errorf("loss_type %s needs values, and this policy has no critic "+
-				"(actor.model.add_value_head)", p.cfg.LossType)
-		}
-		v := ValueLoss(p.grad.Value.F32(), eval.Value.F32(), b.value, b.ret, b.weight, p.cfg.ValueClip,
-			p.cfg.HuberDelta, p.cfg.ValueLossCoef*perUnit)
-		p.sums.addValues(&v)
-		grad.Value = p.grad.Value
 	}
 	return grad, nil
 }
