@@ -73,7 +73,7 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, errors.New("no demonstrations: want some")
 	}
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
-	r, err := newOffline(s, learnt)
+	r, err := newOffline("bc", s, learnt)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func newBC(s *Setup) (*BC, error) {
 			b.all = append(b.all, int32(i))
 		}
 	}
-	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
+	if o := observationStats(s.Policy); o != nil {
 		sums := make([]float64, o.StatsLen())
 		if err := o.AddStats(sums, learnt.Sub("observation")); err != nil {
 			return nil, err
@@ -117,10 +117,10 @@ func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 		groups[i].Trainable = groups[i].Name != "critic"
 	}
 	var err error
-	if b.opt, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, r.replicas, s.Alloc); err != nil {
+	if b.opt, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
 		return nil, err
 	}
-	b.addLoss = b.add
+	b.addLoss, b.state = b.add, b.views
 	return b, nil
 }
 
@@ -137,7 +137,7 @@ func halfWidths(low, high []float32) []float32 {
 func (b *BC) Update(tensor.Dict) (Metrics, error) {
 	iteration, loss, err := b.learn()
 	if err != nil {
-		return Metrics{}, fmt.Errorf("bc: %w", err)
+		return Metrics{}, err
 	}
 	aside, err := b.validate()
 	if err != nil {
@@ -151,21 +151,14 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 // learn makes the updates of an iteration, and returns their mean loss: NaN where there were none.
 func (b *BC) learn() (iteration int, loss float64, err error) {
 	clear(b.sums)
-	if iteration, err = b.each(b.update); err != nil {
+	if iteration, err = b.iterate(b.sums, b.update); err != nil {
 		return iteration, 0, err
-	}
-	if err := b.replicas.Sum(b.sums); err != nil {
-		return iteration, 0, fmt.Errorf("metrics: %w", err)
 	}
 	return iteration, b.sums[0] / b.sums[1], nil
 }
 
 func (b *BC) update(iteration, _ int, _ uint64) error {
-	b.opt.open()
-	if err := b.micros(b.addLoss); err != nil {
-		return err
-	}
-	return b.opt.step(iteration)
+	return b.descend(b.opt, iteration, b.addLoss)
 }
 
 // add adds the gradient on a micro-batch.
@@ -223,22 +216,10 @@ func (b *BC) validate() (float64, error) {
 	return sum / float64(len(b.all)), nil
 }
 
-// Save returns views of counters and optimiser; the demonstrations are read again. See Algorithm.
-func (b *BC) Save() (tensor.Dict, error) {
+// views returns views of counters and optimiser.
+func (b *BC) views() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", b.counters)
 	b.opt.save(&d, "actor", false)
-	return d, nil
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (b *BC) Load(from tensor.Dict) error {
-	state, err := b.Save()
-	if err == nil {
-		err = restore(state, from)
-	}
-	if err != nil {
-		return fmt.Errorf("bc: load: %w", err)
-	}
-	return nil
+	return d
 }

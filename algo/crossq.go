@@ -8,10 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A joint is what CrossQ, Bhatt et al. 2024, arXiv:1902.05605, has in place of SAC's target
-// networks: critics whose layers normalise their inputs, and see what was done and what follows in
-// one batch. Estimates of both then come from the same distribution, and need no network that lags
-// behind.
+// CrossQ is SAC without target networks, Bhatt et al. 2024, arXiv:1902.05605. The layers of its
+// critics normalise their inputs, and one batch holds the transitions' states and the next ones.
+// Estimates of both then come from the same distribution, and need no network that lags behind.
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
 //  2. targets from the second half, which counts as given            setTargets
@@ -22,21 +21,13 @@ import (
 // The actor normalises too, by the batch where it is trained and by its running statistics where it
 // chooses, as that of the paper's authors does. Its loss, the temperature and the metrics are
 // SAC's. Each replica normalises by its own micro-batches.
-type joint struct {
-	work    *policy.CriticWork
-	q, next []float32     // [H,micro]: the two halves of the estimates
-	dQ      tensor.Tensor // [H,2·micro]
-	stats   []float64     // sums over batches: of the critics
-	actor   []float64     // of the actor
-}
-
-func newJoint(p SoftPolicy, c *policy.Critic, micro int) *joint {
-	n := c.Heads() * micro
-	return &joint{
-		work: c.NewWork(2 * micro), q: make([]float32, n), next: make([]float32, n),
-		dQ:    tensor.New(tensor.F32, c.Heads(), 2*micro),
-		stats: make([]float64, c.StatsLen()), actor: make([]float64, p.StatsLen()),
-	}
+type CrossQ struct {
+	*softActorCritic
+	jointWork   *policy.CriticWork
+	q, after    []float32     // [H,micro]: the two halves of the estimates
+	dJoint      tensor.Tensor // [H,2·micro]
+	criticStats []float64     // sums over batches
+	actorStats  []float64
 }
 
 // fitsCrossQ says why pol cannot be trained by CrossQ.
@@ -48,62 +39,104 @@ func fitsCrossQ(pol policy.Policy) error {
 	return nil
 }
 
-// NewCrossQ makes SAC with normalised critics and without target networks.
-func NewCrossQ(s Setup) (*SAC, error) {
-	a, err := newSAC(&s, fitsCrossQ)
+// NewCrossQ makes CrossQ.
+func NewCrossQ(s Setup) (*CrossQ, error) {
+	core, _, err := newSoftActorCritic("crossq", &s, fitsCrossQ)
 	if err != nil {
 		return nil, fmt.Errorf("crossq: %w", err)
 	}
-	return a, nil
+	heads, micro := core.critic.Heads(), core.micro
+	c := &CrossQ{
+		softActorCritic: core, jointWork: core.critic.NewWork(2 * micro),
+		q: make([]float32, heads*micro), after: make([]float32, heads*micro),
+		dJoint:      tensor.New(tensor.F32, heads, 2*micro),
+		criticStats: make([]float64, core.critic.StatsLen()), actorStats: make([]float64, core.policy.StatsLen()),
+	}
+	c.criticStep, c.state = c.addCritic, c.views
+	return c, nil
 }
 
-// addJointCritic is addCritic for CrossQ.
-func (a *SAC) addJointCritic(b *Transitions, lo int, last bool) error {
-	act, err := a.policy.Forward(a.work, b.Next, policy.Sample, a.noiseOf(lo, 2*a.number))
+// Update makes the updates of an iteration; see Algorithm.
+func (c *CrossQ) Update(tensor.Dict) (Metrics, error) { return c.learn(c.update) }
+
+// update makes one update of the critics, and where it is due of actor and temperature, each
+// followed by its running statistics.
+func (c *CrossQ) update(iteration, held int, number uint64) error {
+	if err := c.updateCritics(iteration, number); err != nil {
+		return err
+	}
+	if err := c.followBatches(); err != nil {
+		return err
+	}
+	if !c.actorDue(held, number) {
+		return nil
+	}
+	logProbs, err := c.updateActor(iteration)
 	if err != nil {
 		return err
 	}
-	j := a.joint
-	both, err := a.critic.JointQ(j.work, b.Obs, b.Action, b.Next, act.Action)
+	if err := c.followActor(); err != nil {
+		return err
+	}
+	return c.updateAlpha(iteration, logProbs)
+}
+
+// addCritic adds the critics' gradient on a micro-batch.
+func (c *CrossQ) addCritic(b *Transitions, lo int, last bool) error {
+	act, err := c.policy.Forward(c.work, b.Next, policy.Sample, c.noiseOf(lo, 2*c.number))
 	if err != nil {
 		return err
 	}
-	m := a.micro
-	for h := range a.critic.Heads() {
+	both, err := c.critic.JointQ(c.jointWork, b.Obs, b.Action, b.Next, act.Action)
+	if err != nil {
+		return err
+	}
+	m := c.micro
+	for h := range c.critic.Heads() {
 		row := both.F32()[2*m*h : 2*m*(h+1)]
-		copy(j.q[m*h:], row[:m])
-		copy(j.next[m*h:m*(h+1)], row[m:])
+		copy(c.q[m*h:], row[:m])
+		copy(c.after[m*h:m*(h+1)], row[m:])
 	}
-	a.setTargets(b, j.next, act.LogProb.F32())
-	squares, estimates := QLoss(a.dQ.F32(), j.q, a.y, a.perSample)
-	a.sums[sacCriticLoss] += squares
-	a.sums[sacQData] += estimates
-	a.sums[sacSamples] += float64(m)
-	for h := range a.critic.Heads() {
-		copy(j.dQ.F32()[2*m*h:], a.dQ.F32()[m*h:m*(h+1)]) // what follows counts as given: its half stays 0
+	c.setTargets(b, c.after, act.LogProb.F32())
+	squares, estimates := QLoss(c.dQ.F32(), c.q, c.y, c.perSample)
+	c.sums[sacCriticLoss] += squares
+	c.sums[sacQData] += estimates
+	c.sums[sacSamples] += float64(m)
+	for h := range c.critic.Heads() {
+		copy(c.dJoint.F32()[2*m*h:], c.dQ.F32()[m*h:m*(h+1)]) // the second half counts as given: it stays 0
 	}
-	a.critic.Backward(j.work, j.dQ, a.qOpt.readyAt(last))
+	c.critic.Backward(c.jointWork, c.dJoint, c.qOpt.readyAt(last))
 	return nil
 }
 
 // followBatches moves the critics' running statistics towards those of this update's batches, on
 // all replicas; followActor the actor's.
-func (a *SAC) followBatches() error {
-	clear(a.joint.stats)
-	a.critic.AddStats(a.joint.stats, a.joint.work)
-	return a.merge(a.joint.stats, a.critic.MergeStats)
+func (c *CrossQ) followBatches() error {
+	clear(c.criticStats)
+	c.critic.AddStats(c.criticStats, c.jointWork)
+	return c.merge(c.criticStats, c.critic.MergeStats)
 }
 
-func (a *SAC) followActor() error {
-	clear(a.joint.actor)
-	a.policy.AddStats(a.joint.actor, a.work)
-	return a.merge(a.joint.actor, a.policy.MergeStats)
+func (c *CrossQ) followActor() error {
+	clear(c.actorStats)
+	c.policy.AddStats(c.actorStats, c.work)
+	return c.merge(c.actorStats, c.policy.MergeStats)
 }
 
-func (a *SAC) merge(stats []float64, into func([]float64)) error {
-	if err := a.replicas.Sum(stats); err != nil {
+func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
+	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)
 	}
 	into(stats)
 	return nil
+}
+
+// views returns views of counters, optimisers, critics and temperature.
+func (c *CrossQ) views() tensor.Dict {
+	var d tensor.Dict
+	d.Set("counters", c.counters)
+	c.actorOpt.save(&d, "actor", false)
+	c.qOpt.save(&d, "critic", true)
+	c.temperature.train.save(&d, "alpha", true)
+	return d
 }

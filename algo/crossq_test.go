@@ -51,7 +51,7 @@ func TestCrossQTargets(t *testing.T) {
 	a.drawSubset()
 	a.gather(0)
 	a.qOpt.open()
-	if err := a.addJointCritic(a.batch, 0, true); err != nil {
+	if err := a.addCritic(a.batch, 0, true); err != nil {
 		t.Fatal(err)
 	}
 	act, err := s.Policy.Forward(s.Policy.NewWork(a.micro), a.batch.Next, policy.Sample, a.noiseOf(0, 2*a.number))
@@ -76,7 +76,7 @@ func TestCrossQTargets(t *testing.T) {
 		t.Errorf("loss %v, want %v", got, want)
 	}
 	for h := range 2 {
-		for i, d := range a.joint.dQ.F32()[2*a.micro*h : 2*a.micro*(h+1)] {
+		for i, d := range a.dJoint.F32()[2*a.micro*h : 2*a.micro*(h+1)] {
 			if (d != 0) != (i < a.micro) {
 				t.Fatalf("head %d: derivative %v by estimate %d of 2·%d", h, d, i, a.micro)
 			}

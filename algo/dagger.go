@@ -59,7 +59,7 @@ var daggerMetrics = []string{"dagger/loss", "dagger/beta", "actor/lr", "actor/gr
 
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) {
-	r, err := newOffPolicy(&s)
+	r, err := newOffPolicy("dagger", &s)
 	if err != nil {
 		return nil, fmt.Errorf("dagger: %w", err)
 	}
@@ -67,8 +67,8 @@ func NewDAgger(s Setup) (*DAgger, error) {
 	if d.BC, err = newCloner(&s, r); err != nil {
 		return nil, fmt.Errorf("dagger: %w", err)
 	}
-	if o, ok := s.Policy.(ObservationStats); ok && o.StatsLen() > 0 {
-		d.stats, d.seen = o, make([]float64, o.StatsLen())
+	if d.stats = observationStats(s.Policy); d.stats != nil {
+		d.seen = make([]float64, d.stats.StatsLen())
 	}
 	return d, nil
 }
@@ -104,28 +104,10 @@ func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 	}
 	iteration, loss, err := d.learn()
 	if err != nil {
-		return Metrics{}, fmt.Errorf("dagger: %w", err)
+		return Metrics{}, err
 	}
 	lr, _ := d.opt.adam.LR(iteration)
 	size, total := d.held()
 	copy(d.values, []float64{loss, d.off.Dagger.Beta(uint64(iteration)), lr, d.opt.meanNorm(), size, total})
 	return Metrics{Names: daggerMetrics, Values: d.values}, nil
-}
-
-// Save returns views of counters and optimiser, and the replay buffer; see Algorithm.
-func (d *DAgger) Save() (tensor.Dict, error) {
-	s, err := d.BC.Save()
-	d.save(&s)
-	return s, err
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (d *DAgger) Load(from tensor.Dict) error {
-	if err := d.BC.Load(from); err != nil {
-		return fmt.Errorf("dagger: %w", err)
-	}
-	if err := d.load(from); err != nil {
-		return fmt.Errorf("dagger: load: %w", err)
-	}
-	return nil
 }

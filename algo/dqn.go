@@ -77,19 +77,19 @@ func NewDQN(s Setup) (*DQN, error) {
 	if !ok {
 		return nil, fmt.Errorf("dqn: policy %T: want %w", s.Policy, fitsDQN(s.Policy))
 	}
-	r, err := newOffPolicy(&s)
+	r, err := newOffPolicy("dqn", &s)
 	if err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
 	d := &DQN{offPolicy: r, policy: pol, y: make([]float32, r.micro), sums: make([]float64, numDQNSums),
 		values: make([]float64, len(dqnMetrics))}
-	if d.opt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, d.replicas, s.Alloc); err != nil {
+	if d.opt, err = s.newTrainState(pol.Params(), s.Optim); err != nil {
 		return nil, fmt.Errorf("dqn: %w", err)
 	}
 	d.target = tensor.New(tensor.F32, len(pol.Params().Data))
 	copy(d.target.F32(), pol.Params().Data)
 	d.work, d.next = pol.NewWork(d.micro), pol.NewWork(d.micro)
-	d.step = d.add
+	d.step, d.state = d.add, d.views
 	return d, nil
 }
 
@@ -97,12 +97,9 @@ func NewDQN(s Setup) (*DQN, error) {
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	clear(d.sums)
 	d.sums[dqnReward], d.sums[dqnSteps] = d.rewards[0], d.rewards[1]
-	iteration, err := d.each(d.update)
+	iteration, err := d.iterate(d.sums, d.update)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("dqn: %w", err)
-	}
-	if err := d.replicas.Sum(d.sums); err != nil {
-		return Metrics{}, fmt.Errorf("dqn: metrics: %w", err)
+		return Metrics{}, err
 	}
 	_, lr := d.opt.adam.LR(iteration)
 	size, total := d.held()
@@ -114,11 +111,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 }
 
 func (d *DQN) update(iteration, _ int, number uint64) error {
-	d.opt.open()
-	if err := d.micros(d.step); err != nil {
-		return err
-	}
-	if err := d.opt.step(iteration); err != nil {
+	if err := d.descend(d.opt, iteration, d.step); err != nil {
 		return err
 	}
 	if number%uint64(d.off.TargetUpdateFreq) == 0 {
@@ -163,16 +156,8 @@ func (d *DQN) targetValues(obs tensor.Dict) (tensor.Tensor, error) {
 	return d.policy.Values(d.next, obs)
 }
 
-// Save returns views of counters, optimiser and target network, and the replay buffer; see
-// Algorithm.
-func (d *DQN) Save() (tensor.Dict, error) {
-	s := d.state()
-	d.save(&s)
-	return s, nil
-}
-
-// state is all of it but the replay buffer.
-func (d *DQN) state() tensor.Dict {
+// views returns views of counters, optimiser and target network.
+func (d *DQN) views() tensor.Dict {
 	var s tensor.Dict
 	s.Set("counters", d.counters)
 	d.opt.save(&s, "critic", false)
@@ -180,15 +165,4 @@ func (d *DQN) state() tensor.Dict {
 		s.Set("target."+f.Name, tensor.FromF32(d.target.F32()[f.Off:f.Off+f.Len()], f.Shape...))
 	}
 	return s
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (d *DQN) Load(from tensor.Dict) error {
-	if err := restore(d.state(), from); err != nil {
-		return fmt.Errorf("dqn: load: %w", err)
-	}
-	if err := d.load(from); err != nil {
-		return fmt.Errorf("dqn: load: %w", err)
-	}
-	return nil
 }

@@ -3,9 +3,7 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 
-	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -82,12 +80,12 @@ func newIQL(s *Setup) (*IQL, error) {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
-	r, err := newOffline(s, s.Demos)
+	r, err := newOffline("iql", s, s.Demos)
 	if err != nil {
 		return nil, err
 	}
 	a := &IQL{offPolicy: r, policy: pol, sums: make([]float64, numIQLSums), values: make([]float64, len(iqlMetrics))}
-	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
+	seeds := s.seeds()
 	criticSeed, valueSeed := seeds.Uint64(), seeds.Uint64()
 	for _, c := range []**policy.Critic{&a.critic, &a.target} {
 		if *c, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
@@ -97,13 +95,13 @@ func newIQL(s *Setup) (*IQL, error) {
 	if a.value, err = pol.NewValue(valueSeed, s.Alloc); err != nil {
 		return nil, err
 	}
-	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.Alloc); err != nil {
+	if a.actorOpt, err = s.newTrainState(pol.Params(), s.Optim); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
+	if a.qOpt, err = s.newTrainState(a.critic.Params(), s.CriticOptim); err != nil {
 		return nil, err
 	}
-	if a.vOpt, err = newTrainState(a.value.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
+	if a.vOpt, err = s.newTrainState(a.value.Params(), s.CriticOptim); err != nil {
 		return nil, err
 	}
 	a.work = pol.NewWork(a.micro)
@@ -116,19 +114,16 @@ func newIQL(s *Setup) (*IQL, error) {
 	a.least, a.y, a.weight = make([]float32, a.micro), make([]float32, a.micro), make([]float32, a.micro)
 	a.dQ, a.dV, a.dAction = tensor.New(tensor.F32, len(a.heads), a.micro), tensor.New(tensor.F32, 1, a.micro),
 		tensor.New(tensor.F32, a.batch.Action.Shape()...)
-	a.valueStep, a.actorStep, a.step = a.addValue, a.addActor, a.addCritic
+	a.valueStep, a.actorStep, a.step, a.state = a.addValue, a.addActor, a.addCritic, a.views
 	return a, nil
 }
 
 // Update makes the updates of an iteration; see Algorithm.
 func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	clear(a.sums)
-	iteration, err := a.each(a.update)
+	iteration, err := a.iterate(a.sums, a.update)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("iql: %w", err)
-	}
-	if err := a.replicas.Sum(a.sums); err != nil {
-		return Metrics{}, fmt.Errorf("iql: metrics: %w", err)
+		return Metrics{}, err
 	}
 	for i := range iqlSamples {
 		a.values[i] = a.sums[i] / a.sums[iqlSamples]
@@ -141,17 +136,14 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 
 // update makes one update of values, policy and critics, each with what the one before has become.
 func (a *IQL) update(iteration, _ int, number uint64) error {
-	for _, s := range []struct {
-		opt *trainState
-		add func(b *Transitions, lo int, last bool) error
-	}{{a.vOpt, a.valueStep}, {a.actorOpt, a.actorStep}, {a.qOpt, a.step}} {
-		s.opt.open()
-		if err := a.micros(s.add); err != nil {
-			return err
-		}
-		if err := s.opt.step(iteration); err != nil {
-			return err
-		}
+	if err := a.descend(a.vOpt, iteration, a.valueStep); err != nil {
+		return err
+	}
+	if err := a.descend(a.actorOpt, iteration, a.actorStep); err != nil {
+		return err
+	}
+	if err := a.descend(a.qOpt, iteration, a.step); err != nil {
+		return err
 	}
 	if number%uint64(a.off.TargetUpdateFreq) == 0 {
 		follow(a.target.Params().Data, a.critic.Params().Data, a.off.Tau)
@@ -218,26 +210,13 @@ func (a *IQL) addCritic(b *Transitions, _ int, last bool) error {
 	return nil
 }
 
-// Save returns views of counters, optimisers, critics and targets; the demonstrations are read
-// again. See Algorithm.
-func (a *IQL) Save() (tensor.Dict, error) {
+// views returns views of counters, optimisers, critics and targets.
+func (a *IQL) views() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", a.counters)
 	a.actorOpt.save(&d, "actor", false)
 	a.qOpt.save(&d, "critic", true)
 	a.vOpt.save(&d, "value", true)
 	saveParams(&d, "target", a.target.Params())
-	return d, nil
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (a *IQL) Load(from tensor.Dict) error {
-	state, err := a.Save()
-	if err == nil {
-		err = restore(state, from)
-	}
-	if err != nil {
-		return fmt.Errorf("iql: load: %w", err)
-	}
-	return nil
+	return d
 }

@@ -2,6 +2,7 @@ package algo
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/tensor"
@@ -11,6 +12,10 @@ import (
 // batches that are drawn from it, and the count of updates. Each replica draws from the experience
 // of its own environments.
 type offPolicy struct {
+	name    string             // in errors
+	state   func() tensor.Dict // views of the algorithm's state, but for the replay buffer
+	offline bool               // the replay buffer holds demonstrations
+
 	cfg        Config
 	off        OffPolicyConfig
 	seed       uint64
@@ -34,10 +39,15 @@ type offPolicy struct {
 // replica's number.
 const common = 1<<32 - 1
 
+// seeds returns the stream of an algorithm's own seeds, the same on all replicas.
+func (s *Setup) seeds() philox.Stream {
+	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
+}
+
 // newOffPolicy makes one that draws from what the replica's environments go through, and where
 // there are demonstrations half of each batch from those.
-func newOffPolicy(s *Setup) (*offPolicy, error) {
-	e, err := newBatches(s, false)
+func newOffPolicy(name string, s *Setup) (*offPolicy, error) {
+	e, err := newDraws(name, s, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +68,8 @@ func newOffPolicy(s *Setup) (*offPolicy, error) {
 }
 
 // newOffline makes one that draws from demonstrations alone, from the first iteration on.
-func newOffline(s *Setup, demos tensor.Dict) (*offPolicy, error) {
-	e, err := newBatches(s, true)
+func newOffline(name string, s *Setup, demos tensor.Dict) (*offPolicy, error) {
+	e, err := newDraws(name, s, true)
 	if err != nil {
 		return nil, err
 	}
@@ -71,16 +81,17 @@ func newOffline(s *Setup, demos tensor.Dict) (*offPolicy, error) {
 	return e, nil
 }
 
-// newBatches makes one without a replay buffer.
-func newBatches(s *Setup, offline bool) (*offPolicy, error) {
+// newDraws makes one without a replay buffer.
+func newDraws(name string, s *Setup, offline bool) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
 	}
 	s.setDefaults()
 	e := &offPolicy{
-		cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch),
-		replicas: s.Replicas,
-		counters: tensor.New(tensor.I64, 2),
+		name: name, offline: offline, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed,
+		perSample: 1 / float32(s.GlobalBatch),
+		replicas:  s.Replicas,
+		counters:  tensor.New(tensor.I64, 2),
 	}
 	e.count, e.replica = e.replicas.Count()
 	var err error
@@ -105,6 +116,18 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 		e.rewards[1]++
 	}
 	return nil
+}
+
+// iterate makes the updates of an iteration, and sums sums over the replicas.
+func (e *offPolicy) iterate(sums []float64, update func(iteration, held int, number uint64) error) (iteration int,
+	err error) {
+	if iteration, err = e.each(update); err != nil {
+		return iteration, fmt.Errorf("%s: %w", e.name, err)
+	}
+	if err := e.replicas.Sum(sums); err != nil {
+		return iteration, fmt.Errorf("%s: metrics: %w", e.name, err)
+	}
+	return iteration, nil
 }
 
 // each calls update for every update of an iteration, with a new batch each time; held is how many
@@ -153,6 +176,16 @@ func (e *offPolicy) gather(lo int) {
 	e.demos.Gather(e.halves[1], e.rows[half:lo+e.micro], e.off.NStep, e.cfg.Gamma, always)
 }
 
+// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch; see
+// micros.
+func (e *offPolicy) descend(t *trainState, iteration int, add func(b *Transitions, lo int, last bool) error) error {
+	t.open()
+	if err := e.micros(add); err != nil {
+		return err
+	}
+	return t.step(iteration)
+}
+
 // micros calls f for every micro-batch of the batch; lo is its first sample. last says that
 // gradients are final behind it.
 func (e *offPolicy) micros(f func(b *Transitions, lo int, last bool) error) error {
@@ -169,4 +202,26 @@ func (e *offPolicy) micros(f func(b *Transitions, lo int, last bool) error) erro
 func (e *offPolicy) held() (size, total float64) {
 	envs := float64(e.envs * e.count)
 	return envs * float64(e.Size()), envs * float64(e.Total())
+}
+
+// Save returns views of the algorithm's state and of the replay buffer; demonstrations are read
+// again instead. See Algorithm.
+func (e *offPolicy) Save() (tensor.Dict, error) {
+	d := e.state()
+	if !e.offline {
+		e.save(&d)
+	}
+	return d, nil
+}
+
+// Load puts back what Save returned, of the same model and configuration.
+func (e *offPolicy) Load(from tensor.Dict) error {
+	err := restore(e.state(), from)
+	if err == nil && !e.offline {
+		err = e.load(from)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: load: %w", e.name, err)
+	}
+	return nil
 }

@@ -59,7 +59,7 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 		return nil, fmt.Errorf("reward_type %s: want %s: this policy has a hidden state from chunk to chunk",
 			s.Config.RewardType, ChunkLevel)
 	}
-	if p.train, err = newTrainState(s.Policy.Params(), s.Optim, s.Iterations, s.Replicas, s.Alloc); err != nil {
+	if p.train, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
 		return nil, err
 	}
 	p.clipRatios = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.train.adam.sched.Total}

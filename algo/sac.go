@@ -3,11 +3,9 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -18,7 +16,7 @@ import (
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
 //  2. the critics against y, squared error, every head by itself                              QLoss
 //  3. every critic_actor_ratio updates the actor, by α log π(a|s) - agg Q(s, a)               SoftActorLoss
-//  4. and the temperature, by -α (log π + target entropy)                                     updateAlpha
+//  4. and the temperature, by -α (log π + target entropy)                                     temperature
 //  5. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                   follow
 //
 // agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean, in targets of a
@@ -31,26 +29,31 @@ import (
 // actor/lr, actor/grad_norm; alpha/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
 type SAC struct {
+	*softActorCritic
+	target     *policy.Critic
+	targetWork *policy.CriticWork
+}
+
+// softActorCritic is the part of SAC that it shares with CrossQ: actor, critics and temperature.
+type softActorCritic struct {
 	*offPolicy
-	policy          SoftPolicy
-	critic          *policy.Critic
-	target          *policy.Critic // nil: CrossQ
-	joint           *joint         // of CrossQ alone
-	actorOpt, qOpt  *trainState
-	alphaOpt        *trainState // of one parameter
-	work            policy.Work
-	qWork, nextWork *policy.CriticWork
-	noise           policy.Noise
-	subset          []int         // heads, those that count in targets first
-	y, next         []float32     // [micro]: targets, and the estimates of what follows
-	dQ              tensor.Tensor // [H, micro]
-	dAction         tensor.Tensor // [micro,C,A]
-	dLogProb        tensor.Tensor // [micro,1]
-	sums            []float64
-	values          []float64
-	number          uint64 // of the update under way
-	criticStep      func(b *Transitions, lo int, last bool) error
-	actorStep       func(b *Transitions, lo int, last bool) error
+	policy SoftPolicy
+	critic *policy.Critic
+	*temperature
+	actorOpt, qOpt *trainState
+	work           policy.Work
+	qWork          *policy.CriticWork
+	noise          policy.Noise
+	subset         []int         // heads, those that count in targets first
+	y, next        []float32     // [micro]: targets, and the estimates of the next states
+	dQ             tensor.Tensor // [H, micro]
+	dAction        tensor.Tensor // [micro,C,A]
+	dLogProb       tensor.Tensor // [micro,1]
+	sums           []float64
+	values         []float64
+	number         uint64 // of the update under way
+	criticStep     func(b *Transitions, lo int, last bool) error
+	actorStep      func(b *Transitions, lo int, last bool) error
 }
 
 // A SoftPolicy draws actions which depend smoothly on its parameters, and comes with critics of
@@ -76,6 +79,7 @@ type SoftPolicy interface {
 
 var (
 	_ Algorithm  = (*SAC)(nil)
+	_ Algorithm  = (*CrossQ)(nil)
 	_ SoftPolicy = (*policy.SoftActor)(nil)
 )
 
@@ -114,132 +118,121 @@ func fitsSAC(pol policy.Policy) error {
 
 // NewSAC makes SAC.
 func NewSAC(s Setup) (*SAC, error) {
-	a, err := newSAC(&s, fitsSAC)
+	a, err := newSAC(&s)
 	if err != nil {
 		return nil, fmt.Errorf("sac: %w", err)
 	}
 	return a, nil
 }
 
-// newSAC makes it for policies that fit, with the critics that come with them.
-func newSAC(s *Setup, fits func(policy.Policy) error) (*SAC, error) {
-	if err := fits(s.Policy); err != nil {
-		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
-	}
-	pol := s.Policy.(SoftPolicy)
-	e, err := newOffPolicy(s)
+func newSAC(s *Setup) (*SAC, error) {
+	core, criticSeed, err := newSoftActorCritic("sac", s, fitsSAC)
 	if err != nil {
 		return nil, err
 	}
-	a := &SAC{offPolicy: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics))}
-	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
+	a := &SAC{softActorCritic: core}
+	if a.target, err = a.policy.NewCritic(criticSeed, s.Alloc); err != nil {
+		return nil, err
+	}
+	a.targetWork = a.target.NewWork(a.micro)
+	a.criticStep, a.state = a.addCritic, a.views
+	return a, nil
+}
+
+// newSoftActorCritic makes the shared part, for policies that fit, with the critics that come with
+// them. The caller sets criticStep. Critics of criticSeed have the same first parameters.
+func newSoftActorCritic(name string, s *Setup, fits func(policy.Policy) error) (a *softActorCritic, criticSeed uint64,
+	err error) {
+	if err := fits(s.Policy); err != nil {
+		return nil, 0, fmt.Errorf("policy %T: want %w", s.Policy, err)
+	}
+	pol := s.Policy.(SoftPolicy)
+	e, err := newOffPolicy(name, s)
+	if err != nil {
+		return nil, 0, err
+	}
+	a = &softActorCritic{
+		offPolicy: e, policy: pol, sums: make([]float64, numSACSums), values: make([]float64, len(sacMetrics)),
+	}
+	seeds := s.seeds()
 	criticSeed, noiseSeed := seeds.Uint64(), seeds.Uint64()
 	if a.critic, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	heads := a.critic.Heads()
 	if a.off.CriticSubsampleSize > heads {
-		return nil, fmt.Errorf("critic_subsample_size %d: want at most %d (actor.model.num_q_heads)",
+		return nil, 0, fmt.Errorf("critic_subsample_size %d: want at most %d (actor.model.num_q_heads)",
 			a.off.CriticSubsampleSize, heads)
 	}
-	temperature := new(nn.Params[float32])
-	temperature.Group("alpha")
-	temperature.Add("alpha", 1)
-	if err := temperature.Alloc(s.Alloc); err != nil {
-		return nil, err
+	if a.off.ActorAggQ == "" {
+		a.off.ActorAggQ = a.off.AggQ
 	}
-	temperature.Data[0] = rawAlpha(a.off.EntropyTuning)
-	for _, o := range []struct {
-		to     **trainState
-		params *nn.Params[float32]
-		cfg    OptimConfig
-	}{{&a.actorOpt, pol.Params(), s.Optim}, {&a.qOpt, a.critic.Params(), s.CriticOptim},
-		{&a.alphaOpt, temperature, a.off.EntropyTuning.Optim}} {
-		if *o.to, err = newTrainState(o.params, o.cfg, s.Iterations, a.replicas, s.Alloc); err != nil {
-			return nil, err
-		}
+	entropy := a.off.EntropyTuning
+	if entropy.TargetEntropy == 0 {
+		entropy.TargetEntropy = -float32(a.batch.Action.Len() / a.micro)
+	}
+	if a.temperature, err = newTemperature(s, entropy); err != nil {
+		return nil, 0, err
+	}
+	if a.actorOpt, err = s.newTrainState(pol.Params(), s.Optim); err != nil {
+		return nil, 0, err
+	}
+	if a.qOpt, err = s.newTrainState(a.critic.Params(), s.CriticOptim); err != nil {
+		return nil, 0, err
 	}
 	a.work, a.qWork = pol.NewWork(a.micro), a.critic.NewWork(a.micro)
 	a.noise = policy.Noise{Seed: noiseSeed, Env: make([]uint64, a.micro), Step: make([]uint64, a.micro)}
 	a.y, a.next, a.subset = make([]float32, a.micro), make([]float32, a.micro), make([]int, heads)
 	a.dQ, a.dLogProb = tensor.New(tensor.F32, heads, a.micro), tensor.New(tensor.F32, a.micro, 1)
 	a.dAction = tensor.New(tensor.F32, a.batch.Action.Shape()...)
-	a.criticStep, a.actorStep = a.addCritic, a.addActor
-	if pol.QHeadType() == policy.QHeadCrossQ {
-		a.joint, a.criticStep = newJoint(pol, a.critic, a.micro), a.addJointCritic
-	} else {
-		if a.target, err = pol.NewCritic(criticSeed, s.Alloc); err != nil {
-			return nil, err
-		}
-		a.nextWork = a.target.NewWork(a.micro)
-	}
-	if a.off.ActorAggQ == "" {
-		a.off.ActorAggQ = a.off.AggQ
-	}
-	if a.off.EntropyTuning.TargetEntropy == 0 {
-		a.off.EntropyTuning.TargetEntropy = -float32(a.batch.Action.Len() / a.micro)
-	}
-	return a, nil
+	a.actorStep = a.addActor
+	return a, criticSeed, nil
 }
 
 // Update makes the updates of an iteration; see Algorithm.
-func (a *SAC) Update(tensor.Dict) (Metrics, error) {
+func (a *SAC) Update(tensor.Dict) (Metrics, error) { return a.learn(a.update) }
+
+// learn makes the updates of an iteration, and returns its metrics.
+func (a *softActorCritic) learn(update func(iteration, held int, number uint64) error) (Metrics, error) {
 	clear(a.sums)
 	a.sums[sacReward], a.sums[sacSteps] = a.rewards[0], a.rewards[1]
-	iteration, err := a.each(a.update)
+	iteration, err := a.iterate(a.sums, update)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("sac: %w", err)
-	}
-	if err := a.replicas.Sum(a.sums); err != nil {
-		return Metrics{}, fmt.Errorf("sac: metrics: %w", err)
+		return Metrics{}, err
 	}
 	return a.metrics(iteration), nil
 }
 
-// update makes one update of the critics, and where it is time to of actor, temperature and
-// targets.
+// update makes one update of the critics, and where it is due of actor, temperature and targets.
 func (a *SAC) update(iteration, held int, number uint64) error {
-	a.number = number
-	a.drawSubset()
-	a.qOpt.open()
-	if err := a.micros(a.criticStep); err != nil {
+	if err := a.updateCritics(iteration, number); err != nil {
 		return err
 	}
-	if err := a.qOpt.step(iteration); err != nil {
-		return err
-	}
-	if a.joint != nil {
-		if err := a.followBatches(); err != nil {
+	if a.actorDue(held, number) {
+		logProbs, err := a.updateActor(iteration)
+		if err != nil {
+			return err
+		}
+		if err := a.updateAlpha(iteration, logProbs); err != nil {
 			return err
 		}
 	}
-	if held >= a.off.TrainActorSteps && number%uint64(a.off.CriticActorRatio) == 0 {
-		before := a.sums[sacLogProb]
-		a.actorOpt.open()
-		if err := a.micros(a.actorStep); err != nil {
-			return err
-		}
-		if err := a.actorOpt.step(iteration); err != nil {
-			return err
-		}
-		if a.joint != nil {
-			if err := a.followActor(); err != nil {
-				return err
-			}
-		}
-		if err := a.updateAlpha(iteration, a.sums[sacLogProb]-before); err != nil {
-			return err
-		}
-	}
-	if a.target != nil && number%uint64(a.off.TargetUpdateFreq) == 0 {
+	if number%uint64(a.off.TargetUpdateFreq) == 0 {
 		follow(a.target.Params().Data, a.critic.Params().Data, a.off.Tau)
 	}
 	return nil
 }
 
+// updateCritics begins an update, with a step of the critics.
+func (a *softActorCritic) updateCritics(iteration int, number uint64) error {
+	a.number = number
+	a.drawSubset()
+	return a.descend(a.qOpt, iteration, a.criticStep)
+}
+
 // drawSubset puts the heads that count in this update's targets first in a.subset, the same on all
 // replicas.
-func (a *SAC) drawSubset() {
+func (a *softActorCritic) drawSubset() {
 	for h := range a.subset {
 		a.subset[h] = h
 	}
@@ -256,7 +249,7 @@ func (a *SAC) addCritic(b *Transitions, lo int, last bool) error {
 	if err != nil {
 		return err
 	}
-	next, err := a.target.Q(a.nextWork, b.Next, act.Action)
+	next, err := a.target.Q(a.targetWork, b.Next, act.Action)
 	if err != nil {
 		return err
 	}
@@ -274,7 +267,7 @@ func (a *SAC) addCritic(b *Transitions, lo int, last bool) error {
 }
 
 // setTargets sets y for the estimates of what follows, [H,micro], by actions with those log-probs.
-func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
+func (a *softActorCritic) setTargets(b *Transitions, next, logProb []float32) {
 	heads := a.subset
 	if m := a.off.CriticSubsampleSize; m > 0 {
 		heads = heads[:m]
@@ -287,8 +280,20 @@ func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	SoftTargets(a.y, b.Reward, b.Discount, a.next, logProb, alpha)
 }
 
+// actorDue reports whether an update is one of the actor, too.
+func (a *softActorCritic) actorDue(held int, number uint64) bool {
+	return held >= a.off.TrainActorSteps && number%uint64(a.off.CriticActorRatio) == 0
+}
+
+// updateActor makes one step of the actor, and returns the sum of the log-probs of its actions.
+func (a *softActorCritic) updateActor(iteration int) (logProbs float64, err error) {
+	before := a.sums[sacLogProb]
+	err = a.descend(a.actorOpt, iteration, a.actorStep)
+	return a.sums[sacLogProb] - before, err
+}
+
 // addActor adds the actor's gradient on a micro-batch.
-func (a *SAC) addActor(b *Transitions, lo int, last bool) error {
+func (a *softActorCritic) addActor(b *Transitions, lo int, last bool) error {
 	act, err := a.policy.ForwardBatch(a.work, b.Obs, a.noiseOf(lo, 2*a.number+1))
 	if err != nil {
 		return err
@@ -310,65 +315,21 @@ func (a *SAC) addActor(b *Transitions, lo int, last bool) error {
 }
 
 // noiseOf names the noise of a micro-batch, apart from all that environments see.
-func (a *SAC) noiseOf(lo int, draw uint64) policy.Noise {
+func (a *softActorCritic) noiseOf(lo int, draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+lo+i), draw
 	}
 	return a.noise
 }
 
-// updateAlpha lowers -α (log π + target entropy), for the sum of this replica's log-probs: α grows
-// where the policy is surer than it should be.
-func (a *SAC) updateAlpha(iteration int, logProbs float64) error {
-	if a.off.EntropyTuning.AlphaType == AlphaFixed {
-		return nil
-	}
-	a.alphaOpt.open()
-	excess := logProbs + float64(a.local)*float64(a.off.EntropyTuning.TargetEntropy)
-	a.alphaOpt.params.Grad[0] = float32(-alphaSlope(a.off.EntropyTuning.AlphaType,
-		a.raw()) * excess * float64(a.perSample))
-	return a.alphaOpt.step(iteration)
-}
-
-// raw returns the parameter that alpha is made of.
-func (a *SAC) raw() float64 { return float64(a.alphaOpt.params.Data[0]) }
-
-// alpha returns the temperature.
-func (a *SAC) alpha() float64 { return alphaOf(a.off.EntropyTuning.AlphaType, a.raw()) }
-
-// alphaOf returns α for the parameter x: softplus x = log(1 + eˣ), or eˣ, or x as it is.
-func alphaOf(alphaType string, x float64) float64 {
-	switch alphaType {
-	case AlphaSoftplus:
-		return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
-	case AlphaExp:
-		return math.Exp(x)
-	}
-	return x
-}
-
-// alphaSlope returns dα/dx.
-func alphaSlope(alphaType string, x float64) float64 {
-	if alphaType == AlphaSoftplus {
-		return 1 / (1 + math.Exp(-x))
-	}
-	return math.Exp(x)
-}
-
-// rawAlpha returns the x that gives the initial α.
-func rawAlpha(c EntropyConfig) float32 {
-	alpha := float64(c.InitialAlpha)
-	switch c.AlphaType {
-	case AlphaSoftplus:
-		return float32(alpha + math.Log(-math.Expm1(-alpha))) // log(eᵅ - 1)
-	case AlphaExp:
-		return float32(math.Log(alpha))
-	}
-	return float32(alpha)
+// updateAlpha makes one step of the temperature, for the sum of the log-probs of this replica's
+// batch.
+func (a *softActorCritic) updateAlpha(iteration int, logProbs float64) error {
+	return a.temperature.update(iteration, logProbs, float64(a.local), a.perSample)
 }
 
 // metrics reads the reduced sums.
-func (a *SAC) metrics(iteration int) Metrics {
+func (a *softActorCritic) metrics(iteration int) Metrics {
 	s := a.sums
 	mean := func(sum, of int) float64 { return s[sum] / s[of] }
 	alpha, logProb := a.alpha(), mean(sacLogProb, sacActorSamples)
@@ -377,42 +338,21 @@ func (a *SAC) metrics(iteration int) Metrics {
 	size, total := a.held()
 	copy(a.values, []float64{
 		mean(sacCriticLoss, sacSamples), mean(sacActorLoss, sacActorSamples),
-		-alpha * (logProb + float64(a.off.EntropyTuning.TargetEntropy)), alpha,
+		-alpha * (logProb + float64(a.temperature.cfg.TargetEntropy)), alpha,
 		mean(sacQData, sacSamples), qLR, a.qOpt.meanNorm(), mean(sacQPi, sacActorSamples), -logProb, lr,
-		a.actorOpt.meanNorm(), a.alphaOpt.meanNorm(),
+		a.actorOpt.meanNorm(), a.temperature.train.meanNorm(),
 		size, total, mean(sacReward, sacSteps),
 	})
 	return Metrics{Names: sacMetrics, Values: a.values}
 }
 
-// Save returns views of counters, optimisers, critics and temperature, and the replay buffer; see
-// Algorithm.
-func (a *SAC) Save() (tensor.Dict, error) {
-	d := a.state()
-	a.save(&d)
-	return d, nil
-}
-
-// state is all of it but the replay buffer.
-func (a *SAC) state() tensor.Dict {
+// views returns views of counters, optimisers, critics and temperature.
+func (a *SAC) views() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", a.counters)
 	a.actorOpt.save(&d, "actor", false)
 	a.qOpt.save(&d, "critic", true)
-	if a.target != nil {
-		saveParams(&d, "target", a.target.Params())
-	}
-	a.alphaOpt.save(&d, "alpha", true)
+	saveParams(&d, "target", a.target.Params())
+	a.temperature.train.save(&d, "alpha", true)
 	return d
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (a *SAC) Load(from tensor.Dict) error {
-	if err := restore(a.state(), from); err != nil {
-		return fmt.Errorf("sac: load: %w", err)
-	}
-	if err := a.load(from); err != nil {
-		return fmt.Errorf("sac: load: %w", err)
-	}
-	return nil
 }

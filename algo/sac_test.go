@@ -252,7 +252,7 @@ func TestSACLoss(t *testing.T) {
 					return mean
 				}
 				near(t, "actor loss", metric(t, m, "sac/actor_loss"), actorLoss(actor), 1e-5)
-				near(t, "slope of the temperature's loss", float64(a.alphaOpt.params.Grad[0]), -slope*excess, 1e-5)
+				near(t, "slope of the temperature's loss", float64(a.temperature.train.params.Grad[0]), -slope*excess, 1e-5)
 				near(t, "temperature's loss", metric(t, m, "sac/alpha_loss"), -a.alpha()*excess, 1e-5)
 				checkSlope(t, "actor", s.Policy.Params().Grad, actor, actorLoss)
 			}
@@ -286,7 +286,7 @@ func TestSACAlpha(t *testing.T) {
 		if err := a.updateAlpha(0, 64*c.logProb); err != nil {
 			t.Fatal(err)
 		}
-		near(t, c.alphaType+": slope", float64(a.alphaOpt.params.Grad[0]), c.slope, 1e-6)
+		near(t, c.alphaType+": slope", float64(a.temperature.train.params.Grad[0]), c.slope, 1e-6)
 		if moved := a.alpha() - c.alpha; math.Abs(moved) < 1e-7 != (c.slope == 0) || moved*c.slope > 0 {
 			t.Errorf("%s: α moved by %v against a slope of %v", c.alphaType, moved, c.slope)
 		}

@@ -35,26 +35,16 @@ type Setup struct {
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
 }
 
-// check reports everything that is wrong with the two sections of the configuration.
+// check reports all mistakes in the two sections of the configuration.
 func (s *Setup) check() error {
 	var wrong []string
-	want := func(section string) Want {
-		return func(ok bool, key string, value any, want string) {
-			if !ok {
-				wrong = append(wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
-			}
-		}
-	}
-	s.Config.Check(want("algorithm"))
-	s.Optim.Check(want("optim"))
+	s.Config.Check(noteIn(&wrong, "algorithm"))
+	s.Optim.Check(noteIn(&wrong, "optim"))
 	scheduled := s.Optim.LRScheduler != ScheduleConstant || s.Config.ClipRatioSchedule != ScheduleConstant
 	if scheduled && s.Iterations <= 0 && s.Optim.TotalTrainingSteps <= 0 {
 		wrong = append(wrong, "optim.total_training_steps: not set: want the iteration at which the schedule ends")
 	}
-	if wrong != nil {
-		return fmt.Errorf("%s", strings.Join(wrong, "; "))
-	}
-	return nil
+	return joined(wrong)
 }
 
 // checkOffPolicy is check for algorithms that learn from a replay buffer, or with offline from
@@ -64,22 +54,29 @@ func (s *Setup) checkOffPolicy(offline bool) error {
 		return err
 	}
 	var wrong []string
-	note := func(section string) Want {
-		return func(ok bool, key string, value any, want string) {
-			if !ok {
-				wrong = append(wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
-			}
-		}
-	}
-	s.Config.OffPolicy.Check(note("algorithm"), offline)
-	s.CriticOptim.Check(note("critic_optim"))
+	s.Config.OffPolicy.Check(noteIn(&wrong, "algorithm"), offline)
+	s.CriticOptim.Check(noteIn(&wrong, "critic_optim"))
 	if offline && s.Demos.Len() == 0 {
 		wrong = append(wrong, "no demonstrations: want some")
 	}
-	if wrong != nil {
-		return errors.New(strings.Join(wrong, "; "))
+	return joined(wrong)
+}
+
+// joined returns mistakes as one error; nil for none.
+func joined(wrong []string) error {
+	if wrong == nil {
+		return nil
 	}
-	return nil
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+// noteIn returns a Want that adds the mistakes of a section to wrong.
+func noteIn(wrong *[]string, section string) Want {
+	return func(ok bool, key string, value any, want string) {
+		if !ok {
+			*wrong = append(*wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
+		}
+	}
 }
 
 // setDefaults fills in the fields whose zero value has a default.

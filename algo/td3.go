@@ -3,7 +3,6 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
@@ -86,12 +85,12 @@ func newTD3(s *Setup) (*TD3, error) {
 		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
-	r, err := newOffPolicy(s)
+	r, err := newOffPolicy("td3", s)
 	if err != nil {
 		return nil, err
 	}
 	a := &TD3{offPolicy: r, policy: pol, sums: make([]float64, numTD3Sums), values: make([]float64, len(td3Metrics))}
-	seeds := philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
+	seeds := s.seeds()
 	criticSeed := seeds.Uint64()
 	a.noiseSeed = seeds.Uint64()
 	for _, c := range []**policy.Critic{&a.critic, &a.target} {
@@ -99,10 +98,10 @@ func newTD3(s *Setup) (*TD3, error) {
 			return nil, err
 		}
 	}
-	if a.actorOpt, err = newTrainState(pol.Params(), s.Optim, s.Iterations, a.replicas, s.Alloc); err != nil {
+	if a.actorOpt, err = s.newTrainState(pol.Params(), s.Optim); err != nil {
 		return nil, err
 	}
-	if a.qOpt, err = newTrainState(a.critic.Params(), s.CriticOptim, s.Iterations, a.replicas, s.Alloc); err != nil {
+	if a.qOpt, err = s.newTrainState(a.critic.Params(), s.CriticOptim); err != nil {
 		return nil, err
 	}
 	a.targetActor = tensor.New(tensor.F32, len(pol.Params().Data))
@@ -118,7 +117,7 @@ func newTD3(s *Setup) (*TD3, error) {
 	a.dQ = tensor.New(tensor.F32, len(a.heads), a.micro)
 	a.dAction, a.smoothed = tensor.New(tensor.F32, a.batch.Action.Shape()...),
 		tensor.New(tensor.F32, a.batch.Action.Shape()...)
-	a.criticStep, a.actorStep = a.addCritic, a.addActor
+	a.criticStep, a.actorStep, a.state = a.addCritic, a.addActor, a.views
 	return a, nil
 }
 
@@ -126,12 +125,9 @@ func newTD3(s *Setup) (*TD3, error) {
 func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	clear(a.sums)
 	a.sums[td3Reward], a.sums[td3Steps] = a.rewards[0], a.rewards[1]
-	iteration, err := a.each(a.update)
+	iteration, err := a.iterate(a.sums, a.update)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("td3: %w", err)
-	}
-	if err := a.replicas.Sum(a.sums); err != nil {
-		return Metrics{}, fmt.Errorf("td3: metrics: %w", err)
+		return Metrics{}, err
 	}
 	_, qLR := a.qOpt.adam.LR(iteration)
 	lr, _ := a.actorOpt.adam.LR(iteration)
@@ -147,21 +143,13 @@ func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 // update makes one update of the critics, and where it is time to of the actor and the targets.
 func (a *TD3) update(iteration, held int, number uint64) error {
 	a.number = number
-	a.qOpt.open()
-	if err := a.micros(a.criticStep); err != nil {
-		return err
-	}
-	if err := a.qOpt.step(iteration); err != nil {
+	if err := a.descend(a.qOpt, iteration, a.criticStep); err != nil {
 		return err
 	}
 	if held < a.off.TrainActorSteps || number%uint64(a.off.CriticActorRatio) != 0 {
 		return nil
 	}
-	a.actorOpt.open()
-	if err := a.micros(a.actorStep); err != nil {
-		return err
-	}
-	if err := a.actorOpt.step(iteration); err != nil {
+	if err := a.descend(a.actorOpt, iteration, a.actorStep); err != nil {
 		return err
 	}
 	follow(a.target.Params().Data, a.critic.Params().Data, a.off.Tau)
@@ -236,16 +224,8 @@ func (a *TD3) addActor(b *Transitions, _ int, last bool) error {
 	return a.policy.Backward(a.work, policy.Grad{Action: a.dAction}, a.actorOpt.readyAt(last))
 }
 
-// Save returns views of counters, optimisers, critics and targets, and the replay buffer; see
-// Algorithm.
-func (a *TD3) Save() (tensor.Dict, error) {
-	d := a.state()
-	a.save(&d)
-	return d, nil
-}
-
-// state is all of it but the replay buffer.
-func (a *TD3) state() tensor.Dict {
+// views returns views of counters, optimisers, critics and targets.
+func (a *TD3) views() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", a.counters)
 	a.actorOpt.save(&d, "actor", false)
@@ -255,15 +235,4 @@ func (a *TD3) state() tensor.Dict {
 		d.Set("target."+f.Name, tensor.FromF32(a.targetActor.F32()[f.Off:f.Off+f.Len()], f.Shape...))
 	}
 	return d
-}
-
-// Load puts back what Save returned, of the same model and configuration.
-func (a *TD3) Load(from tensor.Dict) error {
-	if err := restore(a.state(), from); err != nil {
-		return fmt.Errorf("td3: load: %w", err)
-	}
-	if err := a.load(from); err != nil {
-		return fmt.Errorf("td3: load: %w", err)
-	}
-	return nil
 }

@@ -22,66 +22,66 @@ type trainState struct {
 	norms, steps float64 // since the last reset: sum of the gradients' norms before clipping, and how many
 }
 
-func newTrainState(p *nn.Params[float32], cfg OptimConfig, total int, r Replicas, alloc tensor.Allocator) (*trainState,
-	error) {
-	adam, err := NewAdam(p, cfg, total, alloc)
+// newTrainState makes one for p, with the defaults of the setup filled in.
+func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
+	adam, err := NewAdam(p, cfg, s.Iterations, s.Alloc)
 	if err != nil {
 		return nil, err
 	}
-	l := &trainState{params: p, adam: adam, norm: newGradNorm(p), clip: float64(cfg.ClipGrad), replicas: r}
-	l.ready = func(lo, hi int) { l.sum.Ready(lo, hi) }
-	l.final = l.norm.final
-	return l, nil
+	t := &trainState{params: p, adam: adam, norm: newGradNorm(p), clip: float64(cfg.ClipGrad), replicas: s.Replicas}
+	t.ready = func(lo, hi int) { t.sum.Ready(lo, hi) }
+	t.final = t.norm.final
+	return t, nil
 }
 
 // open begins a new gradient.
-func (l *trainState) open() {
-	clear(l.params.Grad)
-	l.sum = l.replicas.Gradient(l.params.Grad)
+func (t *trainState) open() {
+	clear(t.params.Grad)
+	t.sum = t.replicas.Gradient(t.params.Grad)
 }
 
 // readyAt returns the callback of a backward pass: that of the last one of a gradient marks final
 // ranges, the others have none.
-func (l *trainState) readyAt(last bool) func(lo, hi int) {
+func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last {
-		return l.ready
+		return t.ready
 	}
 	return nil
 }
 
 // step sums the gradient over the replicas and moves the parameters against it.
-func (l *trainState) step(iteration int) error {
-	l.norm.begin()
-	if err := l.sum.Wait(l.final); err != nil {
+func (t *trainState) step(iteration int) error {
+	t.norm.begin()
+	if err := t.sum.Wait(t.final); err != nil {
 		return fmt.Errorf("sum gradients: %w", err)
 	}
-	norm, err := l.norm.value()
+	norm, err := t.norm.value()
 	if err != nil {
 		return err
 	}
-	l.adam.Step(iteration, clipScale(norm, l.clip))
-	l.norms += norm
-	l.steps++
+	t.adam.Step(iteration, clipScale(norm, t.clip))
+	t.norms += norm
+	t.steps++
 	return nil
 }
 
 // meanNorm returns the mean norm of the gradients since the last call; NaN where there were none.
-func (l *trainState) meanNorm() float64 {
-	mean := l.norms / l.steps
-	l.norms, l.steps = 0, 0
+func (t *trainState) meanNorm() float64 {
+	mean := t.norms / t.steps
+	t.norms, t.steps = 0, 0
 	return mean
 }
 
 // save adds views of the optimiser's state to d, and with parameters those too, all under prefix.
-func (l *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
+func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
-	l.adam.Save(&optim)
+	t.adam.Save(&optim)
 	for i := range optim.Len() {
-		name, t := optim.Entry(i)
-		d.Set(prefix+"."+name, t)
+		name, x := optim.Entry(i)
+		d.Set(prefix+"."+name, x)
 	}
 	if parameters {
-		saveParams(d, prefix, l.params)
+		saveParams(d, prefix, t.params)
 	}
 }
 
