@@ -48,6 +48,8 @@ var layers = []layer{
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
 	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},
+	{"policy/lm/tokenizer", []string{"github.com/nikolalohinski/gonja/v2/...", "golang.org/x/text/unicode/norm"}, nil,
+		"text in, ids out: a tokenizer knows its files, no model; gonja runs chat templates"},
 	{"policy/lm/...", []string{"policy/lm", "policy/nn/...", "internal/philox", "tensor"}, nil, "language models know layers and files, neither policies nor environments"},
 	{"policy/...", []string{"policy/...", "env", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
 	{"env/all", []string{"env/..."}, []string{"tensor"}, "the list of environments"},

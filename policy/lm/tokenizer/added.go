@@ -1,0 +1,123 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// An AddedToken is a text that is one token wherever it stands, whatever the pieces around it.
+type AddedToken struct {
+	ID      int32
+	Content string
+	// Special tokens are left out where text is wanted without them.
+	Special bool
+	// SingleWord wants no letter, mark, digit or underscore beside the text.
+	SingleWord bool
+	// LStrip and RStrip take the white space before and after the text into the token; it does not
+	// come back on decoding.
+	LStrip, RStrip bool
+	// Normalized looks for the text in its normalized form in normalized text; else both are taken
+	// as they are.
+	Normalized bool
+}
+
+// A matcher finds added tokens in text: at the leftmost place where one begins, the longest.
+type matcher struct {
+	start [256]bool // bytes that begin a token
+	nodes []matchNode
+}
+
+// A matchNode is a state of the tree of the tokens' bytes; node 0 is the root.
+type matchNode struct {
+	next  map[byte]int32
+	token *AddedToken // nil if no token ends here
+}
+
+// add puts a token into the tree under the given text; of two with the same text the later one
+// counts.
+func (m *matcher) add(text string, token *AddedToken) {
+	if text == "" {
+		return
+	}
+	if len(m.nodes) == 0 {
+		m.nodes = make([]matchNode, 1)
+	}
+	m.start[text[0]] = true
+	at := int32(0)
+	for i := range len(text) {
+		to, ok := m.nodes[at].next[text[i]]
+		if !ok {
+			to = int32(len(m.nodes))
+			if m.nodes[at].next == nil {
+				m.nodes[at].next = map[byte]int32{}
+			}
+			m.nodes[at].next[text[i]] = to
+			m.nodes = append(m.nodes, matchNode{})
+		}
+		at = to
+	}
+	m.nodes[at].token = token
+}
+
+func (m *matcher) empty() bool { return len(m.nodes) == 0 }
+
+// find returns the first token in text[from:] and the bytes that it takes, white space included:
+// [start, end) with start ≥ from. Without one, token is nil.
+func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
+	for i := from; i < len(text); i++ {
+		if !m.start[text[i]] {
+			continue
+		}
+		token, end := m.longest(text, i)
+		if token == nil {
+			continue
+		}
+		if token.SingleWord && (endsInWord(text[:i]) || startsWithWord(text[end:])) {
+			i = end - 1
+			continue
+		}
+		start := i
+		if token.LStrip {
+			start = max(from, len(strings.TrimRightFunc(text[:i], unicode.IsSpace)))
+		}
+		if token.RStrip {
+			end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))
+		}
+		return token, start, end
+	}
+	return nil, 0, 0
+}
+
+func (m *matcher) longest(text string, i int) (token *AddedToken, end int) {
+	for at := int32(0); ; {
+		if t := m.nodes[at].token; t != nil {
+			token, end = t, i
+		}
+		if i == len(text) {
+			return token, end
+		}
+		to, ok := m.nodes[at].next[text[i]]
+		if !ok {
+			return token, end
+		}
+		at = to
+		i++
+	}
+}
+
+func startsWithWord(s string) bool {
+	r, size := utf8.DecodeRuneInString(s)
+	return size > 0 && isWord(r)
+}
+
+func endsInWord(s string) bool {
+	r, size := utf8.DecodeLastRuneInString(s)
+	return size > 0 && isWord(r)
+}
+
+// isWord is \w of Unicode's recommendations for regular expressions (UTS 18, annex C).
+func isWord(r rune) bool {
+	return unicode.In(r, unicode.L, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc,
+		unicode.Other_Alphabetic, unicode.Join_Control)
+}

@@ -1,0 +1,148 @@
+package tokenizer
+
+import (
+	"math/bits"
+	"strings"
+	"unicode/utf8"
+)
+
+// bpe is the model: it turns a piece of text into token ids by merging neighbours. It is read-only.
+type bpe struct {
+	// bytes has the token of each byte where the model is byte-level, -1 for a byte without one.
+	bytes *[256]int32
+	// chars has the tokens by text where the model works on characters.
+	chars map[string]int32
+	// whole has the tokens by text where a piece that is one token is taken as it is
+	// (ignore_merges); else nil.
+	whole map[string]int32
+	// fallback has the tokens <0x00> to <0xFF> that stand for the bytes of characters that are no
+	// token; -1 for one that is missing.
+	fallback *[256]int32
+	unknown  int32 // the token of what has none, -1 if there is none: it is left out
+	fuse     bool  // one unknown token for a run of unknown characters
+	merges   mergeTable
+	// atWords: no merge joins ▁ to a character before it, so text may be cut there without changing
+	// a token.
+	atWords bool
+}
+
+// A merge makes one token of two. Those of a lower rank come first.
+type merge struct {
+	left, right, id int32
+}
+
+// A mergeTable finds the rank and the result of merges by pairs. It is a hash table with open
+// addressing.
+type mergeTable struct {
+	slots []mergeSlot // a power of two of them, at most half full
+	shift uint
+}
+
+type mergeSlot struct {
+	pair uint64
+	// result is rank<<32 | id; noMerge if the slot is empty.
+	result uint64
+}
+
+const noMerge = ^uint64(0)
+
+func newMergeTable(merges []merge) mergeTable {
+	n := max(bits.Len(uint(2*len(merges))), 1)
+	t := mergeTable{make([]mergeSlot, 1<<n), uint(64 - n)}
+	for i := range t.slots {
+		t.slots[i].result = noMerge
+	}
+	for rank, m := range merges {
+		s := t.slot(pairOf(m.left, m.right))
+		*s = mergeSlot{pairOf(m.left, m.right), uint64(rank)<<32 | uint64(m.id)}
+	}
+	return t
+}
+
+func pairOf(left, right int32) uint64 { return uint64(left)<<32 | uint64(right) }
+
+// slot returns the place of a pair: where it is, or where it would be.
+func (t *mergeTable) slot(pair uint64) *mergeSlot {
+	mask := len(t.slots) - 1
+	for i := int(pair * 0x9e3779b97f4a7c15 >> t.shift); ; i++ {
+		if s := &t.slots[i&mask]; s.result == noMerge || s.pair == pair {
+			return s
+		}
+	}
+}
+
+// result returns rank<<32 | id for two tokens, or noMerge.
+func (t *mergeTable) result(left, right int32) uint64 { return t.slot(pairOf(left, right)).result }
+
+// symbols appends the tokens of the smallest parts of a piece: its bytes, or its characters.
+func (m *bpe) symbols(dst []int32, piece string) []int32 {
+	unknown := false // one is waiting to be appended: characters without a token may still join it
+	flush := func() {
+		if unknown {
+			dst = append(dst, m.unknown)
+		}
+		unknown = false
+	}
+	miss := func() {
+		if m.unknown < 0 {
+			return
+		}
+		if !m.fuse {
+			flush()
+		}
+		unknown = true
+	}
+	if m.bytes != nil {
+		for i := range len(piece) {
+			if id := m.bytes[piece[i]]; id >= 0 {
+				flush()
+				dst = append(dst, id)
+			} else {
+				miss()
+			}
+		}
+		flush()
+		return dst
+	}
+	for i, size := 0, 0; i < len(piece); i += size {
+		_, size = utf8.DecodeRuneInString(piece[i:])
+		char := piece[i : i+size]
+		if id, ok := m.chars[char]; ok {
+			flush()
+			dst = append(dst, id)
+		} else if n := len(dst); m.fallback != nil {
+			for j := range len(char) {
+				if id := m.fallback[char[j]]; id >= 0 {
+					dst = append(dst, id)
+				}
+			}
+			if len(dst) < n+size {
+				dst = dst[:n]
+				miss()
+			}
+		} else {
+			miss()
+		}
+	}
+	flush()
+	return dst
+}
+
+// wordLength returns how many bytes of text, from its start, can be encoded by themselves: up to
+// the first ▁ behind another character.
+func (m *bpe) wordLength(text string) int {
+	if !m.atWords {
+		return len(text)
+	}
+	i := 0
+	for strings.HasPrefix(text[i:], metaspace) {
+		i += len(metaspace)
+	}
+	if n := strings.Index(text[i:], metaspace); n >= 0 {
+		return i + n
+	}
+	return len(text)
+}
+
+// metaspace is the letter that stands for a blank in vocabularies made by SentencePiece.
+const metaspace = "▁"

@@ -1,0 +1,137 @@
+package tokenizer
+
+import "strings"
+
+// A cut is a step of the pre-tokenizer. It takes a piece of text and passes on smaller ones.
+type cut struct {
+	kind     cutKind
+	rule     rule     // byRule
+	single   bool     // atNumbers: each number is a piece, not each run of them
+	text     string   // atText: the text looked for; blanksTo: the letter
+	behavior behavior // atText
+	prepend  string   // blanksTo: when the letter is put before a piece: always, never, first (of the text)
+}
+
+type cutKind uint8
+
+const (
+	byRule      cutKind = iota + 1 // by a known regular expression
+	atNumbers                      // between numbers and the rest
+	atText                         // where a text stands
+	prefixBlank                    // no cut: a blank is put before a piece that begins with none
+	blanksTo                       // no cut: blanks become a letter
+)
+
+// A behavior says what becomes of the text at which pieces are cut.
+type behavior string
+
+const (
+	isolated           behavior = "Isolated"
+	removed            behavior = "Removed"
+	mergedWithPrevious behavior = "MergedWithPrevious"
+	mergedWithNext     behavior = "MergedWithNext"
+	contiguous         behavior = "Contiguous"
+)
+
+// cut applies the steps from i on to a piece, and encodes what comes out. first says that the piece
+// begins the text.
+func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
+	if piece == "" {
+		return dst
+	}
+	if i == len(e.t.cuts) {
+		return e.piece(dst, piece)
+	}
+	step := &e.t.cuts[i]
+	switch step.kind {
+	case prefixBlank:
+		if piece[0] != ' ' {
+			piece = " " + piece
+		}
+		return e.cut(dst, i+1, piece, first)
+	case blanksTo:
+		piece = strings.ReplaceAll(piece, " ", step.text)
+		if !strings.HasPrefix(piece, step.text) && (step.prepend == "always" || step.prepend == "first" && first) {
+			piece = step.text + piece
+		}
+		return e.cut(dst, i+1, piece, first)
+	case atText:
+		return e.cutAtText(dst, i, piece, first)
+	}
+	last := i+1 == len(e.t.cuts)
+	for piece != "" {
+		n := 0
+		if step.kind == byRule {
+			n = e.t.classes.next(piece, step.rule)
+		} else {
+			n = e.t.classes.numbers(piece, step.single)
+		}
+		if last {
+			dst = e.piece(dst, piece[:n])
+		} else {
+			dst = e.cut(dst, i+1, piece[:n], first)
+		}
+		piece, first = piece[n:], false
+	}
+	return dst
+}
+
+// cutAtText cuts a piece where the text of step i stands.
+func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
+	step := &e.t.cuts[i]
+	from, match := 0, false // the piece to come begins at from; what ends at the place looked at is the text
+	for at := 0; at < len(piece); {
+		was, end := match, at
+		if match = strings.HasPrefix(piece[at:], step.text); match {
+			end += len(step.text)
+		} else if n := strings.Index(piece[at:], step.text); n >= 0 {
+			end += n
+		} else {
+			end = len(piece)
+		}
+		if at > 0 && step.behavior.cuts(was, match) {
+			if !was || step.behavior != removed {
+				dst = e.cut(dst, i+1, piece[from:at], first && from == 0)
+			}
+			from = at
+		}
+		at = end
+	}
+	if match && step.behavior == removed {
+		return dst
+	}
+	return e.cut(dst, i+1, piece[from:], first && from == 0)
+}
+
+// cuts says whether there is a cut between two parts of which each is the text or not.
+func (b behavior) cuts(left, right bool) bool {
+	switch b {
+	case mergedWithPrevious:
+		return left || !right
+	case mergedWithNext:
+		return !left || right
+	case contiguous:
+		return left != right
+	}
+	return true
+}
+
+// numbers returns the length of what s begins with: a run of numbers, or one with single; or else
+// all before a number.
+func (c *classes) numbers(s string, single bool) int {
+	k, n := c.first(s)
+	switch {
+	case k == number && single:
+		return n
+	case k == number:
+		return c.run(s, n, number)
+	}
+	for n < len(s) {
+		k, size := c.first(s[n:])
+		if k == number {
+			break
+		}
+		n += size
+	}
+	return n
+}

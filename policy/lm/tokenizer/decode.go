@@ -1,0 +1,270 @@
+package tokenizer
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A decodeStep is a step of the decoder: it takes the text of one token after the other and passes
+// text on.
+type decodeStep struct {
+	kind     decodeKind
+	old, new string // replaceText; metaspaceToBlank: old is the letter
+	count    int    // stripStart: how many old at most are taken off
+	strip    bool   // metaspaceToBlank: those of the first token are left out
+	fused    bool   // stripStart: of the whole text, not of each token
+}
+
+type decodeKind uint8
+
+const (
+	byteLevelDecoder decodeKind = iota + 1 // the only step: tokens are bytes
+	replaceText
+	metaspaceToBlank
+	byteFallback // tokens <0xNN> are bytes; a run of them is text if it is UTF-8, else one U+FFFD for each
+	stripStart
+)
+
+// readDecoder reads the decoder. It returns one step at least.
+func readDecoder(v value) []decodeStep {
+	parts := []value{v}
+	if o := v.object(); o.textOr("type", "") == "Sequence" {
+		parts = o.get("decoders").list()
+	}
+	var steps []decodeStep
+	fused := false
+	for _, part := range parts {
+		o := part.object()
+		kind := o.get("type")
+		name := kind.text()
+		if name == "Fuse" {
+			fused = true
+			continue
+		}
+		if fused && name != "Strip" {
+			kind.fail("Strip alone behind Fuse")
+		}
+		switch name {
+		case "ByteLevel":
+			if len(parts) > 1 {
+				kind.fail("ByteLevel alone")
+			}
+			steps = append(steps, decodeStep{kind: byteLevelDecoder})
+		case "Replace":
+			old, with := readPattern(o.get("pattern")), o.get("content").text()
+			steps = append(steps, decodeStep{kind: replaceText, old: old, new: with})
+		case "Metaspace":
+			letter, scheme, _ := readMetaspace(o)
+			steps = append(steps, decodeStep{kind: metaspaceToBlank, old: letter, strip: scheme != "never"})
+		case "ByteFallback":
+			steps = append(steps, decodeStep{kind: byteFallback})
+		case "Strip":
+			steps = append(steps, readStrip(o, fused))
+		default:
+			kind.unsupported("Sequence", "ByteLevel", "Replace", "Metaspace", "ByteFallback", "Fuse", "Strip")
+		}
+	}
+	if len(steps) == 0 {
+		v.fail("a decoder that does something")
+		steps = append(steps, decodeStep{})
+	}
+	return steps
+}
+
+func readStrip(o object, fused bool) decodeStep {
+	s := decodeStep{kind: stripStart, old: o.get("content").text(), fused: fused}
+	if utf8.RuneCountInString(s.old) != 1 {
+		o.get("content").fail("one character")
+	}
+	if stop := o.get("stop"); !stop.isNull() && string(stop.raw) != "0" {
+		stop.unsupported("0")
+	}
+	o.get("start").decode(&s.count, "a number")
+	if s.count < 0 {
+		o.get("start").fail("a number ≥ 0")
+	}
+	return s
+}
+
+// Decode returns the text of ids, special tokens included. Ids without a token have no text.
+func (t *Tokenizer) Decode(ids []int32) string { return t.decode(ids, false) }
+
+// DecodeText returns the text of ids without special tokens.
+func (t *Tokenizer) DecodeText(ids []int32) string { return t.decode(ids, true) }
+
+func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
+	s := Stream{t: t, skipSpecial: skipSpecial}
+	for _, id := range ids {
+		s.add(id)
+	}
+	s.end()
+	return string(s.out)
+}
+
+// A Stream decodes ids one at a time, as they are generated. All that it returns, put together, is
+// what Decode gives.
+type Stream struct {
+	t           *Tokenizer
+	skipSpecial bool
+
+	out   []byte // text that is complete
+	bytes []byte // bytes that may be the start of a character, or with byteFallback the run so far
+	begun bool   // a token has come
+	strip []int  // how many characters each stripStart step may still take off
+}
+
+// NewStream returns a stream, which leaves out special tokens if skipSpecial is true.
+func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
+	return &Stream{t: t, skipSpecial: skipSpecial}
+}
+
+// Next returns the text that an id completes. It is empty as long as a character lacks bytes.
+func (s *Stream) Next(id int32) string {
+	s.out = s.out[:0]
+	s.add(id)
+	return string(s.out)
+}
+
+// End returns the rest, with U+FFFD for bytes that are not UTF-8, and makes the stream ready for
+// another sequence.
+func (s *Stream) End() string {
+	s.out = s.out[:0]
+	s.end()
+	return string(s.out)
+}
+
+func (s *Stream) add(id int32) {
+	if !s.t.Known(id) {
+		return
+	}
+	token := s.t.tokens[id]
+	switch {
+	case token.kind == special && s.skipSpecial:
+	case s.t.decoder[0].kind != byteLevelDecoder:
+		s.pass(0, token.text)
+		s.begun = true
+	case token.kind == ordinary:
+		s.bytes = append(s.bytes, token.text...)
+		s.out, s.bytes = appendCharacters(s.out, s.bytes, false)
+	default:
+		s.out, s.bytes = appendCharacters(s.out, s.bytes, true)
+		s.out = append(s.out, token.text...)
+	}
+}
+
+func (s *Stream) end() {
+	if s.t.decoder[0].kind == byteLevelDecoder {
+		s.out, s.bytes = appendCharacters(s.out, s.bytes, true)
+	}
+	for i := range s.t.decoder {
+		if s.t.decoder[i].kind == byteFallback {
+			s.flush(i)
+		}
+	}
+	s.begun, s.strip = false, nil
+}
+
+// pass gives the text of a token to step i of the decoder, and what comes of it to the steps
+// behind.
+func (s *Stream) pass(i int, text string) {
+	if i == len(s.t.decoder) {
+		s.out = append(s.out, text...)
+		return
+	}
+	switch step := &s.t.decoder[i]; step.kind {
+	case replaceText:
+		s.pass(i+1, strings.ReplaceAll(text, step.old, step.new))
+	case metaspaceToBlank:
+		with := " "
+		if step.strip && !s.begun {
+			with = ""
+		}
+		s.pass(i+1, strings.ReplaceAll(text, step.old, with))
+	case byteFallback:
+		if b, ok := byteToken(text); ok {
+			s.bytes = append(s.bytes, b)
+			return
+		}
+		s.flush(i)
+		s.pass(i+1, text)
+	case stripStart:
+		s.stripped(i, text)
+	}
+}
+
+// byteToken returns the byte that a token <0xNN> stands for.
+func byteToken(text string) (byte, bool) {
+	if len(text) != 6 || !strings.HasPrefix(text, "<0x") || text[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(text[3:5], 16, 8)
+	return byte(b), err == nil
+}
+
+// flush passes on the run of bytes that step i has gathered.
+func (s *Stream) flush(i int) {
+	if len(s.bytes) == 0 {
+		return
+	}
+	text := string(s.bytes)
+	if !utf8.ValidString(text) {
+		text = strings.Repeat("\ufffd", len(s.bytes))
+	}
+	s.bytes = s.bytes[:0]
+	s.pass(i+1, text)
+}
+
+// stripped takes the characters off the start of a text that step i still may, and passes on the
+// rest.
+func (s *Stream) stripped(i int, text string) {
+	step := &s.t.decoder[i]
+	if s.strip == nil {
+		s.strip = make([]int, len(s.t.decoder))
+	}
+	for s.strip[i] < step.count && strings.HasPrefix(text, step.old) {
+		text = text[len(step.old):]
+		s.strip[i]++
+	}
+	if !step.fused {
+		s.strip[i] = 0
+	} else if text != "" {
+		s.strip[i] = step.count
+	}
+	s.pass(i+1, text)
+}
+
+// appendCharacters appends the characters of UTF-8 bytes to dst and returns the bytes that are
+// left: the start of a character that lacks some. Each longest run of bytes that could begin a
+// character and does not go on becomes one U+FFFD, as Unicode recommends (chapter 3.9, "maximal
+// subpart"); at the end of the text also what is left.
+func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
+	at := 0
+	for at < len(text) {
+		if r, size := utf8.DecodeRune(text[at:]); r != utf8.RuneError || size > 1 {
+			dst = append(dst, text[at:at+size]...)
+			at += size
+			continue
+		}
+		n := subpart(text[at:])
+		if !end && at+n == len(text) && !utf8.FullRune(text[at:]) {
+			break
+		}
+		dst = append(dst, "\ufffd"...)
+		at += n
+	}
+	return dst, append(text[:0], text[at:]...)
+}
+
+// subpart returns the length of the longest start of b that some character starts with, at least 1.
+// b begins with no whole character.
+func subpart(b []byte) int {
+	n := 1
+	for n < len(b) && n < utf8.UTFMax && !utf8.FullRune(b[:n]) {
+		n++
+	}
+	if n > 1 && utf8.FullRune(b[:n]) {
+		n--
+	}
+	return n
+}

@@ -1,0 +1,176 @@
+package tokenizer
+
+import (
+	"hash/maphash"
+)
+
+// An Encoder turns text into ids. It remembers the ids of pieces it has seen, so one goroutine at a
+// time may use it; keep one for each.
+type Encoder struct {
+	t      *Tokenizer
+	merger merger
+	cache  cache
+}
+
+// NewEncoder returns an encoder. It takes up to about 3 MiB as it fills its cache.
+func (t *Tokenizer) NewEncoder() *Encoder {
+	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
+}
+
+// Encode returns the ids of a text, with those that the post-processor puts around a sequence. For
+// many texts, keep an Encoder.
+func (t *Tokenizer) Encode(text string) []int32 {
+	return t.NewEncoder().EncodeSequence(nil, text)
+}
+
+// EncodeSequence appends the ids of a text to dst, with those that the post-processor puts around a
+// sequence: often the token that begins it.
+func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
+	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
+}
+
+// Encode appends the ids of a text to dst. Added tokens, special ones too, are found wherever their
+// text stands. Bytes that are not UTF-8 are encoded as they are where the vocabulary has tokens for
+// bytes.
+func (e *Encoder) Encode(dst []int32, text string) []int32 {
+	if e.t.raw.empty() {
+		return e.section(dst, text, true)
+	}
+	from := 0
+	for {
+		token, start, end := e.t.raw.find(text, from)
+		if token == nil {
+			return e.section(dst, text[from:], from == 0)
+		}
+		dst = append(e.section(dst, text[from:start], from == 0), token.ID)
+		from = end
+	}
+}
+
+// section encodes text between added tokens: it normalizes it, and finds the added tokens that are
+// looked for in normalized text.
+func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
+	if text == "" {
+		return dst
+	}
+	text = normalize(e.t.normalizer, text)
+	if e.t.normalized.empty() {
+		return e.cut(dst, 0, text, first)
+	}
+	from := 0
+	for {
+		token, start, end := e.t.normalized.find(text, from)
+		if token == nil {
+			return e.cut(dst, 0, text[from:], first && from == 0)
+		}
+		dst = append(e.cut(dst, 0, text[from:start], first && from == 0), token.ID)
+		from = end
+	}
+}
+
+// piece encodes a piece that the pre-tokenizer has cut.
+func (e *Encoder) piece(dst []int32, piece string) []int32 {
+	for piece != "" {
+		n := e.t.model.wordLength(piece)
+		dst = e.word(dst, piece[:n])
+		piece = piece[n:]
+	}
+	return dst
+}
+
+// word encodes a text that is merged by itself.
+func (e *Encoder) word(dst []int32, word string) []int32 {
+	m := &e.t.model
+	if len(word) == 1 && m.bytes != nil && m.bytes[word[0]] >= 0 {
+		return append(dst, m.bytes[word[0]])
+	}
+	hash := uint64(0)
+	cached := len(word) <= longestCached
+	if cached {
+		hash = maphash.String(e.cache.seed, word)
+		if ids, ok := e.cache.get(hash, word); ok {
+			return append(dst, ids...)
+		}
+	}
+	n := len(dst)
+	if id, ok := m.whole[word]; ok {
+		dst = append(dst, id)
+	} else {
+		dst = m.symbols(dst, word)
+		dst = dst[:n+len(e.merger.merge(&m.merges, dst[n:]))]
+	}
+	if cached {
+		e.cache.put(hash, word, dst[n:])
+	}
+	return dst
+}
+
+// A cache keeps the ids of words. When it is full it forgets all of them.
+type cache struct {
+	seed  maphash.Seed
+	slots []cacheSlot // open addressing, at most half full
+	count int
+	words []byte // the words one after the other
+	ids   []int32
+}
+
+type cacheSlot struct {
+	hash      uint64
+	word, ids uint32 // where they begin
+	length    uint16 // of the word in bytes; 0 if the slot is empty
+	tokens    uint16
+}
+
+const (
+	longestCached = 48      // bytes of a word
+	cacheWords    = 1 << 15 // words at most
+	firstSlots    = 1 << 10
+)
+
+// get returns the ids of a word.
+func (c *cache) get(hash uint64, word string) ([]int32, bool) {
+	if len(c.slots) == 0 {
+		return nil, false
+	}
+	if s := c.slot(hash, word); s.length > 0 {
+		return c.ids[s.ids : s.ids+uint32(s.tokens)], true
+	}
+	return nil, false
+}
+
+// slot returns the place of a word: where it is, or where it would be.
+func (c *cache) slot(hash uint64, word string) *cacheSlot {
+	mask := uint64(len(c.slots) - 1)
+	for i := hash; ; i++ {
+		s := &c.slots[i&mask]
+		if s.length == 0 || s.hash == hash && string(c.words[s.word:s.word+uint32(s.length)]) == word {
+			return s
+		}
+	}
+}
+
+// put adds a word that is not there.
+func (c *cache) put(hash uint64, word string, ids []int32) {
+	switch {
+	case c.count == cacheWords:
+		clear(c.slots)
+		c.count, c.words, c.ids = 0, c.words[:0], c.ids[:0]
+	case 2*c.count >= len(c.slots):
+		old := c.slots
+		c.slots = make([]cacheSlot, max(firstSlots, 2*len(old)))
+		mask := uint64(len(c.slots) - 1)
+		for _, s := range old {
+			if s.length > 0 {
+				i := s.hash
+				for c.slots[i&mask].length > 0 {
+					i++
+				}
+				c.slots[i&mask] = s
+			}
+		}
+	}
+	*c.slot(hash, word) = cacheSlot{hash, uint32(len(c.words)), uint32(len(c.ids)), uint16(len(word)), uint16(len(ids))}
+	c.count++
+	c.words = append(c.words, word...)
+	c.ids = append(c.ids, ids...)
+}

@@ -1,0 +1,266 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// readTokenizer reads tokenizer.json.
+func (t *Tokenizer) readTokenizer(v value) {
+	o := v.object()
+	t.readNormalizer(o.get("normalizer"), 0)
+	byteLevel := t.readPreTokenizer(o.get("pre_tokenizer"), 0)
+	t.readModel(o.get("model"), byteLevel)
+	if added := o.get("added_tokens"); !added.isNull() {
+		for _, entry := range added.list() {
+			token := entry.object()
+			t.addToken(token, token.get("id"))
+		}
+	}
+	t.readPostProcessor(o.get("post_processor"), 0)
+	t.decoder = readDecoder(o.get("decoder"))
+	if v.reader.err == nil && byteLevel != (t.decoder[0].kind == byteLevelDecoder) {
+		o.get("decoder").fail("ByteLevel if and only if the pre-tokenizer is ByteLevel")
+	}
+}
+
+// maxDepth bounds Sequences inside Sequences.
+const maxDepth = 4
+
+// sequence returns the parts of a Sequence.
+func sequence(o object, key string, depth int) []value {
+	if depth == maxDepth {
+		o.fail(fmt.Sprintf("Sequences at most %d deep", maxDepth))
+		return nil
+	}
+	return o.get(key).list()
+}
+
+var normalForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD}
+
+func (t *Tokenizer) readNormalizer(v value, depth int) {
+	if v.isNull() {
+		return
+	}
+	o := v.object()
+	switch kind := o.get("type"); kind.text() {
+	case "Sequence":
+		for _, part := range sequence(o, "normalizers", depth) {
+			t.readNormalizer(part, depth+1)
+		}
+	case "NFC", "NFD":
+		form := normalForms[kind.text()]
+		t.normalizer = append(t.normalizer, normalizer{form: &form})
+	case "Prepend":
+		if text := o.get("prepend").text(); text != "" {
+			t.normalizer = append(t.normalizer, normalizer{prepend: text})
+		}
+	case "Replace":
+		old, with := readPattern(o.get("pattern")), o.get("content").text()
+		t.normalizer = append(t.normalizer, normalizer{old: old, new: with})
+	default:
+		kind.unsupported("Sequence", "NFC", "NFD", "Prepend", "Replace")
+	}
+}
+
+// readPattern reads a pattern that is a text and not a regular expression.
+func readPattern(v value) string {
+	o := v.object()
+	if regex := o.get("Regex"); !regex.isNull() {
+		regex.unsupported(`a pattern {"String": "..."}`)
+	}
+	text := o.get("String").text()
+	if text == "" {
+		o.get("String").fail("a text that is not empty")
+	}
+	return text
+}
+
+// readPreTokenizer adds the cuts of a pre-tokenizer, and says whether it writes bytes as letters.
+func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
+	if v.isNull() {
+		return false
+	}
+	o := v.object()
+	switch kind := o.get("type"); kind.text() {
+	case "Sequence":
+		for _, part := range sequence(o, "pretokenizers", depth) {
+			if byteLevel {
+				part.fail("nothing behind ByteLevel")
+			}
+			byteLevel = t.readPreTokenizer(part, depth+1)
+		}
+	case "ByteLevel":
+		if o.flag("add_prefix_space", true) {
+			t.cuts = append(t.cuts, cut{kind: prefixBlank})
+		}
+		if o.flag("use_regex", true) {
+			t.cuts = append(t.cuts, cut{kind: byRule, rule: gpt2})
+		}
+		return true
+	case "Split":
+		t.cuts = append(t.cuts, readSplit(o))
+	case "Digits":
+		t.cuts = append(t.cuts, cut{kind: atNumbers, single: o.flag("individual_digits", false)})
+	case "Metaspace":
+		letter, scheme, split := readMetaspace(o)
+		t.cuts = append(t.cuts, cut{kind: blanksTo, text: letter, prepend: scheme})
+		if split {
+			t.cuts = append(t.cuts, cut{kind: atText, text: letter, behavior: mergedWithNext})
+		}
+	default:
+		kind.unsupported("Sequence", "ByteLevel", "Split", "Digits", "Metaspace")
+	}
+	return byteLevel
+}
+
+func readSplit(o object) cut {
+	how := behavior(o.oneOf("behavior",
+		string(isolated), string(removed), string(mergedWithPrevious), string(mergedWithNext), string(contiguous)))
+	invert := o.flag("invert", false)
+	pattern := o.get("pattern").object()
+	regex := pattern.get("Regex")
+	if regex.isNull() {
+		if invert {
+			o.get("invert").unsupported("false")
+		}
+		return cut{kind: atText, text: readPattern(pattern.value), behavior: how}
+	}
+	rule, known := patterns[regex.text()]
+	switch {
+	case !known:
+		regex.unsupported("the patterns of GPT-2, Qwen2 and Llama 3")
+	case how != isolated && (how != removed || !invert):
+		// The known patterns leave nothing between matches: to remove what is between them is to
+		// isolate them.
+		o.get("behavior").unsupported("Isolated", "Removed with invert: true")
+	}
+	return cut{kind: byRule, rule: rule}
+}
+
+// readMetaspace reads the fields that the pre-tokenizer and the decoder Metaspace share.
+func readMetaspace(o object) (letter, scheme string, split bool) {
+	letter = o.textOr("replacement", metaspace)
+	if len([]rune(letter)) != 1 {
+		o.get("replacement").fail("one character")
+	}
+	scheme = o.oneOf("prepend_scheme", "always", "first", "never")
+	if !o.flag("add_prefix_space", true) {
+		if scheme == "first" {
+			o.get("add_prefix_space").fail("true with prepend_scheme first")
+		}
+		scheme = "never"
+	}
+	return letter, scheme, o.flag("split", true)
+}
+
+// addToken reads an added token, whose id is at a place of its own.
+func (t *Tokenizer) addToken(o object, at value) {
+	id := at.id()
+	a := AddedToken{
+		ID:         id,
+		Content:    o.get("content").text(),
+		Special:    o.flag("special", false),
+		SingleWord: o.flag("single_word", false),
+		LStrip:     o.flag("lstrip", false),
+		RStrip:     o.flag("rstrip", false),
+	}
+	a.Normalized = o.flag("normalized", !a.Special)
+	if o.reader.err != nil || a.Content == "" {
+		return
+	}
+	if other, taken := t.ids[a.Content]; taken && other != id {
+		at.fail(fmt.Sprintf("%d, which the vocabulary has for %q", other, a.Content))
+		return
+	}
+	if t.Known(id) && t.tokens[id].text != a.Content {
+		at.fail(fmt.Sprintf("an id of its own; %q has it, too", t.tokens[id].text))
+		return
+	}
+	for int(id) >= len(t.tokens) {
+		t.tokens = append(t.tokens, token{})
+	}
+	if t.tokens[id].kind < added {
+		t.tokens[id] = token{a.Content, added}
+		t.added = append(t.added, a)
+		t.ids[a.Content] = id
+	}
+	if a.Special {
+		t.tokens[id].kind = special
+	}
+}
+
+// readPostProcessor adds what stands around sequences. What a later processor adds stands outside.
+func (t *Tokenizer) readPostProcessor(v value, depth int) {
+	if v.isNull() {
+		return
+	}
+	o := v.object()
+	switch kind := o.get("type"); kind.text() {
+	case "Sequence":
+		for _, part := range sequence(o, "processors", depth) {
+			t.readPostProcessor(part, depth+1)
+		}
+	case "ByteLevel": // changes offsets only
+	case "TemplateProcessing":
+		prefix, suffix := t.readTemplate(o)
+		t.prefix, t.suffix = append(prefix, t.prefix...), append(t.suffix, suffix...)
+	default:
+		kind.unsupported("Sequence", "ByteLevel", "TemplateProcessing")
+	}
+}
+
+// readTemplate returns the ids before and after the text of a single sequence.
+func (t *Tokenizer) readTemplate(o object) (prefix, suffix []int32) {
+	seen := false
+	for _, entry := range o.get("single").list() {
+		part := entry.object()
+		if text := part.get("Sequence"); !text.isNull() {
+			if seen || text.object().get("id").text() != "A" {
+				text.fail("the sequence A once")
+			}
+			seen = true
+			continue
+		}
+		name := part.get("SpecialToken").object().get("id")
+		tokens := o.get("special_tokens").object()
+		for _, id := range tokens.get(name.text()).object().get("ids").list() {
+			if seen {
+				suffix = append(suffix, id.id())
+			} else {
+				prefix = append(prefix, id.id())
+			}
+		}
+	}
+	if !seen {
+		o.get("single").fail("the sequence A once")
+	}
+	return prefix, suffix
+}
+
+// index makes the tables of decoding and of finding added tokens, once all files are read.
+func (t *Tokenizer) index() {
+	slices.SortFunc(t.added, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
+	for i := range t.added {
+		if a := &t.added[i]; a.Normalized {
+			t.normalized.add(normalize(t.normalizer, a.Content), a)
+		} else {
+			t.raw.add(a.Content, a)
+		}
+	}
+	if t.model.bytes == nil {
+		return
+	}
+	var buf []byte
+	for i := range t.tokens {
+		if t.tokens[i].kind == ordinary {
+			raw, ok := lettersToBytes(buf[:0], t.tokens[i].text)
+			if ok {
+				t.tokens[i].text = string(raw)
+			}
+			buf = raw
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A format is a chat format that is built in, for tokenizers that come without a template. It takes
+// roles and texts, and no tools.
+type format struct {
+	name string
+	// marks are the added tokens of the tokenizers that use the format.
+	marks []string
+	// inst: messages go in turns between [INST] and [/INST], the system's within the first of the
+	// user's.
+	inst bool
+	// header, body and end write a message; with inst they are not used.
+	header, body, end string
+	trim              bool // white space around contents is left out
+}
+
+var formats = []format{
+	{
+		name: "chatml", marks: []string{"<|im_start|>", "<|im_end|>"},
+		header: "<|im_start|>", body: "\n", end: "<|im_end|>\n",
+	},
+	{
+		name: "llama3", marks: []string{"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"},
+		header: "<|start_header_id|>", body: "<|end_header_id|>\n\n", end: "<|eot_id|>", trim: true,
+	},
+	{name: "mistral", marks: []string{"[INST]", "[/INST]"}, inst: true},
+	{name: "llama2", marks: []string{"<s>", "</s>"}, inst: true, trim: true},
+}
+
+// BuiltinTemplates returns the names of the built-in chat formats.
+func BuiltinTemplates() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.name
+	}
+	return names
+}
+
+// BuiltinTemplate returns the built-in chat format of a name: chatml (Qwen and others), llama3,
+// mistral or llama2.
+func (t *Tokenizer) BuiltinTemplate(name string) (*ChatTemplate, error) {
+	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("chat format %q: want one of %s", name, strings.Join(BuiltinTemplates(), ", "))
+	}
+	return &ChatTemplate{name: name, tokens: t.config, format: formats[i]}, nil
+}
+
+func (f *format) render(chat Chat, tokens config) (string, error) {
+	if len(chat.Tools) > 0 && string(chat.Tools) != "null" {
+		return "", fmt.Errorf("the built-in format has no place for tools")
+	}
+	var messages []Message
+	if err := json.Unmarshal(chat.Messages, &messages); err != nil {
+		return "", fmt.Errorf("messages: want a list of objects with role and content: %w", err)
+	}
+	for i := range messages {
+		m := &messages[i]
+		if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
+			return "", fmt.Errorf("messages[%d].role: %q: want system, user or assistant", i, m.Role)
+		}
+		if f.trim {
+			m.Content = strings.TrimSpace(m.Content)
+		}
+	}
+	if f.inst {
+		return f.turns(messages, tokens)
+	}
+	var b strings.Builder
+	if f.name == "llama3" {
+		b.WriteString(tokens.bos)
+	}
+	for _, m := range messages {
+		b.WriteString(f.header + m.Role + f.body + m.Content + f.end)
+	}
+	if chat.GenerationPrompt {
+		b.WriteString(f.header + "assistant" + f.body)
+	}
+	return b.String(), nil
+}
+
+// turns writes the formats of Llama 2 and Mistral. Llama 2 begins each turn as a sequence of its
+// own.
+func (f *format) turns(messages []Message, tokens config) (string, error) {
+	llama2 := f.name == "llama2"
+	var b strings.Builder
+	if !llama2 {
+		b.WriteString(tokens.bos)
+	}
+	system := ""
+	if len(messages) > 0 && messages[0].Role == "system" {
+		system = messages[0].Content + "\n\n"
+		if llama2 {
+			system = "<<SYS>>\n" + messages[0].Content + "\n<</SYS>>\n\n"
+		}
+		messages = messages[1:]
+	}
+	for i, m := range messages {
+		switch want := [2]string{"user", "assistant"}[i%2]; {
+		case m.Role != want:
+			return "", fmt.Errorf("messages: %s where the %s has its turn: want user and assistant in turns, "+
+				"behind a system message or none", m.Role, want)
+		case m.Role == "assistant" && llama2:
+			b.WriteString(" " + m.Content + " " + tokens.eos)
+		case m.Role == "assistant":
+			b.WriteString(" " + m.Content + tokens.eos)
+		default:
+			if llama2 {
+				b.WriteString(tokens.bos)
+			}
+			b.WriteString("[INST] " + system + m.Content + " [/INST]")
+			system = ""
+		}
+	}
+	return b.String(), nil
+}

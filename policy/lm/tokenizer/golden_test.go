@@ -1,0 +1,306 @@
+package tokenizer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+type golden struct {
+	Cases []struct {
+		Text, Decoded string
+		Skipped       string  `json:"decoded_skip_special"`
+		IDs           []int32 `json:"ids"`
+		Sequence      []int32 `json:"ids_with_special"`
+	}
+	Decode []struct {
+		IDs     []int32 `json:"ids"`
+		Decoded string
+	}
+}
+
+type variants struct {
+	Texts    []string
+	Variants []struct {
+		Name, Base string
+		Set, Model map[string]json.RawMessage
+		IDs        [][]int32 `json:"ids"`
+		Sequence   [][]int32 `json:"with_special"`
+		Decoded    []string
+		Skipped    []string `json:"decoded_skip"`
+	}
+}
+
+func readGzip(t testing.TB, name string, to any) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.NewDecoder(z).Decode(to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func load(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	k, err := Load(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// changed loads a tokenizer of testdata with other fields in tokenizer.json and in its model.
+func changed(t testing.TB, base string, set, model map[string]json.RawMessage) (*Tokenizer, error) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", base, tokenizerFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file, inner map[string]json.RawMessage
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(file["model"], &inner); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(inner, model)
+	if file["model"], err = json.Marshal(inner); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(file, set)
+	if text, err = json.Marshal(file); err != nil {
+		t.Fatal(err)
+	}
+	return parse(map[string][]byte{tokenizerFile: text})
+}
+
+func TestGolden(t *testing.T) {
+	for name, numbers := range map[string][2]int{"gpt2": {485, 151}, "llama3": {485, 150}} {
+		t.Run(name, func(t *testing.T) {
+			var g golden
+			readGzip(t, name+"/cases.json.gz", &g)
+			if len(g.Cases) != numbers[0] || len(g.Decode) != numbers[1] {
+				t.Fatalf("%d cases and %d decodings, want %v", len(g.Cases), len(g.Decode), numbers)
+			}
+			checkGolden(t, load(t, name), &g)
+		})
+	}
+	t.Run("llama3 with merges as pairs", func(t *testing.T) {
+		var file struct{ Model struct{ Merges []string } }
+		text, err := os.ReadFile("testdata/llama3/tokenizer.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &file); err != nil {
+			t.Fatal(err)
+		}
+		var pairs [][]string
+		for _, m := range file.Model.Merges {
+			pairs = append(pairs, strings.Split(m, " "))
+		}
+		merges, err := json.MarshalIndent(pairs, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, err := changed(t, "llama3", nil, map[string]json.RawMessage{"merges": merges})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g golden
+		readGzip(t, "llama3/cases.json.gz", &g)
+		checkGolden(t, k, &g)
+	})
+}
+
+func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
+	e := k.NewEncoder()
+	for _, c := range g.Cases {
+		if got := e.Encode(nil, c.Text); !slices.Equal(got, c.IDs) {
+			t.Errorf("encode %q: got %v, want %v", c.Text, got, c.IDs)
+		}
+		if got := k.Encode(c.Text); c.Sequence != nil && !slices.Equal(got, c.Sequence) {
+			t.Errorf("encode the sequence %q: got %v, want %v", c.Text, got, c.Sequence)
+		}
+		checkDecode(t, k, c.IDs, c.Decoded, c.Skipped)
+	}
+	for _, c := range g.Decode {
+		checkDecode(t, k, c.IDs, c.Decoded, k.DecodeText(c.IDs))
+	}
+}
+
+// checkDecode decodes at once, and as a stream, which never gives a part of a character.
+func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
+	t.Helper()
+	if got := k.Decode(ids); got != all {
+		t.Errorf("decode %v: got %q, want %q", ids, got, all)
+	}
+	if got := k.DecodeText(ids); got != text {
+		t.Errorf("decode %v without special tokens: got %q, want %q", ids, got, text)
+	}
+	for want, s := range map[string]*Stream{all: k.NewStream(false), text: k.NewStream(true)} {
+		for range 2 { // a stream is ready again after End
+			var b strings.Builder
+			for _, id := range ids {
+				part := s.Next(id)
+				if !utf8.ValidString(part) {
+					t.Errorf("stream %v: %q splits a character", ids, part)
+				}
+				b.WriteString(part)
+			}
+			b.WriteString(s.End())
+			if all != text && b.String() != want || all == text && b.String() != all {
+				t.Errorf("stream %v: got %q, want %q", ids, b.String(), want)
+			}
+		}
+	}
+}
+
+func TestVariants(t *testing.T) {
+	var v variants
+	readGzip(t, "variants.json.gz", &v)
+	if len(v.Texts) != 73 || len(v.Variants) != 17 {
+		t.Fatalf("%d texts and %d variants", len(v.Texts), len(v.Variants))
+	}
+	for _, c := range v.Variants {
+		t.Run(c.Name, func(t *testing.T) {
+			k, err := changed(t, c.Base, c.Set, c.Model)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := k.NewEncoder()
+			for i, text := range v.Texts {
+				if got := e.Encode(nil, text); !slices.Equal(got, c.IDs[i]) {
+					t.Errorf("encode %q: got %v, want %v", text, got, c.IDs[i])
+				}
+				if got := e.EncodeSequence(nil, text); !slices.Equal(got, c.Sequence[i]) {
+					t.Errorf("encode the sequence %q: got %v, want %v", text, got, c.Sequence[i])
+				}
+				checkDecode(t, k, c.IDs[i], c.Decoded[i], c.Skipped[i])
+			}
+		})
+	}
+}
+
+func TestConfig(t *testing.T) {
+	llama3, llama2, gpt2 := load(t, "llama3"), load(t, "llama2"), load(t, "gpt2")
+	if llama3.BOS() != 900 || llama3.EOS() != 909 && llama3.EOS() != 901 || llama3.Pad() != -1 && !llama3.Known(llama3.Pad()) {
+		t.Errorf("llama3: bos %d, eos %d, pad %d", llama3.BOS(), llama3.EOS(), llama3.Pad())
+	}
+	if llama2.BOS() != 1 || llama2.EOS() != 2 || !llama2.IsSpecial(0) || llama2.IsSpecial(5) || llama2.IsSpecial(-1) {
+		t.Errorf("llama2: bos %d, eos %d", llama2.BOS(), llama2.EOS())
+	}
+	if gpt2.Size() != 757 || gpt2.Known(757) || gpt2.Known(-1) || !gpt2.Known(756) {
+		t.Errorf("gpt2: size %d", gpt2.Size())
+	}
+	if id, ok := gpt2.ID("Ġthe"); !ok || gpt2.Decode([]int32{id}) != " the" {
+		t.Errorf("Ġthe: %d, %v", id, ok)
+	}
+	file, err := os.ReadFile("testdata/llama2/tokenizer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		config, specials string
+		want             []int32
+	}{
+		{`{}`, `{}`, []int32{1, 9}},
+		{`{"add_bos_token": false, "bos_token": "<s>"}`, `{}`, []int32{9}},
+		{`{"add_eos_token": true, "eos_token": {"content": "</s>"}}`, `{}`, []int32{1, 9, 2}},
+		{`{"add_eos_token": true, "eos_token": "<eot>", "added_tokens_decoder": {"2000": {"content": "<eot>", "special": true}}}`, `{}`, []int32{1, 9, 2000}},
+	} {
+		k, err := parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config), mapFile: []byte(c.specials)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := k.Encode("\x06") // Prepend makes ▁ and the byte of it
+		if len(got) < 2 || got[len(got)-1] != c.want[len(c.want)-1] || got[0] == 1 != (c.want[0] == 1) {
+			t.Errorf("%s: got %v", c.config, got)
+		}
+	}
+	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": null}`),
+		templateFile: []byte("{{ bos_token }}x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k.BOS() != 1 || k.EOS() != 2 || k.Pad() != -1 {
+		t.Errorf("special_tokens_map.json: bos %d, eos %d, pad %d", k.BOS(), k.EOS(), k.Pad())
+	}
+	template, err := k.ChatTemplate("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := template.Render(Chat{Messages: Messages()}); got != "<s>x" || err != nil {
+		t.Errorf("chat_template.jinja: %q, %v", got, err)
+	}
+}
+
+func TestEncodeDoesNotAllocate(t *testing.T) {
+	text := strings.Repeat("The quick brown fox, 人工智能 and 12345 others don't stop.\n", 20)
+	for _, name := range []string{"gpt2", "llama3"} {
+		e := load(t, name).NewEncoder()
+		ids := e.Encode(nil, text)
+		if n := testing.AllocsPerRun(20, func() { ids = e.Encode(ids[:0], text) }); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
+
+// An encoder that has forgotten its words, and one that has seen others, gives the same ids as a new one.
+func TestCacheDoesNotChangeIDs(t *testing.T) {
+	k := load(t, "llama3")
+	e := k.NewEncoder()
+	var b bytes.Buffer
+	for i := range 3 * cacheWords {
+		b.Reset()
+		for n := i + 1; n > 0; n /= 26 {
+			b.WriteByte(byte('a' + n%26))
+		}
+		word := b.String()
+		got := e.Encode(nil, word)
+		if again := e.Encode(nil, word); !slices.Equal(got, again) {
+			t.Fatalf("%q: %v, then %v", word, got, again)
+		}
+		if i%997 == 0 && !slices.Equal(got, k.NewEncoder().Encode(nil, word)) {
+			t.Fatalf("%q: %v", word, got)
+		}
+	}
+}
+
+func BenchmarkEncode(b *testing.B) {
+	var g golden
+	readGzip(b, "llama3/cases.json.gz", &g)
+	var text strings.Builder
+	for _, c := range g.Cases {
+		text.WriteString(c.Text)
+	}
+	for _, name := range []string{"gpt2", "llama3", "llama2"} {
+		k := load(b, name)
+		for _, cached := range []bool{true, false} {
+			b.Run(name+map[bool]string{true: "", false: "/cold"}[cached], func(b *testing.B) {
+				b.SetBytes(int64(text.Len()))
+				e := k.NewEncoder()
+				var ids []int32
+				for b.Loop() {
+					if !cached {
+						e = k.NewEncoder()
+					}
+					ids = e.Encode(ids[:0], text.String())
+				}
+			})
+		}
+	}
+}

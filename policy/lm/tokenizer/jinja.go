@@ -1,0 +1,179 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/nikolalohinski/gonja/v2/builtins"
+	statement "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
+	engine "github.com/nikolalohinski/gonja/v2/config"
+	"github.com/nikolalohinski/gonja/v2/exec"
+	"github.com/nikolalohinski/gonja/v2/loaders"
+	"github.com/nikolalohinski/gonja/v2/nodes"
+	"github.com/nikolalohinski/gonja/v2/parser"
+)
+
+// A jinja is a template in the Jinja language, run by gonja. Where gonja differs from Jinja in what
+// chat templates use, the functions of jinja_methods.go and jinja_filters.go stand in for its own:
+// its JSON sorts keys and escapes, rstrip() and replace(a, b) go wrong, a list of one has no [-1].
+// Templates read no files. They are programs: one that loops for ever is not stopped.
+type jinja struct {
+	template *exec.Template
+}
+
+// Bounds on the source, since gonja's parser calls itself: bytes, of which the largest published
+// templates have about 30,000, and open brackets.
+const (
+	maxTemplate = 1 << 17
+	maxBrackets = 1000
+)
+
+func parseJinja(source string) (j *jinja, err error) {
+	if len(source) > maxTemplate {
+		return nil, fmt.Errorf("%d bytes: want at most %d", len(source), maxTemplate)
+	}
+	if n := brackets(source); n > maxBrackets {
+		return nil, fmt.Errorf("%d open brackets: want at most %d", n, maxBrackets)
+	}
+	defer recoverAs(&err)
+	const name = "/template"
+	loader, err := loaders.NewMemoryLoader(map[string]string{name: source})
+	if err != nil {
+		return nil, err
+	}
+	settings := engine.New()
+	settings.TrimBlocks, settings.LeftStripBlocks = true, true
+	functions := map[string]any{"namespace": namespace, "range": numbersFrom, "dict": dictOf}
+	template, err := exec.NewTemplate(name, settings, loader, &exec.Environment{
+		Context:           exec.NewContext(functions),
+		Filters:           filters(),
+		Tests:             tests(),
+		ControlStructures: statements(),
+		Methods:           methods(),
+	})
+	if err != nil {
+		// The message of gonja begins with the whole source.
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "failed to parse template '"+source+"': "))
+	}
+	return &jinja{template}, nil
+}
+
+// brackets returns how many brackets are open where most are.
+func brackets(source string) int {
+	open, most := 0, 0
+	for _, b := range []byte(source) {
+		switch b {
+		case '(', '[', '{':
+			open++
+			most = max(most, open)
+		case ')', ']', '}':
+			open = max(0, open-1)
+		}
+	}
+	return most
+}
+
+// recoverAs makes an error of a panic of gonja, which has some for templates that are wrong.
+func recoverAs(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the template engine: %v", p)
+	}
+}
+
+func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
+	defer recoverAs(&err)
+	if len(chat.Messages) == 0 {
+		return "", errors.New("messages: missing: want a list")
+	}
+	values := map[string]any{
+		"bos_token": tokens.bos, "eos_token": tokens.eos, "unk_token": tokens.unk, "pad_token": tokens.pad,
+		"add_generation_prompt": chat.GenerationPrompt, "documents": none,
+	}
+	given := map[string]json.RawMessage{"messages": chat.Messages, "tools": chat.Tools}
+	maps.Copy(given, chat.Variables)
+	for _, name := range sortedKeys(given) {
+		if values[name], err = fromJSON(given[name]); err != nil {
+			return "", fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	var refusal *TemplateError
+	values["raise_exception"] = func(args *exec.VarArgs) (*exec.Value, error) {
+		refusal = &TemplateError{args.First().String()}
+		return nil, refusal
+	}
+	if !chat.Now.IsZero() {
+		values["strftime_now"] = func(args *exec.VarArgs) (*exec.Value, error) {
+			text, err := strftime(chat.Now, args.First().String())
+			return exec.AsValue(text), err
+		}
+	}
+	values[depthName] = new(int)
+	text, err = j.template.ExecuteToString(exec.NewContext(values))
+	if refusal != nil {
+		return "", refusal
+	}
+	return text, err
+}
+
+// statements are the tags that templates may use: none reads other templates. generation marks the
+// model's own text and changes nothing.
+func statements() *exec.ControlStructureSet {
+	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
+	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {
+		set[name], _ = builtins.ControlStructures.Get(name)
+	}
+	return exec.NewControlStructureSet(set)
+}
+
+// A generation is the part of a template between {% generation %} and {% endgeneration %}.
+type generation struct{ *nodes.Wrapper }
+
+func parseGeneration(p, args *parser.Parser) (nodes.ControlStructure, error) {
+	if !args.End() {
+		return nil, errors.New("generation takes no arguments")
+	}
+	body, _, err := p.WrapUntil("endgeneration")
+	return generation{body}, err
+}
+
+func (g generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
+	return r.ExecuteIfWrapper(g.Wrapper)
+}
+
+// A macro is gonja's, with a bound on how deep macros call each other.
+type macro struct{ *nodes.Macro }
+
+const (
+	depthName = "macro depth" // no name that a template can write
+	maxCalls  = 100
+)
+
+func parseMacro(p, args *parser.Parser) (nodes.ControlStructure, error) {
+	parse, _ := builtins.ControlStructures.Get("macro")
+	parsed, err := parse(p, args)
+	if err != nil {
+		return nil, err
+	}
+	return macro{parsed.(*statement.MacroControlStructure).Macro}, nil
+}
+
+func (m macro) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
+	call, err := exec.MacroNodeToFunc(m.Macro, r)
+	if err != nil {
+		return err
+	}
+	value, _ := r.Environment.Context.Get(depthName)
+	depth := value.(*int)
+	r.Environment.Context.Set(m.Name, exec.Macro(func(args *exec.VarArgs) *exec.Value {
+		if *depth == maxCalls {
+			return exec.AsValue(fmt.Errorf("macro %s: more than %d calls inside each other", m.Name, maxCalls))
+		}
+		*depth++
+		defer func() { *depth-- }()
+		return call(args)
+	}))
+	return nil
+}

@@ -1,0 +1,141 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A Tokenizer turns text into token ids and back. It is read-only: any number of goroutines may use
+// it.
+type Tokenizer struct {
+	added      []AddedToken // by id
+	raw        matcher      // of the added tokens that are looked for in the text as it is
+	normalized matcher      // of those that are looked for in normalized text
+	normalizer []normalizer
+	cuts       []cut // the pre-tokenizer
+	model      bpe
+	prefix     []int32 // what the post-processor puts around a sequence
+	suffix     []int32
+	decoder    []decodeStep
+	classes    *classes
+
+	tokens []token          // by id
+	ids    map[string]int32 // by the text in the file
+	config config
+}
+
+// A token is what decoding knows of an id.
+type token struct {
+	text string // bytes, where the model is byte-level; the text as in the file for others and for added tokens
+	kind tokenKind
+}
+
+type tokenKind uint8
+
+const (
+	gap      tokenKind = iota // no token has this id
+	ordinary                  // of the vocabulary
+	added                     // an added token
+	special                   // an added token that is special
+)
+
+// Load reads the tokenizer in a folder: tokenizer.json, and where they are there
+// tokenizer_config.json, special_tokens_map.json and chat_template.jinja. An error names the file,
+// the key, what was found and what is supported.
+func Load(dir string) (*Tokenizer, error) {
+	files := map[string][]byte{}
+	for _, name := range fileNames {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil && (name == tokenizerFile || !errors.Is(err, fs.ErrNotExist)) {
+			return nil, fmt.Errorf("load tokenizer: %w", err)
+		}
+		if err == nil {
+			files[name] = text
+		}
+	}
+	t, err := parse(files)
+	if err != nil {
+		return nil, fmt.Errorf("load tokenizer from %s: %w", dir, err)
+	}
+	return t, nil
+}
+
+const (
+	tokenizerFile = "tokenizer.json"
+	configFile    = "tokenizer_config.json"
+	mapFile       = "special_tokens_map.json"
+	templateFile  = "chat_template.jinja"
+)
+
+var fileNames = []string{tokenizerFile, configFile, mapFile, templateFile}
+
+// parse makes a tokenizer of the texts of its files.
+func parse(files map[string][]byte) (*Tokenizer, error) {
+	t := &Tokenizer{classes: newClasses()}
+	for _, part := range []struct {
+		file string
+		read func(value)
+	}{
+		{tokenizerFile, t.readTokenizer},
+		{configFile, t.readConfig},
+		{mapFile, t.readSpecialTokens},
+	} {
+		text, ok := files[part.file]
+		if !ok && part.file != tokenizerFile {
+			continue
+		}
+		r := &reader{}
+		v := readValue(r, text)
+		if r.err == nil {
+			part.read(v)
+		}
+		if r.err != nil {
+			return nil, fmt.Errorf("%s: %w", part.file, r.err)
+		}
+	}
+	if text, ok := files[templateFile]; ok {
+		t.config.templates = map[string]string{defaultTemplate: string(text)}
+	}
+	t.index()
+	return t, nil
+}
+
+// Size returns the highest id of a token plus one: what an embedding needs at least. Ids between
+// may have no token.
+func (t *Tokenizer) Size() int { return len(t.tokens) }
+
+// ID returns the id of a token, written as in tokenizer.json, and whether there is one.
+func (t *Tokenizer) ID(token string) (id int32, ok bool) {
+	id, ok = t.ids[token]
+	return id, ok
+}
+
+// Known says whether a token has the id.
+func (t *Tokenizer) Known(id int32) bool {
+	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].kind != gap
+}
+
+// IsSpecial says whether the id is of a special token.
+func (t *Tokenizer) IsSpecial(id int32) bool { return t.Known(id) && t.tokens[id].kind == special }
+
+// Added returns the added tokens in the order of their ids.
+func (t *Tokenizer) Added() []AddedToken { return t.added }
+
+// BOS returns the id of the token that begins a sequence, -1 if the tokenizer has none.
+func (t *Tokenizer) BOS() int32 { return t.configured(t.config.bos) }
+
+// EOS returns the id of the token that ends a sequence, -1 if the tokenizer has none.
+func (t *Tokenizer) EOS() int32 { return t.configured(t.config.eos) }
+
+// Pad returns the id of the token that fills sequences up, -1 if the tokenizer has none.
+func (t *Tokenizer) Pad() int32 { return t.configured(t.config.pad) }
+
+func (t *Tokenizer) configured(token string) int32 {
+	if id, ok := t.ids[token]; ok && token != "" {
+		return id
+	}
+	return -1
+}

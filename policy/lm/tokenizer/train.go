@@ -1,0 +1,270 @@
+package tokenizer
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Training says what tokenizer to make.
+type Training struct {
+	// VocabSize is the number of tokens: 256 bytes, what merges make, and the special tokens. Fewer
+	// come out where the texts have no more pairs to merge.
+	VocabSize int
+	// Pattern names the rules that cut text before merging: gpt2, qwen2 (digits one at a time) or
+	// llama3 (up to three).
+	Pattern string
+	// MinCount is how often a pair must occur to be merged, at least 1.
+	MinCount int
+	// Special are the special tokens. Their ids come last. The texts are cut where they stand, and
+	// no merge learns from them.
+	Special []string
+	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
+	BOS, EOS, Pad string
+	AddBOS        bool
+	// ChatTemplate is the source of a chat template, or empty.
+	ChatTemplate string
+}
+
+// trainable has the patterns by name.
+var trainable = map[string]string{"gpt2": gpt2Pattern, "qwen2": qwen2Pattern, "llama3": llama3Pattern}
+
+func (o *Training) check() error {
+	switch least := 256 + len(o.Special); {
+	case o.VocabSize < least || o.VocabSize > maxID:
+		return fmt.Errorf("train tokenizer: vocabulary of %d: want from %d (256 bytes and %d special tokens) to %d",
+			o.VocabSize, least, len(o.Special), maxID)
+	case trainable[o.Pattern] == "":
+		return fmt.Errorf("train tokenizer: pattern %q: want one of %s", o.Pattern,
+			strings.Join(sortedKeys(trainable), ", "))
+	case o.MinCount < 1:
+		return fmt.Errorf("train tokenizer: a least count of %d: want 1 or more", o.MinCount)
+	case o.AddBOS && o.BOS == "":
+		return fmt.Errorf("train tokenizer: a token to put before sequences: want the name of BOS")
+	}
+	for i, s := range o.Special {
+		if s == "" || slices.Contains(o.Special[:i], s) {
+			return fmt.Errorf("train tokenizer: special token %q: want texts that are not empty, each once", s)
+		}
+	}
+	for _, s := range []string{o.BOS, o.EOS, o.Pad} {
+		if s != "" && !slices.Contains(o.Special, s) {
+			return fmt.Errorf("train tokenizer: %q: want one of the special tokens %q", s, o.Special)
+		}
+	}
+	return nil
+}
+
+// Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and
+// tokenizer_config.json into a folder, and loads it. It merges the most frequent pair of tokens
+// again and again; of equals the one with the smaller ids, left first. The same texts give the same
+// files, in whatever order they come.
+func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	t := newTrainer(&o)
+	for text := range texts {
+		t.count(text)
+	}
+	t.prepare()
+	for len(t.vocab)+len(o.Special) < o.VocabSize && t.mergeNext(o.MinCount) {
+	}
+	if err := writeFiles(dir, &o, t.vocab, t.merges); err != nil {
+		return nil, fmt.Errorf("train tokenizer: %w", err)
+	}
+	return Load(dir)
+}
+
+// A trainer counts words, and then pairs of tokens in them.
+type trainer struct {
+	classes *classes
+	rule    rule
+	special matcher
+	counts  map[string]int // how often each word occurs
+
+	words  []trainWord
+	vocab  []string         // the tokens as files write them
+	ids    map[string]int32 // of vocab
+	merges [][2]int32
+	pairs  map[uint64]*trainPair
+	queue  pairQueue
+}
+
+type trainWord struct {
+	ids   []int32
+	count int
+}
+
+// A trainPair is two tokens that stand beside each other.
+type trainPair struct {
+	pair  uint64
+	count int
+	words []int32 // where it may stand, by index, in order and some of them twice in a row
+	place int     // in the queue
+}
+
+func newTrainer(o *Training) *trainer {
+	t := &trainer{
+		classes: newClasses(), rule: patterns[trainable[o.Pattern]],
+		counts: map[string]int{}, ids: map[string]int32{}, pairs: map[uint64]*trainPair{},
+	}
+	for _, s := range o.Special {
+		t.special.add(s, &AddedToken{Content: s})
+	}
+	// Bytes have the order of their letters, as in GPT-2's vocabulary.
+	letters := make([]rune, 256)
+	for b := range letters {
+		letters[b] = byteLetter(byte(b))
+	}
+	slices.Sort(letters)
+	for _, letter := range letters {
+		t.learn(string(letter))
+	}
+	return t
+}
+
+// learn returns the id of a token, a new one if it is not in the vocabulary.
+func (t *trainer) learn(token string) int32 {
+	id, known := t.ids[token]
+	if !known {
+		id = int32(len(t.vocab))
+		t.vocab = append(t.vocab, token)
+		t.ids[token] = id
+	}
+	return id
+}
+
+// count counts the words of a text.
+func (t *trainer) count(text string) {
+	for from := 0; from < len(text); {
+		end, next := len(text), len(text)
+		if !t.special.empty() {
+			if token, start, after := t.special.find(text, from); token != nil {
+				end, next = start, after
+			}
+		}
+		for piece := text[from:end]; piece != ""; {
+			n := t.classes.next(piece, t.rule)
+			t.counts[piece[:n]]++
+			piece = piece[n:]
+		}
+		from = next
+	}
+}
+
+// prepare makes the words of the counts, and counts their pairs.
+func (t *trainer) prepare() {
+	texts := sortedKeys(t.counts)
+	t.words = make([]trainWord, len(texts))
+	for i, text := range texts {
+		w := trainWord{make([]int32, len(text)), t.counts[text]}
+		for j := range len(text) {
+			w.ids[j] = t.ids[string(byteLetter(text[j]))]
+		}
+		t.words[i] = w
+		for j := range len(w.ids) - 1 {
+			p := t.pair(w.ids[j], w.ids[j+1])
+			p.count += w.count
+			p.words = append(p.words, int32(i))
+		}
+	}
+	for i := range t.queue {
+		t.queue[i].place = i
+	}
+	heap.Init(&t.queue)
+}
+
+// pair returns a pair, a new one if it has not been seen.
+func (t *trainer) pair(left, right int32) *trainPair {
+	key := pairOf(left, right)
+	p := t.pairs[key]
+	if p == nil {
+		p = &trainPair{pair: key, place: len(t.queue)}
+		t.pairs[key] = p
+		t.queue = append(t.queue, p)
+	}
+	return p
+}
+
+// mergeNext merges the most frequent pair, and says whether one occurs often enough.
+func (t *trainer) mergeNext(least int) bool {
+	if len(t.queue) == 0 || t.queue[0].count < least {
+		return false
+	}
+	best := t.queue[0]
+	left, right := int32(best.pair>>32), int32(best.pair&0xffffffff)
+	id := t.learn(t.vocab[left] + t.vocab[right])
+	t.merges = append(t.merges, [2]int32{left, right})
+	words := best.words
+	best.words = nil
+	last := int32(-1)
+	for _, i := range words {
+		if i != last {
+			t.mergeWord(i, left, right, id)
+		}
+		last = i
+	}
+	return true
+}
+
+// mergeWord joins a pair in a word, and corrects the counts of the pairs that come and go.
+func (t *trainer) mergeWord(i, left, right, id int32) {
+	w := &t.words[i]
+	out := w.ids[:0]
+	ids := slices.Clone(w.ids)
+	for j := 0; j < len(ids); j++ {
+		if j+1 == len(ids) || ids[j] != left || ids[j+1] != right {
+			out = append(out, ids[j])
+			continue
+		}
+		j++
+		out = append(out, id)
+	}
+	w.ids = out
+	if len(out) == len(ids) {
+		return
+	}
+	for j := range len(ids) - 1 {
+		t.change(ids[j], ids[j+1], -w.count, -1)
+	}
+	for j := range len(out) - 1 {
+		t.change(out[j], out[j+1], w.count, i)
+	}
+}
+
+// change adds to the count of a pair; word is where it stands now, -1 if it is one that stood there
+// before.
+func (t *trainer) change(left, right int32, by int, word int32) {
+	p := t.pair(left, right)
+	p.count += by
+	if word >= 0 && (len(p.words) == 0 || p.words[len(p.words)-1] != word) {
+		p.words = append(p.words, word)
+	}
+	heap.Fix(&t.queue, p.place)
+}
+
+// A pairQueue is a heap of pairs, the one to merge next first.
+type pairQueue []*trainPair
+
+func (q pairQueue) Len() int { return len(q) }
+
+func (q pairQueue) Less(i, j int) bool {
+	if q[i].count != q[j].count {
+		return q[i].count > q[j].count
+	}
+	return cmp.Less(q[i].pair, q[j].pair)
+}
+
+func (q pairQueue) Swap(i, j int) {
+	q[i], q[j] = q[j], q[i]
+	q[i].place, q[j].place = i, j
+}
+
+// Push and Pop are of heap.Interface; the queue grows in pair, and pairs that no longer occur stay
+// in it.
+func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
+func (q *pairQueue) Pop() any   { panic("not used") }

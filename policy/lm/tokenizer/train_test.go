@@ -1,0 +1,186 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// sample is a text for training, in two parts.
+var sample = []string{
+	strings.Repeat("The robot puts the red cube on the table. Then it puts the blue cube beside the red one.\n", 3) + "It can't reach 12 cubes, or 345. <|end|>",
+	"机器人把方块放在桌子上。机器人又把方块放下。\n\tfor i := range cubes {\n\t\tcubes[i].Put(table)\n\t}\n<|start|>the end",
+}
+
+func TestTrain(t *testing.T) {
+	for pattern := range trainable {
+		o := Training{VocabSize: 310, Pattern: pattern, MinCount: 2, Special: []string{"<|start|>", "<|end|>"}, BOS: "<|start|>", EOS: "<|end|>", Pad: "<|end|>",
+			AddBOS: pattern == "llama3", ChatTemplate: "{{ bos_token }}"}
+		dir, other := t.TempDir(), filepath.Join(t.TempDir(), "new")
+		k, err := Train(dir, slices.Values(sample), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k.Size() != 310 || k.BOS() != 308 || k.EOS() != 309 || k.Pad() != 309 || !k.IsSpecial(308) {
+			t.Errorf("%s: size %d, bos %d, eos %d, pad %d", pattern, k.Size(), k.BOS(), k.EOS(), k.Pad())
+		}
+		ids := k.Encode(sample[0])
+		if (ids[0] == 308) != o.AddBOS || ids[len(ids)-1] != 309 || strings.TrimPrefix(k.Decode(ids), "<|start|>") != sample[0] {
+			t.Errorf("%s: %v is %q", pattern, ids, k.Decode(ids))
+		}
+		if template, err := k.ChatTemplate(""); err != nil || template.jinja == nil {
+			t.Errorf("%s: %v", pattern, err)
+		}
+		if want := slowTraining(o, 310-256-2); !slices.EqualFunc(want, mergesOf(t, dir), func(a, b string) bool { return a == b }) {
+			t.Errorf("%s: merges\n got %q\nwant %q", pattern, mergesOf(t, dir), want)
+		}
+		if _, err := Train(other, slices.Values([]string{sample[1], sample[0]}), o); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{tokenizerFile, configFile} {
+			a, b := read(t, filepath.Join(dir, name)), read(t, filepath.Join(other, name))
+			if !bytes.Equal(a, b) {
+				t.Errorf("%s: %s depends on the order of the texts", pattern, name)
+			}
+		}
+		copied := t.TempDir()
+		if err := Copy(copied, dir); err != nil {
+			t.Fatal(err)
+		}
+		again, err := Load(copied)
+		if err != nil || !slices.Equal(again.Encode(sample[1]), k.Encode(sample[1])) {
+			t.Errorf("%s: the copy: %v", pattern, err)
+		}
+	}
+	if err := Copy(t.TempDir(), t.TempDir()); err == nil {
+		t.Error("a folder without a tokenizer is copied")
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func mergesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	var file struct{ Model struct{ Merges []string } }
+	if err := json.Unmarshal(read(t, filepath.Join(dir, tokenizerFile)), &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Model.Merges
+}
+
+// slowTraining counts all pairs anew for each merge.
+func slowTraining(o Training, merges int) (out []string) {
+	tr := newTrainer(&o)
+	for _, text := range sample {
+		tr.count(text)
+	}
+	tr.prepare()
+	for range merges {
+		counts := map[[2]int32]int{}
+		for _, w := range tr.words {
+			for i := range len(w.ids) - 1 {
+				counts[[2]int32{w.ids[i], w.ids[i+1]}] += w.count
+			}
+		}
+		best := [2]int32{-1, -1}
+		for pair, n := range counts {
+			if c := counts[best]; n > c || n == c && (pair[0] < best[0] || pair[0] == best[0] && pair[1] < best[1]) {
+				best = pair
+			}
+		}
+		if counts[best] < o.MinCount {
+			break
+		}
+		id := tr.learn(tr.vocab[best[0]] + tr.vocab[best[1]])
+		out = append(out, tr.vocab[best[0]]+" "+tr.vocab[best[1]])
+		for i := range tr.words {
+			var ids []int32
+			for w := tr.words[i].ids; len(w) > 0; w = w[1:] {
+				if len(w) > 1 && w[0] == best[0] && w[1] == best[1] {
+					ids, w = append(ids, id), w[1:]
+				} else {
+					ids = append(ids, w[0])
+				}
+			}
+			tr.words[i].ids = ids
+		}
+	}
+	return out
+}
+
+func TestTrainLittle(t *testing.T) {
+	k, err := Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}), Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := "aaaaaaa b é"; k.Decode(k.Encode(text)) != text || k.Size() != 259 || k.BOS() != -1 {
+		t.Errorf("size %d, %v", k.Size(), k.Encode(text))
+	}
+	for _, c := range []struct {
+		o    Training
+		want string
+	}{
+		{Training{VocabSize: 255, Pattern: "gpt2", MinCount: 1}, "vocabulary of 255: want from 256 (256 bytes and 0 special tokens)"},
+		{Training{VocabSize: 300, Pattern: "bert", MinCount: 1}, `pattern "bert": want one of gpt2, llama3, qwen2`},
+		{Training{VocabSize: 300, Pattern: "gpt2"}, "a least count of 0: want 1 or more"},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, Special: []string{"a", "a"}}, `special token "a": want texts that are not empty, each once`},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, EOS: "x"}, `"x": want one of the special tokens []`},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "want the name of BOS"},
+	} {
+		if _, err := Train(t.TempDir(), slices.Values(sample), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
+// The queue of long pieces against the plain search, on random merges with many ties and chains.
+func TestMergeLong(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		n := int32(2 + random.IntN(4))
+		var merges []merge
+		seen := map[[2]int32]bool{}
+		for id := n; id < n+20; id++ {
+			pair := [2]int32{random.Int32N(id), random.Int32N(id)}
+			if !seen[pair] {
+				merges = append(merges, merge{pair[0], pair[1], id})
+			}
+			seen[pair] = true
+		}
+		random.Shuffle(len(merges), func(i, j int) { merges[i], merges[j] = merges[j], merges[i] })
+		table := newMergeTable(merges)
+		ids := make([]int32, shortPiece+1+random.IntN(100))
+		for i := range ids {
+			ids[i] = random.Int32N(n)
+		}
+		want := slices.Clone(ids)
+		for {
+			best, at := noMerge, 0
+			for i := range len(want) - 1 {
+				if r := table.result(want[i], want[i+1]); r < best {
+					best, at = r, i
+				}
+			}
+			if best == noMerge {
+				break
+			}
+			want = slices.Replace(want, at, at+2, int32(best&0xffffffff))
+		}
+		var w merger
+		if got := w.merge(&table, slices.Clone(ids)); !slices.Equal(got, want) {
+			t.Fatalf("%v\n got %v\nwant %v", ids, got, want)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A reader keeps the first error found in a file.
+type reader struct{ err error }
+
+// A value is a JSON value and its place in the file, as in "model.merges[3]". Its methods return
+// zero values once the reader has an error.
+type value struct {
+	reader *reader
+	at     string
+	raw    json.RawMessage // nil if the file does not have the value
+}
+
+// An object is a value with its fields taken apart.
+type object struct {
+	value
+	fields map[string]json.RawMessage
+}
+
+func readValue(r *reader, text []byte) value {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if err := json.Unmarshal(text, new(json.RawMessage)); err != nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) && syntax.Offset > 0 {
+			err = fmt.Errorf("at byte %d: %w", syntax.Offset, err)
+		}
+		r.err = err
+	}
+	return value{r, "", text}
+}
+
+func (v value) fail(want string) {
+	if v.reader.err == nil {
+		at := v.at
+		if at != "" {
+			at += ": "
+		}
+		v.reader.err = fmt.Errorf("%s%s: want %s", at, short(string(v.raw)), want)
+	}
+}
+
+// unsupported refuses a value that is well-formed and not implemented.
+func (v value) unsupported(known ...string) {
+	v.fail(strings.Join(known, ", ") + " (others are not supported)")
+}
+
+// short cuts the text of a value for a message.
+func short(s string) string {
+	const most = 160
+	if s == "" {
+		return "missing"
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) <= most {
+		return strings.ToValidUTF8(s, "\ufffd")
+	}
+	n := most
+	for !utf8.RuneStart(s[n]) && n > 0 {
+		n--
+	}
+	return strings.ToValidUTF8(s[:n], "\ufffd") + "…"
+}
+
+// isNull says whether the value is null or missing.
+func (v value) isNull() bool { return v.reader.err != nil || v.raw == nil || string(v.raw) == "null" }
+
+// decode reads the value into a Go value of the fitting type.
+func (v value) decode(to any, want string) bool {
+	if v.reader.err != nil {
+		return false
+	}
+	if v.raw == nil || string(v.raw) == "null" || json.Unmarshal(v.raw, to) != nil {
+		v.fail(want)
+		return false
+	}
+	return true
+}
+
+func (v value) object() object {
+	o := object{value: v}
+	v.decode(&o.fields, "an object")
+	return o
+}
+
+func (v value) list() []value {
+	var raw []json.RawMessage
+	v.decode(&raw, "a list")
+	list := make([]value, len(raw))
+	for i := range raw {
+		list[i] = v.item(i, "")
+		list[i].raw = raw[i]
+	}
+	return list
+}
+
+// item returns the place of an item of a list, with the text of what is there.
+func (v value) item(i int, raw string) value {
+	return value{v.reader, v.at + "[" + strconv.Itoa(i) + "]", []byte(raw)}
+}
+
+func (v value) text() (s string) {
+	v.decode(&s, "a text")
+	return s
+}
+
+func (v value) id() (id int32) {
+	if v.decode(&id, "a token id") && (id < 0 || id > maxID) {
+		v.fail("a token id from 0 to " + strconv.Itoa(maxID))
+		return 0
+	}
+	return id
+}
+
+// maxID bounds the memory that a file can ask for: tables have a place for each id.
+const maxID = 1<<22 - 1
+
+// get returns a field; a missing one is null.
+func (o object) get(key string) value {
+	at := key
+	if o.at != "" {
+		at = o.at + "." + key
+	}
+	return value{o.reader, at, o.fields[key]}
+}
+
+// flag returns a field that is true or false, or what is given if it is null.
+func (o object) flag(key string, otherwise bool) bool {
+	if v := o.get(key); !v.isNull() {
+		v.decode(&otherwise, "true or false")
+	}
+	return otherwise
+}
+
+// textOr returns a field that is a text, or what is given if it is null.
+func (o object) textOr(key, otherwise string) string {
+	if v := o.get(key); !v.isNull() {
+		return v.text()
+	}
+	return otherwise
+}
+
+// oneOf returns a field that is one of some texts, or the first of them if it is null.
+func (o object) oneOf(key string, texts ...string) string {
+	v := o.get(key)
+	if v.isNull() {
+		return texts[0]
+	}
+	s := v.text()
+	if v.reader.err == nil && !slices.Contains(texts, s) {
+		v.unsupported(texts...)
+	}
+	return s
+}
+
+// only refuses a field with any value but null and the given one.
+func (o object) only(key, allowed string) {
+	if v := o.get(key); !v.isNull() && string(v.raw) != allowed {
+		v.unsupported("null", allowed)
+	}
+}
