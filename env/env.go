@@ -8,17 +8,17 @@ type Vec interface {
 	Spec() Spec
 	// Len returns N.
 	Len() int
-	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes Obs
-	// there; all else in out keeps its values. seeds holds one seed per environment (those outside
-	// mask are ignored): equal seeds give equal states.
+	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes their
+	// Obs. Everything else in out keeps its values. seeds holds one seed per environment; those
+	// outside mask are ignored. Equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies action, "action" [N,K,A], and fills out; K > 1 is a chunk: the environment takes
-	// the K actions in turn, and stops at the first end of an episode (later Reward are 0, later
-	// flags 0). With seeds, an environment whose episode ended resets itself with its seed:
-	// FinalObs has what was observed at the end, Obs the first of the new episode. With nil seeds
-	// it stays done: until Reset, its further steps keep Obs and Info, give Reward 0 and repeat its
-	// flags, in the first column of a chunk. Bad actions and buffers, and a step before the first
-	// Reset, give an error and do nothing.
+	// Step applies action, "action" [N,K,A], and fills out. K > 1 is a chunk: the environment takes
+	// the K actions in turn and stops at the first end of an episode; later rewards and flags are
+	// 0. With seeds, an environment whose episode ended resets itself with its seed: FinalObs gets
+	// the last observation of the old episode, Obs the first of the new one. With nil seeds it
+	// stays done: until Reset, its further steps keep Obs and Info, give Reward 0, and repeat its
+	// status and, in the first column of a chunk, its flags. Bad actions, bad buffers, and a step
+	// before the first Reset return an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -99,22 +99,22 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec (or a part of one) whose state can be taken and put back, so that a resumed run
-// goes on where it was.
+// A Saver is a Vec, or a part of one, whose state can be saved and loaded, so that a resumed run
+// continues where it stopped.
 type Saver interface {
-	// Save returns the state of every environment, leading dimension N, in a Dict of the caller's.
-	// A wrapper whose inside is no Saver gives an error that is errors.ErrUnsupported.
+	// Save returns the state of every environment, leading dimension N. The caller owns the Dict. A
+	// wrapper around a Vec that is no Saver returns an error that is errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
-	// Load puts back N rows that Save returned, perhaps rows of Vecs of other sizes: they belong to
-	// this Vec's environments in order.
+	// Load restores N rows that Save returned, in the order of this Vec's environments. They may
+	// come from Vecs of other sizes.
 	Load(tensor.Dict) error
 }
 
-// An Expert is a Vec that knows how its task is done, for demonstrations and labels.
+// An Expert is a Vec that can solve its task, for demonstrations and labels.
 type Expert interface {
-	// Act fills action, [N,1,A], with what is to be done in each environment's present state: a
-	// function of that state alone, of which no state is changed. Environments whose episode is
-	// over get an action too. A wrapper whose inside is no Expert gives an error that is
+	// Act fills action, [N,1,A], with the expert's action in each environment's present state. The
+	// action depends on that state alone, and Act changes no state. Environments whose episode is
+	// over get an action too. A wrapper around a Vec that is no Expert returns an error that is
 	// errors.ErrUnsupported.
 	Act(action tensor.Tensor) error
 }
@@ -122,13 +122,13 @@ type Expert interface {
 // A Renderer is a Vec that can draw its environments.
 type Renderer interface {
 	// Render draws the environments where mask is true, all for a nil mask, into their rows of rgb,
-	// U8 [N,Height,Width,3], the top row first. Drawing changes nothing else. With an all-false
-	// mask it only says whether it could draw that view; one whose inside is no Renderer gives an
-	// error that is errors.ErrUnsupported.
+	// U8 [N,Height,Width,3], the top row first. It changes nothing else. With an all-false mask it
+	// draws nothing and only reports whether it can draw that view. A wrapper around a Vec that is
+	// no Renderer returns an error that is errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 
-// A View says what pictures of environments look like.
+// A View describes pictures of environments.
 type View struct {
 	Width, Height int    // pixels
 	Camera        string // a name that the model gives; "": the environment's choice

@@ -9,8 +9,8 @@ import (
 // ExpertAction is the observation that Labels adds: an action, [1,A], as the environment takes it.
 const ExpertAction = "expert_action"
 
-// Labels adds to each observation what the expert would do about it, for who learns from such
-// labels. It is the outermost wrapper. In FinalObs there is room for the label and no label:
+// Labels adds to each observation what the expert would do about it, for algorithms that learn from
+// such labels. It is the outermost wrapper. In FinalObs there is room for the label and no label:
 // nothing is done there.
 type Labels struct {
 	wrapper

@@ -29,7 +29,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 	}
 	for running > 0 {
-		item, err := w.told.Get(ctx)
+		item, err := w.actIn.Get(ctx)
 		if err != nil {
 			return fmt.Errorf("actions: %w", err)
 		}
@@ -40,7 +40,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		} else {
 			s.accept(s.lanes[0], item.Dict)
 		}
-		w.told.Release(item)
+		w.actIn.Release(item)
 		if !paused {
 			if err := w.simulate(ctx, s); err != nil {
 				return fmt.Errorf("environments %d-%d, step %d: %w", s.lanes[0].lo, s.lanes[0].hi-1, s.at, err)
@@ -56,7 +56,7 @@ func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	if l.obs != nil {
 		return nil
 	}
-	if w.told, err = act.Receiver(w.m, spmd.Key{To: l.env, Name: anyLane}); err != nil {
+	if w.actIn, err = act.Receiver(w.m, spmd.Key{To: l.env, Name: anyLane}); err != nil {
 		return err
 	}
 	l.obs, err = obs.Sender(w.m, spmd.Key{To: l.rollout, Name: anyLane})

@@ -43,9 +43,9 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	if l := r.running[0]; l.shard != nil {
 		return l.play(ctx, stop, r)
 	}
-	if r.shown == nil {
+	if r.obsIn == nil {
 		var err error
-		if r.shown, err = obs.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: anyLane}); err != nil {
+		if r.obsIn, err = obs.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: anyLane}); err != nil {
 			return err
 		}
 	}
@@ -124,7 +124,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 
 // look waits for what any lane's environments show.
 func (r *RolloutWorker) look(ctx context.Context) error {
-	item, err := r.shown.Get(ctx)
+	item, err := r.obsIn.Get(ctx)
 	if err != nil {
 		return fmt.Errorf("observations: %w", err)
 	}
@@ -138,7 +138,7 @@ func (r *RolloutWorker) look(ctx context.Context) error {
 				return l.errorf(err)
 			}
 			if l.at%r.job.steps == 0 { // how the next episodes begin is yet to come
-				r.shown.Release(item)
+				r.obsIn.Release(item)
 				return nil
 			}
 			l.item = item
@@ -179,7 +179,7 @@ func (l *runningLane) tell(ctx context.Context, r *RolloutWorker, act *policy.Ac
 	} else {
 		act.Feed(l.rec.space, item.Dict.Must("action"))
 	}
-	r.shown.Release(l.item)
+	r.obsIn.Release(l.item)
 	l.item = nil
 	return l.act.Put(ctx, item)
 }

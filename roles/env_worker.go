@@ -15,7 +15,7 @@ type EnvWorker struct {
 	job   *job
 	train []*envStage    // one per stage
 	eval  []*envStage    // one; none where nothing is evaluated
-	told  *spmd.Receiver // the actions of an asynchronous run
+	actIn *spmd.Receiver // the actions of an asynchronous run
 	trace *tracer
 }
 

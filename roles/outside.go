@@ -162,8 +162,8 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []use, ranks []int) (
 		var process int
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
-			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.Hurries() {
-				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrHaste, wanted, each)
+			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.StopRequested() {
+				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrStopRequested, wanted, each)
 			}
 			return err
 		})

@@ -22,7 +22,7 @@ type RolloutWorker struct {
 	evals  []*evalLane
 
 	running []*runningLane // the lanes of an asynchronous run
-	shown   *spmd.Receiver // what their environments show
+	obsIn   *spmd.Receiver // what their environments show
 
 	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
 	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones

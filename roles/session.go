@@ -60,7 +60,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return s.evaluate(ctx, w, world, cfg)
 	}
 	s.asked.expire(cfg.Runner.MaxTime)
-	defer s.asked.atStop(s.hub.Hurry)()
+	defer s.asked.atStop(s.hub.RequestStop)()
 	if cfg, err = s.meet(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 // to find the same.
 func (s *session) refusal(err error) int {
 	stop, _ := s.asked.vote()
-	if stop == 0 || stop-1 == ExitRequeue && !errors.Is(err, external.ErrHaste) {
+	if stop == 0 || stop-1 == ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
 		return ExitConfig
 	}
 	return stop - 1

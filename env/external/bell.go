@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// A bell is a place in shared memory for the header of a frame without payload: one side leaves it
-// there, and the other sees it while it looks. So the frame takes no system call. Who is about to
-// sleep says so first, and gets frames by the stream again.
+// A bell is a place in shared memory for the header of a frame without payload. One side writes it
+// and the other finds it while it polls, so the frame takes no system call. A side that is about to
+// block says so first, and then receives frames by the stream again.
 //
-// Its words are those of the header, of which seq is written last, and one that is 1 while the side
-// that waits will look here before it sleeps.
+// A bell has the words of the header, of which seq is written last, and the word looking. It is 1
+// while the receiver will poll the bell before it blocks.
 type bell [bellSize / 8]uint64
 
 const (
@@ -20,14 +20,14 @@ const (
 	looking  = headerSize / 8
 )
 
-// Bells are those of a conversation, as one of its sides sees them.
+// Bells are the two bells of a conversation, as one of its sides sees them.
 type bells struct {
 	out, in *bell
-	heard   uint64 // seq of the last frame that was taken from in
-	taken   uint64 // seq of the last one that came by in or by the stream
+	heard   uint64 // seq of the last frame from in
+	taken   uint64 // seq of the last frame from in or from the stream
 }
 
-// bellsSize is how much memory they take: the parent's, then the child's.
+// bellsSize is their size in bytes: the parent's, then the child's.
 const bellsSize = 2 * bellSize
 
 func newBells(memory []byte, child bool) *bells {
@@ -39,13 +39,14 @@ func newBells(memory []byte, child bool) *bells {
 	return b
 }
 
-// carries says whether a frame with this header may come by a bell.
+// carries reports whether a frame with this header may travel by a bell.
 func carries(head []byte) bool {
 	k := kind(binary.LittleEndian.Uint16(head[4:]))
 	return (k == reset || k == step || k == result) && binary.LittleEndian.Uint64(head[24:]) == 0
 }
 
-// news says whether a header that came is not the second of a frame that came by bell and stream.
+// news reports whether a received header is new. A frame may arrive both by the bell and by the
+// stream; news is false for the second.
 func (b *bells) news(head []byte) bool {
 	if !carries(head) {
 		return true
@@ -58,8 +59,9 @@ func (b *bells) news(head []byte) bool {
 	return true
 }
 
-// ring leaves a header, whose seq is new, and reports whether the other side sees it. Between the
-// two is a barrier: either it is seen, or that nobody looks.
+// ring writes a header with a new seq, and reports whether the other side will see it. The stores
+// and the load are sequentially consistent: either the other side finds the header, or this side
+// finds that the other does not poll.
 func (b *bells) ring(head []byte) bool {
 	for _, i := range [...]int{0, 1, 3, seqWord} {
 		atomic.StoreUint64(&b.out[i], binary.LittleEndian.Uint64(head[8*i:]))
@@ -67,15 +69,15 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung writes the header of a frame that was not taken yet to head, and returns which look found
-// it; 0: none did.
+// rung polls the bell up to looks times. It copies a new header to head and returns the number of
+// the poll that found it, or 0.
 func (b *bells) rung(looks int, head []byte) int {
 	for look := 1; look <= looks; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
 			for i := range headerSize / 8 {
 				binary.LittleEndian.PutUint64(head[8*i:], atomic.LoadUint64(&b.in[i]))
 			}
-			// of a frame that came by the stream, the rest may be the next one's by now
+			// if the frame came by the stream, the other words may be the next one's by now
 			binary.LittleEndian.PutUint64(head[8*seqWord:], seq)
 			b.heard = seq
 			return look
@@ -85,15 +87,15 @@ func (b *bells) rung(looks int, head []byte) int {
 	return 0
 }
 
-// look tells the other side that this one looks here before it sleeps.
+// look tells the other side that this side will poll the bell before it blocks.
 func (b *bells) look() {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		atomic.StoreUint64(&b.in[looking], 1)
 	}
 }
 
-// leave tells it that this one does not, and then does what rung does: something may have come
-// before that was seen.
+// leave tells it that this side will block, and then polls once more: a frame may have arrived
+// before the other side noticed.
 func (b *bells) leave(head []byte) bool {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		return false

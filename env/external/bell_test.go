@@ -68,7 +68,7 @@ func TestBells(t *testing.T) {
 		case 0:
 			time.Sleep(time.Millisecond) // the other side sleeps, and then does not look for a while
 		case 1:
-			for until := time.Now().Add(lookFor - 20*time.Microsecond + time.Duration(r.IntN(40))*time.Microsecond); time.Now().Before(until); {
+			for until := time.Now().Add(spinFor - 20*time.Microsecond + time.Duration(r.IntN(40))*time.Microsecond); time.Now().Before(until); {
 			}
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// pageSize is what the reply block begins at a multiple of.
+// pageSize is the alignment of the reply block.
 const pageSize = 4096
 
-// Blocks are where the arrays of n environments are: the request block at byte 0 of a memory, and
-// the reply block at replyAt.
+// Blocks are the layout of the arrays of n environments in a memory: the request block at byte 0,
+// and the reply block at replyAt.
 type blocks struct {
 	request, reply *tensor.Layout
 	replyAt        int

@@ -12,31 +12,30 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Check holds a simulator against docs/bridge.md: it starts children of a command, one for each
-// thing that it wants to know, and drives them through the whole protocol and through what the
-// protocol forbids.
+// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children of the
+// command, and drives them through the whole protocol and through input that the protocol forbids.
 type Check struct {
 	Command []string
-	Envs    int           // environments of a child, where its greeting leaves that open; > 0
-	Steps   int           // of each environment, where episodes are compared; > 0
-	Timeout time.Duration // for every answer, and for an end; > 0
-	Only    string        // text that the rules to be checked have in their name, besides the greeting; "": all are
+	Envs    int           // environments of a child whose greeting leaves the number open; > 0
+	Steps   int           // of each environment when episodes are compared; > 0
+	Timeout time.Duration // for every answer, and for the end of a child; > 0
+	Only    string        // checks the greeting and the rules whose name contains this text; "": all rules
 }
 
-// A Verdict says what became of a rule.
+// A Verdict is the result of one rule.
 type Verdict struct {
 	Rule    string
-	Err     error  // what was found, and what would be right; nil: the rule held
-	Skipped string // why the rule says nothing about this simulator; "": it does
+	Err     error  // what was found and what is valid; nil: the rule held
+	Skipped string // why the rule does not apply to this simulator; "": it does
 }
 
-// A rule is what is checked, by children of its own.
+// A rule is one check, with children of its own.
 type rule struct {
 	says  string
 	check func(*checker) error
 }
 
-// rules returns those of docs/bridge.md, in its order. Those of frames that no parent sends follow.
+// rules returns the rules of docs/bridge.md, in its order, and then the rules for invalid frames.
 func rules() []rule {
 	return []rule{
 		{"HELLO: a greeting that says what the simulator is", (*checker).meet},
@@ -63,7 +62,7 @@ func rules() []rule {
 	}
 }
 
-// Rules returns the names of the rules that have c.Only in them.
+// Rules returns the names of the rules that contain c.Only.
 func (c Check) Rules() []string {
 	var names []string
 	for _, r := range append(rules(), attacks()...) {
@@ -74,8 +73,8 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run tells say what became of each rule, one after the other, and returns how many did not hold.
-// Without a greeting there is only that to say.
+// Run checks the rules in order, calls say with the verdict of each, and returns how many failed.
+// It ends after the first rule if the child sends no greeting.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c}
 	defer k.starter.close()
@@ -98,12 +97,12 @@ func (c Check) Run(say func(Verdict)) (failed int) {
 	return failed
 }
 
-// notSpoken is the error of a rule that says nothing about the simulator, and why.
+// notSpoken is the error of a rule that does not apply to the simulator. Its text is the reason.
 type notSpoken string
 
 func (n notSpoken) Error() string { return string(n) }
 
-// A checker is a Check under way.
+// A checker is a running Check.
 type checker struct {
 	Check
 	starter  starter
@@ -113,7 +112,7 @@ type checker struct {
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// open starts a child and hears its greeting.
+// open starts a child and receives its greeting.
 func (k *checker) open() (*trial, error) {
 	proc, link, err := k.starter.start(k.Command, nil, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -131,8 +130,7 @@ func (k *checker) open() (*trial, error) {
 	return &trial{conversation: c, check: k, stream: link}, nil
 }
 
-// begin starts a child that plays as s says, and with the numbers of environments and the time of
-// the checker.
+// begin starts a child configured by s, with the checker's number of environments and timeout.
 func (k *checker) begin(s setup) (*trial, error) {
 	t, err := k.open()
 	if err != nil {
@@ -150,7 +148,7 @@ func (k *checker) begin(s setup) (*trial, error) {
 	return t, nil
 }
 
-// with has a child that plays as s says do something.
+// with starts a child configured by s and calls a function with it.
 func (k *checker) with(s setup, do func(*trial) error) error {
 	t, err := k.begin(s)
 	if err != nil {
@@ -160,7 +158,7 @@ func (k *checker) with(s setup, do func(*trial) error) error {
 	return t.explain(do(t))
 }
 
-// meet hears the first greeting.
+// meet receives the first greeting.
 func (k *checker) meet() error {
 	t, err := k.open()
 	if err != nil {
@@ -223,10 +221,10 @@ func (k *checker) playsOn() error {
 	return err
 }
 
-// short is the max_steps of episodes of which several are to be seen.
+// short is the max_steps of rules that need several episodes.
 const short = 7
 
-// played returns what a child that plays as s says comes to in so many steps.
+// played returns the outcomes of so many steps of a child configured by s.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)
@@ -235,7 +233,7 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// equal plays two children, and compares what they came to.
+// equal plays two children and compares their outcomes.
 func (k *checker) equal(one, other setup, oneResets, otherResets bool) error {
 	want, err := k.played(one, k.Steps, oneResets)
 	if err != nil {
@@ -279,7 +277,7 @@ func (k *checker) sameByBell() error {
 			if n%5 == 0 {
 				time.Sleep(time.Millisecond) // the child sleeps, and then does not look at once
 			}
-			t.stream.lookout.sleeps = n % 3 // nor does this side, now and then
+			t.stream.spin.sleeps = n % 3 // sometimes this side does not poll either
 			if err := t.turn(t.all(), true, got); err != nil {
 				return err
 			}
@@ -551,7 +549,7 @@ func (k *checker) endsWithStream() error {
 	})
 }
 
-// leaves waits for a child to end as it should.
+// leaves waits for a child to end with exit status 0.
 func (t *trial) leaves() error {
 	if err := t.ends(t.check.by()); err != nil {
 		return err
@@ -562,7 +560,7 @@ func (t *trial) leaves() error {
 	return nil
 }
 
-// ends waits for a child to end, but by no signal.
+// ends waits for a child to end, and returns an error if a signal ended it.
 func (t *trial) ends(by time.Time) error {
 	select {
 	case <-t.proc.done:

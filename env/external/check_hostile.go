@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// An attack is bytes that no parent sends, and then the end of the stream.
+// An attack is a sequence of bytes that no parent sends, followed by the end of the stream.
 type attack struct {
 	says      string
 	after     kind // what the parent has said as it should before: hello is nothing, config, reset
@@ -19,11 +19,11 @@ type attack struct {
 	tolerable bool // an answer is as good as an error
 }
 
-// A change makes a frame, its header and its payload, into another.
+// A change modifies the header and the payload of a frame.
 type change func(h *header, payload []byte) []byte
 
-// attacks returns rules about what is none of the protocol: the child has to end with an error, or
-// to answer if that can be understood, and neither to crash nor to hang.
+// attacks returns rules about input that breaks the protocol. The child must end with an error, or
+// answer if the input makes sense. It must neither crash nor hang.
 func attacks() []rule {
 	configs := func(c change) func(*trial) []byte {
 		return func(t *trial) []byte {
@@ -129,8 +129,8 @@ func attacks() []rule {
 	return out
 }
 
-// frame returns the bytes of a frame that a change has been made to; nil: none. Its length is that
-// of the payload, unless the change has set it.
+// frame returns the bytes of a frame after a change, or nil. The length in its header is that of
+// the payload unless the change has set it.
 func frame(h header, payload []byte, c change) []byte {
 	whole := uint64(len(payload))
 	if h.length = whole; c != nil {
@@ -163,7 +163,7 @@ func (a attack) on(k *checker) error {
 	return t.explain(t.bear(a))
 }
 
-// bear says how the child bore an attack.
+// bear returns an error if the child crashed, hung, or accepted an attack silently.
 func (t *trial) bear(a attack) error {
 	if a.after != hello {
 		if err := t.configure(setup{n: t.check.n, before: t.check.by()}); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trial is a child that is checked: a conversation, and how far its environments have come. Seeds
-// and actions follow from that, so what other children do in the same steps of the same episodes
-// can be compared.
+// A trial is a child under test: a conversation and the progress of its environments. Seeds and
+// actions follow from the progress, so the same steps of the same episodes can be compared between
+// children.
 type trial struct {
 	*conversation
 	check   *checker
@@ -23,21 +23,21 @@ type trial struct {
 	alike   bool     // all environments have the seeds and actions of environment 0
 }
 
-// An outcome is what a step of one environment came to.
+// An outcome is the result of one step of one environment.
 type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
-	// what was seen after it, and what is seen once the next episode has begun if it ended one
+	// the observations after the step, and those of the next episode if the step ended one
 	last, next []tensor.Tensor
 }
 
 func (o outcome) over() bool { return o.terminated|o.truncated != 0 }
 
-// resetAll begins an episode everywhere.
+// resetAll begins an episode in every environment.
 func (t *trial) resetAll() error { return t.exchange(reset, 0, t.all()) }
 
-// playAnew is play from a RESET on.
+// playAnew is play after a RESET.
 func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	if err := t.resetAll(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	return t.play(steps, autoReset)
 }
 
-// play has every environment take so many steps, and returns what each came to.
+// play steps every environment so many times and returns the outcomes of each.
 func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	played := make([][]outcome, t.n)
 	for range steps {
@@ -56,8 +56,8 @@ func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	return played, nil
 }
 
-// turn has the environments of mask take a step, begins an episode where one has ended, and adds to
-// played what came of it.
+// turn steps the environments of mask, begins new episodes after those that ended, and appends the
+// outcomes to played.
 func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	flags := uint16(0)
 	if autoReset {
@@ -107,7 +107,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	return nil
 }
 
-// keeping is exchange, and sees that environments outside the mask keep their rows.
+// keeping is exchange, and checks that environments outside the mask keep their rows.
 func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	kept := make([][]tensor.Tensor, t.n)
 	for n := range kept {
@@ -129,7 +129,7 @@ func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// rows returns copies of what the reply block says of environment n, but for final observations.
+// rows returns copies of environment n's rows of the reply block, without final observations.
 func (t *trial) rows(n int) []tensor.Tensor {
 	var rows []tensor.Tensor
 	reply := t.blocks.reply.Bind(t.memory.bytes[t.blocks.replyAt:])
@@ -148,8 +148,7 @@ func rowsOf(all []tensor.Tensor, n int) []tensor.Tensor {
 	return rows
 }
 
-// exchange has the environments of mask take part in a RESET or a STEP, with the seeds of their
-// episodes.
+// exchange sends a RESET or a STEP for the environments of mask, with the seeds of their episodes.
 func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	copy(t.mask, mask)
 	for n := range t.episode {
@@ -177,7 +176,7 @@ func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(n)<<8|purpose, i))
 }
 
-// act chooses environment n's action of its next step: any that its bounds and its mask allow.
+// act draws environment n's next action within its bounds and its mask.
 func (t *trial) act(n int) {
 	r, space := t.draw(n, t.steps[n], 2), t.greeting.spec.Action
 	dim := space.Dim()
@@ -219,7 +218,7 @@ func (t *trial) all() []byte {
 	return mask
 }
 
-// compare says where the environments came to something else than others did.
+// compare returns an error that names the first difference between two sets of outcomes.
 func (t *trial) compare(got, want [][]outcome) error {
 	for n := range got {
 		for i := range got[n] {
@@ -273,7 +272,7 @@ func text(t tensor.Tensor) string {
 	return fmt.Sprint(numbers) + dots
 }
 
-// explain adds to err, if there is one, what is known of the child.
+// explain adds the exit status and the last output of the child to err, if err is not nil.
 func (t *trial) explain(err error) error {
 	var skipped notSpoken
 	if err == nil || errors.As(err, &skipped) {
@@ -282,5 +281,5 @@ func (t *trial) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
-	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.lastWords()) // no log has them
+	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // they are in no log
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A conversation is what this process says to one child, and hears from it. After an error it is of
-// no more use than to be closed.
+// A conversation is this process's side of the protocol with one child. After an error it can only
+// be closed.
 type conversation struct {
 	link     Link
 	proc     *process // the child, where this process started it; else nil
 	who      string   // for messages
 	greeting *greeting
-	text     string // of the greeting, without its token
+	text     string // the greeting, without its token
 	log      io.Writer
 
 	n      int
@@ -36,7 +36,7 @@ type conversation struct {
 	info                  tensor.Tensor // the zero Tensor where there are no figures
 	obs, final            []tensor.Tensor
 
-	// The last frame that was sent, and what is wanted now.
+	// The last frame that was sent, and the kind of frame that must follow.
 	head      [headerSize]byte
 	seq       uint64
 	asked     kind
@@ -49,10 +49,10 @@ type conversation struct {
 	accept   func(head []byte) (uint64, error) // expect
 }
 
-// errMute is of a child that leaves without a greeting.
+// errMute is the error of a child that ends without a greeting.
 var errMute = errors.New("it ended before it greeted: does it speak RLB1?")
 
-// greet waits for the child's greeting, which must have the token.
+// greet waits for the child's greeting, which must contain token.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := &conversation{link: link, proc: proc, who: who, log: log}
 	c.accept, c.wanted = c.expect, hello
@@ -72,7 +72,7 @@ func greet(link Link, proc *process, who, token string, log io.Writer, by time.T
 	return c, err
 }
 
-// A setup is what a child is told of its task.
+// A setup holds the contents of a CONFIG.
 type setup struct {
 	n, child, maxSteps int
 	ignoreTerminations bool
@@ -82,7 +82,7 @@ type setup struct {
 	before             time.Time
 }
 
-// configure tells the child its task, and agrees with it on the memory.
+// configure sends CONFIG, and agrees with the child on the memory.
 func (c *conversation) configure(s setup) error {
 	if own := c.greeting.NumEnvs; own != 0 && own != s.n {
 		return fmt.Errorf("it plays %d environments, want %d", own, s.n)
@@ -129,7 +129,7 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns what CONFIG says of s, and of so many bytes of shared memory at path.
+// configPayload returns the payload of CONFIG for s, with that many bytes of shared memory at path.
 func configPayload(s setup, path string, shared uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
@@ -155,7 +155,7 @@ func (c *conversation) bind() {
 	}
 }
 
-// ask sends a RESET or STEP of what is in the request block; hear brings the answer.
+// ask sends a RESET or STEP with the contents of the request block; hear receives the answer.
 func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	var payload []byte
 	if !c.shared {
@@ -164,7 +164,7 @@ func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	return c.send(header{kind: k, flags: flags, count: uint32(c.n)}, payload, by)
 }
 
-// hear waits for the answer to ask, which is in the reply block then, and checks it.
+// hear waits for the answer to ask, puts it into the reply block, and checks it.
 func (c *conversation) hear(by time.Time) error {
 	payload, err := c.receive(by)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// check sees that what the reply block says is possible.
+// check returns an error if the reply block contains values that the protocol forbids.
 func (c *conversation) check(final bool) error {
 	ended := byte(0)
 	for n, steps := range c.mask {
@@ -214,13 +214,13 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part; where over, of those whose
-// episode ended.
+// checkObs checks the observations of the environments that took part; with over, only of those
+// whose episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
 		if f.DType == tensor.U8 && !mask {
-			continue // any number is right
+			continue // every value is valid
 		}
 		claim(t.Bytes())
 		if f.DType == tensor.F32 && allFinite(t.F32()) {
@@ -254,8 +254,8 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 	return nil
 }
 
-// checkMask checks the action mask of environment n: an option of each choice must be allowed where
-// its episode goes on.
+// checkMask checks the action mask of environment n. While its episode runs, at least one option of
+// each choice must be allowed.
 func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
 	for i, x := range mask {
 		if x > 1 {
@@ -272,8 +272,7 @@ func (c *conversation) checkMask(mask []byte, n int, what string, over bool) err
 	return nil
 }
 
-// badNumber returns the index of the first number in row n of t that is NaN or infinite; -1 where
-// there is none.
+// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1.
 func badNumber(t tensor.Tensor, n int) int {
 	rows := t.F32()
 	width := len(rows) / t.Dim(0)
@@ -285,8 +284,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite says whether no number is NaN or infinite. A sum that each of them spoils takes less
-// time than to ask each.
+// allFinite reports whether no number is NaN or infinite. One sum, which any such number spoils, is
+// faster than a test of each.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {
@@ -303,7 +302,7 @@ func allFinite(x []float32) bool {
 
 func finite(x float32) bool { return x-x == 0 }
 
-// call sends a frame with this payload and returns that of the answer, which must have want bytes.
+// call sends a frame with this payload and returns the payload of the answer, want bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err
@@ -330,8 +329,8 @@ func (c *conversation) send(h header, payload []byte, by time.Time) error {
 	return c.link.Send(by, c.head[:], payload)
 }
 
-// receive returns the payload of the frame that answers the last one, valid until the next call.
-// What the child says for the log goes there.
+// receive returns the payload of the frame that answers the last one, valid until the next call. It
+// writes the child's LOG frames to the log.
 func (c *conversation) receive(by time.Time) ([]byte, error) {
 	for {
 		_, payload, err := c.link.Receive(by, c.accept)
@@ -344,19 +343,19 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 			return nil, complaint(strings.TrimSpace(string(payload)))
 		default:
 			fmt.Fprintf(c.log, "%s: %s\n", c.who, strings.TrimSpace(string(payload)))
-			if time.Now().After(by) { // it may go on like this for ever
+			if time.Now().After(by) { // the child may send LOG frames for ever
 				return nil, os.ErrDeadlineExceeded
 			}
 		}
 	}
 }
 
-// A complaint is what a child says in an ERROR: why it can't go on.
+// A complaint is the text of a child's ERROR.
 type complaint string
 
 func (c complaint) Error() string { return "it says: " + string(c) }
 
-// expect is asked about every header before more is read.
+// expect checks every header before its payload is read, and returns the payload's size.
 func (c *conversation) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
 	if err != nil {
@@ -415,7 +414,7 @@ func (c *conversation) save(by time.Time) ([]byte, error) {
 	return c.call(save, nil, c.n*c.greeting.State, by)
 }
 
-// load puts them back. What is observed then is in the reply block.
+// load restores them. The observations are in the reply block then.
 func (c *conversation) load(states []byte, by time.Time) error {
 	for n := range c.mask {
 		c.mask[n] = 1
@@ -426,8 +425,8 @@ func (c *conversation) load(states []byte, by time.Time) error {
 	return c.hear(by)
 }
 
-// render returns pictures, of height rows of width pixels of 3 bytes, of the environments where
-// mask is true.
+// render returns the pictures of the environments where mask is true, [height, width, 3] bytes
+// each.
 func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]byte, error) {
 	payload := make([]byte, 8+len(mask))
 	binary.LittleEndian.PutUint32(payload, uint32(width))
@@ -442,8 +441,8 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 	return c.call(render, payload, c.pixels, by)
 }
 
-// close ends the conversation, and the child if it is of this process: it has a moment to end by
-// itself, unless it is known to be useless.
+// close ends the conversation, and the child if this process started it. The child gets a moment to
+// end by itself unless it is useless.
 func (c *conversation) close(useless bool) error {
 	if !useless {
 		c.count = 0
@@ -459,9 +458,10 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// obituary says how the child that failed with err ended: nothing, if this process did not start
-// it. What it wrote last follows, unless it complained and the log has that.
-func (c *conversation) obituary(err error) string {
+// exitReport describes how the child that failed with err ended, with the last lines of its output.
+// It leaves them out if the child sent an ERROR and the log has all of its output. It returns "" if
+// this process did not start the child.
+func (c *conversation) exitReport(err error) string {
 	if c.proc == nil {
 		return ""
 	}
@@ -469,5 +469,5 @@ func (c *conversation) obituary(err error) string {
 	if complained := new(complaint); errors.As(err, complained) && c.proc.logged() {
 		return fate
 	}
-	return fate + c.proc.lastWords()
+	return fate + c.proc.outputTail()
 }

@@ -50,7 +50,7 @@ const (
 	maxPath    = 4096
 )
 
-// A header is what stands before every payload.
+// A header precedes every payload.
 type header struct {
 	kind   kind
 	flags  uint16
@@ -70,7 +70,7 @@ func (h header) put(b []byte) {
 	binary.LittleEndian.PutUint64(b[24:], h.length)
 }
 
-// parse reads a header of headerSize bytes. The error says what is not as the protocol has it.
+// parse reads a header of headerSize bytes. The error names the field that breaks the protocol.
 func parse(b []byte) (header, error) {
 	h := header{
 		kind(binary.LittleEndian.Uint16(b[4:])), binary.LittleEndian.Uint16(b[6:]), binary.LittleEndian.Uint32(b[8:]),

@@ -15,10 +15,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// version is that of the protocol.
+// version is the protocol's version.
 const version = 1
 
-// A greeting is what a child says of itself.
+// A greeting is a child's description of itself, the payload of HELLO.
 type greeting struct {
 	V        int         `json:"v"`
 	Name     string      `json:"name"`
@@ -36,7 +36,7 @@ type greeting struct {
 	spec env.Spec
 }
 
-// A spaceJSON is a space as greetings have it.
+// A spaceJSON is a space in the form of greetings.
 type spaceJSON struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
@@ -48,7 +48,7 @@ type spaceJSON struct {
 	Nvec  []int  `json:"nvec"`
 }
 
-// bounds are one for all elements, or one for each; a null is NaN here.
+// bounds are one bound for all elements, or one for each. A null becomes NaN.
 type bounds struct {
 	all   float64
 	each  []float64
@@ -78,7 +78,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements, none for those that have none.
+// of returns the bounds of n elements, and none for elements without one.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("want a number, null, or an array of them")
@@ -99,8 +99,8 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 	return out, nil
 }
 
-// maxElements is what one value of a space may have at most, and all those of an environment
-// together; maxState is for the bytes of a saved one.
+// maxElements is the greatest number of elements of one space, and of all spaces of an environment
+// together. maxState is the greatest size of a saved environment in bytes.
 const (
 	maxElements = 1 << 24
 	maxState    = 1 << 28
@@ -108,8 +108,7 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// withoutToken returns the text of a greeting without its secret, its members in order of their
-// names.
+// withoutToken returns the text of a greeting without its token, with its members sorted by name.
 func withoutToken(text []byte) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -218,8 +217,8 @@ func readGreeting(text []byte) (*greeting, error) {
 	return g, nil
 }
 
-// inJSON says of err where it is and what would be right, to those who know JSON and not Go. The
-// text itself, which may have a token, stays out of it.
+// inJSON describes err in terms of JSON: where it is and what is valid. It does not quote the text,
+// which may contain a token.
 func inJSON(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -252,7 +251,7 @@ func (g *greeting) fits(n int) error {
 	return nil
 }
 
-// space returns s as package env has it.
+// space returns s as an env.Space.
 func (s spaceJSON) space(observed bool) (env.Space, error) {
 	switch s.Kind {
 	case "box":

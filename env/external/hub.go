@@ -16,36 +16,37 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Hub is where children come from: it starts them, or waits for those that connect. One serves a
-// whole process, whose Vecs may be made and used by several goroutines.
+// A Hub starts children, or accepts those that connect. One Hub serves a whole process. Several
+// goroutines may make and use its Vecs.
 type Hub struct {
-	log     io.Writer
-	output  io.Writer // for what children write: to log, as long as it is not too much
-	rank    int
-	starter starter
-	haste   *haste
-	offered chan *conversation // children that came over other links
+	log      io.Writer
+	output   io.Writer // for the children's output: goes to log, up to maxOutput bytes
+	rank     int
+	starter  starter
+	shutdown *shutdown
+	offered  chan *conversation // children that came over other links
 
 	mu        sync.Mutex
 	listeners map[string]*listener
-	spare     map[string]*conversation // of Ask: the child of a command whom nobody needs yet
+	spare     map[string]*conversation // children that Ask started or accepted and no Vec uses yet
 	vecs      map[*Vec]struct{}
 	started   int // children, so far
 	stop      func(error)
 }
 
-// NewHub returns a Hub whose children's output, and what befalls them, goes to log. rank is that of
-// this process in its job, 0 if it is alone: sockets of different ranks have different addresses.
+// NewHub returns a Hub that writes its children's output and their failures to log. rank is the
+// rank of this process in its job, 0 if it is alone. Sockets of different ranks have different
+// addresses.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	return &Hub{
 		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank,
-		haste: &haste{began: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
+		shutdown: &shutdown{asked: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}
 }
 
-// A lineWriter lets goroutines write lines in turn.
+// A lineWriter serialises writes.
 type lineWriter struct {
 	mu sync.Mutex
 	to io.Writer
@@ -57,16 +58,16 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput is how many bytes of what children write, all of a Hub together, go to its log: of
-// those that are replaced again and again there is no end.
+// maxOutput is how many bytes of output of all children of a Hub together go to its log. Without a
+// limit, children that are replaced again and again would fill the disk.
 const maxOutput = 16 << 20
 
-// A limitedWriter passes on what goroutines write until left bytes are passed on, then says that
-// the rest is left out.
+// A limitedWriter passes on writes until left bytes are passed on. Then it writes one notice and
+// drops the rest. It may be used by several goroutines.
 type limitedWriter struct {
 	mu   sync.Mutex
 	to   io.Writer
-	left int // < 0: none, and it was said
+	left int // < 0: none, and the notice was written
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
@@ -82,11 +83,11 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return 0, errTooMuch
 }
 
-// errTooMuch is what becomes of what a limitedWriter leaves out.
+// errTooMuch is the error of a write that a limitedWriter drops.
 var errTooMuch = errors.New("too much was written before")
 
-// Ask returns what the simulators of cfg say of themselves, for env.External.Greeting. The child
-// that it asks is there for the first Vec of the same command or address.
+// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec of
+// the same command or address uses the child that Ask started or accepted.
 func (h *Hub) Ask(cfg env.Config) (string, error) {
 	c, err := h.open(cfg.External)
 	if err != nil {
@@ -101,8 +102,7 @@ func (h *Hub) Ask(cfg env.Config) (string, error) {
 	return c.text, err
 }
 
-// Offer gives the Hub a child that talks over link, for Vecs whose env.External.Listen is
-// env.ListenMPI.
+// Offer adds a child that talks over link. Vecs whose env.External.Listen is env.ListenMPI use it.
 func (h *Hub) Offer(link Link, who string) error {
 	c, err := greet(link, nil, who, "", h.output, time.Now().Add(greetingTime))
 	if err == nil {
@@ -119,8 +119,8 @@ func (h *Hub) Watch(stop func(error)) {
 	h.stop = stop
 }
 
-// give passes on err; it is back if nobody watches.
-func (h *Hub) give(err error) error {
+// giveUp passes err to the function of Watch, or returns it if there is none.
+func (h *Hub) giveUp(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stop == nil {
@@ -130,8 +130,8 @@ func (h *Hub) give(err error) error {
 	return nil
 }
 
-// Close ends all children, those of Vecs that were not closed included, and listens no more. It may
-// be called again.
+// Close ends all children, including those of Vecs that were not closed, and stops listening. It
+// may be called again.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	vecs, spare, listeners := h.vecs, h.spare, h.listeners
@@ -158,7 +158,7 @@ func (h *Hub) Close() error {
 	}
 }
 
-// open brings a child that has greeted.
+// open returns a child that has greeted: a spare one, a new process, or one that connected.
 func (h *Hub) open(cfg env.External) (*conversation, error) {
 	h.mu.Lock()
 	spare := h.spare[source(cfg)]
@@ -178,24 +178,24 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	proc, link, err := h.starter.start(cfg.Command, nil, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = fmt.Errorf("%w: want a program that can be found and run; of a script, the one that its #! line "+
-				"names too", err)
+			err = fmt.Errorf("%w: want a program that can be found and run; for a script, the program that its #! "+
+				"line names must exist, too", err)
 		}
 		return nil, err
 	}
-	link.haste = h.haste
+	link.shutdown = h.shutdown
 	c, err := greet(link, proc, who, "", h.output, by)
 	if err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			err = late("greeting", cfg.StartTimeout, "external.start_timeout", err)
 		}
-		about := proc.fate(err) + proc.lastWords()
+		about := proc.fate(err) + proc.outputTail()
 		return nil, errors.Join(fmt.Errorf("%s: %w%s", who, err, about), link.Close(), proc.end(true))
 	}
 	return c, nil
 }
 
-// await returns the next child that connects.
+// await returns the next child that connects, or that Offer added.
 func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	if cfg.Listen == env.ListenMPI {
 		select {
@@ -222,21 +222,21 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	defer timer.Stop()
 	select {
 	case c := <-l.queue:
-		c.link.(*stream).haste = h.haste
+		c.link.(*stream).shutdown = h.shutdown
 		return c, nil
-	case <-h.haste.began:
-		return nil, fmt.Errorf("no simulator has come to %v before %w", l.net.Addr(), ErrHaste)
+	case <-h.shutdown.asked:
+		return nil, fmt.Errorf("no simulator connected to %v before %w", l.net.Addr(), ErrStopRequested)
 	case <-timer.C:
-		return nil, fmt.Errorf("no simulator has come in %v (start_timeout)", cfg.StartTimeout)
+		return nil, fmt.Errorf("no simulator connected in %v (start_timeout)", cfg.StartTimeout)
 	}
 }
 
-// errNoSolver is what comes of waiting for a program of the same MPI job: all that will ever come
-// were offered when it began.
-var errNoSolver = errors.New("no other solver is in this MPI job; those that are take part in a job (rlinf -c), and " +
-	"in no other command")
+// errNoSolver is the error of a request for one more program of the same MPI job. All of them were
+// offered when the job began.
+var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
+	"(rlinf -c), no other command")
 
-// source says where the children of cfg come from: of others it says something else.
+// source names where the children of cfg come from. Different sources have different names.
 func source(cfg env.External) string {
 	if cfg.Listen != "" {
 		return cfg.Listen

@@ -8,19 +8,20 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Link carries frames to a child and back: one of this machine's streams, or messages of MPI. Not
+// A Link carries frames to a child and back, by a stream of this machine or by MPI messages. Not
 // for concurrent use.
 type Link interface {
 	// Send sends a frame of these parts, one after the other, before by.
 	Send(by time.Time, head, payload []byte) error
-	// Receive returns the next frame's header and payload, before by; they are valid until the next
-	// call. After a header that accept refuses, with its error, nothing more is read.
+	// Receive returns the next frame's header and payload, before by. They are valid until the next
+	// call. accept gets the header and returns the payload's size. Its error ends Receive before
+	// the payload is read.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
 	// Close ends the conversation.
 	Close() error
 }
 
-// Split takes a whole message apart, for the Receive of Links that carry messages.
+// Split divides a message into header and payload, for the Receive of Links that carry messages.
 func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if len(message) < headerSize {
 		return nil, nil, fmt.Errorf("a message of %d bytes, want at least the %d of a header", len(message), headerSize)
@@ -33,7 +34,7 @@ func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payl
 	return head, payload, err
 }
 
-// ChildrenOf is Children where cfg has no Greeting and hello is the first message of a child.
+// ChildrenOf is Children for a cfg without Greeting; hello is the first message of a child.
 func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	_, payload, err := Split(hello, func(head []byte) (uint64, error) {
 		h, err := parse(head)
@@ -46,19 +47,19 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// Dismiss tells a child before by that it is to end, and closes the link.
+// Dismiss sends CLOSE to a child before by, and closes the link.
 func Dismiss(link Link, by time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])
 	return errors.Join(link.Send(by, head[:], nil), link.Close())
 }
 
-// Dismisses says whether the header of a frame tells a child that it is to end.
+// Dismisses reports whether head is the header of a CLOSE.
 func Dismisses(head []byte) bool {
 	h, err := parse(head)
 	return err == nil && h.kind == closing
 }
 
-// ErrGone is a Link's error where nobody is on the other side any more. What is late is
-// os.ErrDeadlineExceeded.
+// ErrGone is a Link's error after the other side has closed the connection or ended. A timeout is
+// os.ErrDeadlineExceeded instead.
 var ErrGone = errors.New("the other side is gone")

@@ -20,28 +20,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A listener is where children that were started elsewhere connect. Those that greet as they should
-// wait in its queue.
+// A listener accepts children that were started elsewhere. Children with a valid greeting wait in
+// its queue.
 type listener struct {
 	net       net.Listener
 	queue     chan *conversation
-	greeting  chan struct{} // has an element for each connection that has not greeted yet
-	done      chan struct{} // it listens no more
+	greeting  chan struct{} // one element for each connection that has not greeted yet
+	done      chan struct{} // closed when it stops listening
 	accepting sync.WaitGroup
 }
 
-// maxWaiting is how many children may have greeted and not be needed yet; further ones wait for the
-// end of that.
+// maxWaiting is how many children may wait in the queue. Further ones block until there is room.
 const maxWaiting = 1024
 
-// maxGreeting is how many connections may be about to greet, each of which takes a thread; further
-// ones wait to be accepted.
+// maxGreeting is how many connections may be about to greet. Each takes a thread. Further ones are
+// not accepted yet.
 const maxGreeting = 64
 
 // greetingTime is how long a connection may take to greet.
 const greetingTime = 10 * time.Second
 
-// listen listens at address, as configurations have it, for rank.
+// listen listens at address, in the form of env.External.Listen, for rank.
 func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 	network, at, err := splitAddress(address, rank)
 	if err != nil {
@@ -71,8 +70,8 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 	return l, nil
 }
 
-// splitAddress returns the network and the address of "unix:/path" or "tcp:host:port"; those of
-// rank 0, and for other ranks the next port, or path, for each.
+// splitAddress returns network and address of "unix:/path" or "tcp:host:port" for rank. Each rank
+// above 0 has a path or port of its own.
 func splitAddress(address string, rank int) (network, at string, err error) {
 	network, at, _ = strings.Cut(address, ":")
 	switch network {
@@ -84,7 +83,7 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at,
 				len(at), env.MaxSocketPath)
 		}
-		if at[0] == '@' { // to Go, a name that is in no folder, where the clients look for a file
+		if at[0] == '@' { // Go takes this for an abstract name, but clients look for a file
 			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, want ./@ for a file of this name",
 				address, at)
 		}
@@ -106,8 +105,8 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, want unix:/path, tcp:host:port or mpi", address)
 }
 
-// makeRoom removes the socket that a job which was killed left at path; with anything else there it
-// is an error.
+// makeRoom removes a socket at path on which nobody listens, which a killed job has left. Anything
+// else at path is an error.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -124,14 +123,14 @@ func makeRoom(path string) error {
 		conn.Close()
 		return fmt.Errorf("%s: another job listens there", path)
 	}
-	if !errors.Is(err, unix.ECONNREFUSED) { // perhaps somebody listens
+	if !errors.Is(err, unix.ECONNREFUSED) { // another process may be listening
 		return fmt.Errorf("%s: there is a socket that may be another job's (%w), want a path where nothing is", path,
 			err)
 	}
 	return os.Remove(path)
 }
 
-// ownersOnly has the file of a Unix socket be there for its owner alone from its beginning.
+// ownersOnly gives the file of a Unix socket mode 0600 before it appears.
 func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
 	if e := c.Control(func(fd uintptr) { err = os.NewSyscallError("fchmod", unix.Fchmod(int(fd), 0o600)) }); e != nil {
 		return e
@@ -152,7 +151,7 @@ func (l *listener) accept(h *Hub, token string) {
 		}
 		if err != nil {
 			fmt.Fprintf(h.log, "listen at %v: %v\n", l.net.Addr(), err)
-			time.Sleep(time.Second) // out of descriptors, say
+			time.Sleep(time.Second) // for example, out of descriptors
 			<-l.greeting
 			continue
 		}
@@ -160,7 +159,7 @@ func (l *listener) accept(h *Hub, token string) {
 	}
 }
 
-// welcome hears a greeting, and lets its child wait.
+// welcome receives a greeting and puts its child into the queue.
 func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	who := fmt.Sprintf("child at %v", conn.RemoteAddr())
 	if conn.RemoteAddr().Network() == "unix" {
@@ -192,8 +191,8 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
 	}
 }
 
-// knownUser returns an error unless who has connected to the Unix socket fd is of the same user as
-// this process, or of root.
+// knownUser returns an error unless the peer of the Unix socket fd runs as the same user as this
+// process, or as root.
 func knownUser(fd int) error {
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -219,8 +218,8 @@ func (l *listener) close() error {
 	}
 }
 
-// secret returns the first line of file, which is made, for its owner alone and with a new secret,
-// if there is none.
+// secret returns the first line of file. If there is no file, it makes one with a new secret and
+// mode 0600.
 func secret(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -240,7 +239,7 @@ func secret(file string) (string, error) {
 	return line, nil
 }
 
-// newSecret makes file, whole or not at all, with a new secret.
+// newSecret makes file atomically, with a new secret.
 func newSecret(file string) (string, error) {
 	var random [32]byte
 	rand.Read(random[:])

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memory is where the arrays of a conversation are: shared with the child, or of this process
-// alone.
+// A memory holds the arrays of a conversation. It is shared with the child, or private.
 type memory struct {
 	bytes  []byte
 	path   string // that the child opens; "": not shared
@@ -20,14 +19,14 @@ type memory struct {
 	mapped bool
 }
 
-// inherited is the descriptor under which a child that was started here finds its shared memory.
+// inherited is the descriptor of the shared memory in a child that this process started.
 const inherited = 5
 
-// privateMemory returns memory of this process alone.
+// privateMemory returns memory that is not shared.
 func privateMemory(size int) *memory { return &memory{bytes: tensor.New(tensor.U8, size).Bytes()} }
 
-// newAnonymous returns a file that has no name, for a child to inherit; map it with mapAnonymous
-// once its size is known.
+// newAnonymous returns a file without a name for a child to inherit. Map it with mapAnonymous once
+// its size is known.
 func newAnonymous() (*os.File, error) {
 	fd, err := unix.MemfdCreate("rlinf-bridge", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -36,8 +35,8 @@ func newAnonymous() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "rlinf-bridge"), nil
 }
 
-// mapAnonymous maps size bytes of f, whose size is then fixed: who shortened it would end this
-// process by a signal.
+// mapAnonymous maps size bytes of f and seals its size. Otherwise a child could shorten the file
+// and thereby kill this process with SIGBUS.
 func mapAnonymous(f *os.File, size int) (*memory, error) {
 	if err := f.Truncate(int64(size)); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func mapAnonymous(f *os.File, size int) (*memory, error) {
 	return mapFile(f, size, fmt.Sprintf("/proc/self/fd/%d", inherited))
 }
 
-// newNamed makes shared memory that a child of another origin can open, if it is on this machine.
+// newNamed makes shared memory that any child on this machine can open by its path.
 func newNamed(size int) (*memory, error) {
 	var name [16]byte
 	rand.Read(name[:])
@@ -72,7 +71,7 @@ func newNamed(size int) (*memory, error) {
 	return m, nil
 }
 
-// mapFile maps size bytes of f, which has as many at least.
+// mapFile maps size bytes of f, which must have at least as many.
 func mapFile(f *os.File, size int, path string) (*memory, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() < int64(size) {
 		return nil, errors.Join(err, fmt.Errorf("%s: want a file of at least %d bytes", path, size))
@@ -84,7 +83,7 @@ func mapFile(f *os.File, size int, path string) (*memory, error) {
 	return &memory{bytes: b, path: path, mapped: true}, nil
 }
 
-// hide takes the name away: whoever was to open it has.
+// hide removes the path. Call it after the child has opened it.
 func (m *memory) hide() {
 	if m.remove {
 		os.Remove(m.path)
@@ -92,7 +91,7 @@ func (m *memory) hide() {
 	}
 }
 
-// free gives the memory back; nothing may use it from then on.
+// free unmaps the memory. Nothing may use it afterwards.
 func (m *memory) free() error {
 	m.hide()
 	if !m.mapped {

@@ -17,30 +17,30 @@ import (
 // A process is a child that this process started.
 type process struct {
 	cmd    *exec.Cmd
-	memory *os.File // what it inherits to share
+	memory *os.File // shared memory that it inherits
 	done   chan struct{}
-	died   error // how it ended, once done is closed
+	died   error // of Wait, once done is closed
 
 	mu       sync.Mutex
-	lines    []string // what it wrote last
-	unlogged bool     // the log has not all of it
+	lines    []string // the last lines of its output
+	unlogged bool     // the log lacks some of its output
 }
 
-// lastLines is how many lines of a child's output its failure shows, and lineLimit how long they
-// are at most.
+// lastLines is the number of output lines that the report of a failure shows, and lineLimit their
+// greatest length in bytes.
 const (
 	lastLines = 10
 	lineLimit = 4096
 )
 
-// grace is how long a child may take to end by itself.
+// grace is how long a child may take to end by itself before it is killed.
 const grace = 2 * time.Second
 
-// A starter starts processes, all from one thread: the signal that a child gets when its parent
-// dies follows the thread that started it.
+// A starter starts all processes from one thread, because a child gets its parent-death signal when
+// the thread that started it ends.
 type starter struct {
 	mu   sync.Mutex
-	jobs chan func() // nil while there is no such thread
+	jobs chan func() // nil while there is no thread
 }
 
 func (s *starter) do(start func() error) (err error) {
@@ -62,7 +62,7 @@ func (s *starter) do(start func() error) (err error) {
 	return err
 }
 
-// close ends the thread, and with it the children that it started.
+// close ends the thread, and thereby the children that it started.
 func (s *starter) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +72,8 @@ func (s *starter) close() {
 	}
 }
 
-// start runs command as a child, with the words of env added to its environment, and returns the
-// stream to it. What it writes goes to log, each line after who.
+// start runs command as a child, with env added to its environment, and returns a stream to it. Its
+// output goes to log, each line with the prefix who.
 func (s *starter) start(command, env []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
 	var files []*os.File // to be closed here when the child has them
@@ -114,8 +114,8 @@ func (s *starter) start(command, env []string, who string, log io.Writer) (p *pr
 	return p, link, nil
 }
 
-// withoutMPI returns the environment without what a launcher says to this rank alone, which would
-// make an MPI program of a child.
+// withoutMPI returns the environment without the launcher's variables for this rank. With them, a
+// child that links MPI would try to join the job.
 func withoutMPI(environ []string) []string {
 	var kept []string
 	for _, e := range environ {
@@ -131,8 +131,8 @@ func withoutMPI(environ []string) []string {
 	return kept
 }
 
-// watch passes on what the child writes, and waits for its end, which ends those that it has
-// started too: they could hold its pipes open, so that nobody saw it.
+// watch passes on the child's output and waits for its end. Then it kills the processes that the
+// child has started: they could hold its pipes open and hide its end.
 func (p *process) watch(out *os.File, who string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
@@ -140,7 +140,7 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 		defer out.Close()
 		lines := bufio.NewReaderSize(out, lineLimit)
 		for {
-			line, _, err := lines.ReadLine() // a longer one is taken to pieces
+			line, _, err := lines.ReadLine() // splits longer lines
 			if err != nil {
 				return
 			}
@@ -156,15 +156,15 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 	}()
 	p.died = p.cmd.Wait()
 	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	select { // who has left its process group may hold the pipe open
+	select { // a process that left the group may still hold the pipe open
 	case <-written:
 	case <-time.After(time.Second):
 	}
 	close(p.done)
 }
 
-// end ends the child and those that it has started: at once if it is useless, else when it has had
-// a moment to do so itself.
+// end ends the child and the processes that it has started. Unless it is useless, it gets a moment
+// to end by itself first.
 func (p *process) end(useless bool) error {
 	if !useless {
 		select {
@@ -177,8 +177,9 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate says how the child that failed with err ended, if it has, and all that it wrote has been
-// passed on. It waits a moment for both, and longer if the child is known to leave.
+// fate describes how the child that failed with err ended. It returns "" if the child is still
+// running or its output is still being read. It waits a moment for both, and longer if err says
+// that the child is about to end.
 func (p *process) fate(err error) string {
 	patience := 200 * time.Millisecond
 	if errors.Is(err, ErrGone) || errors.Is(err, errMute) || errors.As(err, new(complaint)) {
@@ -195,19 +196,20 @@ func (p *process) fate(err error) string {
 	}
 }
 
-// logged reports whether the log has all that the child wrote.
+// logged reports whether the log has all of the child's output.
 func (p *process) logged() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.unlogged
 }
 
-// lastWords says what the child wrote last, if it wrote anything.
-func (p *process) lastWords() string {
+// outputTail returns the last lines of the child's output as the end of a message, "" if there are
+// none.
+func (p *process) outputTail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.lines) == 0 {
 		return ""
 	}
-	return "; the last that it wrote:\n    " + strings.Join(p.lines, "\n    ")
+	return "; its last output:\n    " + strings.Join(p.lines, "\n    ")
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// errNobody is what an exchange comes to with a child that failed too often.
-var errNobody = errors.New("nobody plays them")
+// errNoChild is the error of an exchange with environments whose child failed too often.
+var errNoChild = errors.New("they have no simulator")
 
-// start brings the children, once.
+// start spawns the children, once.
 func (v *Vec) start() error {
 	if v.started {
 		return nil
@@ -26,7 +26,7 @@ func (v *Vec) start() error {
 		v.children = append(v.children, &child{number: i, lo: i * v.n / count, hi: (i + 1) * v.n / count})
 	}
 	for _, c := range v.children {
-		if err := v.bring(c); err != nil && v.hub.haste.is() {
+		if err := v.spawn(c); err != nil && v.hub.shutdown.requested() {
 			c.gone = true
 			fmt.Fprintf(v.hub.log, "environments %d-%d of %s: %v\n", c.lo, c.hi-1, v.spec.Name, err)
 		} else if err != nil {
@@ -36,15 +36,15 @@ func (v *Vec) start() error {
 	return nil
 }
 
-// bring has c played by a program that is new to it.
-func (v *Vec) bring(c *child) error {
+// spawn opens a new child for the environments of c, and configures it.
+func (v *Vec) spawn(c *child) error {
 	ext := v.cfg.External
 	talk, err := v.hub.open(ext)
 	if err != nil {
 		return err
 	}
 	if talk.text != v.text {
-		err = fmt.Errorf("its greeting is not that of the first: %s", talk.text)
+		err = fmt.Errorf("its greeting is not that of the first child: %s", talk.text)
 	} else {
 		err = talk.configure(setup{
 			n: c.hi - c.lo, child: c.number, maxSteps: v.spec.MaxSteps, ignoreTerminations: v.cfg.IgnoreTerminations,
@@ -55,7 +55,7 @@ func (v *Vec) bring(c *child) error {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.obituary(err))
+		err = fmt.Errorf("%s: %w%s", talk.who, err, talk.exitReport(err))
 		talk.close(true)
 		return err
 	}
@@ -63,17 +63,18 @@ func (v *Vec) bring(c *child) error {
 	return nil
 }
 
-// firstWait and longestWait are how long to wait before a child is replaced for the first time in a
-// row, and at most.
+// firstWait is the backoff before the first restart in a row. It doubles with each further restart,
+// up to longestWait.
 const (
 	firstWait   = 100 * time.Millisecond
 	longestWait = 10 * time.Second
 )
 
-// mend replaces child c if it failed in the last exchange. With seeds all of its environments whose
-// episodes are not over begin new ones. When it was replaced too often, or nobody can replace it,
-// nobody plays them from then on, and who watches the Hub is told, or if nobody does the caller.
-func (v *Vec) mend(c *child, seeds []uint64) error {
+// restart replaces child c if it failed in the last exchange. With seeds, all of its environments
+// whose episodes are not over begin new ones. If c was replaced too often, or cannot be replaced,
+// its environments have no simulator from then on. The function of Hub.Watch gets the error;
+// without one, restart returns it. After a request to stop, restart only logs the failure.
+func (v *Vec) restart(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
 		if c.conversation != nil {
@@ -82,15 +83,15 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 			c.conversation = nil
 		}
 		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
-		if v.hub.haste.is() {
+		if v.hub.shutdown.requested() {
 			c.gone = true
-			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, for the "+
-				"program is to stop\n", where, why, where)
+			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, because "+
+				"the program was asked to stop\n", where, why, where)
 			return nil
 		}
-		if end := v.last(c); end != "" {
+		if end := v.finalFailure(c); end != "" {
 			c.gone = true
-			return v.hub.give(fmt.Errorf("%s: %s\n%s", where, why, end))
+			return v.hub.giveUp(fmt.Errorf("%s: %s\n%s", where, why, end))
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
@@ -99,20 +100,20 @@ func (v *Vec) mend(c *child, seeds []uint64) error {
 			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
 		select {
 		case <-time.After(wait):
-		case <-v.hub.haste.began:
+		case <-v.hub.shutdown.asked:
 			continue
 		}
-		if c.err = v.bring(c); c.err == nil && seeds != nil {
+		if c.err = v.spawn(c); c.err == nil && seeds != nil {
 			c.err = v.begin(c, seeds)
 		}
 	}
 	return nil
 }
 
-// last says why child c is not replaced; "" where it is.
-func (v *Vec) last(c *child) string {
+// finalFailure says why child c cannot be replaced. It returns "" if it can be.
+func (v *Vec) finalFailure(c *child) string {
 	switch {
-	case v.cfg.External.Listen == env.ListenMPI: // all that will ever come were offered when the job began
+	case v.cfg.External.Listen == env.ListenMPI: // all solvers were offered when the job began
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:
 		return fmt.Sprintf("that was %s in a row without the end of an episode (external.max_restarts)",
@@ -121,16 +122,16 @@ func (v *Vec) last(c *child) string {
 	return ""
 }
 
-// explain says what befell child c.
+// explain describes the failure err of child c, with its exit status and its last output.
 func (v *Vec) explain(c *child, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
-	case v.hub.haste.atOnce():
-		err = errHaste
+	case v.hub.shutdown.limitsReplies():
+		err = errNoReply
 	default:
 		err = late("answer", v.cfg.External.StepTimeout, "external.step_timeout", err)
 	}
-	return fmt.Sprintf("%s: %v%s", c.who, err, c.obituary(err))
+	return fmt.Sprintf("%s: %v%s", c.who, err, c.exitReport(err))
 }
 
 func times(n int) string {
@@ -140,7 +141,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// begin starts new episodes in all of c's environments but those that are over.
+// begin starts new episodes in all of c's environments except those whose episode is over.
 func (v *Vec) begin(c *child, seeds []uint64) error {
 	turn := make([]byte, c.hi-c.lo)
 	for i := range turn {

@@ -16,9 +16,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Serve is a child: it plays environments of this program for the parent at address, RLB_ADDR as a
-// rule, until that says CLOSE or is gone. New makes one environment, which maxSteps and
-// ignoreTerminations bind.
+// Serve makes this program a child: it plays environments for the parent at address, usually
+// RLB_ADDR, until the parent sends CLOSE or is gone. new makes one environment, which must obey
+// maxSteps and ignoreTerminations.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
@@ -37,8 +37,8 @@ func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool
 	return err
 }
 
-// Token returns the secret that this process, a child, was told: RLB_TOKEN, or the first line of
-// the file RLB_TOKEN_FILE; "" for neither.
+// Token returns the secret of this process as a child: RLB_TOKEN, or the first line of the file
+// RLB_TOKEN_FILE, or "".
 func Token() (string, error) {
 	if token := os.Getenv("RLB_TOKEN"); token != "" {
 		return token, nil
@@ -55,10 +55,10 @@ func Token() (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// patience is how long a child that was started before its parent listens tries to connect.
+// patience is how long a child tries to connect to a parent that does not listen yet.
 const patience = 10 * time.Second
 
-// dial connects a child with its parent.
+// dial connects a child to its parent.
 func dial(address string) (*stream, error) {
 	network, at, _ := strings.Cut(address, ":")
 	switch network {
@@ -82,8 +82,8 @@ func dial(address string) (*stream, error) {
 	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
 }
 
-// A server is the child's side of a conversation. Each environment is a Vec of its own: those whose
-// mask is 0 must not move.
+// A server is the child's side of a conversation. Each environment is a Vec of its own, because
+// environments whose mask is 0 must not step.
 type server struct {
 	link    *stream
 	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
@@ -104,10 +104,10 @@ type server struct {
 	accept         func(head []byte) (uint64, error) // expect
 }
 
-// forever is the deadline of a child: it waits as long as its parent lives.
+// forever is the deadline of a child, which waits as long as its parent lives.
 func forever() time.Time { return time.Now().Add(math.MaxInt64) }
 
-// converse is the conversation.
+// converse greets the parent and answers its requests until CLOSE or an error.
 func (s *server) converse(token string) error {
 	if err := s.greet(token); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *server) header(k kind, flags uint16, length int) []byte {
 	return s.head[:]
 }
 
-// greet says hello.
+// greet sends HELLO.
 func (s *server) greet(token string) error {
 	vec, err := s.new(0, false)
 	if err != nil {
@@ -159,11 +159,11 @@ func (s *server) greet(token string) error {
 	return s.link.Send(forever(), s.header(hello, 0, len(hi)), hi)
 }
 
-// configure makes the environments that a CONFIG tells of.
-func (s *server) configure(told []byte) error {
-	word := func(i int) int { return int(binary.LittleEndian.Uint32(told[4*i:])) }
+// configure makes the environments that CONFIG asks for.
+func (s *server) configure(payload []byte) error {
+	word := func(i int) int { return int(binary.LittleEndian.Uint32(payload[4*i:])) }
 	n, maxSteps, flags := word(1), word(3), word(4)
-	shared, path := binary.LittleEndian.Uint64(told[24:]), string(told[configSize:])
+	shared, path := binary.LittleEndian.Uint64(payload[24:]), string(payload[configSize:])
 	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
 		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, "+
 			"want version %d, 1 to %d, 0 or 1, and 0",
@@ -206,7 +206,7 @@ func (s *server) configure(told []byte) error {
 	return s.link.Send(forever(), s.header(ready, readyFlags, 0), nil)
 }
 
-// openMemory maps what a parent shares.
+// openMemory maps the shared memory of the parent.
 func openMemory(path string, size int) (*memory, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -216,15 +216,15 @@ func openMemory(path string, size int) (*memory, error) {
 	return mapFile(f, size, path)
 }
 
-// shown is before the names of observations in saved states.
-const shown = "shown."
+// obsPrefix precedes the names of observations in saved states.
+const obsPrefix = "shown."
 
-// saveWith returns the state of vec, and what it shows.
+// saveWith returns the state of vec, and its last observations.
 func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	state, err := env.Save(vec)
 	for i := range now.Obs.Len() {
 		name, t := now.Obs.Entry(i)
-		state.Set(shown+name, t.Clone())
+		state.Set(obsPrefix+name, t.Clone())
 	}
 	return state, err
 }
@@ -234,7 +234,7 @@ func (s *server) receive() (header, []byte, error) {
 	return s.asked, payload, err
 }
 
-// expect is asked about every header before more is read.
+// expect checks every header before its payload is read, and returns the payload's size.
 func (s *server) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
 	if err != nil {
@@ -311,7 +311,7 @@ func (s *server) answer(h header, payload []byte) error {
 	return s.sendReply(flags)
 }
 
-// load puts back what SAVE answered.
+// load restores states that SAVE returned.
 func (s *server) load(states []byte) error {
 	for n, vec := range s.vecs {
 		state, err := tensor.Decode(states[n*s.state : (n+1)*s.state])
@@ -320,9 +320,9 @@ func (s *server) load(states []byte) error {
 		}
 		for _, f := range s.spec.Obs {
 			dst := s.reply.Must("observation."+f.Name).Slice(n, n+1).Bytes()
-			seen, ok := state.Get(shown + f.Name)
+			seen, ok := state.Get(obsPrefix + f.Name)
 			if err == nil && (!ok || len(seen.Bytes()) != len(dst)) {
-				err = fmt.Errorf("no %s%s of %d bytes", shown, f.Name, len(dst))
+				err = fmt.Errorf("no %s%s of %d bytes", obsPrefix, f.Name, len(dst))
 			}
 			if err == nil {
 				copy(dst, seen.Bytes())
@@ -338,7 +338,7 @@ func (s *server) load(states []byte) error {
 	return s.sendReply(0)
 }
 
-// play has environment n take its turn.
+// play resets or steps environment n, and writes the results to the reply block.
 func (s *server) play(h header, n int) (over bool, err error) {
 	out := s.steps[n]
 	s.seed[0] = uint64(s.request.Must("seed").I64()[n])
@@ -437,7 +437,7 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 	}
 }
 
-// numbers returns bounds as JSON has them: null is none.
+// numbers returns bounds for JSON: null is no bound.
 func numbers(x []float32) []*float64 {
 	out := make([]*float64, len(x))
 	for i, v := range x {

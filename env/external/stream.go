@@ -11,21 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel, for
-// which a thread of this process blocks: that takes less time than Go's poller does.
+// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel and
+// blocks a thread of this process, which takes less time than Go's poller.
 type stream struct {
 	in, out int
-	bells   *bells // where frames without payload come and go too; nil: there are none
-	// the other side has a core of its own: a frame came between two looks, and since then none by
-	// yielding alone
-	beside  bool
-	lookout lookout
-	haste   *haste
-	head    [headerSize]byte
-	payload []byte
+	bells   *bells // carry frames without payload, too; nil: there are none
+	// the other side runs on another core: a frame came between two polls, and since then none came
+	// only after a yield
+	beside   bool
+	spin     spinPolicy
+	shutdown *shutdown
+	head     [headerSize]byte
+	payload  []byte
 }
 
-// newPipes returns a stream that reads in and writes out, which belong to it from now on.
+// newPipes returns a stream that reads in and writes out, and owns both.
 func newPipes(in, out *os.File) (*stream, error) {
 	s := &stream{in: -1, out: -1}
 	var err error
@@ -38,7 +38,7 @@ func newPipes(in, out *os.File) (*stream, error) {
 	return s, nil
 }
 
-// newSocket returns a stream over conn, which belongs to it from now on.
+// newSocket returns a stream over conn, and owns it.
 func newSocket(conn net.Conn) (*stream, error) {
 	defer conn.Close()
 	f, err := conn.(interface{ File() (*os.File, error) }).File()
@@ -59,8 +59,8 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang has frames without payload go by the bells in this memory too, as the side of the
-// conversation that s is.
+// hang makes s use the bells in memory for frames without payload. child says which side of the
+// conversation s is.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -103,7 +103,7 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 		if s.bells == nil || s.bells.news(s.head[:]) {
 			break
 		}
-		if time.Now().After(by) { // it may go on like this for ever
+		if time.Now().After(by) { // headers without news may arrive for ever
 			return nil, nil, os.ErrDeadlineExceeded
 		}
 	}
@@ -121,8 +121,8 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return s.head[:], s.payload, nil
 }
 
-// A cutError is what a frame comes to whose payload did not come whole: what the header announces
-// is more than what was sent, say.
+// A cutError is the error of a frame whose payload is incomplete, for example because the header
+// announces more than was sent.
 type cutError struct {
 	head [headerSize]byte
 	came int
@@ -138,8 +138,8 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late says of err, by which there was no answer within the time that setting gives, how much of
-// one there was.
+// late describes the timeout err of what, whose limit is within (the value of setting), and how
+// much of the frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -148,11 +148,11 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// How often await looks at the bell, at some 20 ns each, before it looks at the stream, which takes
-// a system call. It begins with one look, for the other side may be waiting for the core that this
-// one has, and goes on with fewLooks and twice as many each time. Where the other side has a core
-// of its own it begins with besideLooks: what comes within a system call is seen later. Machines
-// that are virtual lose their core for a while after some 3000 in a row.
+// The numbers of polls of the bell, about 20 ns each, before await polls the stream, which takes a
+// system call. It begins with one poll, because the other side may need this core. It goes on with
+// fewLooks and doubles them up to manyLooks. If the other side runs on another core, it begins with
+// besideLooks, because a frame that arrives during a system call is seen later. Virtual machines
+// lose their core for a while after some 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400
@@ -164,17 +164,17 @@ func (s *stream) await(by time.Time) error {
 	if s.bells == nil {
 		return s.fill(s.head[:], by)
 	}
-	looked := s.lookout.looks()
+	looked := s.spin.spins()
 	looks := 1
 	if s.beside {
 		looks = besideLooks
 	}
 	yielded := false
-	for again := looked; again; yielded, again = true, s.lookout.again() {
+	for again := looked; again; yielded, again = true, s.spin.again() {
 		s.bells.look()
 		if look := s.bells.rung(looks, s.head[:]); look > 0 {
 			s.beside = look > 1 || s.beside && !yielded
-			s.lookout.found()
+			s.spin.found()
 			return nil
 		}
 		if looks == 1 {
@@ -184,13 +184,13 @@ func (s *stream) await(by time.Time) error {
 		looks = min(2*looks, manyLooks)
 		n, err := unix.Read(s.in, s.head[:])
 		if n > 0 {
-			s.lookout.found()
+			s.spin.found()
 		}
 		if err != unix.EAGAIN && err != unix.EINTR {
-			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // the last that it said before it went
+			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // its last frame before it closed the stream
 				return nil
 			}
-			return s.fill(s.head[max(n, 0):], by) // the rest, or what is wrong
+			return s.fill(s.head[max(n, 0):], by) // the rest of the header, or the error
 		}
 	}
 	s.beside = false
@@ -205,18 +205,18 @@ func (s *stream) await(by time.Time) error {
 	return s.fill(s.head[:], by)
 }
 
-// fill reads as many bytes as b has.
+// fill reads len(b) bytes into b.
 func (s *stream) fill(b []byte, by time.Time) error {
 	_, err := s.read(b, by)
 	return err
 }
 
-// read is fill, and returns how many bytes are left to be read.
+// read is fill, and returns how many bytes are missing after an error.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)
 		switch {
-		case err == unix.EINTR || err == unix.EAGAIN && s.lookout.again():
+		case err == unix.EINTR || err == unix.EAGAIN && s.spin.again():
 		case err == unix.EAGAIN:
 			if err := s.wait(s.in, unix.POLLIN, by); err != nil {
 				return len(b), err
@@ -226,60 +226,60 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 		case err != nil:
 			return len(b), os.NewSyscallError("read", err)
 		default:
-			s.lookout.found()
+			s.spin.found()
 			b = b[n:]
 		}
 	}
 	return 0, nil
 }
 
-// A lookout says whether who waits for an answer should look for it again, or sleep until it is
-// there: to be woken takes longer than a quick simulator's step. It lets others have the core
-// between looks. Where looking is in vain, for the simulator is slow or the cores are taken, it is
-// left off for as many answers as 1, 3, 7, … to maxSleeps.
-type lookout struct {
-	until        time.Time // of the looking that goes on; else zero
-	vain, sleeps int       // answers to sleep for after a failure, and those that are left
+// A spinPolicy decides whether to poll again or block. Waking up takes longer than a fast
+// simulator's step, so the caller polls for spinFor first and yields the core between polls. If
+// polling fails, because the simulator is slow or the cores are busy, the caller blocks at once for
+// the next 1, 3, 7, … up to maxSleeps answers.
+type spinPolicy struct {
+	until           time.Time // when polling for the present answer ends; zero: it has not begun
+	backoff, sleeps int       // answers to block for after the last failure, and those that are left
 }
 
 const (
-	lookFor   = 200 * time.Microsecond
+	spinFor   = 200 * time.Microsecond
 	maxSleeps = 63
 )
 
-// looks says whether the next answer is looked for.
-func (l *lookout) looks() bool { return l.sleeps == 0 }
+// spins reports whether the caller polls for the next answer.
+func (p *spinPolicy) spins() bool { return p.sleeps == 0 }
 
-// again is asked when there is no answer yet.
-func (l *lookout) again() bool {
-	if l.sleeps > 0 {
-		l.sleeps--
+// again reports whether to poll again. Call it after each poll that found no answer.
+func (p *spinPolicy) again() bool {
+	if p.sleeps > 0 {
+		p.sleeps--
 		return false
 	}
 	now := time.Now()
-	if l.until.IsZero() {
-		l.until = now.Add(lookFor)
+	if p.until.IsZero() {
+		p.until = now.Add(spinFor)
 	}
-	if now.Before(l.until) {
+	if now.Before(p.until) {
 		unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		return true
 	}
-	l.vain = min(2*l.vain+1, maxSleeps)
-	l.until, l.sleeps = time.Time{}, l.vain
+	p.backoff = min(2*p.backoff+1, maxSleeps)
+	p.until, p.sleeps = time.Time{}, p.backoff
 	return false
 }
 
-// found ends the looking.
-func (l *lookout) found() {
-	if !l.until.IsZero() {
-		l.until, l.vain = time.Time{}, 0
+// found ends polling: the answer is there.
+func (p *spinPolicy) found() {
+	if !p.until.IsZero() {
+		p.until, p.backoff = time.Time{}, 0
 	}
 }
 
-// wait waits until fd can be read or written, as events says, or the other side is gone.
+// wait blocks until fd is ready for events, or the other side is gone.
 func (s *stream) wait(fd int, events int16, by time.Time) error {
-	for start, longest := time.Now(), s.haste.longest(); ; {
-		until := s.haste.bound(start, by)
+	for start, longest := time.Now(), s.shutdown.pollMillis(); ; {
+		until := s.shutdown.deadline(start, by)
 		left := min(max(time.Until(until).Milliseconds()+1, 0), longest)
 		fds := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 		n, err := unix.Poll(fds[:], int(left))
@@ -288,16 +288,16 @@ func (s *stream) wait(fd int, events int16, by time.Time) error {
 		case err != nil:
 			return os.NewSyscallError("poll", err)
 		case n > 0:
-			return nil // the call that follows says whether there is anything
+			return nil // the next call finds out whether there is data
 		case !time.Now().Before(by):
 			return os.ErrDeadlineExceeded
 		case !time.Now().Before(until):
-			return errHaste
+			return errNoReply
 		}
 	}
 }
 
-// finish ends what is sent over pipes; what comes is heard on.
+// finish closes the sending pipe. The stream still receives.
 func (s *stream) finish() error {
 	err := unix.Close(s.out)
 	s.out = -1

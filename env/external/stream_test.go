@@ -2,9 +2,9 @@ package external
 
 import "testing"
 
-// TestLookout: who looks in vain sleeps for 1, 3, 7, … answers before the next look; who finds something forgets that.
-func TestLookout(t *testing.T) {
-	var l lookout
+// TestSpinPolicy: after a poll that fails, the caller blocks for 1, 3, 7, … answers before the next poll; an answer that polling finds resets that.
+func TestSpinPolicy(t *testing.T) {
+	var l spinPolicy
 	inVain := func() {
 		t.Helper()
 		if !l.again() {

@@ -85,7 +85,7 @@ func (c *crew) step(k int) error {
 	return c.vec.Step(c.action, c.seeds, c.out)
 }
 
-// lost returns how many environments the last step has lost, or nobody plays.
+// lost returns how many environments have a status other than Normal after the last step.
 func (c *crew) lost() int {
 	lost := 0
 	for n, status := range c.out.Status.U8() {
@@ -131,16 +131,16 @@ func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	return shown
 }
 
-// TestChildFails: a child that fails is named with its last words, its episodes are lost, another takes over, and the others see nothing of it.
+// TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another child takes over, and the other children are not affected.
 func TestChildFails(t *testing.T) {
 	for fault, says := range map[string]string{
-		"exit":     "the other side is gone (exit status 7); the last that it wrote:\n    about to leave\n    out of fuel",
+		"exit":     "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel",
 		"orphan":   "the other side is gone (exit status 7)",
-		"kill":     "the other side is gone (signal: killed); the last that it wrote:\n    farewell",
+		"kill":     "the other side is gone (signal: killed); its last output:\n    farewell",
 		"hang":     "no answer in 5s (external.step_timeout)",
 		"chatter":  "no answer in 5s (external.step_timeout)",
 		"cut":      "no answer in 5s (external.step_timeout): 5 of the 100 bytes of ERROR came",
-		"shrink":   "the other side is gone (exit status 7); the last that it wrote:\n    shrink: operation not permitted",
+		"shrink":   "the other side is gone (exit status 7); its last output:\n    shrink: operation not permitted",
 		"garbage":  `"Segm" where a frame should begin, want "RLB1"`,
 		"nan":      "environment 0: reward NaN",
 		"observed": "environment 0: observation state[1] is +Inf",
@@ -222,8 +222,8 @@ func TestTooManyRestarts(t *testing.T) {
 		args, says string
 		lost       int // episodes: four for each child that has begun some
 	}{
-		{"exit@1", "(exit status 7); the last that it wrote:\n    about to leave\n    out of fuel", 12},
-		{"changeling@1 FILE", `its greeting is not that of the first: {"action":`, 4},
+		{"exit@1", "(exit status 7); its last output:\n    about to leave\n    out of fuel", 12},
+		{"changeling@1 FILE", `its greeting is not that of the first child: {"action":`, 4},
 	} {
 		for _, watched := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, watched %v", c.args, watched), func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestBlockingMask(t *testing.T) {
 	}
 }
 
-// TestMaskOfNobody: environments that nobody plays allow everything, to begin with and in each step: else their masks would end the program before its
+// TestMaskOfNobody: environments without a simulator allow everything, at first and in each step: else their masks would end the program before its
 // checkpoint.
 func TestMaskOfNobody(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 0, 1 }, "blocking")
@@ -338,13 +338,13 @@ func TestMaskOfNobody(t *testing.T) {
 	}
 }
 
-// TestHurry: where the program is to stop nobody is waited for that does not come, and nobody takes over, but who answers plays on; where it is to stop at
-// once, an answer is waited for a moment alone.
-func TestHurry(t *testing.T) {
+// TestRequestStop: after a request to stop, the Hub waits for no new child and replaces none, and children that answer play on; a request to stop at once
+// also limits each pending reply.
+func TestRequestStop(t *testing.T) {
 	t.Parallel()
 	soon := func(hub *external.Hub, atOnce bool) func() time.Duration {
 		start := time.Now()
-		time.AfterFunc(300*time.Millisecond, func() { hub.Hurry(atOnce) })
+		time.AfterFunc(300*time.Millisecond, func() { hub.RequestStop(atOnce) })
 		return func() time.Duration { return time.Since(start) }
 	}
 	for name, c := range map[string]struct {
@@ -355,7 +355,7 @@ func TestHurry(t *testing.T) {
 	}{
 		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, false, "before the program was asked to stop", time.Minute},
 		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, true,
-			"greeting: it is waited for no longer than 5s, for the program was asked to stop", time.Minute},
+			"greeting: no reply within 5s after the program was asked to stop", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -391,7 +391,7 @@ func TestHurry(t *testing.T) {
 		}
 		took := soon(c.hub, false)
 		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || c.lost() != 4 || took() > time.Minute {
-			t.Errorf("after %v: %v, truncated %v, want 4 environments that are lost", took(), err, c.out.Truncated)
+			t.Errorf("after %v: %v, status %v, want 4 environments that are lost", took(), err, c.out.Status)
 		}
 	})
 	for name, c := range map[string]struct {
@@ -399,8 +399,8 @@ func TestHurry(t *testing.T) {
 		timeout        time.Duration
 		says           string
 	}{
-		"no answer":                              {false, true, 2 * time.Minute, "it is waited for no longer than 5s, for the program was asked to stop\n"},
-		"no answer, in haste before":             {true, true, 2 * time.Minute, "it is waited for no longer than 5s, for the program was asked to stop\n"},
+		"no answer":                              {false, true, 2 * time.Minute, "no reply within 5s after the program was asked to stop\n"},
+		"no answer, asked to stop before":        {true, true, 2 * time.Minute, "no reply within 5s after the program was asked to stop\n"},
 		"no answer, where there is time for one": {true, false, 7 * time.Second, "no answer in 7s (external.step_timeout)\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -413,7 +413,7 @@ func TestHurry(t *testing.T) {
 			}
 			took := soon(crew.hub, c.atOnce)
 			if c.before {
-				crew.hub.Hurry(c.atOnce)
+				crew.hub.RequestStop(c.atOnce)
 			}
 			for k := 1; k < 5; k++ {
 				if err := crew.step(k); err != nil {
@@ -456,14 +456,14 @@ func TestNoChild(t *testing.T) {
 			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
 			e.StartTimeout = 3 * time.Second
 		}, "no greeting in 3s (external.start_timeout): 4 of the 10 bytes of HELLO came"},
-		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
+		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"gone, and then ends": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}
-		}, "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n    no licence"},
+		}, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"nobody": {func(e *env.External) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
 			e.StartTimeout = 100 * time.Millisecond
-		}, "no simulator has come in 100ms (start_timeout)"},
+		}, "no simulator connected in 100ms (start_timeout)"},
 		"TCP":            {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) }, "a token_file is needed"},
 		"another job":    {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") }, "another job listens there"},
 		"an empty token": {func(e *env.External) { e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), os.DevNull }, "its first line is empty"},
@@ -495,7 +495,7 @@ func TestMuchOutput(t *testing.T) {
 			defer hub.Close()
 			for range 2 { // the second is told no more
 				_, err := hub.New(cfg, 2)
-				if want := "it ended before it greeted: does it speak RLB1? (exit status 3); the last that it wrote:\n"; err == nil ||
+				if want := "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n"; err == nil ||
 					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
 					t.Errorf("%v, want %q and at last \"no licence\"", err, want)
 				}
@@ -524,7 +524,7 @@ func TestOwnLoop(t *testing.T) {
 func TestErrorAfterMuchOutput(t *testing.T) {
 	crew := newCrew(t, func(e *env.External) { e.N, e.MaxRestarts = 1, 0 }, "rant@1")
 	crew.reset()
-	const says, last = "it says: the pole broke in step 1", "; the last that it wrote:\n    and another thing: the pole\n"
+	const says, last = "it says: the pole broke in step 1", "; its last output:\n    and another thing: the pole\n"
 	if err := crew.step(0); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), last) {
 		t.Errorf("%v, want %q and %q", err, says, last)
 	}

@@ -12,22 +12,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Vec is environments that children play, each a run of them. They are brought at the first Reset
-// or Load. If a child fails, its episodes are aborted (env.Aborted) and another child takes its place.
+// A Vec is environments that children play. Each child plays consecutive ones. The first Reset or
+// Load spawns the children. If a child fails, its episodes are aborted (env.Aborted) and another
+// child takes its place.
 type Vec struct {
 	hub      *Hub
 	cfg      env.Config
-	text     string // of the greeting
+	text     string // the greeting as it was sent
 	greeting *greeting
 	started  bool
 	spec     env.Spec
 	n        int
 	sparse   int // column of the Info that is the reward; -1: the simulator's own reward counts
 	children []*child
-	over     []byte // flags of the episodes that have ended and whose environment idles
+	over     []byte // flags of episodes that have ended, whose environments idle
 
 	// Scratch of one step.
-	turn []byte // 1: the environment takes part in the exchange
+	turn []byte // [n], 1: the environment takes part in the exchange
 }
 
 var (
@@ -46,7 +47,7 @@ const (
 
 // A child plays environments [lo, hi) of a Vec.
 type child struct {
-	*conversation // nil: nobody plays them
+	*conversation // nil: its environments have no simulator
 	number        int
 	lo, hi        int
 	restarts      int  // since it last ended an episode
@@ -62,7 +63,7 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 		return nil, err
 	}
 	if cfg.External.IsZero() {
-		return nil, errors.New("simulators in programs of their own: external.command or external.listen says which")
+		return nil, errors.New("no simulator: set external.command or external.listen")
 	}
 	text := cfg.External.Greeting
 	if text == "" {
@@ -76,8 +77,8 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 		return nil, err
 	}
 	if g.OwnsLoop && cfg.IgnoreTerminations {
-		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop can't go on where its "+
-			"episode has ended, want false", g.Name)
+		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop cannot continue "+
+			"after its episode has ended, want false", g.Name)
 	}
 	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n),
 		turn: make([]byte, n)}
@@ -96,8 +97,8 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	return v, nil
 }
 
-// Children returns how many children play n environments of cfg, whose Greeting is known. The error
-// says why n can't be dealt out to them.
+// Children returns how many children play n environments of cfg, whose Greeting is known. It
+// returns an error if n cannot be divided among them.
 func Children(cfg env.External, n int) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -106,7 +107,7 @@ func Children(cfg env.External, n int) (int, error) {
 	return g.children(cfg.N, n)
 }
 
-// children is Children where external.n is asked.
+// children is Children with external.n = asked.
 func (g *greeting) children(asked, n int) (int, error) {
 	switch own := g.NumEnvs; {
 	case own == 0:
@@ -141,11 +142,11 @@ func (v *Vec) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 	v.exchange(reset, 0, seeds)
 	for _, c := range v.children {
 		for n := c.lo; c.err != nil && n < c.hi; n++ {
-			if v.turn[n] == 0 && v.over[n] == 0 { // it was in an episode that nobody can go on with
+			if v.turn[n] == 0 && v.over[n] == 0 { // its running episode is gone with the child
 				v.over[n] = aborted
 			}
 		}
-		if err := v.mend(c, seeds); err != nil {
+		if err := v.restart(c, seeds); err != nil {
 			return err
 		}
 		for i := range v.spec.Obs {
@@ -197,11 +198,11 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		v.exchange(step, flags, seeds)
 		for _, c := range v.children {
 			if c.err != nil {
-				v.lose(c, k, seeds != nil, out)
+				v.abort(c, k, seeds != nil, out)
 			} else {
 				v.judge(c, k, seeds != nil, out)
 			}
-			if err := v.mend(c, seeds); err != nil {
+			if err := v.restart(c, seeds); err != nil {
 				return err
 			}
 		}
@@ -218,7 +219,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return nil
 }
 
-// act puts column k of the actions of all environments into their children's hands.
+// act copies column k of the actions of all environments into the request blocks of their children.
 func (v *Vec) act(a tensor.Tensor, k int) {
 	chunk, src := a.Dim(1), a.Bytes()
 	row := len(src) / (v.n * chunk)
@@ -237,19 +238,20 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 	}
 }
 
-// exchange asks all children for the same at once, in the environments whose turn it is, and hears
-// their answers. What fails is in their err.
+// exchange sends one request of kind k to all children, for the environments whose turn it is, and
+// then receives their answers. A failure is in the child's err.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for _, c := range v.children {
 		c.by = v.by()
-		if c.err = errNobody; c.conversation != nil {
+		if c.err = errNoChild; c.conversation != nil {
 			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
 		}
 	}
 	for i, c := range v.children {
 		if c.err == nil {
-			c.by = v.hub.haste.bound(c.by.Add(-v.cfg.External.StepTimeout), c.by) // the first is when it was asked
-			// others may have taken the time, and this one's answer may not fit into a pipe
+			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
+			c.by = v.hub.shutdown.deadline(start, c.by)
+			// earlier children may have used up the time, and this answer may not fit into a pipe
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late
@@ -260,15 +262,16 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	}
 }
 
-// leeway is how long each child has for its answer once it is listened to.
+// leeway is the least time that a child has for its answer once the Vec begins to receive it.
 const leeway = time.Second
 
-// ask has the child take its turns; answer waits for it.
+// ask sends a request for the environments in turn; answer receives the reply. A child without a
+// turn gets no request.
 func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil
 	}
-	if !bytes.Equal(c.mask, turn) { // what stands there already stays in the child's cache
+	if !bytes.Equal(c.mask, turn) { // an unchanged mask stays in the child's cache
 		copy(c.mask, turn)
 	}
 	if seeds != nil {
@@ -286,7 +289,7 @@ func (c *child) answer(by time.Time) error {
 	return c.hear(by)
 }
 
-// judge writes column k of what child c's environments came to, and decides which episodes are
+// judge writes column k of the results of child c's environments, and decides which episodes are
 // over.
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
@@ -316,8 +319,8 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// lose writes column k of environments whose child failed.
-func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
+// abort writes column k of the environments whose child failed: their episodes are aborted.
+func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 	trunc, status, chunk := out.Truncated.U8(), out.Status.U8(), out.Reward.Dim(1)
 	for n := c.lo; n < c.hi; n++ {
 		if v.turn[n] == 0 {
@@ -338,8 +341,8 @@ func (v *Vec) lose(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// show copies what environment n of child c shows as observation i to its row of dst; where nobody
-// plays it zeros, and a mask that allows everything.
+// show copies observation i of environment n of child c to its row of dst. Without a simulator, the
+// row becomes zeros, or ones in an action mask, which then allows everything.
 func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	switch {
 	case c.conversation != nil:
@@ -382,21 +385,22 @@ func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {
 
 func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }
 
-// Save returns the state of every simulator, and which episodes are over.
+// Save returns the state of every simulator, and the flags of episodes that are over. See
+// env.Saver.
 func (v *Vec) Save() (tensor.Dict, error) {
 	size := v.greeting.State
 	if size == 0 {
-		return tensor.Dict{}, fmt.Errorf("save %s, whose simulators do not say their state: %w", v.spec.Name,
+		return tensor.Dict{}, fmt.Errorf("save %s, whose simulators have no state to save: %w", v.spec.Name,
 			errors.ErrUnsupported)
 	}
 	states := tensor.New(tensor.U8, v.n, size)
 	for _, c := range v.children {
 		if c.conversation == nil {
-			return tensor.Dict{}, fmt.Errorf("save %s, environments %d-%d, which nobody plays: %w", v.spec.Name, c.lo,
-				c.hi-1, errors.ErrUnsupported)
+			return tensor.Dict{}, fmt.Errorf("save %s, environments %d-%d, which have no simulator: %w", v.spec.Name,
+				c.lo, c.hi-1, errors.ErrUnsupported)
 		}
 		got, err := c.save(v.by())
-		if err != nil { // the next step finds nobody there, and has it replaced
+		if err != nil { // the next step finds no simulator and replaces it
 			why := v.explain(c, err)
 			c.close(true)
 			c.conversation = nil
@@ -410,13 +414,13 @@ func (v *Vec) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores a state that Save returned.
 func (v *Vec) Load(state tensor.Dict) error {
 	states, _ := state.Get("external.state")
 	over, _ := state.Get("external.over")
 	size := v.greeting.State
 	if size == 0 {
-		return fmt.Errorf("load %s, whose simulators do not say their state: %w", v.spec.Name, errors.ErrUnsupported)
+		return fmt.Errorf("load %s, whose simulators have no state to save: %w", v.spec.Name, errors.ErrUnsupported)
 	}
 	if !states.SameShape(tensor.New(tensor.U8, v.n, size)) || !over.SameShape(tensor.New(tensor.U8, v.n)) {
 		return fmt.Errorf("saved state of %s: %v and %v, want U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n,
@@ -428,10 +432,10 @@ func (v *Vec) Load(state tensor.Dict) error {
 	for _, c := range v.children {
 		switch {
 		case c.conversation != nil:
-		case v.hub.haste.is(): // the first step finds nobody there
+		case v.hub.shutdown.requested(): // the first step finds no simulator
 			continue
 		default:
-			return fmt.Errorf("load %s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, errNobody)
+			return fmt.Errorf("load %s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, errNoChild)
 		}
 		if err := c.load(states.U8()[c.lo*size:c.hi*size], v.by()); err != nil {
 			return fmt.Errorf("load %s: %s: %w", v.spec.Name, c.who, err)
@@ -441,13 +445,12 @@ func (v *Vec) Load(state tensor.Dict) error {
 	return nil
 }
 
-// Render draws the environments; see env.Renderer. Cameras and shadows are the simulator's own
-// affair.
+// Render draws the environments; see env.Renderer. The simulator chooses camera and shadows.
 func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
 		return fmt.Errorf("render %s, whose simulators draw nothing: %w", v.spec.Name, errors.ErrUnsupported)
 	}
-	if mask != nil && !slices.Contains(mask, true) { // to ask whether it could takes nobody
+	if mask != nil && !slices.Contains(mask, true) { // only the question whether it can draw
 		return nil
 	}
 	if err := v.start(); err != nil {

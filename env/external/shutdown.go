@@ -1,0 +1,106 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A shutdown says whether the program was asked to stop. It stops waiting for new simulators; if
+// the program must stop at once, it also limits each pending reply to replyLimit. A nil shutdown
+// was never asked for.
+type shutdown struct {
+	once  sync.Once
+	asked chan struct{} // closed when the program is asked to stop
+	since atomic.Int64  // when it was asked to stop at once, in Unix nanoseconds; 0: it was not
+}
+
+const (
+	replyLimit   = 5 * time.Second        // of a pending reply, if the program must stop at once
+	pollInterval = 200 * time.Millisecond // between two checks for a shutdown
+)
+
+// ErrStopRequested is wrapped by the errors of waits that ended because the program was asked to
+// stop.
+var ErrStopRequested = errors.New("the program was asked to stop")
+
+// errNoReply is the error of a pending reply that a shutdown cut short.
+var errNoReply = fmt.Errorf("no reply within %v after %w", replyLimit, ErrStopRequested)
+
+func (s *shutdown) request(atOnce bool) {
+	if atOnce {
+		s.since.CompareAndSwap(0, time.Now().UnixNano())
+	}
+	s.once.Do(func() { close(s.asked) })
+}
+
+// requested reports whether the program was asked to stop.
+func (s *shutdown) requested() bool {
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.asked:
+		return true
+	default:
+		return false
+	}
+}
+
+// limitsReplies reports whether the program was asked to stop at once.
+func (s *shutdown) limitsReplies() bool { return s != nil && s.since.Load() != 0 }
+
+// pollMillis returns the longest time in milliseconds between two checks for a shutdown.
+func (s *shutdown) pollMillis() int64 {
+	if s == nil {
+		return math.MaxInt32
+	}
+	return pollInterval.Milliseconds()
+}
+
+// deadline returns when a wait for a reply ends that began at start and has the deadline by.
+func (s *shutdown) deadline(start, by time.Time) time.Time {
+	if !s.limitsReplies() {
+		return by
+	}
+	if since := time.Unix(0, s.since.Load()); since.After(start) {
+		start = since
+	}
+	if until := start.Add(replyLimit); until.Before(by) {
+		return until
+	}
+	return by
+}
+
+// RequestStop tells the Hub that the program is about to stop. The Hub then waits for no new
+// children and replaces none. With atOnce, it also limits each pending reply to 5 s. It may be
+// called again, also with another atOnce, and from any goroutine.
+func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
+
+// StopRequested reports whether RequestStop was called.
+func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
+
+// Wait calls look until it returns anything but os.ErrDeadlineExceeded. Each call gets the time at
+// which it must return. Wait ends with os.ErrDeadlineExceeded at by. After a RequestStop with
+// atOnce it ends earlier, with an error that is ErrStopRequested. It is for Links that wait in
+// their own way.
+func (h *Hub) Wait(by time.Time, look func(until time.Time) error) error {
+	for start := time.Now(); ; {
+		until := h.shutdown.deadline(start, by)
+		next := time.Now().Add(pollInterval)
+		if until.Before(next) {
+			next = until
+		}
+		err := look(next)
+		switch {
+		case !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(by):
+			return err
+		case !time.Now().Before(until):
+			return errNoReply
+		}
+	}
+}
