@@ -11,12 +11,14 @@
 // else is in a thin shim in C, the same for Open MPI and MPICH:
 //
 //   - request.c posts sends and receives without blocking and waits for them in one function, which
-//     spins, then yields, then sleeps, and comes back to
-//     Go every few milliseconds to look at the context. No lock is held across a wait.
+//     comes back to Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
+//   - wake.c is how a wait spends its time: it spins, then yields the core, then sleeps. It also puts
+//     the progress thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
 //     wait like that, or by the blocking ones.
+//   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - shared.c waits for words in the memory that the ranks of a node share: it spins where each
 //     has a core, then sleeps on a futex.

@@ -33,7 +33,7 @@ struct rl_world {
 	_Atomic int sends, receives; // under way
 	_Atomic int waiters;         // threads inside rl_wait, which progress MPI themselves
 	_Atomic uint32_t posts;      // counts sends and receives posted
-	_Atomic int dozing;          // the thread sleeps until it is kicked
+	_Atomic int idling;          // the thread sleeps until it is kicked
 	_Atomic int leaving;
 	pthread_mutex_t lock;        // ends, and the kick
 	pthread_cond_t kick;
@@ -96,19 +96,24 @@ static inline int64_t rl_now(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// nanosleep on time: with the default timer slack a sleep of 1 us takes 56 us. EINTR means that we woke early, which is harmless.
-void rl_sleep(int64_t ns);
+// The next five are in wake.c, which calls no other file.
 
-// rl_kick wakes the progress thread if it dozes: something was posted.
-void rl_kick(rl_world *w);
-
-// rl_pause does what comes next in a wait that has taken so long already: nothing at first (0), then it yields, then it sleeps.
+// rl_pause is the next pause of a wait that has taken `waited` ns so far: at first it returns 0 at once, then it yields, then it sleeps.
 int rl_pause(int64_t waited);
 
-// rl_nap sleeps as a wait does that has taken so long already.
-void rl_nap(int64_t waited);
+// rl_backoff sleeps for as long as rl_pause does once a wait no longer yields.
+void rl_backoff(int64_t waited);
 
-// rl_settle waits, asleep, for a request that other processes may be long in joining.
+// rl_sleep is nanosleep on time: with the default timer slack a sleep of 1 us takes 56 us. A signal may end it early, which is harmless.
+void rl_sleep(int64_t ns);
+
+// rl_idle lets the progress thread sleep for ns, until a kick, or until it is to leave. posts is w->posts as the thread last saw it.
+void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
+
+// rl_kick wakes the progress thread if it idles: something was posted.
+void rl_kick(rl_world *w);
+
+// rl_settle sleeps until a request is done that other processes may join late.
 int rl_settle(MPI_Request *req);
 
 // rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.

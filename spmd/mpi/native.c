@@ -280,7 +280,7 @@ static int run(rl_native *x, char *data, char *send) {
 
 // after wakes the progress thread after a call: the library may hold a copy that has not left. While the thread is awake, this is one load.
 static int after(rl_native *x, int rc) {
-	if (atomic_load(&x->w->dozing)) rl_kick(x->w);
+	if (atomic_load(&x->w->idling)) rl_kick(x->w);
 	return rc;
 }
 

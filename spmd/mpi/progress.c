@@ -1,15 +1,14 @@
 //go:build mpi
 
 // The progress thread. Nobody moves MPI's messages while all workers of a process compute, so this thread does: it tests what is under way every
-// 100 us while a send of ours is among it, every 1 ms while there are receives only, and dozes when there is nothing, or while some thread sits in rl_wait,
-// which moves everything as well. It also tells the next rank once per beat that this process lives, and listens to the one before.
+// 100 us while a send of ours is among it, every 1 ms while there are receives only, and idles when there is nothing, or while some thread sits in rl_wait,
+// which moves everything as well. It also sends a heartbeat to the next rank and listens to that of the rank before.
 
 #include "inner.h"
 
-#include <errno.h>
 #include <signal.h>
 
-enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, DOZE_NS = 50 * 1000 * 1000 };
+enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, IDLE_NS = 50 * 1000 * 1000 };
 enum { LINE_NS = 3 * 1000 }; // a look at a line takes 150 ns: at this pace, 5 % of a core
 
 enum { ALIVE = 1, GOODBYE = 2 };
@@ -20,10 +19,10 @@ typedef struct {
 	int64_t word;          // what is being sent
 	MPI_Request req;       // the beat under way
 	int left, said;        // the one before said goodbye; so did we
-} pulse;
+} heartbeat;
 
-// poke lets MPI move everything that it has under way, and takes in what other progress threads have sent: a receive of it does not wait, as it is there.
-static void poke(rl_world *w, pulse *p, int64_t now) {
+// drive lets MPI move everything that is under way, and receives the messages of other progress threads: a probe finds each, so that no receive waits.
+static void drive(rl_world *w, heartbeat *h, int64_t now) {
 	for (;;) {
 		int there = 0;
 		MPI_Status st;
@@ -31,9 +30,9 @@ static void poke(rl_world *w, pulse *p, int64_t now) {
 		int64_t word = 0;
 		switch (st.MPI_TAG) {
 		case BEAT_TAG:
-			MPI_Recv(&word, 1, MPI_INT64_T, p->before, BEAT_TAG, w->beats, MPI_STATUS_IGNORE);
-			p->heard = now;
-			p->left |= word == GOODBYE;
+			MPI_Recv(&word, 1, MPI_INT64_T, h->before, BEAT_TAG, w->beats, MPI_STATUS_IGNORE);
+			h->heard = now;
+			h->left |= word == GOODBYE;
 			break;
 		case QUESTION_TAG: rl_peers_reply(w, st.MPI_SOURCE); break;
 		case ANSWER_TAG: rl_peers_answer(w, st.MPI_SOURCE); break;
@@ -42,14 +41,14 @@ static void poke(rl_world *w, pulse *p, int64_t now) {
 }
 
 // beat sends what the next rank should hear; one at a time, so that a stopped neighbour costs no memory.
-static void beat(rl_world *w, pulse *p, int64_t now, int leaving) {
+static void beat(rl_world *w, heartbeat *h, int64_t now, int leaving) {
 	int done = 0;
-	if (MPI_Test(&p->req, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done || p->said) return;
-	if (now < p->due && !leaving) return;
-	p->word = leaving ? GOODBYE : ALIVE;
-	p->said = leaving;
-	p->due = now + w->beat_ns;
-	MPI_Isend(&p->word, 1, MPI_INT64_T, p->after, BEAT_TAG, w->beats, &p->req);
+	if (MPI_Test(&h->req, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done || h->said) return;
+	if (now < h->due && !leaving) return;
+	h->word = leaving ? GOODBYE : ALIVE;
+	h->said = leaving;
+	h->due = now + w->beat_ns;
+	MPI_Isend(&h->word, 1, MPI_INT64_T, h->after, BEAT_TAG, w->beats, &h->req);
 }
 
 // push_ends moves what is under way, and returns in how many lines receives stand that only this thread matches. A thread in rl_wait moves everything, but
@@ -66,37 +65,15 @@ static int push_ends(rl_world *w, int waited) {
 	return lines;
 }
 
-// doze sleeps until a kick or for ns.
-static void doze(rl_world *w, int64_t ns, uint32_t posts) {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ns / 1000000000;
-	if ((until.tv_nsec += ns % 1000000000) >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-	pthread_mutex_lock(&w->lock);
-	atomic_store(&w->dozing, 1);
-	while (atomic_load(&w->posts) == posts && !atomic_load(&w->leaving))
-		if (pthread_cond_timedwait(&w->kick, &w->lock, &until) == ETIMEDOUT) break;
-	atomic_store(&w->dozing, 0);
-	pthread_mutex_unlock(&w->lock);
-}
-
-void rl_kick(rl_world *w) {
-	atomic_fetch_add(&w->posts, 1);
-	if (!atomic_load(&w->dozing)) return;
-	pthread_mutex_lock(&w->lock);
-	pthread_cond_signal(&w->kick);
-	pthread_mutex_unlock(&w->lock);
-}
-
 static void *progress(void *arg) {
 	rl_world *w = arg;
 	int64_t now = rl_now(), last = now, active = now;
 	uint32_t seen = 0;
-	pulse p = {.before = (w->rank + w->size - 1) % w->size, .after = (w->rank + 1) % w->size, .heard = now, .req = MPI_REQUEST_NULL};
+	heartbeat h = {.before = (w->rank + w->size - 1) % w->size, .after = (w->rank + 1) % w->size, .heard = now, .req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
 		// A round lasts one beat at most. If it took much longer, this process was stopped itself, and knows nothing about its neighbour.
-		if (now - last > 3 * w->beat_ns) p.heard = now;
+		if (now - last > 3 * w->beat_ns) h.heard = now;
 
 		int leaving = atomic_load(&w->leaving), waited = atomic_load(&w->waiters) > 0;
 		int sends = atomic_load(&w->sends), receives = atomic_load(&w->receives);
@@ -104,13 +81,13 @@ static void *progress(void *arg) {
 		int lines = sends || receives ? push_ends(w, waited) : 0;
 		int asking = atomic_load(&w->asking);
 		if (asking) rl_peers_ask(w);
-		if (!waited || leaving || asking || now >= p.due) poke(w, &p, now);
-		if (w->size > 1) beat(w, &p, now, leaving);
+		if (!waited || leaving || asking || now >= h.due) drive(w, &h, now);
+		if (w->size > 1) beat(w, &h, now, leaving);
 
 		int done = 0;
-		if (leaving && (w->size == 1 || (p.said && p.left && MPI_Test(&p.req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done))) return NULL;
-		if (w->stall_ns > 0 && w->size > 1 && !p.left && now - p.heard > w->stall_ns) {
-			w->silent_ns = now - p.heard;
+		if (leaving && (w->size == 1 || (h.said && h.left && MPI_Test(&h.req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done))) return NULL;
+		if (w->stall_ns > 0 && w->size > 1 && !h.left && now - h.heard > w->stall_ns) {
+			w->silent_ns = now - h.heard;
 			return NULL;
 		}
 
@@ -123,9 +100,9 @@ static void *progress(void *arg) {
 			rl_sleep(RECEIVE_NS + (int64_t)lines * LINE_NS);
 		} else {
 			// Somebody else moves what is under way, or nothing is, though the library may hold copies of messages that have not left: look ever more seldom.
-			int64_t ns = (now - active) / 8, most = sends || receives ? DOZE_NS : w->beat_ns;
+			int64_t ns = (now - active) / 8, most = sends || receives ? IDLE_NS : w->beat_ns;
 			if (most > w->beat_ns) most = w->beat_ns;
-			doze(w, ns < most ? ns : most, posts);
+			rl_idle(w, ns < most ? ns : most, posts);
 		}
 	}
 }

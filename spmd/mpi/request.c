@@ -11,10 +11,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-
-// How a wait goes on: spin, then give the core away, then sleep, each time for 1/64 of the time waited so far: that is how much too late the end may be seen.
-enum { SPIN_NS = 20 * 1000, YIELD_NS = 1000 * 1000, SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 // With so many lines or fewer, each look at an end probes all of them; with more, only those of the requests that are looked at.
 enum { FEW = 16 };
@@ -416,28 +412,4 @@ void rl_end_close(rl_end *e) {
 	}
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
 	free(e);
-}
-
-int rl_pause(int64_t waited) {
-	if (waited > YIELD_NS) {
-		rl_nap(waited);
-	} else if (waited > SPIN_NS) {
-		sched_yield();
-	}
-	return waited > SPIN_NS;
-}
-
-void rl_nap(int64_t waited) {
-	int64_t ns = waited / SLEEP_SHARE;
-	rl_sleep(ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns);
-}
-
-void rl_sleep(int64_t ns) {
-	static _Thread_local int exact;
-	if (!exact) {
-		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-		exact = 1;
-	}
-	struct timespec t = {ns / 1000000000, ns % 1000000000};
-	nanosleep(&t, NULL);
 }

@@ -68,7 +68,7 @@ int rl_settle(MPI_Request *req) {
 	for (int done = 0;;) {
 		int rc = MPI_Test(req, &done, MPI_STATUS_IGNORE);
 		if (rc != MPI_SUCCESS || done) return rc;
-		rl_nap(rl_now() - start);
+		rl_backoff(rl_now() - start);
 	}
 }
 
@@ -123,7 +123,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 }
 
 int rl_world_meet(rl_world *w, rl_fault *fault) {
-	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_nap(rl_now() - start); // no answer may come when nobody listens
+	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start); // no answer may come when nobody listens
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
 	TRY(rl_settle(&req));
