@@ -102,7 +102,7 @@ func repeats() int {
 func fails(t *testing.T, p *platform, f failure) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", frail)
-	program := p.program(t, "./internal/e2e/faulty")
+	program := p.program(t, "./internal/e2e/testdata/faulty")
 	args := append([]string{"-c", "job.yaml", "env.train.env_type=CartPole-" + f.fault}, f.args...)
 	if f.async {
 		args = append(args, "runner.async=true", "algorithm.staleness_threshold=1", "cluster.component_placement={actor: 0, env: 1, rollout: 2}")

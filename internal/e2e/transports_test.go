@@ -104,7 +104,7 @@ func TestTransports(t *testing.T) {
 	native := func(more ...string) metrics {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+pointTask)
-		r := local.startProgram(t, local.program(t, "./internal/e2e/point"), dir, 0, append([]string{"-c", "job.yaml", "env.train.env_type=Point"}, more...)...).result()
+		r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/point"), dir, 0, append([]string{"-c", "job.yaml", "env.train.env_type=Point"}, more...)...).result()
 		if r.code != 0 {
 			t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 		}

@@ -67,7 +67,7 @@ var layers = []layer{
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/video", []string{"github.com/icza/mjpeg"}, nil, "pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
-	{"internal/e2e/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "tensor"}, []string{"..."}, "tests of the whole, with a main as users write them"},
+	{"internal/e2e/...", nil, []string{"..."}, "tests of the whole"},
 	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys}, "tests of the whole, by its command line alone"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
 	{"internal/results", []string{"internal/plot", "gonum.org/v1/gonum/stat/distuv", yaml}, nil, "reads what runs have left, and draws it"},
