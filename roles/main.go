@@ -68,7 +68,8 @@ func newApp(reg Registries, code *int) *cli.App {
 	train := append(slices.Clone(job),
 		&cli.StringFlag{Name: "resume",
 			Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
-		&cli.BoolFlag{Name: "debug", Usage: "check that nobody touches memory that was handed on"},
+		&cli.BoolFlag{Name: "debug",
+			Usage: "check that nobody touches memory that was handed on; list the groups and their ranks"},
 		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
 		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank"},
 	)

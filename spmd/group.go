@@ -9,8 +9,8 @@ import (
 
 // A GroupSpec says where the members of a group are. Placement.Group makes it, or a test by hand.
 type GroupSpec struct {
-	Name  string
-	Ranks []int // world rank of each member; a rank may stand several times
+	Name  string // of the component, and of the group's message space (Transport.NewGroup)
+	Ranks []int  // world rank of each member; a rank may stand several times
 	// Comms names the communicators over all members that Launch makes, one for each purpose
 	// (gradients, metrics, …), because a communicator belongs to one goroutine at a time.
 	Comms []string

@@ -85,19 +85,50 @@ func (w *World) enroll(spec GroupSpec) ([]*Member, error) {
 	if g.members == nil {
 		return nil, nil
 	}
-	for _, purpose := range spec.Comms {
-		ends, err := w.NewComm(spec.Ranks, spec.Name+"/"+purpose)
-		if err != nil {
-			return nil, err
-		}
-		for i, m := range g.members {
-			m.comms[purpose] = ends[i]
-		}
-	}
-	return g.members, nil
+	return g.members, w.open(g)
 }
 
-// connect makes the communicators between g and the groups of its Direct.
+// open makes the communicators of g's members among themselves.
+func (w *World) open(g *roster) error {
+	purposes := slices.Clone(g.spec.Comms)
+	if slices.Contains(g.spec.Direct, g.spec.Name) {
+		purposes = append(purposes, "direct")
+	}
+	ends, err := w.t.NewGroup(g.spec.Ranks, g.spec.Name, purposes)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.comms = append(w.comms, slices.Concat(ends...)...)
+	w.mu.Unlock()
+	for i, m := range g.members {
+		for p, purpose := range g.spec.Comms {
+			m.comms[purpose] = ends[p][i]
+		}
+		if len(purposes) > len(g.spec.Comms) {
+			m.addPeers(g, ends[len(purposes)-1][i], 0)
+		}
+	}
+	if w.job.opts.Debug && g.members[0].index == 0 {
+		return w.logSpace()
+	}
+	return nil
+}
+
+// logSpace writes the newest message space of this rank to the log.
+func (w *World) logSpace() error {
+	spaces, err := w.Spaces()
+	if err != nil {
+		return err
+	}
+	s := spaces[len(spaces)-1]
+	w.job.mu.Lock()
+	defer w.job.mu.Unlock()
+	fmt.Fprintf(w.job.opts.Log, "group %q: ranks %v\n", s.Name, s.Ranks)
+	return nil
+}
+
+// connect makes the communicators between g and the other groups of its Direct.
 func (w *World) connect(g *roster) error {
 	for _, name := range g.spec.Direct {
 		w.mu.Lock()
@@ -106,11 +137,8 @@ func (w *World) connect(g *roster) error {
 		if peers == nil {
 			return fmt.Errorf("direct messages to %q: there is no such group yet", name)
 		}
-		ranks := g.spec.Ranks
-		if peers != g {
-			ranks = slices.Concat(peers.spec.Ranks, ranks)
-		}
-		if !slices.Contains(ranks, w.Rank()) {
+		ranks := slices.Concat(peers.spec.Ranks, g.spec.Ranks)
+		if peers == g || !slices.Contains(ranks, w.Rank()) {
 			continue
 		}
 		ends, err := w.NewComm(ranks, g.spec.Name+"/direct/"+name)
@@ -118,18 +146,18 @@ func (w *World) connect(g *roster) error {
 			return err
 		}
 		for _, m := range peers.members {
-			m.meet(g, ends[0], len(ranks)-len(g.spec.Ranks))
+			m.addPeers(g, ends[0], len(peers.spec.Ranks))
 			ends = ends[1:]
 		}
-		for i, c := range ends { // of g, unless that is its own peer
-			g.members[i].meet(peers, c, 0)
+		for i, c := range ends {
+			g.members[i].addPeers(peers, c, 0)
 		}
 	}
 	return nil
 }
 
-// meet notes that c reaches the members of g, the first of them under number first.
-func (m *Member) meet(g *roster, c Comm, first int) {
+// addPeers notes that c reaches the members of g, the first of them under number first.
+func (m *Member) addPeers(g *roster, c Comm, first int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.direct[g.spec.Name] = address{c, first, len(g.spec.Ranks)}

@@ -22,7 +22,7 @@ type Options struct {
 	// Log takes the line of the failure, and the stack of a panic. nil: os.Stderr.
 	Log io.Writer
 	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a
-	// pass over every item that travels.
+	// pass over every item that travels. It also lists on Log each group, with its ranks.
 	Debug bool
 	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real
 	// ones. 0: the real ones. Shared memory knows real nodes alone: ranks of two virtual ones still

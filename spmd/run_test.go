@@ -38,6 +38,31 @@ func fail(t *testing.T, n int, opts spmd.Options, main func(ctx context.Context,
 	return f, log.String()
 }
 
+func TestDebugListsGroups(t *testing.T) {
+	for _, debug := range []bool{false, true} {
+		var log bytes.Buffer
+		err := spmd.Run(t.Context(), local.New(3), spmd.Options{Debug: debug, Log: &log}, func(_ context.Context, w *spmd.World) error {
+			_, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{2, 0, 2}}, newWorker)
+			if err == nil {
+				_, err = spmd.Launch(w, spmd.GroupSpec{Name: "env", Ranks: []int{1}}, newWorker)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Split(strings.TrimSpace(log.String()), "\n")
+		slices.Sort(got) // the groups share no rank
+		want := []string{""}
+		if debug {
+			want = []string{`group "actor": ranks [2 0]`, `group "env": ranks [1]`}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("debug %v: got %q, want %q", debug, got, want)
+		}
+	}
+}
+
 type worker struct{ index int }
 
 func newWorker(m *spmd.Member) (*worker, error) { return &worker{m.Index()}, nil }

@@ -17,6 +17,14 @@ type Transport interface {
 	// concerned alone, and returns the ends of the members that are here, in order. label names it
 	// in messages about stalls and leaks, and pairs the calls.
 	NewComm(ranks []int, label string) ([]Comm, error)
+	// NewGroup makes the communicators of a component's members: for each purpose one over ranks, as
+	// NewComm makes it, with the label name/purpose. They have a message space of their own, whose
+	// name debuggers and profilers show where the layer below has names. It is collective over the
+	// ranks concerned alone. ends[p] are the ends for purposes[p] of the members that are here.
+	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
+	// Spaces lists the message spaces that this rank is in, as the layer below knows them: the
+	// world, then the groups in the order in which they were made.
+	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, on 64 bytes, that communication uses without copying. It lives
 	// as long as the transport.
 	Alloc(n int) ([]byte, error)
@@ -51,6 +59,13 @@ type ForeignPeers interface {
 	// ReceiveForeign waits for a message of process from, -1 for any process. It returns the sender
 	// and the message, in buf if that is large enough. The deadline by is that of SendForeign.
 	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
+}
+
+// A MessageSpace is a set of ranks whose messages are apart from all others: the world's, or those
+// of a group.
+type MessageSpace struct {
+	Name  string // "world", or the group's
+	Ranks []int  // in the world, each once, in the order of their first members
 }
 
 // A Description says what a world runs on.

@@ -146,6 +146,9 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return ends, nil
 }
 
+// Spaces lists the message spaces that this rank is in, the world's at first.
+func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
+
 // newServedComm is NewComm for what goes on when the ranks' programs have ended.
 func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
 	ends, err := w.NewComm(ranks, label)

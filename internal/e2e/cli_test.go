@@ -526,6 +526,11 @@ func TestWarnings(t *testing.T) {
 			if n := strings.Count(r.stderr, "warning: known keys without effect here: rollout.enable_offload: true (command line)"); n != 1 {
 				t.Errorf("%d times: %s", n, r.stderr)
 			}
+			for _, group := range []string{`group "actor": ranks [0 1]`, `group "env": ranks [0]`, `group "rollout": ranks [1]`} {
+				if n := strings.Count(r.stderr, group+"\n"); n != 1 {
+					t.Errorf("%s is listed %d times: %s", group, n, r.stderr)
+				}
+			}
 			if strings.Contains(r.stdout, "\x1b") {
 				t.Errorf("control characters, and no terminal: %q", r.stdout)
 			}

@@ -55,7 +55,8 @@ type world struct {
 type transport struct {
 	world  *world
 	rank   int
-	leave  *time.Timer // nil: none
+	groups []spmd.MessageSpace // under world.mu
+	leave  *time.Timer         // nil: none
 	closed bool
 }
 
@@ -115,6 +116,40 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 		}
 	}
 	return ends, nil
+}
+
+// NewGroup makes communicators like all others: each has a message space of its own.
+func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
+	if err := t.check(ranks); err != nil {
+		return nil, fmt.Errorf("group %q of ranks %v: %w", name, ranks, err)
+	}
+	for _, purpose := range purposes {
+		of, err := t.NewComm(ranks, name+"/"+purpose)
+		if err != nil {
+			return nil, err
+		}
+		ends = append(ends, of)
+	}
+	var once []int
+	for _, r := range ranks {
+		if !slices.Contains(once, r) {
+			once = append(once, r)
+		}
+	}
+	t.world.mu.Lock()
+	defer t.world.mu.Unlock()
+	t.groups = append(t.groups, spmd.MessageSpace{Name: name, Ranks: once})
+	return ends, nil
+}
+
+func (t *transport) Spaces() ([]spmd.MessageSpace, error) {
+	world := spmd.MessageSpace{Name: "world"}
+	for r := range t.world.size {
+		world.Ranks = append(world.Ranks, r)
+	}
+	t.world.mu.Lock()
+	defer t.world.mu.Unlock()
+	return append([]spmd.MessageSpace{world}, t.groups...), nil
 }
 
 func (t *transport) check(ranks []int) error {

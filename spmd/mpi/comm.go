@@ -85,10 +85,10 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	var handle uint64
 	if sending {
 		wire = c.wireTag(c.seats[c.me].local, you.local, tag)
-		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.rank), C.int(wire)))
+		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire)))
 	} else {
 		wire = c.wireTag(you.local, c.seats[c.me].local, tag)
-		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.rank), C.int(wire)))
+		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire)))
 	}
 	if handle&C.RL_BAD != 0 {
 		c.unpin(pin)
@@ -285,7 +285,13 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	if f.sending != 0 {
 		local = locals % c.width
 	}
-	return opText(f.sending != 0, int(f.bytes), slices.Index(c.seats, seat{int(f.peer), local}), tag)
+	member := slices.IndexFunc(c.seats, func(s seat) bool { return s.process == int(f.peer) && s.local == local })
+	return opText(f.sending != 0, int(f.bytes), member, tag)
+}
+
+// rankOf returns the rank in the world of a process of MPI's communicator.
+func (c *comm) rankOf(process int) int {
+	return c.seats[slices.IndexFunc(c.seats, func(s seat) bool { return s.process == process })].rank
 }
 
 func opText(sending bool, n, peer, tag int) string {

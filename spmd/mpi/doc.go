@@ -20,6 +20,7 @@
 //     wait like that, or by the blocking ones.
 //   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
+//   - group.c makes a communicator of MPI for each group ([spmd.Launch]), with the group's name.
 //   - shared.c waits for words in the memory that the ranks of a node share: it spins where each
 //     has a core, then sleeps on a futex.
 //   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other

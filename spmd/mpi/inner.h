@@ -18,12 +18,18 @@ enum { BEAT_TAG, QUESTION_TAG, ANSWER_TAG };
 
 typedef struct rl_peer rl_peer;
 
+struct rl_group {
+	MPI_Comm comm;
+	rl_group *next;
+};
+
 struct rl_world {
 	MPI_Comm world;   // the processes that run this program
 	MPI_Comm beats;   // the same, for heartbeats alone
 	MPI_Comm node;    // those of them that share memory with this one
 	MPI_Comm plane[MAX_PLANES]; // the same, for messages
 	int planes;
+	rl_group *groups, **last_group; // in the order in which they were made
 	int rank, size;
 	char name[RL_NAME]; // host and process
 	int64_t beat_ns, stall_ns;
@@ -96,7 +102,7 @@ static inline int64_t rl_now(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// The next five are in wake.c, which calls no other file.
+// The next six are in wake.c, which calls no other file.
 
 // rl_pause is the next pause of a wait that has taken `waited` ns so far: at first it returns 0 at once, then it yields, then it sleeps.
 int rl_pause(int64_t waited);
@@ -107,17 +113,25 @@ void rl_backoff(int64_t waited);
 // rl_sleep is nanosleep on time: with the default timer slack a sleep of 1 us takes 56 us. A signal may end it early, which is harmless.
 void rl_sleep(int64_t ns);
 
+// rl_settle sleeps until a request is done that other processes may join late.
+int rl_settle(MPI_Request *req);
+
 // rl_idle lets the progress thread sleep for ns, until a kick, or until it is to leave. posts is w->posts as the thread last saw it.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
 // rl_kick wakes the progress thread if it idles: something was posted.
 void rl_kick(rl_world *w);
 
-// rl_settle sleeps until a request is done that other processes may join late.
-int rl_settle(MPI_Request *req);
-
 // rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
 void rl_end_push(rl_end *e);
+
+// rl_comm_create makes a communicator of n ranks of the world, in that order, that tools show under a name; collective over them.
+int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *name, MPI_Comm *out, rl_fault *fault);
+
+// rl_duplicate is MPI_Comm_dup that sleeps while it waits.
+int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out);
+
+void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 

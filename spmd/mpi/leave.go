@@ -47,7 +47,7 @@ func (c *comm) vain(reqs []spmd.Request, any bool) error {
 		if r.Handle == 0 || C.rl_end_request(c.end, C.uint64_t(r.Handle), &f) != 0 {
 			continue
 		}
-		err := c.t.departed(int(f.peer))
+		err := c.t.departed(c.rankOf(int(f.peer)))
 		still = still || err == nil
 		if first == nil && err != nil {
 			first = c.errorf(c.requestText(&f), err)

@@ -257,6 +257,57 @@ func TestDescribe(t *testing.T) {
 	})
 }
 
+// MPI itself names the world and a communicator for each group, and knows their members.
+func TestCommunicators(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		out := r.ok(t, job{np: 4, args: []string{"spaces"}})
+		var got []string
+		for _, line := range strings.Split(out, "\n") {
+			if strings.Contains(line, " is in ") {
+				got = append(got, line)
+			}
+		}
+		slices.Sort(got)
+		want := []string{
+			`rank 0 is in "actor" of ranks [3 0]`,
+			`rank 0 is in "rollout" of ranks [3 0]`,
+			`rank 0 is in "world" of ranks [0 1 2 3]`,
+			`rank 1 is in "world" of ranks [0 1 2 3]`,
+			`rank 2 is in "world" of ranks [0 1 2 3]`,
+			`rank 3 is in "actor" of ranks [3 0]`,
+			`rank 3 is in "env" of ranks [3]`,
+			`rank 3 is in "rollout" of ranks [3 0]`,
+			`rank 3 is in "world" of ranks [0 1 2 3]`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// A profiler sees the messages of a group under the group's name, and no others there.
+func TestProfilersSeeGroups(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		preload := r.compile(t, "profile.c", "-shared", "-fPIC")
+		out := r.ok(t, job{np: 4, command: []string{"env", "LD_PRELOAD=" + preload, r.program, "spaces"}})
+		var got []string
+		for _, line := range strings.Split(out, "\n") {
+			if strings.HasPrefix(line, "profile of ") {
+				got = append(got, line)
+			}
+		}
+		slices.Sort(got)
+		// Two of the three actors are on rank 0; each member sends one byte.
+		want := []string{
+			"profile of rank 0: 1 in rollout", "profile of rank 0: 2 in actor",
+			"profile of rank 3: 1 in actor", "profile of rank 3: 1 in rollout",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s\nin\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), out)
+		}
+	})
+}
+
 // One program in several app contexts is one world; a foreign program is not in it.
 func TestSeveralPrograms(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
@@ -369,6 +420,11 @@ func TestFailures(t *testing.T) {
 				`(?m)^rank [02] host .*: communicator "waiting", member [02]: receive 8 bytes from member 1, tag 0: rank 1 \(host .*, pid \d+\) has left`},
 			{"leave signal", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank [02] host .*: wait for a signal: rank 1 \(host .*, pid \d+\) has left`},
 			{"stop signal", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
+			{"leave launch", map[string]int{"openmpi": 77, "mpich": 77},
+				`(?m)^rank [02] host .*: launch group "late": new group "late": .*: rank 1 \(host .*, pid \d+\) has left`},
+			{"stop launch", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
+			{"kill launch", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
+			{"error launch", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
 			{"error", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: out of patience$`},
 			{"panic", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^rank 1 host .* step 42: panic: out of its mind$`},
 			{"goroutine", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},

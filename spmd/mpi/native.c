@@ -76,8 +76,7 @@ static inline uint16_t narrow(float f) {
 OPS(bf16, uint16_t, widen, narrow)
 OPS(u8, uint8_t, (uint8_t), (uint8_t))
 
-int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **out, rl_collective **call, rl_fault *fault) {
-	MPI_Group everyone, members;
+int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out, rl_collective **call, rl_fault *fault) {
 	rl_native *x = calloc(1, sizeof *x);
 	int *table = calloc(4 * (size_t)n, sizeof *table);
 	if (!x || !table) return fault->call = "calloc", MPI_ERR_NO_MEM;
@@ -87,12 +86,8 @@ int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **ou
 	x->call.send_counts = table + 2 * n;
 	x->call.send_displs = table + 3 * n;
 	x->reqs[0] = x->reqs[1] = MPI_REQUEST_NULL;
-	TRY(MPI_Comm_group(w->world, &everyone));
-	TRY(MPI_Group_incl(everyone, n, ranks, &members));
-	TRY(MPI_Comm_create_group(w->world, members, tag, &x->comm));
-	TRY(MPI_Group_free(&members));
-	TRY(MPI_Group_free(&everyone));
-	TRY(MPI_Comm_set_errhandler(x->comm, MPI_ERRORS_RETURN));
+	int rc = rl_comm_create(w, ranks, n, tag, name, &x->comm, fault);
+	if (rc != MPI_SUCCESS) return rc;
 	TRY(MPI_Comm_rank(x->comm, &x->rank));
 	TRY(MPI_Comm_size(x->comm, &x->size));
 	for (int op = 0; op <= RL_MAX; op++) {

@@ -3,6 +3,7 @@
 package mpi
 
 /*
+#include <stdlib.h>
 #include "native.h"
 
 #cgo noescape rl_native_run
@@ -101,15 +102,15 @@ func (t *transport) newNative(ranks []int, label string) (*native, error) {
 	if n.rank < 0 {
 		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, ranks)
 	}
-	// The block of tags that is agreed on for a communicator stays empty here: its number is MPI's
-	// tag for the making.
+	// The block of tags that is agreed on stays empty: its number is MPI's tag for the making.
 	if n.made, err = t.agree(ranks, n.rank, "native "+label, ranks); err != nil {
 		return nil, err
 	}
 	t.next = n.made + 1
 	var fault C.rl_fault
-	const tags = 32768 // what the standard promises
-	if rc := C.rl_native_open(t.world, &members[0], C.int(n.size), C.int(n.made%tags), &n.end, &n.call,
+	name := C.CString(label)
+	defer C.free(unsafe.Pointer(name))
+	if rc := C.rl_native_open(t.world, &members[0], C.int(n.size), makingTag(n.made), name, &n.end, &n.call,
 		&fault); rc != 0 {
 		return nil, callError(&fault)
 	}

@@ -27,7 +27,7 @@ enum { RL_SHORT = -10 }; // a shorter message than SENDRECV has room for
 
 // rl_native_open makes a communicator of n ranks of the world, this process's among them, in that order; collective over them. No two calls at a time that
 // have a process in common may have the same tag. It turns the core while it waits for the others: MPI has no other way.
-int rl_native_open(rl_world *w, const int *ranks, int n, int tag, rl_native **out, rl_collective **call, rl_fault *fault);
+int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out, rl_collective **call, rl_fault *fault);
 // rl_native_close frees the communicator. RL_PENDING: something that was started is still under way after a second, so that nothing was freed.
 int rl_native_close(rl_native *x);
 

@@ -15,11 +15,11 @@
 // With so many lines or fewer, each look at an end probes all of them; with more, only those of the requests that are looked at.
 enum { FEW = 16 };
 
-rl_end *rl_end_open(rl_world *w, int plane) {
+rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane) {
 	rl_end *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
 	e->w = w;
-	e->comm = w->plane[plane];
+	e->comm = group ? group->comm : w->plane[plane];
 	pthread_mutex_lock(&w->lock);
 	e->next = w->ends;
 	e->at = &w->ends;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 typedef struct rl_world rl_world; // this process's place among the processes of the program, and its progress thread
+typedef struct rl_group rl_group; // a communicator of MPI for the members of one component
 typedef struct rl_end rl_end;     // one member's end of a communicator, with the requests it has under way
 
 typedef struct { // spmd.Request, field by field
@@ -17,12 +18,12 @@ typedef struct {
 	const char *call; // the MPI function that failed; NULL for a request that ended in an error
 	int code;         // MPI's error code
 	int sending;      // 1: a send, 0: a receive
-	int peer;         // rank in the world
+	int peer;         // rank in the communicator of the end
 	int tag;          // as MPI saw it
 	int64_t bytes;
 } rl_fault;
 
-enum { RL_NAME = 288 }; // for "host H, pid P"
+enum { RL_NAME = 288 }; // room for "host H, pid P", and for the name of a group
 
 typedef struct {
 	int rank, size;
@@ -57,9 +58,16 @@ int rl_world_meet(rl_world *w, rl_fault *fault);
 void rl_world_leave(rl_world *w);
 void rl_world_free(rl_world *w);
 
-// An end serves one thread at a time. Its messages travel in a plane, a duplicate of the world's communicator: who shares it is told apart by tags alone.
-// rl_end_close gives up what is still under way.
-rl_end *rl_end_open(rl_world *w, int plane);
+// rl_group_open makes a communicator of n ranks of the world, this process's among them, in that order; collective over them. `same` is a group that has
+// the same ranks in the same order, NULL if there is none: a duplicate of it is faster. No two calls at a time that have a process in common may have the
+// same tag. The world frees its groups.
+int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same, rl_group **out, rl_fault *fault);
+// rl_group_list reads from MPI the name of a group, or of the world if g is NULL, and the ranks in the world of its n members: ranks has room for all.
+int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks, int *n, rl_fault *fault);
+
+// An end serves one thread at a time. Its messages travel in a group, or if that is NULL in a plane, a duplicate of the world's communicator. Tags alone
+// tell the ends in one communicator apart. rl_end_close gives up what is still under way.
+rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane);
 void rl_end_close(rl_end *e);
 // rl_end_next describes the first request at or after slot `from` that nobody has waited for, and returns the slot after it; -1: there is none.
 int rl_end_next(rl_end *e, int from, rl_fault *out);

@@ -9,11 +9,8 @@ package mpi
 import "C"
 
 import (
-	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log"
 	"os"
@@ -49,6 +46,7 @@ type transport struct {
 	abort    sync.Once
 	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
 	next     uint64     // the first block that no communicator of this process has
+	groups   []*group   // in the order in which they were made; under making
 	control  *comm      // of all ranks, for what NewComm agrees on
 	greeting []byte
 	mu       sync.Mutex // open, natives, lost
@@ -204,132 +202,6 @@ func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
 func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
-
-// NewComm makes a communicator; see spmd.Transport. It is no communicator of MPI, whose making
-// blocks (82 ms each, where 8 ranks of MPICH share two cores) and whose number is limited (2048 in
-// MPICH): it is a block of tags that no other communicator of these processes has, ever.
-func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
-	ends, err := t.newComm(ranks, label)
-	if err != nil {
-		return nil, fmt.Errorf("new communicator %q: %w", label, err)
-	}
-	return ends, nil
-}
-
-func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
-	t.making.Lock()
-	defer t.making.Unlock()
-	l, err := layOut(ranks, t.size)
-	if err != nil {
-		return nil, err
-	}
-	here := slices.Index(l.processes, t.rank)
-	if here < 0 {
-		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
-	}
-	first, err := t.agree(l.processes, here, label, ranks)
-	if err != nil {
-		return nil, err
-	}
-	blocks, perPlane := uint64(l.width*l.width), uint64(t.blocks)
-	if first%perPlane+blocks > perPlane { // a block lies in one plane
-		first += perPlane - first%perPlane
-	}
-	l.plane, l.block = int(first/perPlane), int(first%perPlane)
-	if l.plane >= t.planes || blocks > perPlane {
-		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members "+
-			"on a rank counts as k²", t.planes, t.blocks)
-	}
-	t.next = first + blocks
-	var ends []spmd.Comm
-	for m, r := range ranks {
-		if r != t.rank {
-			continue
-		}
-		end, err := t.newEnd(l, m, label)
-		if err != nil {
-			return nil, err
-		}
-		t.mu.Lock()
-		t.open[end] = struct{}{}
-		t.mu.Unlock()
-		ends = append(ends, end)
-	}
-	return ends, nil
-}
-
-// agree finds the first block of tags that all processes have free: the largest of what each says,
-// which goes round as in a dissemination barrier (in round k process i hears from i-2^k). It also
-// finds out if one makes another communicator than the others.
-func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
-	const words = 16
-	mine, theirs := t.greeting[:words], t.greeting[words:2*words]
-	h := fnv.New64a()
-	fmt.Fprint(h, label, ranks)
-	what, first, n := h.Sum64(), t.next, len(processes)
-	for d := 1; d < n; d *= 2 {
-		binary.NativeEndian.PutUint64(mine, what)
-		binary.NativeEndian.PutUint64(mine[8:], first)
-		from := processes[(here-d+n)%n]
-		in, err := t.control.Irecv(theirs, from, 0)
-		if err != nil {
-			return 0, err
-		}
-		out, err := t.control.Isend(mine, processes[(here+d)%n], 0)
-		if err != nil {
-			return 0, err
-		}
-		if err := t.control.Wait(context.Background(), []spmd.Request{in, out}); err != nil {
-			return 0, err
-		}
-		if binary.NativeEndian.Uint64(theirs) != what {
-			return 0, fmt.Errorf("rank %d makes another communicator at this point (another label or other members)",
-				from)
-		}
-		first = max(first, binary.NativeEndian.Uint64(theirs[8:]))
-	}
-	return first, nil
-}
-
-// A layout says how the members of a communicator are told apart in MPI's terms.
-type layout struct {
-	seats        []seat // of the members
-	processes    []int  // the ranks that have members
-	width        int    // the most members on one rank
-	plane, block int    // where its tags are
-}
-
-// A seat is where a member sits: its rank, and which of the members on that rank it is.
-type seat struct{ rank, local int }
-
-// layOut seats members on ranks.
-func layOut(ranks []int, size int) (l layout, err error) {
-	if len(ranks) == 0 {
-		return l, errors.New("no members")
-	}
-	count := make(map[int]int)
-	for m, r := range ranks {
-		if r < 0 || r >= size {
-			return l, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
-		}
-		if count[r] == 0 {
-			l.processes = append(l.processes, r)
-		}
-		l.seats = append(l.seats, seat{r, count[r]})
-		count[r]++
-		l.width = max(l.width, count[r])
-	}
-	return l, nil
-}
-
-// newEnd opens member me's end of a communicator.
-func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
-	end := C.rl_end_open(t.world, C.int(l.plane))
-	if end == nil {
-		return nil, errors.New("out of memory")
-	}
-	return &comm{t: t, end: end, layout: l, me: me, label: label}, nil
-}
 
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {

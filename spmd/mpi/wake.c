@@ -35,6 +35,15 @@ void rl_sleep(int64_t ns) {
 	nanosleep(&t, NULL);
 }
 
+int rl_settle(MPI_Request *req) {
+	int64_t start = rl_now();
+	for (int done = 0;;) {
+		int rc = MPI_Test(req, &done, MPI_STATUS_IGNORE);
+		if (rc != MPI_SUCCESS || done) return rc;
+		rl_backoff(rl_now() - start);
+	}
+}
+
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts) {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);

@@ -63,22 +63,6 @@ static int overruns(void) {
 	return over;
 }
 
-int rl_settle(MPI_Request *req) {
-	int64_t start = rl_now();
-	for (int done = 0;;) {
-		int rc = MPI_Test(req, &done, MPI_STATUS_IGNORE);
-		if (rc != MPI_SUCCESS || done) return rc;
-		rl_backoff(rl_now() - start);
-	}
-}
-
-// duplicate is MPI_Comm_dup without turning a core, which takes 80 ms where 8 ranks of MPICH share two cores.
-static int duplicate(MPI_Comm of, MPI_Comm *out) {
-	MPI_Request req;
-	int rc = MPI_Comm_idup(of, out, &req);
-	return rc != MPI_SUCCESS ? rc : rl_settle(&req);
-}
-
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault) {
 	TRY(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
 	TRY(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
@@ -95,14 +79,18 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	w->stall_ns = stall_ns;
 	w->overruns = overruns();
 	TRY(MPI_Comm_split(MPI_COMM_WORLD, COLOUR, me, &w->world));
-	TRY(duplicate(w->world, &w->beats));
-	for (; w->planes < MAX_PLANES && (int64_t)w->planes * place->tags < TAGS_WANTED; w->planes++) TRY(duplicate(w->world, &w->plane[w->planes]));
+	TRY(MPI_Comm_set_name(w->world, "world"));
+	TRY(rl_duplicate(w->world, "world heartbeats", &w->beats));
+	for (; w->planes < MAX_PLANES && (int64_t)w->planes * place->tags < TAGS_WANTED; w->planes++)
+		TRY(rl_duplicate(w->world, "world messages", &w->plane[w->planes]));
+	w->last_group = &w->groups;
 	place->planes = w->planes;
 	TRY(MPI_Comm_rank(w->world, &w->rank));
 	TRY(MPI_Comm_size(w->world, &w->size));
 
 	int lowest = w->rank, before = (w->rank + w->size - 1) % w->size, after = (w->rank + 1) % w->size;
 	TRY(MPI_Comm_split_type(w->world, MPI_COMM_TYPE_SHARED, w->rank, MPI_INFO_NULL, &w->node));
+	TRY(MPI_Comm_set_name(w->node, "node"));
 	TRY(MPI_Bcast(&lowest, 1, MPI_INT, 0, w->node));
 	*node = calloc((size_t)w->size, sizeof **node);
 	if (!*node) return fault->call = "calloc", MPI_ERR_NO_MEM;
@@ -122,28 +110,35 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	return MPI_SUCCESS;
 }
 
+// drain receives what nobody did.
+static int drain(MPI_Comm comm, rl_fault *fault) {
+	for (;;) {
+		int there = 0, n = 0;
+		MPI_Message message;
+		MPI_Status st;
+		TRY(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &there, &message, &st));
+		if (!there) return MPI_SUCCESS;
+		TRY(MPI_Get_count(&st, MPI_BYTE, &n));
+		void *unread = malloc(n > 0 ? (size_t)n : 1);
+		if (!unread) return fault->call = "malloc", MPI_ERR_NO_MEM;
+		TRY(MPI_Mrecv(unread, n, MPI_BYTE, &message, MPI_STATUS_IGNORE));
+		free(unread);
+	}
+}
+
 int rl_world_meet(rl_world *w, rl_fault *fault) {
 	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start); // no answer may come when nobody listens
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));
 	TRY(rl_settle(&req));
-	for (int p = 0; p < w->planes; p++)
-		for (;;) {
-			int there = 0, n = 0;
-			MPI_Message message;
-			MPI_Status st;
-			TRY(MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, w->plane[p], &there, &message, &st));
-			if (!there) break;
-			TRY(MPI_Get_count(&st, MPI_BYTE, &n));
-			void *unread = malloc(n > 0 ? (size_t)n : 1);
-			if (!unread) return fault->call = "malloc", MPI_ERR_NO_MEM;
-			TRY(MPI_Mrecv(unread, n, MPI_BYTE, &message, MPI_STATUS_IGNORE));
-			free(unread);
-		}
-	return MPI_SUCCESS;
+	int rc = MPI_SUCCESS;
+	for (int p = 0; p < w->planes && rc == MPI_SUCCESS; p++) rc = drain(w->plane[p], fault);
+	for (rl_group *g = w->groups; g && rc == MPI_SUCCESS; g = g->next) rc = drain(g->comm, fault);
+	return rc;
 }
 
 void rl_world_free(rl_world *w) {
+	rl_groups_free(w);
 	for (int p = 0; p < w->planes; p++) MPI_Comm_free(&w->plane[p]);
 	rl_peers_free(w);
 	MPI_Comm_free(&w->node);

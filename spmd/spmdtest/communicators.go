@@ -3,6 +3,7 @@ package spmdtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/rlinf/rlinf/spmd"
@@ -15,6 +16,8 @@ func communicators() []Case {
 		{"ranks may have several members each", several},
 		{"communicators of the same ranks and tags are apart", apart},
 		{"only the ranks concerned make a communicator", subsets},
+		{"each group has a message space of its own, by name and members", spaces},
+		{"members of groups that share ranks exchange messages side by side", groups},
 		{"goroutines of a rank use their own communicators side by side", sideBySide},
 		{"memory is aligned and zeroed", memory},
 		{"the world knows its ranks and nodes", nodes},
@@ -141,6 +144,84 @@ func sideBySide(ctx context.Context, w *spmd.World) error {
 	}
 	for range goroutines {
 		if err := <-done; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// placements are groups in all relations: equal, reversed, a part, on one rank, and with several
+// members on a rank, in an order that is not that of the ranks. A case names them apart from those
+// of the others, as it may share its world with them.
+func placements(w *spmd.World, of string) []spmd.GroupSpec {
+	last, reversed := w.Size()-1, world(w)
+	slices.Reverse(reversed)
+	return []spmd.GroupSpec{
+		{Name: of + " actor", Ranks: world(w), Comms: []string{"gradients", "statistics"}},
+		{Name: of + " rollout", Ranks: world(w)},
+		{Name: of + " critic", Ranks: reversed, Comms: []string{"gradients"}},
+		{Name: of + " half", Ranks: world(w)[w.Size()/2:], Comms: []string{"gradients"}},
+		{Name: of + " one", Ranks: []int{last, last}, Comms: []string{"gradients"}, Direct: []string{of + " one"}},
+		{Name: of + " env", Ranks: []int{last, 0, last, last / 2}, Comms: []string{"gradients", "statistics"}},
+	}
+}
+
+func spaces(_ context.Context, w *spmd.World) error {
+	before, err := w.Spaces()
+	if err != nil {
+		return err
+	}
+	if first := fmt.Sprint(before[0]); first != fmt.Sprint(spmd.MessageSpace{Name: "world", Ranks: world(w)}) {
+		return fmt.Errorf("the first is %v, want all ranks", first)
+	}
+	want := before
+	for _, g := range placements(w, "spaces") {
+		if _, err := spmd.Launch(w, g, func(m *spmd.Member) (*spmd.Member, error) { return m, nil }); err != nil {
+			return err
+		}
+		var once []int
+		for _, r := range g.Ranks {
+			if !slices.Contains(once, r) {
+				once = append(once, r)
+			}
+		}
+		if slices.Contains(once, w.Rank()) {
+			want = append(want, spmd.MessageSpace{Name: g.Name, Ranks: once})
+		}
+	}
+	got, err := w.Spaces()
+	if err == nil && fmt.Sprint(got) != fmt.Sprint(want) {
+		err = fmt.Errorf("rank %d is in %v, want %v", w.Rank(), got, want)
+	}
+	return err
+}
+
+func groups(ctx context.Context, w *spmd.World) error {
+	var calls []*spmd.Future[struct{}]
+	for _, g := range placements(w, "groups") {
+		launched, err := spmd.Launch(w, g, func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
+		if err != nil {
+			return err
+		}
+		calls = append(calls, spmd.Call(launched, ctx, "exchange", func(ctx context.Context, m *spmd.Member) (struct{},
+			error) {
+			for _, purpose := range g.Comms {
+				c := m.Comm(purpose)
+				if c.Rank() != m.Index() || c.Size() != len(g.Ranks) || c.WorldRank(c.Rank()) != w.Rank() {
+					return struct{}{}, fmt.Errorf("%s/%s: member %d of %d, on rank %d", g.Name, purpose, c.Rank(),
+						c.Size(), c.WorldRank(c.Rank()))
+				}
+				for range 20 {
+					if err := exchange(ctx, []spmd.Comm{c}); err != nil {
+						return struct{}{}, fmt.Errorf("%s/%s: %w", g.Name, purpose, err)
+					}
+				}
+			}
+			return struct{}{}, nil
+		}))
+	}
+	for _, c := range calls {
+		if _, err := c.Wait(ctx); err != nil {
 			return err
 		}
 	}

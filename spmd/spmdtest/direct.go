@@ -16,6 +16,7 @@ func direct() []Case {
 		{"workers send each other dicts", directDict},
 		{"workers send each other lists of tensors", directList},
 		{"workers receive in place", directInPlace},
+		{"workers of one group send each other dicts", directWithin},
 	}
 }
 
@@ -156,4 +157,34 @@ func directInPlace(ctx context.Context, w *spmd.World) error {
 		}
 		return sameSheet(into, member) // the memory it was given
 	})
+}
+
+func directWithin(ctx context.Context, w *spmd.World) error {
+	ranks := uneven(w)
+	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "within", Ranks: ranks, Direct: []string{"within"}},
+		func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
+	if err != nil || len(ranks) == 1 {
+		return err
+	}
+	_, err = spmd.Call(g, ctx, "pass on", func(ctx context.Context, m *spmd.Member) (struct{}, error) {
+		next, before := (m.Index()+1)%m.Size(), (m.Index()+m.Size()-1)%m.Size()
+		if m.Index() > 0 { // it goes around once, from member 0 on
+			d, err := m.RecvFrom(ctx, "within", before, tensor.Dict{})
+			if err == nil {
+				err = sameSheet(d, before)
+			}
+			if err != nil {
+				return struct{}{}, err
+			}
+		}
+		if err := m.SendTo(ctx, "within", next, sheet(m.Index())); err != nil || m.Index() > 0 {
+			return struct{}{}, err
+		}
+		d, err := m.RecvFrom(ctx, "within", before, tensor.Dict{})
+		if err == nil {
+			err = sameSheet(d, before)
+		}
+		return struct{}{}, err
+	}).Wait(ctx)
+	return err
 }

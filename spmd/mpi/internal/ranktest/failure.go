@@ -49,6 +49,10 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 				return native.Run(ctx, &c)
 			case "blocking":
 				return native.RunBlocking(&c)
+			case "launch":
+				_, err := spmd.Launch(w, spmd.GroupSpec{Name: "late", Ranks: all},
+					func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
+				return err
 			}
 			r, err := ends[0].Irecv(make([]byte, 8), 1, 0)
 			if err != nil {

@@ -64,6 +64,8 @@ var programs = map[string]program{
 	"leak":     leak,
 	"mismatch": mismatch,
 	"describe": closing(describe),
+	"spaces":   spaces,
+	"groups":   closing(groups),
 	"signals":  closing(signals),
 	"progress": closing(progress),
 	"allocs":   closing(allocs),

@@ -1,0 +1,123 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include <stdlib.h>
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A group is MPI's communicator for the members of a component.
+type group struct {
+	handle    *C.rl_group
+	processes []int // ranks in the world, in the communicator's order
+}
+
+// NewGroup makes a communicator of MPI, and a block of its tags for each purpose; see
+// spmd.Transport. A group that is in one process gets one, too: it costs no message, and tools list
+// all groups alike.
+func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
+	ends, err := t.newGroup(ranks, name, purposes)
+	if err != nil {
+		return nil, fmt.Errorf("new group %q: %w", name, err)
+	}
+	return ends, nil
+}
+
+// newGroup first meets the other processes asleep. MPI turns their cores until the communicator is
+// there, and a rank that came late would have them turn for as long. A group with the processes of
+// one before duplicates its communicator: that has a form without blocking, and sleeps.
+func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
+	t.making.Lock()
+	defer t.making.Unlock()
+	l, err := layOut(ranks, t.size)
+	if err != nil {
+		return nil, err
+	}
+	here := slices.Index(l.processes, t.rank)
+	if here < 0 {
+		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
+	}
+	if blocks := len(purposes) * l.width * l.width; blocks > t.blocks {
+		return nil, fmt.Errorf("%d purposes with %d members on a rank take %d blocks of tags, and this MPI has %d",
+			len(purposes), l.width, blocks, t.blocks)
+	}
+	made, err := t.agree(l.processes, here, fmt.Sprintf("group %q %q", name, purposes), ranks)
+	if err != nil {
+		return nil, err
+	}
+	t.next = made + 1
+	g := &group{processes: l.processes}
+	var same *C.rl_group
+	if i := slices.IndexFunc(t.groups, func(o *group) bool {
+		return slices.Equal(o.processes, g.processes)
+	}); i >= 0 {
+		same = t.groups[i].handle
+	}
+	members := make([]C.int, len(g.processes))
+	for i, r := range g.processes {
+		members[i] = C.int(r)
+	}
+	text := C.CString(name)
+	defer C.free(unsafe.Pointer(text))
+	var fault C.rl_fault
+	if rc := C.rl_group_open(t.world, &members[0], C.int(len(members)), makingTag(made), text, same, &g.handle,
+		&fault); rc != 0 {
+		return nil, callError(&fault)
+	}
+	t.groups = append(t.groups, g)
+
+	l.group = g.handle
+	for m, s := range l.seats {
+		l.seats[m].process = slices.Index(g.processes, s.rank)
+	}
+	ends := make([][]spmd.Comm, len(purposes))
+	for p, purpose := range purposes {
+		l.block = p * l.width * l.width
+		if ends[p], err = t.newEnds(l, name+"/"+purpose); err != nil {
+			return nil, err
+		}
+	}
+	return ends, nil
+}
+
+// makingTag returns the tag with which MPI makes the communicator that took an agreed block: other
+// calls at the same time have other blocks.
+func makingTag(block uint64) C.int {
+	const tags = 32768 // what the standard promises
+	return C.int(block % tags)
+}
+
+// Spaces asks MPI for the names and the members of its communicators; see spmd.Transport.
+func (t *transport) Spaces() ([]spmd.MessageSpace, error) {
+	t.making.Lock()
+	defer t.making.Unlock()
+	handles := []*C.rl_group{nil}
+	for _, g := range t.groups {
+		handles = append(handles, g.handle)
+	}
+	spaces := make([]spmd.MessageSpace, len(handles))
+	ranks := make([]C.int, t.size)
+	for i, h := range handles {
+		var name [C.RL_NAME]C.char
+		var n C.int
+		var fault C.rl_fault
+		if C.rl_group_list(t.world, h, &name[0], &ranks[0], &n, &fault) != 0 {
+			return nil, fmt.Errorf("list communicators: %w", callError(&fault))
+		}
+		spaces[i].Name = C.GoString(&name[0])
+		for _, r := range ranks[:n] {
+			spaces[i].Ranks = append(spaces[i].Ranks, int(r))
+		}
+	}
+	return spaces, nil
+}

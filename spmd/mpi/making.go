@@ -1,0 +1,151 @@
+//go:build mpi
+
+package mpi
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// NewComm makes a communicator; see spmd.Transport. It is a block of tags in a duplicate of the
+// world's communicator, which no other communicator of these processes ever has. A communicator of
+// MPI for each would take longer to make (see newGroup), and MPICH has 2048 at most.
+func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
+	ends, err := t.newComm(ranks, label)
+	if err != nil {
+		return nil, fmt.Errorf("new communicator %q: %w", label, err)
+	}
+	return ends, nil
+}
+
+func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
+	t.making.Lock()
+	defer t.making.Unlock()
+	l, err := layOut(ranks, t.size)
+	if err != nil {
+		return nil, err
+	}
+	here := slices.Index(l.processes, t.rank)
+	if here < 0 {
+		return nil, fmt.Errorf("rank %d calls, but the members are on ranks %v", t.rank, l.processes)
+	}
+	first, err := t.agree(l.processes, here, label, ranks)
+	if err != nil {
+		return nil, err
+	}
+	blocks, perPlane := uint64(l.width*l.width), uint64(t.blocks)
+	if first%perPlane+blocks > perPlane { // a block lies in one plane
+		first += perPlane - first%perPlane
+	}
+	l.plane, l.block = int(first/perPlane), int(first%perPlane)
+	if l.plane >= t.planes || blocks > perPlane {
+		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members "+
+			"on a rank counts as k²", t.planes, t.blocks)
+	}
+	t.next = first + blocks
+	return t.newEnds(l, label)
+}
+
+// newEnds opens the ends of the members that are here.
+func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error) {
+	for m, s := range l.seats {
+		if s.rank != t.rank {
+			continue
+		}
+		end, err := t.newEnd(l, m, label)
+		if err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		t.open[end] = struct{}{}
+		t.mu.Unlock()
+		ends = append(ends, end)
+	}
+	return ends, nil
+}
+
+// agree finds the first block of tags that all processes have free: the largest of what each says,
+// which goes round as in a dissemination barrier (in round k process i hears from i-2^k). It also
+// finds out if one makes another communicator than the others.
+func (t *transport) agree(processes []int, here int, label string, ranks []int) (first uint64, err error) {
+	const words = 16
+	mine, theirs := t.greeting[:words], t.greeting[words:2*words]
+	h := fnv.New64a()
+	fmt.Fprint(h, label, ranks)
+	what, first, n := h.Sum64(), t.next, len(processes)
+	for d := 1; d < n; d *= 2 {
+		binary.NativeEndian.PutUint64(mine, what)
+		binary.NativeEndian.PutUint64(mine[8:], first)
+		from := processes[(here-d+n)%n]
+		in, err := t.control.Irecv(theirs, from, 0)
+		if err != nil {
+			return 0, err
+		}
+		out, err := t.control.Isend(mine, processes[(here+d)%n], 0)
+		if err != nil {
+			return 0, err
+		}
+		if err := t.control.Wait(context.Background(), []spmd.Request{in, out}); err != nil {
+			return 0, err
+		}
+		if binary.NativeEndian.Uint64(theirs) != what {
+			return 0, fmt.Errorf("rank %d makes another communicator at this point (another label or other members)",
+				from)
+		}
+		first = max(first, binary.NativeEndian.Uint64(theirs[8:]))
+	}
+	return first, nil
+}
+
+// A layout says how the members of a communicator are told apart in MPI's terms.
+type layout struct {
+	seats        []seat      // of the members
+	processes    []int       // the ranks that have members
+	width        int         // the most members on one rank
+	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
+	plane, block int         // where its tags are
+}
+
+// A seat is where a member is: its rank, the number of that process in MPI's communicator, and its
+// own number among the members on that rank.
+type seat struct{ rank, process, local int }
+
+// layOut seats members on ranks.
+func layOut(ranks []int, size int) (l layout, err error) {
+	if len(ranks) == 0 {
+		return l, errors.New("no members")
+	}
+	count := make(map[int]int)
+	for m, r := range ranks {
+		if r < 0 || r >= size {
+			return l, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
+		}
+		if count[r] == 0 {
+			l.processes = append(l.processes, r)
+		}
+		l.seats = append(l.seats, seat{rank: r, process: r, local: count[r]})
+		count[r]++
+		l.width = max(l.width, count[r])
+	}
+	return l, nil
+}
+
+// newEnd opens member me's end of a communicator.
+func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
+	end := C.rl_end_open(t.world, l.group, C.int(l.plane))
+	if end == nil {
+		return nil, errors.New("out of memory")
+	}
+	return &comm{t: t, end: end, layout: l, me: me, label: label}, nil
+}
