@@ -23,9 +23,9 @@ func newChunks(steps, envs, size int) *chunks {
 	}
 }
 
-// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C], the value
-// of what is seen after so many of the chunk's actions as far as can be told before them; next
-// [T,N], of what was seen after the chunk or at its end; mask [T,N], nil where every chunk counts.
+// unroll takes the tensors of a rollout: reward, terminated, truncated and value [T,N,C]; next
+// [T,N], the value of the observation after the chunk; mask [T,N], nil where every chunk counts.
+// value[k] is the critic's estimate, from the observation before the chunk, after k of its actions.
 func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
 	toActions(c.Terminated, terminated, c.N, c.size)

@@ -2,8 +2,8 @@ package algo
 
 import "fmt"
 
-// episodes are what a rollout is made of: for each of its environments the runs of samples that end
-// with an end, or with the rollout.
+// episodes are the parts of a rollout: for each environment the runs of samples up to an end of an
+// episode, or of the rollout.
 type episodes struct {
 	of    []int32   // T·N: the episode that a sample belongs to; -1: none, the environment idled
 	score []float64 // of each episode: Σ reward

@@ -44,8 +44,8 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// newOffPolicy makes one that draws from what the replica's environments go through, and where
-// there are demonstrations half of each batch from those.
+// newOffPolicy makes one that draws from the experience of the replica's environments. If there are
+// demonstrations, half of each batch is from those.
 func newOffPolicy(name string, s *Setup) (*offPolicy, error) {
 	e, err := newDraws(name, s, false)
 	if err != nil {
@@ -81,7 +81,7 @@ func newOffline(name string, s *Setup, demos tensor.Dict) (*offPolicy, error) {
 	return e, nil
 }
 
-// newDraws makes one without a replay buffer.
+// newDraws makes one without a replay buffer yet.
 func newDraws(name string, s *Setup, offline bool) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ type softActorCritic struct {
 // such actions.
 type SoftPolicy interface {
 	policy.Policy
-	// Noisy tells whether actions are one function of what is observed, with noise for exploration,
+	// Noisy reports whether actions are a function of the observation with noise for exploration,
 	// not a distribution.
 	Noisy() bool
 	// QHeadType returns policy.QHeadDefault or QHeadCrossQ.
