@@ -1,6 +1,10 @@
 package algo
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/params"
+)
 
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
 // which is left out has its default.
@@ -132,6 +136,9 @@ type Config struct {
 
 	// OffPolicy is for algorithms that learn from a replay buffer.
 	OffPolicy OffPolicyConfig `yaml:",inline"`
+
+	// Own are the keys that an algorithm of a user's own has here.
+	Own params.Own `yaml:",inline"`
 }
 
 // DefaultConfig returns the defaults: RLinf's, and a clip ratio of 0.2.
@@ -273,6 +280,7 @@ func (c *Config) CheckValues(want Want) {
 	want(c.ValueClip >= 0, "value_clip", c.ValueClip, "a number >= 0 (0: no clipping)")
 	want(c.HuberDelta >= 0, "huber_delta", c.HuberDelta, "a number >= 0 (0: no linear part)")
 	want(c.ValueLossCoef >= 0, "value_loss_coef", c.ValueLossCoef, "a number >= 0")
+	c.Own.Check(want)
 }
 
 // What is valid for keys that have a range of their own, and a place with some algorithms alone.

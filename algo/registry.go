@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 )
 
@@ -17,6 +18,7 @@ type entry struct {
 	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
 	offline           bool                      // these are demonstrations alone
 	labelled          bool                      // their actions are an expert's
+	own               params.Own                // its keys under algorithm, with their defaults
 }
 
 // Builtin returns the algorithms that come with rlinf: a new one is one file and one line here;
@@ -51,6 +53,61 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 	r.entries = append(r.entries, entry{advType: advType, lossType: lossType, build: build})
 }
 
+// Register adds an algorithm with keys of its own under algorithm; see package params. build gets
+// their values. kind says what it learns from, if that is not rollouts of the present policy.
+func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
+	kind ...Kind) {
+	own := params.New(defaults)
+	r.Add(advType, lossType, func(s Setup) (Algorithm, error) {
+		p, err := params.Get(s.Config.Own, defaults)
+		if err != nil {
+			return nil, fmt.Errorf("algorithm: loss_type %s: %w", lossType, err)
+		}
+		return build(s, p)
+	})
+	e := &r.entries[len(r.entries)-1]
+	e.own = own
+	for _, k := range kind {
+		k(e)
+	}
+}
+
+// A Kind says what an algorithm learns from: OffPolicy, Offline or Labelled.
+type Kind func(*entry)
+
+// OffPolicy is the Kind of AddOffPolicy.
+func OffPolicy(fits func(policy.Policy) error) Kind {
+	return func(e *entry) { e.fits = fits }
+}
+
+// Offline is the Kind of AddOffline.
+func Offline(fits func(policy.Policy) error) Kind {
+	return func(e *entry) { e.fits, e.offline = fits, true }
+}
+
+// Labelled is the Kind of AddLabelled.
+func Labelled(fits func(policy.Policy) error) Kind {
+	return func(e *entry) { e.fits, e.labelled = fits, true }
+}
+
+// Own returns the keys that the algorithm of the pair has beyond Config's, with their defaults.
+func (r *Registry) Own(advType, lossType string) params.Own {
+	if e := r.find(advType, lossType); e != nil {
+		return e.own
+	}
+	return params.Own{}
+}
+
+// Owner says which algorithm has a key of its own of that name; "": none.
+func (r *Registry) Owner(key string) string {
+	for _, e := range r.entries {
+		if e.own.Has(key) {
+			return fmt.Sprintf("loss_type %s (with adv_type %s)", e.lossType, e.advType)
+		}
+	}
+	return ""
+}
+
 // AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold
 // next_observation.<name>, [T,N,...], what was observed after the step, before any auto-reset, and
 // neither log-probs nor values. fits returns, as an error, what policy it wants where that is
@@ -58,23 +115,23 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build)
-	r.entries[len(r.entries)-1].fits = fits
+	OffPolicy(fits)(&r.entries[len(r.entries)-1])
 }
 
 // AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos): its Update is
 // called without a rollout, and Prepare never. fits is as AddOffPolicy's.
 func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
-	r.AddOffPolicy(advType, lossType, fits, build)
-	r.entries[len(r.entries)-1].offline = true
+	r.Add(advType, lossType, build)
+	Offline(fits)(&r.entries[len(r.entries)-1])
 }
 
 // AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions
 // are what the environments' experts would have done: who acts is as OffPolicyConfig.Dagger says.
 func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
-	r.AddOffPolicy(advType, lossType, fits, build)
-	r.entries[len(r.entries)-1].labelled = true
+	r.Add(advType, lossType, build)
+	Labelled(fits)(&r.entries[len(r.entries)-1])
 }
 
 // Has tells whether there is an algorithm for c's pair.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/rlinf/rlinf/params"
 )
 
 // A Config is what YAML says under env.train or env.eval. Start from DefaultConfig: not every
@@ -85,6 +87,9 @@ type Config struct {
 type InitParams struct {
 	// ID is the environment's name in the registry. Default: Config.EnvType.
 	ID string `yaml:"id"`
+
+	// Own are the keys that an environment of a user's own has here.
+	Own params.Own `yaml:",inline"`
 }
 
 // DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's
@@ -154,6 +159,9 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	c.External.check(func(ok bool, key string, value any, need string) { want(ok, "external."+key, value, need) })
 	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType,
 		"external, with external.command or external.listen; or neither")
+	c.InitParams.Own.Check(func(ok bool, key string, value any, need string) {
+		want(ok, "init_params."+key, value, need)
+	})
 	c.VideoCfg.check(func(ok bool, key string, value any, need string) { want(ok, "video_cfg."+key, value, need) })
 }
 

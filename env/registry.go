@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/params"
 )
 
 // A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps, IgnoreTerminations and
@@ -22,10 +24,13 @@ var ErrNotBuilt = errors.New("not in this build")
 type Registry struct {
 	names []string
 	make  map[string]Constructor
+	owns  map[string]params.Own // their keys under init_params, with their defaults
 }
 
 // NewRegistry returns an empty registry.
-func NewRegistry() *Registry { return &Registry{make: map[string]Constructor{}} }
+func NewRegistry() *Registry {
+	return &Registry{make: map[string]Constructor{}, owns: map[string]params.Own{}}
+}
 
 // Add adds an environment under name. A name that is there already panics.
 func (r *Registry) Add(name string, c Constructor) {
@@ -36,10 +41,38 @@ func (r *Registry) Add(name string, c Constructor) {
 	r.make[name] = c
 }
 
+// Register adds an environment with keys of its own under init_params; see package params. c gets
+// their values.
+func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, own P, n int) (Vec, error)) {
+	own := params.New(defaults)
+	r.Add(name, func(cfg Config, n int) (Vec, error) {
+		p, err := params.Get(cfg.InitParams.Own, defaults)
+		if err != nil {
+			return nil, fmt.Errorf("%s: init_params: %w", name, err)
+		}
+		return c(cfg, p, n)
+	})
+	r.owns[name] = own
+}
+
+// Own returns the keys that an environment has beyond InitParams', with their defaults.
+func (r *Registry) Own(name string) params.Own { return r.owns[name] }
+
+// Owner says which environment has a key of its own of that name; "": none.
+func (r *Registry) Owner(key string) string {
+	for _, name := range r.names {
+		if r.owns[name].Has(key) {
+			return "env_type " + name
+		}
+	}
+	return ""
+}
+
 // With returns a Registry that has the environment c under name too, in place of what r may have
 // there.
 func (r *Registry) With(name string, c Constructor) *Registry {
-	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make)}
+	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make), owns: maps.Clone(r.owns)}
+	delete(more.owns, name)
 	if more.make[name] == nil {
 		more.names = append(more.names, name)
 	}

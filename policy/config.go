@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
@@ -107,6 +108,9 @@ type Config struct {
 	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
 	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
+
+	// Own are the keys that a policy of a user's own has here.
+	Own params.Own `yaml:",inline"`
 }
 
 // DefaultConfig returns the defaults.
@@ -182,6 +186,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
 	_, ok = c.summed(1)
 	want(ok, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
+	c.Own.Check(want)
 }
 
 // Values of Config.ActionBound and Config.QHeadType.

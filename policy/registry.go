@@ -2,9 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -16,6 +18,7 @@ type Builder func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 type Registry struct {
 	names    []string
 	builders []Builder
+	owns     []params.Own // their keys under actor.model, with their defaults
 }
 
 // Builtin returns a registry of the policies of this package; a main of your own adds to it.
@@ -32,7 +35,40 @@ func (r *Registry) Add(name string, b Builder) {
 	if r.builder(name) != nil {
 		panic(fmt.Sprintf("policy: two policies %q", name))
 	}
-	r.names, r.builders = append(r.names, name), append(r.builders, b)
+	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, b), append(r.owns, params.Own{})
+}
+
+// Register enters a builder of a policy with keys of its own under actor.model; see package params.
+// build gets their values.
+func Register[P any](r *Registry, name string, defaults P,
+	build func(cfg Config, own P, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)) {
+	own := params.New(defaults)
+	r.Add(name, func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+		p, err := params.Get(cfg.Own, defaults)
+		if err != nil {
+			return nil, fmt.Errorf("policy: model_type %s: %w", name, err)
+		}
+		return build(cfg, p, spec, seed, alloc)
+	})
+	r.owns[len(r.owns)-1] = own
+}
+
+// Own returns the keys that a policy has beyond Config's, with their defaults.
+func (r *Registry) Own(name string) params.Own {
+	if i := slices.Index(r.names, name); i >= 0 {
+		return r.owns[i]
+	}
+	return params.Own{}
+}
+
+// Owner says which policy has a key of its own of that name; "": none.
+func (r *Registry) Owner(key string) string {
+	for i, own := range r.owns {
+		if own.Has(key) {
+			return "model_type " + r.names[i]
+		}
+	}
+	return ""
 }
 
 // Names returns the names in the order in which they were added.

@@ -1,6 +1,7 @@
 package reward
 
 import (
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 )
 
@@ -27,6 +28,9 @@ type Config struct {
 	// Model is the network of UseRewardModel: the score is its value of what was observed after the
 	// step.
 	Model ModelConfig `yaml:"model"`
+
+	// Own are the keys that a rule of a user's own has here.
+	Own params.Own `yaml:",inline"`
 }
 
 // PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, the distance of some
@@ -80,6 +84,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		c.Model.Check(func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) })
 		return
 	}
+	c.Own.Check(want)
 	if p := &c.Potential; c.RewardType == "potential" {
 		want(len(p.Indices) > 0, "potential.indices", p.Indices, "elements of the observation "+p.Observation)
 		want(len(p.Target) == len(p.Indices), "potential.target", p.Target, "a number for each of potential.indices")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -40,6 +41,7 @@ type Builder func(Setup) (Rule, error)
 type Registry struct {
 	names    []string
 	builders []Builder
+	owns     []params.Own // their keys under reward, with their defaults
 }
 
 // Builtin returns the rules that come with rlinf; your own main adds its own.
@@ -56,7 +58,39 @@ func (r *Registry) Add(name string, b Builder) {
 	if slices.Contains(r.names, name) {
 		panic(fmt.Sprintf("reward: two rules %q", name))
 	}
-	r.names, r.builders = append(r.names, name), append(r.builders, b)
+	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, b), append(r.owns, params.Own{})
+}
+
+// Register adds a rule with keys of its own under reward; see package params. build gets their
+// values.
+func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
+	own := params.New(defaults)
+	r.Add(name, func(s Setup) (Rule, error) {
+		p, err := params.Get(s.Config.Own, defaults)
+		if err != nil {
+			return nil, err
+		}
+		return build(s, p)
+	})
+	r.owns[len(r.owns)-1] = own
+}
+
+// Own returns the keys that a rule has beyond Config's, with their defaults.
+func (r *Registry) Own(name string) params.Own {
+	if i := slices.Index(r.names, name); i >= 0 {
+		return r.owns[i]
+	}
+	return params.Own{}
+}
+
+// Owner says which rule has a key of its own of that name; "": none.
+func (r *Registry) Owner(key string) string {
+	for i, own := range r.owns {
+		if own.Has(key) {
+			return "reward_type " + r.names[i]
+		}
+	}
+	return ""
 }
 
 // Names returns the names in the order in which they were added.

@@ -9,16 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rlinf/rlinf/algo"
 	results "github.com/rlinf/rlinf/collectives/bench/report"
-	"github.com/rlinf/rlinf/env/all"
-	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // run is the command line; it returns the exit code and what was written to standard output and error.
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runWith(t, registries(), args...)
+}
+
+// runWith is run with the parts of reg.
+func runWith(t *testing.T, reg Registries, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	read := func(f **os.File) func() string {
 		r, w, err := os.Pipe()
@@ -39,7 +41,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		}
 	}
 	out, errs := read(&os.Stdout), read(&os.Stderr)
-	code = Main(append([]string{"rlinf"}, args...), Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()})
+	code = Main(append([]string{"rlinf"}, args...), reg)
 	return code, out(), errs()
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/rlinf/rlinf/tensor"
@@ -73,6 +74,9 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 	for _, line := range j.batchArithmetic() {
 		fmt.Fprintln(out, line)
 	}
+	if err := writeOwn(out, j.cfg.OwnKeys()); err != nil {
+		return err
+	}
 	if err := j.checkReplay(nodes, 0); err != nil {
 		return UsageError{err}
 	}
@@ -82,6 +86,16 @@ func (j *job) describe(out io.Writer, nodes []int) error {
 		}
 	}
 	return nil
+}
+
+// writeOwn writes a line for each key of users' own parts: its value, where that is from, and what it
+// means.
+func writeOwn(out io.Writer, keys []config.OwnKey) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, k := range keys {
+		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
+	}
+	return w.Flush()
 }
 
 // checkMemory returns an error where what the ranks of a node take does not fit into the room

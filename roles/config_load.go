@@ -19,12 +19,12 @@ import (
 // with it serves to find what else is wrong, with its names and in a world; it is nil when the file
 // cannot be read.
 func LoadConfig(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
-	c := DefaultConfig()
-	tree, err := config.Load(path, overrides, c.options())
+	c, p := DefaultConfig(), &parts{Registries: reg}
+	tree, err := config.Load(path, overrides, c.options(p))
 	if err != nil {
 		return nil, nil, err
 	}
-	c.decode(tree, reg)
+	c.decode(tree, p)
 	if strict {
 		c.found.Strict()
 	}
@@ -33,38 +33,46 @@ func LoadConfig(reg Registries, path string, overrides []string, strict bool) (*
 
 // ParseConfig reads what Resolved returned, on another rank or in another run.
 func ParseConfig(reg Registries, resolved []byte) (*Config, error) {
-	c := DefaultConfig()
-	tree, err := config.Parse("config.yaml", resolved, c.options())
+	c, p := DefaultConfig(), &parts{Registries: reg}
+	tree, err := config.Parse("config.yaml", resolved, c.options(p))
 	if err != nil {
 		return nil, err
 	}
-	c.decode(tree, reg)
+	c.decode(tree, p)
 	return c, c.Err()
 }
 
 // Err returns everything that is wrong with the values as one error, or nil.
 func (c *Config) Err() error { return c.found.Err() }
 
-func (c *Config) options() config.Options {
-	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c}
+func (c *Config) options(p *parts) config.Options {
+	choose := func(given func(key string) (string, bool)) { p.choose(c, given) }
+	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
+		Choose: choose, Owner: p.owner}
 }
 
-func (c *Config) decode(tree *config.Tree, reg Registries) {
+func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
-	c.derive()
-	v := validation{Config: c, reg: reg, found: c.found}
+	c.derive(p.evalApart)
+	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
 }
 
-// derive fills in what counts where a key is not given and depends on another.
-func (c *Config) derive() {
+// derive fills in what counts where a key is not given and depends on another. evalApart says that
+// evaluations are in another environment than training.
+func (c *Config) derive(evalApart bool) {
 	if !c.found.Has("env.train.group_size") {
 		c.Env.Train.GroupSize = c.Algorithm.GroupSize
 	}
 	if !c.found.Has("env.train.seed") {
 		c.Env.Train.Seed = c.Runner.Seed
 	}
+	own := c.Env.Train.InitParams.Own.Clone()
+	if evalApart {
+		own = c.Env.Eval.InitParams.Own
+	}
 	c.Env.Eval = c.Env.Train
+	c.Env.Eval.InitParams.Own = own
 	c.Env.Eval.VideoCfg = env.DefaultVideo()
 	c.found.Decode("env.eval", &c.Env.Eval)
 	if !c.found.Has("actor.seed") {

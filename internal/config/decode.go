@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,37 +35,44 @@ func (t *Tree) Decode(into any) *Check {
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
-		d := decoder{check: c, all: keysOf(into)}
+		d := decoder{check: c, all: keysOf(reflect.ValueOf(into))}
 		d.value(n, reflect.ValueOf(into).Elem(), key)
 	}
 }
 
 // keysOf returns the dotted names of all fields that Decode can fill in v, a struct or a pointer to
 // one.
-func keysOf(v any) []string {
+func keysOf(v reflect.Value) []string {
 	var keys []string
-	var walk func(t reflect.Type, key string)
-	walk = func(t reflect.Type, key string) {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
+	var walk func(v reflect.Value, key string)
+	walk = func(v reflect.Value, key string) {
+		for v.Kind() == reflect.Pointer {
+			if v.IsNil() {
+				v = reflect.New(v.Type().Elem())
+			}
+			v = v.Elem()
 		}
-		p := reflect.PointerTo(t)
-		if t.Kind() != reflect.Struct || p.Implements(reflect.TypeFor[yaml.Unmarshaler]()) {
+		p := reflect.PointerTo(v.Type())
+		if v.Kind() != reflect.Struct || p.Implements(reflect.TypeFor[yaml.Unmarshaler]()) {
 			keys = append(keys, key)
 			return
 		}
-		for _, f := range fieldsOf(t) {
-			walk(f.typ, join(key, f.name))
+		for _, f := range fieldsOf(v) {
+			walk(f.value, join(key, f.name))
 		}
 	}
-	walk(reflect.TypeOf(v), "")
+	walk(v, "")
 	return keys
 }
 
 // Marshal writes v as YAML that Load reads back into the same values.
 func Marshal(v any) ([]byte, error) {
 	var y yaml.Node
-	if err := y.Encode(v); err != nil {
+	err := y.Encode(v)
+	if err == nil {
+		err = encodeOwn(reflect.ValueOf(v), &y)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("config as YAML: %w", err)
 	}
 	escape(&y)
@@ -85,23 +93,21 @@ func escape(y *yaml.Node) {
 
 type field struct {
 	name  string
-	typ   reflect.Type
-	index []int
+	value reflect.Value
 }
 
-// fieldsOf lists the fields of a struct that have a yaml name, those of inlined structs in their
-// place.
-func fieldsOf(t reflect.Type) []field {
+// fieldsOf lists the fields of the struct v that have a yaml name, those of inlined structs, and the
+// keys of a user's own part, in their place.
+func fieldsOf(v reflect.Value) []field {
 	var fields []field
-	for f := range t.Fields() {
+	for f, value := range v.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		if strings.Contains(options, "inline") {
-			for _, below := range fieldsOf(f.Type) {
-				below.index = append([]int{f.Index[0]}, below.index...)
-				fields = append(fields, below)
+			if value = inlined(value); value.IsValid() {
+				fields = append(fields, fieldsOf(value)...)
 			}
 		} else if name != "" && name != "-" && f.IsExported() {
-			fields = append(fields, field{name: name, typ: f.Type, index: f.Index})
+			fields = append(fields, field{name: name, value: value})
 		}
 	}
 	return fields
@@ -110,6 +116,7 @@ func fieldsOf(t reflect.Type) []field {
 type decoder struct {
 	check *Check
 	all   []string // every key that a field answers to
+	own   []string // sections that have keys of a user's own part
 }
 
 func (d *decoder) wrong(n *node, key, want string) {
@@ -196,21 +203,21 @@ func (d *decoder) structure(n *node, v reflect.Value, key string) {
 		d.wrong(n, key, "a map of settings")
 		return
 	}
-	fields := fieldsOf(v.Type())
-	names := make([]string, len(fields))
-	for i, f := range fields {
-		names[i] = f.name
+	fields, names := fieldsOf(v), []string{}
+	for _, f := range fields {
+		if slices.Contains(names, f.name) {
+			panic(fmt.Sprintf("config: %s: two fields for one key", join(key, f.name)))
+		}
+		names = append(names, f.name)
+	}
+	if !ownOf(v).IsZero() {
+		d.own = append(d.own, key)
 	}
 	for i, name := range n.keys {
-		known := false
-		for _, f := range fields {
-			if f.name == name {
-				d.value(n.items[i], v.FieldByIndex(f.index), join(key, name))
-				known = true
-			}
-		}
-		if !known {
-			d.check.classify(n.items[i], join(key, name), names, d.all)
+		if at := slices.Index(names, name); at >= 0 {
+			d.value(n.items[i], fields[at].value, join(key, name))
+		} else {
+			d.check.classify(n.items[i], join(key, name), siblings{names, d.all, d.own})
 		}
 	}
 }

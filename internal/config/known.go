@@ -17,14 +17,35 @@ type Known struct {
 	Switch string
 }
 
+// Siblings are what a key that no field has a name for might have been meant as.
+type siblings struct {
+	names []string // of the fields beside it
+	all   []string // of every field
+	own   []string // sections that have keys of a user's own part
+}
+
+// owner returns what Options.Owner says of key.
+func (c *Check) owner(key string) (string, bool) {
+	if c.tree.options.Owner == nil {
+		return "", false
+	}
+	return c.tree.options.Owner(key)
+}
+
 // classify reports what stands at key (from the root), which no field has a name for: nothing where
 // it is known and idle, a line in the common warning where it is known and asks for something, an
-// error where it is unknown. siblings are the names of the fields beside it, all those of every
-// field.
-func (c *Check) classify(n *node, key string, siblings, all []string) {
+// error where it is unknown, or another part's.
+func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key holds known keys
+	owner, owned := c.owner(key)
+	name := key[strings.LastIndexByte(key, '.')+1:]
 	for _, k := range c.tree.options.Known {
-		switch matches(k.Key, key) {
+		match := matches(k.Key, key)
+		if section, any := strings.CutSuffix(k.Key, ".**"); any && (slices.Contains(beside.own, section) ||
+			owned && join(section, name) == key) {
+			match = none // it stands for keys of which nothing is known
+		}
+		switch match {
 		case whole:
 			if s := n.child(k.Switch); k.Switch == "" || s != nil && !k.asksNothing(s) {
 				c.judge(n, key, k)
@@ -36,17 +57,22 @@ func (c *Check) classify(n *node, key string, siblings, all []string) {
 	}
 	if above && (n.kind == dict || n.isNull()) {
 		for i, name := range n.keys {
-			c.classify(n.items[i], join(key, name), nil, all)
+			c.classify(n.items[i], join(key, name), siblings{all: beside.all, own: beside.own})
+		}
+		return
+	}
+	if owned {
+		if owner != "" {
+			c.report(&FieldError{Origin: n.origin, Key: key, Want: "a key of " + owner + ", which is not chosen"})
 		}
 		return
 	}
 	want := "unknown key"
-	name := key[strings.LastIndexByte(key, '.')+1:]
 	sameName := func(other string) bool { return strings.HasSuffix("."+other, "."+name) }
-	if near := Nearest(name, siblings); near != "" {
+	if near := Nearest(name, beside.names); near != "" {
 		want += ", did you mean " + near + "?"
-	} else if i := slices.IndexFunc(all, sameName); i >= 0 {
-		want += ", did you mean " + all[i] + "?"
+	} else if i := slices.IndexFunc(beside.all, sameName); i >= 0 {
+		want += ", did you mean " + beside.all[i] + "?"
 	}
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
 }

@@ -24,6 +24,12 @@ type Options struct {
 	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they
 	// see only what files and overrides give.
 	Defaults any
+	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a user's
+	// own parts: which parts there are, the values say that were given under other keys.
+	Choose func(given func(key string) (string, bool))
+	// Owner, if it is not nil, says to which part a key belongs that Defaults have no field for; ""
+	// with true: to one that may have been chosen under a name that is not known.
+	Owner func(key string) (part string, ok bool)
 }
 
 // A Tree is a configuration read whole: the file over its presets, overrides over both,
@@ -71,6 +77,9 @@ func Parse(name string, text []byte, options Options) (*Tree, error) {
 }
 
 func (t *Tree) finish() error {
+	if t.options.Choose != nil {
+		t.options.Choose(t.given)
+	}
 	if t.options.Defaults != nil {
 		text, err := Marshal(t.options.Defaults)
 		if err != nil {
@@ -82,6 +91,20 @@ func (t *Tree) finish() error {
 	}
 	t.interpolate()
 	return nil
+}
+
+// given returns the scalar at key, if there is one, with its interpolations replaced by what is
+// given.
+func (t *Tree) given(key string) (string, bool) {
+	n := t.root.find(key)
+	if n == nil || n.kind != scalar || n.isNull() {
+		return "", false
+	}
+	n, err := newInterpolation(t).text(n.clone(), key)
+	if err != nil || n.kind != scalar {
+		return "", false // which is reported when all are replaced
+	}
+	return n.value, true
 }
 
 // has tells whether key, dotted, was given.

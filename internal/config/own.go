@@ -1,0 +1,132 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rlinf/rlinf/params"
+)
+
+// An OwnKey is a key of a user's own part, as it is in force.
+type OwnKey struct {
+	Key    string // from the root
+	Value  string // as in YAML
+	Origin string // where it was given; "": it has its default
+	Doc    string
+}
+
+// Own returns the keys of users' own parts in v, which c's tree was decoded into.
+func (c *Check) Own(v any) []OwnKey {
+	var all []OwnKey
+	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {
+		for _, k := range own.Keys() {
+			o := OwnKey{Key: join(section, k.Name), Doc: k.Doc}
+			o.Value = inLine(k.Value)
+			if c.tree.has(o.Key) {
+				o.Origin = c.tree.origin(o.Key)
+			}
+			all = append(all, o)
+		}
+	})
+	return all
+}
+
+// inLine writes v as YAML on one line.
+func inLine(v any) string {
+	var y yaml.Node
+	if y.Encode(v) != nil {
+		return fmt.Sprint(v)
+	}
+	y.Style |= yaml.FlowStyle
+	text, err := yaml.Marshal(&y)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
+}
+
+// eachOwn calls f for every part in v, a struct or a pointer to one, that has keys of its own.
+func eachOwn(v reflect.Value, section string, f func(section string, own params.Own)) {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	if own := ownOf(v); !own.IsZero() {
+		f(section, own)
+	}
+	for _, below := range fieldsOf(v) {
+		eachOwn(below.value, join(section, below.name), f)
+	}
+}
+
+// inlined returns the struct whose fields an inlined field v lends to the one around it; the zero
+// Value where there are none.
+func inlined(v reflect.Value) reflect.Value {
+	if v.Type() != ownType {
+		return v
+	}
+	own := v.Interface().(params.Own)
+	if own.IsZero() {
+		return reflect.Value{}
+	}
+	return reflect.ValueOf(own.Values()).Elem()
+}
+
+var ownType = reflect.TypeFor[params.Own]()
+
+// ownOf returns the keys that a user's own part has in the section v.
+func ownOf(v reflect.Value) params.Own {
+	for f, value := range v.Fields() {
+		switch inline := strings.Contains(f.Tag.Get("yaml"), ",inline"); {
+		case inline && value.Type() == ownType:
+			return value.Interface().(params.Own)
+		case inline && value.Kind() == reflect.Struct:
+			if own := ownOf(value); !own.IsZero() {
+				return own
+			}
+		}
+	}
+	return params.Own{}
+}
+
+// encodeOwn adds the keys of users' own parts in v to y, which has the others.
+func encodeOwn(v reflect.Value, y *yaml.Node) (err error) {
+	eachOwn(v, "", func(section string, own params.Own) {
+		var values yaml.Node
+		if err == nil {
+			err = values.Encode(own.Values())
+		}
+		if err == nil {
+			at := mapping(y, section)
+			at.Content = append(at.Content, values.Content...)
+		}
+	})
+	return err
+}
+
+// mapping returns the map at a dotted key below y, which is made where there is none.
+func mapping(y *yaml.Node, key string) *yaml.Node {
+	if y.Kind == yaml.DocumentNode {
+		y = y.Content[0]
+	}
+	y.Style &^= yaml.FlowStyle // as an empty map has it
+	if key == "" {
+		return y
+	}
+	name, rest, _ := strings.Cut(key, ".")
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		if y.Content[i].Value == name {
+			return mapping(y.Content[i+1], rest)
+		}
+	}
+	var at yaml.Node
+	at.SetString(name)
+	below := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	y.Content = append(y.Content, &at, below)
+	return mapping(below, rest)
+}
