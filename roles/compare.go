@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
-	"github.com/rlinf/rlinf/internal/plot"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/urfave/cli/v2"
@@ -72,7 +71,7 @@ func runCompare(c *cli.Context) (int, error) {
 		}
 	}
 	if path := c.String("out"); path != "" {
-		if err := durable.WriteFile(path, drawCurves(t.Metric, t.Metric, t.Groups)); err != nil {
+		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Metric, t.Groups)); err != nil {
 			return 0, fmt.Errorf("--out: %w", err)
 		}
 	}
@@ -132,15 +131,6 @@ func stepsOf(groups []results.Group, metric string) string {
 		}
 	}
 	return fmt.Sprintf("from %.0f to %.0f", least, most)
-}
-
-// drawCurves draws the metric of each group over environment steps.
-func drawCurves(title, metric string, groups []results.Group) []byte {
-	chart := plot.Chart{Title: title, X: "environment steps", Y: metric}
-	for i := range groups {
-		chart.Curves = append(chart.Curves, groups[i].Curve(metric))
-	}
-	return chart.SVG()
 }
 
 // keptRuns returns all evaluations of the runs that paths name, which are one job's with different

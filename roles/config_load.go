@@ -45,6 +45,12 @@ func ParseConfig(reg Registries, resolved []byte) (*Config, error) {
 // Err returns everything that is wrong with the values as one error, or nil.
 func (c *Config) Err() error { return c.found.Err() }
 
+// findings returns what is wrong with the values, for the caller to add more to.
+func (c *Config) findings() *config.Check { return c.found.Fork() }
+
+// reported reports whether something is wrong with one of keys, dotted.
+func (c *Config) reported(keys ...string) bool { return c.found.Reported(keys...) }
+
 func (c *Config) options(p *parts) config.Options {
 	choose := func(given func(key string) (string, bool)) { p.choose(c, given) }
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,

@@ -132,7 +132,7 @@ func TestResolveOlderConfig(t *testing.T) {
 	if older == now {
 		t.Fatal("the key is not in the configuration")
 	}
-	got, err := registries().resolve([]byte(older))
+	got, err := resolve(registries(), []byte(older))
 	if err != nil || string(got) != now {
 		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, now)
 	}

@@ -12,24 +12,16 @@ import (
 // An EmbodiedRunner leads the training of a policy on environments. Every rank runs one; its group
 // calls do work on the ranks that have members of the group.
 type EmbodiedRunner struct {
-	job     *job
-	world   *spmd.World
-	actor   *spmd.Group[*ActorWorker]
-	rollout *spmd.Group[*RolloutWorker]
-	env     *spmd.Group[*EnvWorker]
-
-	reward    *spmd.Group[*RewardWorker]    // nil: rewards are the environments' own
-	inference *spmd.Group[*InferenceWorker] // nil: actors infer what they need to
+	job   *job
+	world *spmd.World
+	groups
+	services
 
 	obs, act         *spmd.Channel  // env → rollout → env
 	out, batches     *spmd.Channel  // rollout → inference → actor, or one and the same, rollout → actor
 	scores           RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
 	agreement        *agreement
-	log              *logbook // on rank 0
-	requests         *requests
-	saver            *saver
-	weights          *weights
 	pause            context.CancelFunc // of producers; nil: they pause
 	producers        []*spmd.Future[none]
 

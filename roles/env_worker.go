@@ -119,9 +119,7 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 // films are wanted.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
-		if s.camera != nil {
-			s.camera.file = file
-		}
+		s.record(file)
 	}
 }
 

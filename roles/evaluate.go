@@ -33,7 +33,7 @@ func evaluateCheckpoint(out io.Writer, cfg *Config, reg Registries, dir string) 
 	if err != nil {
 		return UsageError{err}
 	}
-	if err := drawable(reg, test); err != nil {
+	if err := drawable(reg.Envs, test); err != nil {
 		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
 	if err := cfg.openVideos(); err != nil {

@@ -3,11 +3,8 @@ package roles
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -31,6 +28,28 @@ func newCamera(vec env.Vec, cfg env.Video) (*camera, error) {
 	c := &camera{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
 	c.sheet = video.NewSheet(min(cfg.NumEnvs, n), cfg.Width, cfg.Height)
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
+}
+
+// picture draws the first n environments as they are, side by side. The stage must have a camera.
+func (s *shard) picture(n int) (*video.Sheet, error) {
+	c := s.camera
+	for i := range n {
+		c.on[i] = true
+	}
+	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
+		return nil, err
+	}
+	for i := range n {
+		c.sheet.Put(i, c.rgb.Slice(i, i+1).U8())
+	}
+	return c.sheet, nil
+}
+
+// record has the next evaluation filmed into file. Without a camera nothing is.
+func (s *shard) record(file string) {
+	if s.camera != nil {
+		s.camera.file = file
+	}
 }
 
 // start begins the film of an evaluation, whose episodes have just begun.
@@ -93,40 +112,12 @@ func (c *camera) shoot() error {
 	return c.film.Add(c.sheet)
 }
 
-// videoFile returns where the film of the evaluation called name goes, in the run's folder unless
-// the configuration names another.
-func (c *Config) videoFile(name string) string {
-	dir := c.Env.Eval.VideoCfg.VideoBaseDir
-	if dir == "" {
-		dir = filepath.Join(c.folder(), "videos")
-	}
-	return filepath.Join(dir, name+".avi")
-}
-
-// openVideos makes the folder of films, where the configuration names one, and sees that it can be
-// written.
-func (c *Config) openVideos() error {
-	v := &c.Env.Eval.VideoCfg
-	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {
-		return nil
-	}
-	err := os.MkdirAll(v.VideoBaseDir, 0o755)
-	if err == nil {
-		err = durable.Writable(v.VideoBaseDir)
-	}
-	if err != nil {
-		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir,
-			err)
-	}
-	return err
-}
-
 // drawable returns an error if the environments of cfg are to be filmed and cannot be drawn.
-func drawable(reg Registries, cfg env.Config) error {
+func drawable(envs *env.Registry, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {
 		return nil
 	}
-	vec, err := reg.Envs.New(cfg, 1)
+	vec, err := envs.New(cfg, 1)
 	if err != nil {
 		return err
 	}

@@ -6,35 +6,59 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// launch builds the groups of a job, the channels between them, and the runner that leads them.
-// Collective over the world.
-func launch(ctx context.Context, w *spmd.World, j *job, sv *saver) (*EmbodiedRunner, error) {
-	r := &EmbodiedRunner{job: j, world: w, saver: sv, synced: -1}
-	r.report.times = make([]float64, len(phases))
+// groups are those that a runner leads, and the weights between them.
+type groups struct {
+	weights   *weights
+	actor     *spmd.Group[*ActorWorker]
+	rollout   *spmd.Group[*RolloutWorker]
+	env       *spmd.Group[*EnvWorker]
+	reward    *spmd.Group[*RewardWorker]    // nil: rewards are the environments' own
+	inference *spmd.Group[*InferenceWorker] // nil: actors infer what they need to
+}
+
+// services are what a runner needs of the session around it.
+type services struct {
+	saver    *saver
+	log      *logbook  // on rank 0
+	requests *requests // to stop
+}
+
+// launch launches the groups of a job, and returns the runner that leads them. Collective over the
+// world.
+func launch(ctx context.Context, w *spmd.World, j *job, with services) (*EmbodiedRunner, error) {
+	var g groups
 	var err error
-	if r.weights, err = newWeights(ctx, w, j); err != nil {
+	if g.weights, err = newWeights(ctx, w, j); err != nil {
 		return nil, err
 	}
-	if r.actor, err = launchActor(ctx, w, j, r.weights); err != nil {
+	if g.actor, err = launchActor(ctx, w, j, g.weights); err != nil {
 		return nil, err
 	}
-	if r.env, err = launchEnv(w, j); err != nil {
+	if g.env, err = launchEnv(w, j); err != nil {
 		return nil, err
 	}
-	if r.rollout, err = launchRollout(w, j, r.weights, r.env); err != nil {
+	if g.rollout, err = launchRollout(w, j, g.weights, g.env); err != nil {
 		return nil, err
 	}
 	if j.rewards > 0 {
-		if r.reward, err = launchReward(w, j); err != nil {
+		if g.reward, err = launchReward(w, j); err != nil {
 			return nil, err
 		}
 	}
 	if j.inferences > 0 {
-		if r.inference, err = launchInference(w, j, r.weights); err != nil {
+		if g.inference, err = launchInference(w, j, g.weights); err != nil {
 			return nil, err
 		}
 	}
-	return r, r.connect(w, r.actor.Spec(), r.rollout.Spec(), r.env.Spec())
+	return NewEmbodiedRunner(w, j, g, with)
+}
+
+// NewEmbodiedRunner returns the runner that leads g, and makes the channels between the groups.
+// Collective over the world.
+func NewEmbodiedRunner(w *spmd.World, j *job, g groups, with services) (*EmbodiedRunner, error) {
+	r := &EmbodiedRunner{job: j, world: w, groups: g, services: with, synced: -1}
+	r.report.times = make([]float64, len(phases))
+	return r, r.connect(w, g.actor.Spec(), g.rollout.Spec(), g.env.Spec())
 }
 
 // connect makes the channels and the agreement.

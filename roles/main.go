@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -30,12 +29,6 @@ func Main(args []string, reg Registries) int {
 	}
 	return code
 }
-
-// A UsageError is a mistake in how the program was called, or in its configuration.
-type UsageError struct{ Err error }
-
-func (e UsageError) Error() string { return e.Err.Error() }
-func (e UsageError) Unwrap() error { return e.Err }
 
 // explain writes err and returns the exit code that goes with it. What is wrong with the call is
 // the same in every process that a launcher started: one tells, and the others leave with 0,
@@ -184,49 +177,4 @@ func takesValue(flags []cli.Flag, name string) bool {
 		}
 	}
 	return false
-}
-
-// bare is run for a command that takes no arguments.
-func bare(run func(*cli.Context) error) func(*cli.Context) error {
-	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return UsageError{fmt.Errorf("%s: argument %q: want none", c.Command.Name, c.Args().First())}
-		}
-		return run(c)
-	}
-}
-
-// configOf loads the configuration that the command line names, with nothing wrong with its values, and
-// writes its warnings to log.
-func configOf(c *cli.Context, reg Registries, log io.Writer) (*Config, error) {
-	cfg, err := readConfig(c, reg, c.Args().Slice(), log)
-	if err == nil && cfg.Err() != nil {
-		err = UsageError{cfg.Err()}
-	}
-	return cfg, err
-}
-
-// readConfig loads the configuration that the command line names, with these overrides, and writes its
-// warnings to log. What is wrong with its values the Config says, so that a job can be checked whole.
-func readConfig(c *cli.Context, reg Registries, overrides []string, log io.Writer) (*Config, error) {
-	path := c.String("config")
-	if path == "" {
-		return nil, UsageError{errors.New("no configuration: want -c FILE.yaml, for example -c " +
-			"configs/cartpole_ppo.yaml (rlinf help says more)")}
-	}
-	for _, a := range overrides {
-		if !strings.ContainsAny(a, "=~") {
-			return nil, UsageError{fmt.Errorf("argument %q: want key=value (or a command: rlinf help lists them)", a)}
-		}
-	}
-	cfg, warnings, err := LoadConfig(reg, path, overrides, c.Bool("strict"))
-	for _, w := range warnings {
-		if mpi.Leads() {
-			fmt.Fprintln(log, "warning:", w)
-		}
-	}
-	if cfg == nil {
-		return nil, UsageError{err}
-	}
-	return cfg, nil
 }

@@ -24,7 +24,7 @@ func runRender(c *cli.Context, reg Registries) error {
 	}
 	e := cfg.Env.Eval
 	e.VideoCfg.SaveVideo = true
-	if err := drawable(reg, e); err != nil {
+	if err := drawable(reg.Envs, e); err != nil {
 		return UsageError{fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
@@ -40,17 +40,12 @@ func runRender(c *cli.Context, reg Registries) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
-	for i := range n {
-		s.camera.on[i] = true
-	}
-	if err := env.Render(s.vec, e.VideoCfg.View(), s.camera.on, s.camera.rgb); err != nil {
+	sheet, err := s.picture(n)
+	if err != nil {
 		return err
 	}
-	for i := range n {
-		s.camera.sheet.Put(i, s.camera.rgb.Slice(i, i+1).U8())
-	}
 	out := filepath.Clean(c.String("out"))
-	if err := durable.Write(out, s.camera.sheet.WritePNG); err != nil {
+	if err := durable.Write(out, sheet.WritePNG); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %d of %s\n", out, n, s.vec.Spec().Name)

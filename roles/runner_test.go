@@ -51,7 +51,7 @@ func onRanksOf(t testing.TB, reg Registries, np int, path string, overrides []st
 		if err != nil {
 			return err
 		}
-		r, err := launch(ctx, w, j, &saver{group: group, ranks: w.Size(), saved: -1})
+		r, err := launch(ctx, w, j, services{saver: newSaver(group, nil, nil)})
 		if err != nil {
 			return err
 		}

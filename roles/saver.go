@@ -35,6 +35,12 @@ type saver struct {
 	warned bool // that environments cannot save
 }
 
+// newSaver returns a saver of runs of the configuration yaml. Its checkpoints go where rank 0 opens a
+// store; warn takes warnings.
+func newSaver(group *collectives.Group, yaml []byte, warn func(string)) *saver {
+	return &saver{group: group, ranks: group.Size(), saved: -1, yaml: yaml, warn: warn}
+}
+
 // save writes a checkpoint of the present step, when nothing is in flight.
 func (s *saver) save(ctx context.Context, r *EmbodiedRunner) error {
 	if s.saved == r.step {

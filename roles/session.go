@@ -19,18 +19,26 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
+// Options say how a session runs.
+type options struct {
+	registries Registries
+	resume     string    // "", auto, or a checkpoint's folder
+	asked      *requests // what the outside asks of the run
+	out        io.Writer // what the user reads
+	live       bool      // out is a terminal that the user looks at
+	log        io.Writer // what goes wrong; nil: standard error
+	profile    profile
+	debug      bool // check that nobody touches memory that was handed on
+}
+
 // A session is one start of a job: what the ranks of this process share.
 type session struct {
-	reg     Registries
-	hub     *external.Hub // simulators that are programs of their own; reg has them
+	options
+	reg     Registries    // with the environments that hub brings
+	hub     *external.Hub // simulators that are programs of their own
 	lead    int           // the lowest rank of this process
-	resume  string        // "", auto, or a checkpoint's folder
 	cfg     *Config       // of rank 0, and with goroutine ranks everyone's; nil elsewhere
 	cfgErr  error         // what was wrong with it
-	profile profile
-	asked   *requests
-	out     io.Writer
-	live    bool // out is a terminal that the user looks at
 	log     rankLog
 	code    atomic.Int64                     // the exit code
 	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
@@ -38,17 +46,33 @@ type session struct {
 	solvers []*solver                        // of the same MPI job, that play for this process
 }
 
-// run is the life of one rank of a training job.
+// newSession returns a session that has not started.
+func newSession(o options) *session { return &session{options: o, log: rankLog{to: o.log}} }
+
+// logs returns where the session says what goes wrong.
+func (s *session) logs() io.Writer { return &s.log }
+
+// start runs the job of cfg on ranks, to its end, and returns the exit code. wrong is what has been
+// found wrong with cfg before; the ranks agree on what to say of it. An error is one of the end,
+// with everything else over and said.
+func (s *session) start(ctx context.Context, ranks []spmd.Transport, cfg *Config, wrong error) (int, error) {
+	o := spmd.Options{Debug: s.debug, ExitCode: s.failed, Log: &s.log}
+	if cfg != nil && cfg.Err() == nil {
+		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
+	}
+	if s.lead = ranks[0].Rank(); s.lead == 0 {
+		s.cfg, s.cfgErr = cfg, wrong
+	}
+	s.hub = external.NewHub(&s.log, s.lead)
+	s.reg = withHub(s.registries, s.hub)
+	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code
+	err := s.close()
+	return int(s.code.Load()), err
+}
+
+// run is the life of one rank: its steps, each of which all ranks take together.
 func (s *session) run(ctx context.Context, w *spmd.World) error {
-	all := make([]int, w.Size())
-	for r := range all {
-		all[r] = r
-	}
-	ends, err := w.NewComm(all, "state")
-	if err != nil {
-		return err
-	}
-	world, err := collectives.New(w, ends[0], collectives.Options{})
+	world, err := worldGroup(w)
 	if err != nil {
 		return err
 	}
@@ -64,20 +88,11 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if cfg, err = s.meet(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
-	j, err := startJob(cfg, s.reg, w.Nodes())
-	if err == nil {
-		if err = j.checkReplay(w.Nodes(), w.Rank()); err == nil {
-			err = j.checkMemory(w.Nodes(), w.Nodes()[w.Rank()], roomOn(w.Nodes(), w.Nodes()[w.Rank()]))
-		}
-		err = errors.Join(err, j.checkRewardModel(w.Rank()))
-	}
-	if err == nil && w.Rank() == s.lead {
-		err = s.profile.start(w.Rank())
-	}
+	j, err := s.plan(w, cfg)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
-	sv := &saver{group: world, ranks: w.Size(), saved: -1, yaml: cfg.Resolved(), warn: s.warn}
+	sv := newSaver(world, cfg.Resolved(), s.warn)
 	var book *logbook
 	var from beginning
 	if w.Rank() == 0 {
@@ -89,19 +104,71 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err := s.record(ctx, w, world, j, from); err != nil {
 		return err
 	}
-	if w.Describe().Transport == "mpi" { // goroutine ranks share the process's
-		// With one, workers hold each other up for 10 ms at a time; with all of a node's cores on
-		// each of its ranks, collectors crowd them.
-		runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.workersOn(w.Rank()))+1))
-	}
-	r, err := launch(ctx, w, j, sv)
+	shareCores(w, j)
+	r, err := launch(ctx, w, j, services{saver: sv, log: book, requests: s.asked})
 	if err != nil {
 		return err
 	}
-	r.log = book
 	if err := sv.restore(ctx, r, from); err != nil {
 		return err
 	}
+	if err := s.train(ctx, w, r); err != nil {
+		return err
+	}
+	if err := r.saveTrace(ctx, world, s.traceFile(cfg)); err != nil {
+		return err
+	}
+	if err := s.finish(w, r, book); err != nil {
+		return err
+	}
+	return s.part(ctx, w, world)
+}
+
+// worldGroup returns the group of all ranks that agreements and checkpoints travel over.
+func worldGroup(w *spmd.World) (*collectives.Group, error) {
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	ends, err := w.NewComm(all, "state")
+	if err != nil {
+		return nil, err
+	}
+	return collectives.New(w, ends[0], collectives.Options{})
+}
+
+// plan makes the job of cfg, sees that its memory is there, and begins to profile. What it finds may
+// differ from rank to rank.
+func (s *session) plan(w *spmd.World, cfg *Config) (*job, error) {
+	nodes, rank := w.Nodes(), w.Rank()
+	j, err := startJob(cfg, s.reg, nodes)
+	if err != nil {
+		return nil, err
+	}
+	if err = j.checkReplay(nodes, rank); err == nil {
+		err = j.checkMemory(nodes, nodes[rank], roomOn(nodes, nodes[rank]))
+	}
+	if err = errors.Join(err, j.checkRewardModel(rank)); err != nil {
+		return nil, err
+	}
+	if rank == s.lead {
+		err = s.profile.start(rank)
+	}
+	return j, err
+}
+
+// shareCores says how many cores this rank uses. Goroutine ranks share those of their process.
+func shareCores(w *spmd.World, j *job) {
+	if w.Describe().Transport != "mpi" {
+		return
+	}
+	// With one core, workers hold each other up for 10 ms at a time; with all of a node's cores on
+	// each of its ranks, collectors crowd them.
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.workersOn(w.Rank()))+1))
+}
+
+// train lets r run, while rank 0 keeps the run's folder.
+func (s *session) train(ctx context.Context, w *spmd.World, r *EmbodiedRunner) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if w.Rank() == 0 {
@@ -117,24 +184,14 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 			return err
 		}
 	}
-	r.requests = s.asked
-	if err := r.Run(ctx); err != nil {
-		return err
-	}
-	if err := r.saveTrace(ctx, world, s.traceFile(cfg)); err != nil {
-		return err
-	}
-	if err := s.finish(w, r, book); err != nil {
-		return err
-	}
-	return s.part(ctx, w, world)
+	return r.Run(ctx)
 }
 
 // configure returns the configuration that rank 0 has read, if nothing is wrong with it in this world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*Config, error) {
 	wrong := s.cfgErr
 	if w.Rank() == 0 && wrong == nil {
-		wrong = s.cfg.checkOn(s.reg, w.Nodes())
+		wrong = checkOn(s.cfg, s.reg, w.Nodes())
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
 		return nil, err

@@ -14,7 +14,7 @@ func startJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := cfg.found.Fork()
+	found := cfg.findings()
 	checkExpert(j, found)
 	checkVideo(j, found)
 	if err := found.Err(); err != nil {
@@ -42,6 +42,6 @@ func checkVideo(j *job, found *config.Check) {
 	if !j.cfg.Evaluates() {
 		return
 	}
-	err := drawable(j.reg, j.cfg.Env.Eval)
+	err := drawable(j.reg.Envs, j.cfg.Env.Eval)
 	found.Want(err == nil, "env.eval.video_cfg", nil, fmt.Sprintf("a view that can be drawn: %v", err))
 }

@@ -85,7 +85,7 @@ func slurmParts(c *cli.Context, cfg *Config, reg Registries, np, count int) ([]s
 	}
 	ranks := []int{np} // of each part
 	if count == 2 {
-		learners, err := j.actorRanks(np)
+		learners, err := actorRanks(j, np)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func slurmParts(c *cli.Context, cfg *Config, reg Registries, np, count int) ([]s
 		}
 		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
 		if parts[i].CPUsPerTask == 0 {
-			parts[i].CPUsPerTask = j.sideBySide(first, first+ranks[i])
+			parts[i].CPUsPerTask = sideBySide(j, first, first+ranks[i])
 		}
 		first += ranks[i]
 	}
@@ -146,7 +146,7 @@ func sum(of []int) (s int) {
 
 // actorRanks returns how many ranks have actors, when these are the first ones and there are
 // others.
-func (j *job) actorRanks(np int) (int, error) {
+func actorRanks(j *job, np int) (int, error) {
 	has := make([]bool, np)
 	for _, r := range j.place.Group("actor").Ranks {
 		has[r] = true
@@ -161,7 +161,7 @@ func (j *job) actorRanks(np int) (int, error) {
 
 // sideBySide returns the most workers that a rank of first..end-1 has at work at one time: those
 // that simulate and those that infer. Its actors work before or after them.
-func (j *job) sideBySide(first, end int) int {
+func sideBySide(j *job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {
 		for _, r := range j.place.Group(component).Ranks {
@@ -171,13 +171,4 @@ func (j *job) sideBySide(first, end int) int {
 		}
 	}
 	return max(1, slices.Max(busy[first:]))
-}
-
-// dealNodes returns the node of each of np ranks: n nodes, in contiguous blocks.
-func dealNodes(np, n int) []int {
-	nodes := make([]int, np)
-	for r := range nodes {
-		nodes[r] = r * n / np
-	}
-	return nodes
 }

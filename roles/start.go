@@ -41,7 +41,7 @@ func namedState(j *job, yaml []byte, dir string) (beginning, error) {
 }
 
 // resolve returns what a checkpoint's configuration means to this program.
-func (reg Registries) resolve(stored []byte) ([]byte, error) {
+func resolve(reg Registries, stored []byte) ([]byte, error) {
 	c, err := ParseConfig(reg, stored)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,8 @@ func (reg Registries) resolve(stored []byte) ([]byte, error) {
 
 // stateIn reads c, and sees that it is of this job.
 func stateIn(j *job, yaml []byte, c *checkpoint.Checkpoint) (b beginning, err error) {
-	if err := c.CheckConfig(yaml, j.reg.resolve, mayChange[:]...); err != nil {
+	resolved := func(stored []byte) ([]byte, error) { return resolve(j.reg, stored) }
+	if err := c.CheckConfig(yaml, resolved, mayChange[:]...); err != nil {
 		return b, err
 	}
 	b = beginning{from: c.Dir, step: c.Step}

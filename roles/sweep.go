@@ -15,10 +15,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/results"
-	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -127,20 +125,17 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	one := &session{cfg: run.cfg, asked: s.asked.forRun(), out: io.Discard, log: rankLog{to: &said}}
-	one.hub = external.NewHub(&one.log, 0)
-	one.reg = withHub(s.reg, one.hub)
+	o := options{registries: s.reg, asked: s.asked.forRun(), out: io.Discard, log: &said}
 	if _, err := os.Stat(filepath.Join(run.cfg.folder(), "checkpoints", "latest")); err == nil {
-		one.resume = "auto"
+		o.resume = "auto"
 	}
-	options := spmd.Options{ExitCode: one.failed, Log: &one.log, StallTimeout: run.cfg.Comm.StallTimeout,
-		VirtualNodes: run.cfg.SPMD.Nodes}
-	spmd.Run(ctx, local.New(run.ranks), options, one.run) // its error has been written, and is in the code
-	if err := one.close(); err != nil {
-		one.code.Store(ExitFailed)
-		fmt.Fprintln(&one.log, err)
+	one := newSession(o)
+	code, err := one.start(ctx, local.New(run.ranks), run.cfg, nil)
+	if err != nil {
+		code = ExitFailed
+		fmt.Fprintln(one.logs(), err)
 	}
-	return outcome{i, int(one.code.Load()), time.Since(start).Seconds(), said.String()}
+	return outcome{i, code, time.Since(start).Seconds(), said.String()}
 }
 
 // note tells what became of a run.
@@ -178,7 +173,7 @@ func (s *sweep) finish() (int, error) {
 		var text bytes.Buffer
 		err := errors.Join(table.Write(s.out), table.WriteMarkdown(&text),
 			durable.WriteFile(filepath.Join(folder, "table.md"), text.Bytes()),
-			durable.WriteFile(filepath.Join(folder, "curves.svg"), drawCurves(filepath.Base(folder), s.metric,
+			durable.WriteFile(filepath.Join(folder, "curves.svg"), results.Draw(filepath.Base(folder), s.metric,
 				table.Groups)))
 		if err != nil {
 			return 0, err

@@ -102,9 +102,7 @@ func (e *Evaluator) Spec() env.Spec { return e.shard.vec.Spec() }
 // Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its
 // SaveVideo nothing is.
 func (e *Evaluator) Film(file string) {
-	if e.shard.camera != nil {
-		e.shard.camera.file = file
-	}
+	e.shard.record(file)
 }
 
 // Evaluate plays one episode in each environment with pol's most likely actions.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/reward"
 )
 
@@ -33,6 +34,14 @@ func (c *validation) checkTraining() {
 	if c.Places("reward") {
 		c.Reward.Check(c.found.At("reward").Want)
 	}
+}
+
+// checkParts returns what is wrong with the values, with the names of the parts, and with what these
+// ask of a job, for the caller to add more to.
+func (c *Config) checkParts(reg Registries) *config.Check {
+	v := validation{Config: c, reg: reg, found: c.found.Fork()}
+	v.checkParts()
+	return v.found
 }
 
 // checkParts checks the names of the parts, and what these ask of a job.

@@ -3,7 +3,6 @@ package roles
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -21,9 +20,7 @@ type draft struct {
 // found for which no environment and no policy must be made, and nothing read but the
 // configuration.
 func newDraft(cfg *Config, reg Registries, nodes []int) *draft {
-	d := &draft{job: &job{cfg: cfg, reg: reg, learning: reg.learning(cfg)}, found: cfg.found.Fork()}
-	v := validation{Config: cfg, reg: reg, found: d.found}
-	v.checkParts()
+	d := &draft{job: &job{cfg: cfg, reg: reg, learning: reg.learning(cfg)}, found: cfg.checkParts(reg)}
 	if file := cfg.Comm.Table; file != "" {
 		var err error
 		d.table, err = collectives.ReadTable(file)
@@ -52,11 +49,11 @@ func (d *draft) checkCounts() {
 
 // checkOn returns everything that is wrong with a job in a world whose rank r is on node nodes[r], as
 // far as newDraft finds it. A job that only evaluates needs no world.
-func (c *Config) checkOn(reg Registries, nodes []int) error {
-	if !c.Trains() {
-		return c.checkNames(reg)
+func checkOn(cfg *Config, reg Registries, nodes []int) error {
+	if !cfg.Trains() {
+		return cfg.checkNames(reg)
 	}
-	return newDraft(c, reg, nodes).found.Err()
+	return newDraft(cfg, reg, nodes).found.Err()
 }
 
 // placeOn works the placement out; there is none where it does not fit.
@@ -111,7 +108,7 @@ func (d *draft) checkEnvCount(section string, actors int) {
 		e, stages = &d.cfg.Env.Eval, 1 // evaluation is not pipelined
 	}
 	if e.TotalNumEnvs <= 0 || stages <= 0 || e.GroupSize <= 0 ||
-		d.cfg.found.Reported(d.cfg.envKey(section, "group_size"), "algorithm.group_size", "rollout.pipeline_stage_num") {
+		d.cfg.reported(d.cfg.envKey(section, "group_size"), "algorithm.group_size", "rollout.pipeline_stage_num") {
 		return // reported
 	}
 	group := ""
@@ -150,11 +147,11 @@ func (d *draft) checkBatches() {
 		unit, of = micro, fmt.Sprintf("micro_batch_size %d", micro)
 	}
 	samples, steps := d.knownSamples()
-	if global <= 0 || c.found.Reported("actor.global_batch_size") {
+	if global <= 0 || c.reported("actor.global_batch_size") {
 		return
 	}
 	fixed := samples > 0 && !d.offPolicy && !d.offline
-	dividesUnit := unit <= 0 || global%unit == 0 || c.found.Reported("actor.micro_batch_size")
+	dividesUnit := unit <= 0 || global%unit == 0 || c.reported("actor.micro_batch_size")
 	dividesRollout := !fixed || samples%global == 0
 	multiple := fmt.Sprintf("a multiple of %d (%s)", unit, of)
 	whole := fmt.Sprintf("%d (%d steps × %d environments)", samples, steps, c.Env.Train.TotalNumEnvs)
@@ -176,7 +173,7 @@ func (d *draft) checkBatches() {
 // follow from, or the algorithm, which may learn from others.
 func (d *draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
-	if d.cfg.Actor.Model.NumActionChunks < 1 || d.cfg.found.Reported(train("total_num_envs"),
+	if d.cfg.Actor.Model.NumActionChunks < 1 || d.cfg.reported(train("total_num_envs"),
 		train("max_steps_per_rollout_epoch"), train("rollout_epoch"), "actor.model.num_action_chunks",
 		"algorithm.adv_type", "algorithm.loss_type") {
 		return 0, 0
@@ -191,25 +188,4 @@ func (d *draft) checkRatio() {
 	}
 	d.found.Want(d.simulators%d.rollouts == 0, "cluster.component_placement", nil, fmt.Sprintf("with runner.async as "+
 		"many env workers as rollout workers, or a multiple: there are %d and %d", d.simulators, d.rollouts))
-}
-
-// product multiplies numbers ≥ 0, up to the largest int.
-func product(factors ...int) int {
-	p := 1
-	for _, f := range factors {
-		if f > 0 && p > math.MaxInt/f {
-			return math.MaxInt
-		}
-		p *= f
-	}
-	return p
-}
-
-// lcm returns the least common multiple of a and b, both > 0.
-func lcm(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
-	}
-	return product(a/x, b)
 }
