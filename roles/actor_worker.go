@@ -65,6 +65,18 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job, ws *weights) (*
 	return a, nil
 }
 
+// Index returns which actor this is, from 0 on.
+func (a *ActorWorker) Index() int { return a.m.Index() }
+
+// Policy returns the replica that the actor trains.
+func (a *ActorWorker) Policy() policy.Policy { return a.policy }
+
+// Algorithm returns what trains it.
+func (a *ActorWorker) Algorithm() algo.Algorithm { return a.algo }
+
+// Batch returns the trajectories that the actor has received last, valid until it trains on them.
+func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
+
 // SyncModelToRollout gives the parameters, which are of that version, to the rollout workers.
 func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
 	if a.weights == nil {
@@ -201,9 +213,15 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 		err = a.arrivals.describe(&m, a.replicas)
 	}
 	if err == nil {
-		err = a.replicas.trained(ctx, &m)
+		err = a.CompareReplicas(ctx, &m)
 	}
 	return m, err
+}
+
+// CompareReplicas is called after each iteration: it adds to m what compression has cost, and every
+// comm.check_replicas iterations it compares the parameters of all actors. They must be equal.
+func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
+	return a.replicas.trained(ctx, m)
 }
 
 // release gives back the memory that segments came in, unless that has been done.

@@ -72,6 +72,9 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
+// Arrivals returns what the actor has taken in an asynchronous run; nil in others.
+func (a *ActorWorker) Arrivals() *arrivals { return a.arrivals }
+
 // TakenRollouts returns how many rollouts of each environment this actor has taken in the whole run.
 // It reports false in a run that is not asynchronous: there it is one in each iteration.
 func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {

@@ -44,7 +44,7 @@ func TestStalenessIsBounded(t *testing.T) {
 							return err
 						}
 						for _, a := range r.actor.Here() {
-							x := a.arrivals
+							x := a.Arrivals()
 							if want := float64(r.job.train.envs / r.job.actors); x.taken != want || x.dropped != 0 || x.oldest > float64(r.job.cfg.Algorithm.StalenessThreshold) {
 								t.Errorf("iteration %d: %+v, want %v taken", r.step, *x, want)
 							}
@@ -73,7 +73,7 @@ func TestBoundOfZeroIsSynchronous(t *testing.T) {
 			}
 			mu.Lock()
 			for _, a := range r.actor.Here() {
-				params = slices.Clone(a.policy.Params().Data)
+				params = slices.Clone(a.Policy().Params().Data)
 			}
 			mu.Unlock()
 			return r.quiesce(ctx)
@@ -109,20 +109,20 @@ func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 					}
 				}
 				for _, a := range r.actor.Here() {
-					state, err := a.algo.Save()
+					state, err := a.Algorithm().Save()
 					if err != nil {
 						return err
 					}
 					obs, next := state.Must("env.replay.observation.state"), state.Must("env.replay.next_observation.state")
 					envs, steps := obs.Dim(0), obs.Dim(1)
-					if want := int(a.arrivals.rollouts) * r.job.steps; steps != want || a.arrivals.rollouts < 20 {
-						t.Errorf("%d steps of each environment, want those of %d rollouts, %d", steps, a.arrivals.rollouts, want)
+					if want := int(a.Arrivals().rollouts) * r.job.steps; steps != want || a.Arrivals().rollouts < 20 {
+						t.Errorf("%d steps of each environment, want those of %d rollouts, %d", steps, a.Arrivals().rollouts, want)
 					}
 					for n := range envs {
 						terminated, truncated := state.Must("env.replay.terminated").At(n).U8(), state.Must("env.replay.truncated").At(n).U8()
 						for i := 1; i < steps; i++ {
 							if terminated[i-1]|truncated[i-1] == 0 && !bytes.Equal(next.At(n).At(i-1).Bytes(), obs.At(n).At(i).Bytes()) {
-								t.Errorf("environment %d of actor %d: step %d does not begin where the one before ended", n, a.m.Index(), i)
+								t.Errorf("environment %d of actor %d: step %d does not begin where the one before ended", n, a.Index(), i)
 							}
 						}
 					}

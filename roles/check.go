@@ -6,7 +6,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -88,7 +87,7 @@ func describe(out io.Writer, j *job, nodes []int) error {
 
 // writeOwn writes a line for each key of users' own parts: its value, where that is from, and what it
 // means.
-func writeOwn(out io.Writer, keys []config.OwnKey) error {
+func writeOwn(out io.Writer, keys []OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {
 		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)

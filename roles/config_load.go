@@ -46,10 +46,13 @@ func ParseConfig(reg Registries, resolved []byte) (*Config, error) {
 func (c *Config) Err() error { return c.found.Err() }
 
 // findings returns what is wrong with the values, for the caller to add more to.
-func (c *Config) findings() *config.Check { return c.found.Fork() }
+func (c *Config) findings() *Findings { return c.found.Fork() }
 
 // reported reports whether something is wrong with one of keys, dotted.
 func (c *Config) reported(keys ...string) bool { return c.found.Reported(keys...) }
+
+// A Findings is what is wrong with a configuration.
+type Findings = config.Check
 
 func (c *Config) options(p *parts) config.Options {
 	choose := func(given func(key string) (string, bool)) { p.choose(c, given) }

@@ -3,65 +3,13 @@ package roles
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
-	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// A walker goes from 0 to 3; its seed says how fast its expert is, and a fast one misses.
-type walker struct{ at, speed []float32 }
-
-func (w *walker) Spec() env.Spec {
-	one := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-2}, High: []float32{2}}
-	return env.Spec{Name: "walker", Obs: []env.Field{{Name: "state", Space: one}}, Action: one, MaxSteps: 4, Info: []string{"success"}}
-}
-func (w *walker) Len() int { return len(w.at) }
-func (w *walker) Reset(n int, seed uint64) error {
-	w.at[n], w.speed[n] = 0, float32(1+seed%2)
-	return nil
-}
-func (w *walker) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
-	for n, a := range action.F32() {
-		if turn[n] != env.Idle {
-			w.at[n] += a
-			info[n] = 0
-			if w.at[n] == 3 {
-				info[n] = 1
-			}
-			reward[n], terminated[n] = w.at[n], byte(info[n])
-		}
-	}
-	return nil
-}
-func (w *walker) Observe(mask []bool, obs tensor.Dict) {
-	for n, x := range w.at {
-		if mask == nil || mask[n] {
-			obs.Must("state").F32()[n] = x
-		}
-	}
-}
-func (w *walker) Act(action tensor.Tensor) error {
-	copy(action.F32(), w.speed)
-	return nil
-}
-func (w *walker) Close() error { return nil }
-
-func walkers() *env.Registry {
-	r := all.Registry()
-	r.Add("walker", func(cfg env.Config, n int) (env.Vec, error) {
-		return env.NewEpisodic(&walker{make([]float32, n), make([]float32, n)}, cfg), nil
-	})
-	return r
-}
 
 // TestDemonstration reads what was written: successes alone, one after another, the observation after the last step that of the episode's end.
 func TestDemonstration(t *testing.T) {
@@ -148,34 +96,5 @@ func TestDemonstrationErrors(t *testing.T) {
 	d = demonstration{episodes: 1, noise: 1}
 	if err := d.play(walkers(), envConfig("walker", 2)); err == nil || !strings.Contains(err.Error(), "--noise") {
 		t.Errorf("an expert that fails: %v", err)
-	}
-}
-
-// TestDemos runs the command from end to end.
-func TestDemos(t *testing.T) {
-	out := filepath.Join(t.TempDir(), "demos.safetensors")
-	args := strings.Fields("rlinf demos -c ../configs/cartpole_ppo.yaml --episodes 6 --out " + out)
-	reg := Registries{Envs: walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
-	if code := Main(append(args, "env.train.env_type=walker"), reg); code != ExitOK {
-		t.Errorf("exit code %d", code)
-	}
-	file, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, _, err := tensor.ReadSafetensors(file); err != nil || d.Must("action").Dim(0) != 18 {
-		t.Errorf("read: %v, %v", d, err)
-	}
-	for args, want := range map[string]string{
-		"demos -c ../configs/cartpole_ppo.yaml":                                       "expert of CartPole-v1: unsupported operation: want environments that have one",
-		"demos -c ../configs/cartpole_ppo.yaml --episodes 0":                          "--episodes 0",
-		"demos -c ../configs/cartpole_ppo.yaml --noise -1":                            "--noise -1",
-		"demos -c ../configs/pendulum_sac.yaml --episodes 100000000 --out /nowhere/x": "--out /nowhere/x: want a file in a folder that can be written: write in /nowhere: no such",
-		"render -c ../configs/cartpole_ppo.yaml --out /nowhere/x":                     "--out /nowhere/x: want a file in a folder that can be written: write in /nowhere: no such",
-	} {
-		code, _, stderr := run(t, strings.Fields(args)...)
-		if code != ExitConfig || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, ExitConfig, want)
-		}
 	}
 }

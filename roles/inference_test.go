@@ -42,9 +42,9 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 					return err
 				}
 				for _, a := range r.actor.Here() {
-					sampled, got := a.batch.Must("sample_log_prob"), a.batch.Must("prox_log_prob")
+					sampled, got := a.Batch().Must("sample_log_prob"), a.Batch().Must("prox_log_prob")
 					want := tensor.New(tensor.F32, sampled.Shape()...)
-					if err := algo.LogProbs(want, a.policy, a.policy.NewWork(sampled.Dim(1)), a.batch, 0); err != nil {
+					if err := algo.LogProbs(want, a.Policy(), a.Policy().NewWork(sampled.Dim(1)), a.Batch(), 0); err != nil {
 						return err
 					}
 					if !slices.Equal(got.F32(), want.F32()) {

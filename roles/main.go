@@ -53,11 +53,11 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"76 a peer stalled; 130 interrupted; 143 terminated."
 
 func newApp(reg Registries, code *int) *cli.App {
-	config := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
+	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher",
 		DefaultText: "as many as the placement names"}
-	job := []cli.Flag{config, np, strict}
+	job := []cli.Flag{file, np, strict}
 	train := append(slices.Clone(job),
 		&cli.StringFlag{Name: "resume",
 			Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
@@ -97,15 +97,15 @@ func newApp(reg Registries, code *int) *cli.App {
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
-			Flags: []cli.Flag{config, strict,
+			Flags: []cli.Flag{file, strict,
 				&cli.StringFlag{Name: "checkpoint",
 					Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
 			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
 		{Name: "render", Usage: "draw the states that evaluations begin with, as env.eval.video_cfg says",
-			Flags:  append([]cli.Flag{config, strict}, renderFlags()...),
+			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
-			Flags:  append([]cli.Flag{config, strict}, demosFlags()...),
+			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
 			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Action: alone(bare(func(c *cli.Context) error {
 			return listEnvs(c.App.Writer, reg)
@@ -124,7 +124,7 @@ func newApp(reg Registries, code *int) *cli.App {
 				return err
 			})},
 		benchCommand(reg, code),
-		bridgeCommand(reg, []cli.Flag{config, strict}, code),
+		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "say what is inside", Action: alone(bare(func(c *cli.Context) error {
 			return writeVersion(c.App.Writer)
 		}))},

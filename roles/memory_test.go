@@ -118,7 +118,7 @@ func TestMemoryIsRecorded(t *testing.T) {
 
 // with returns obs and what is remembered beside it.
 func with(obs tensor.Dict, memory tensor.Tensor) (d tensor.Dict) {
-	merge(&d, obs)
+	addAll(&d, obs)
 	d.Set(policy.HiddenState, memory)
 	return d
 }

@@ -3,7 +3,6 @@ package roles
 import (
 	"bytes"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -34,20 +33,6 @@ func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict
 		mean += float64(r) / float64(episodes)
 	}
 	return demos, mean
-}
-
-// writeDemos writes them to a file.
-func writeDemos(t testing.TB, demos tensor.Dict) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := tensor.WriteSafetensors(&b, demos, nil); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // learnOffline trains pol on demonstrations of Pendulum-v1, for so many iterations, and returns the mean return of 20 episodes and the last metrics.

@@ -3,12 +3,20 @@ package roles
 import (
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it has read.
 func TestReplayFits(t *testing.T) {
 	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
-	demos, _ := pendulumDemos(t, 5, 0)   // of 200 steps
+	var demos tensor.Dict
+	for _, f := range []tensor.Field{
+		{Name: "observation.state", DType: tensor.F32, Shape: []int{1000, 3}}, {Name: "next_observation.state", DType: tensor.F32, Shape: []int{1000, 3}}, {Name: "action", DType: tensor.F32, Shape: []int{1000, 1, 1}},
+		{Name: "reward", DType: tensor.F32, Shape: []int{1000}}, {Name: "terminated", DType: tensor.U8, Shape: []int{1000}}, {Name: "truncated", DType: tensor.U8, Shape: []int{1000}},
+	} {
+		demos.Set(f.Name, tensor.New(f.DType, f.Shape...))
+	}
 	cfg, _ := mustLoad(t, "../configs/pendulum_sac.yaml", "cluster.allow_idle_ranks=true",
 		"algorithm.demo_buffer.load_path="+writeDemos(t, demos), "algorithm.replay_buffer.sample_window_size=500")
 	j, err := newJob(cfg, registries(), []int{0, 0})

@@ -85,8 +85,11 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
+// An OwnKey is a key of a user's own part, with its value and where that is from.
+type OwnKey = config.OwnKey
+
 // OwnKeys returns the keys that users' own parts have in c, as they are in force.
-func (c *Config) OwnKeys() []config.OwnKey {
+func (c *Config) OwnKeys() []OwnKey {
 	keys := c.found.Own(c)
 	for i := range keys {
 		k := &keys[i]

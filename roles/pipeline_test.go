@@ -47,10 +47,10 @@ func rollouts(t testing.TB, stages int, n int) (took time.Duration, simulate, in
 		defer mu.Unlock()
 		took = max(took, time.Duration(r.report.times[generateRollouts]*float64(time.Second)))
 		for _, w := range r.env.Here() {
-			simulate = append(simulate, w.trace.spans...)
+			simulate = append(simulate, w.Tracer().spans...)
 		}
 		for _, w := range r.rollout.Here() {
-			infer = append(infer, w.trace.spans...)
+			infer = append(infer, w.Tracer().spans...)
 		}
 		return nil
 	})

@@ -19,14 +19,14 @@ func TestReplicasAreCompared(t *testing.T) {
 			}
 		}
 		actor := r.actor.Here()[0]
-		if actor.m.Index() == 1 {
-			actor.policy.Params().Data[actor.policy.Params().Fields[2].Off] += 1e-3
+		if actor.Index() == 1 {
+			actor.Policy().Params().Data[actor.Policy().Params().Fields[2].Off] += 1e-3
 		}
-		if err := actor.replicas.trained(ctx, nil); err != nil { // not yet: every second iteration
+		if err := actor.CompareReplicas(ctx, nil); err != nil { // not yet: every second iteration
 			return fmt.Errorf("compared too early: %w", err)
 		}
-		err := actor.replicas.trained(ctx, nil)
-		want := actor.policy.Params().Fields[2].Name + " has checksum"
+		err := actor.CompareReplicas(ctx, nil)
+		want := actor.Policy().Params().Fields[2].Name + " has checksum"
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "on member 1 (rank 1)") {
 			return fmt.Errorf("actor 1 has drifted: %v, want %q", err, want)
 		}
@@ -44,7 +44,7 @@ func TestCompressionIsReported(t *testing.T) {
 				return err
 			}
 		}
-		if r.actor.Here()[0].m.Index() > 0 {
+		if r.actor.Here()[0].Index() > 0 {
 			return nil
 		}
 		i := slices.Index(r.report.names, "actor/compression_error")

@@ -91,7 +91,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 					return err
 				}
 				for _, a := range r.actor.Here() {
-					d := a.batch
+					d := a.Batch()
 					obs, reward := d.Must("observation.state"), d.Must("reward").F32()
 					terminated, truncated := d.Must("terminated").U8(), d.Must("truncated").U8()
 					angle := func(i int) float64 { return math.Abs(float64(obs.F32()[4*i+2])) }

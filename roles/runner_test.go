@@ -6,18 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
-	"github.com/rlinf/rlinf/env/all"
-	"github.com/rlinf/rlinf/policy"
-	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
-
-func registries() Registries {
-	return Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
-}
 
 // onRanks launches the job of a configuration on np goroutine ranks and runs f on each.
 func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {

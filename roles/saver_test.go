@@ -16,21 +16,6 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sameDict says in what two Dicts differ, in any order of their names; nil: in nothing.
-func sameDict(got, want tensor.Dict) error {
-	for i := range want.Len() {
-		name, w := want.Entry(i)
-		g, ok := got.Get(name)
-		if !ok || !g.SameShape(w) || !bytes.Equal(g.Bytes(), w.Bytes()) {
-			return fmt.Errorf("%s is %v %v, want %v %v", name, g, g.Bytes(), w, w.Bytes())
-		}
-	}
-	if got.Len() != want.Len() {
-		return fmt.Errorf("%v, want %v", got, want)
-	}
-	return nil
-}
-
 // random sets tensors of every type, with leading dimension n, from r.
 func random(d *tensor.Dict, r *rand.Rand, prefix string, n int) {
 	for i, dtype := range []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8} {
@@ -62,8 +47,8 @@ func TestSharesOfAnySplitJoin(t *testing.T) {
 	random(&want.trainer, r, "adam.", 3)
 	random(&sim, r, "cartpole.", n)
 	random(&perEnv, r, "trainer.env.", n)
-	merge(&want.envs, sim)
-	merge(&want.envs, perEnv)
+	addAll(&want.envs, sim)
+	addAll(&want.envs, perEnv)
 	for split := range 200 {
 		ranks := make([][]share, 1+r.IntN(5))
 		give := func(s share) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/internal/config"
 )
 
 // startJob makes the job of cfg, and sees that its environments can do what it asks of them.
@@ -24,7 +23,7 @@ func startJob(cfg *Config, reg Registries, nodes []int) (*job, error) {
 }
 
 // checkExpert checks that the environments have an expert, where it is to be learnt from.
-func checkExpert(j *job, found *config.Check) {
+func checkExpert(j *job, found *Findings) {
 	if !j.labelled {
 		return
 	}
@@ -38,7 +37,7 @@ func checkExpert(j *job, found *config.Check) {
 }
 
 // checkVideo checks that the environments of evaluations can be drawn, where they are to be filmed.
-func checkVideo(j *job, found *config.Check) {
+func checkVideo(j *job, found *Findings) {
 	if !j.cfg.Evaluates() {
 		return
 	}

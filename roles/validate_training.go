@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/reward"
 )
 
@@ -38,7 +37,7 @@ func (c *validation) checkTraining() {
 
 // checkParts returns what is wrong with the values, with the names of the parts, and with what these
 // ask of a job, for the caller to add more to.
-func (c *Config) checkParts(reg Registries) *config.Check {
+func (c *Config) checkParts(reg Registries) *Findings {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkParts()
 	return v.found

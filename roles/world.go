@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
-	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // A draft is a job in the making, with what has been found wrong with its configuration.
 type draft struct {
 	*job
-	found *config.Check
+	found *Findings
 }
 
 // newDraft places cfg in a world whose rank r is on node nodes[r]. With that every mistake has been

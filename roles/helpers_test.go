@@ -1,0 +1,111 @@
+package roles
+
+import (
+	"testing"
+
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+func registries() Registries {
+	return Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
+}
+
+const cartpole = "testdata/config/cartpole.yaml"
+
+// mustLoad loads a file that has nothing wrong.
+func mustLoad(t *testing.T, path string, overrides ...string) (*Config, []string) {
+	t.Helper()
+	c, warnings, err := LoadConfig(registries(), path, overrides, false)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return c, warnings
+}
+
+// expect compares lines of an error, or warnings.
+func expect(t *testing.T, what string, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("%s\ngot\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+}
+
+func errorLines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+// envConfig is n environments of a kind.
+func envConfig(id string, n int) env.Config {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.TotalNumEnvs, cfg.Seed = id, n, 1
+	return cfg
+}
+
+// newPolicy makes a policy for the environments of cfg.
+func newPolicy(t testing.TB, cfg env.Config, seed uint64, change func(*policy.Config)) policy.Policy {
+	t.Helper()
+	net := policy.DefaultConfig()
+	net.HiddenSizes = []int{64, 64}
+	if change != nil {
+		change(&net)
+	}
+	vec, err := all.Registry().New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := policy.NewMLP(net, vec.Spec(), seed, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pol
+}
+
+// sameDict says in what two Dicts differ, in any order of their names; nil: in nothing.
+func sameDict(got, want tensor.Dict) error {
+	for i := range want.Len() {
+		name, w := want.Entry(i)
+		g, ok := got.Get(name)
+		if !ok || !g.SameShape(w) || !bytes.Equal(g.Bytes(), w.Bytes()) {
+			return fmt.Errorf("%s is %v %v, want %v %v", name, g, g.Bytes(), w, w.Bytes())
+		}
+	}
+	if got.Len() != want.Len() {
+		return fmt.Errorf("%v, want %v", got, want)
+	}
+	return nil
+}
+
+// writeDemos writes them to a file.
+func writeDemos(t testing.TB, demos tensor.Dict) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := tensor.WriteSafetensors(&b, demos, nil); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "demos.safetensors")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// addAll adds the tensors of src to dst.
+func addAll(dst *tensor.Dict, src tensor.Dict) {
+	for i := range src.Len() {
+		dst.Set(src.Entry(i))
+	}
+}
