@@ -21,19 +21,19 @@ type ActorWorker struct {
 	algo     algo.Algorithm
 	replicas *replicas
 	weights  *weights    // of the first actor of a rank, which publishes for all of them; nil for the others
-	inputs   []*input    // the segments that make up this actor's share, in the order of their environments
-	joined   tensor.Dict // the segments side by side, where there are several
+	inputs   []*input    // the shards that make up this actor's share, in the order of their environments
+	joined   tensor.Dict // the shards side by side, where there are several
 	batch    tensor.Dict // what is trained on
 	arrivals *arrivals   // in an asynchronous run
 	trace    *tracer
 }
 
-// An input is where one segment's trajectories come from.
+// An input is where one shard's trajectories come from.
 type input struct {
 	segment
 	from *spmd.Receiver
 	item *spmd.Item // what is trained on
-	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every segment
+	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every shard
 }
 
 // NewActorWorker returns the worker of member m. Every replica starts from the same parameters,
@@ -146,7 +146,7 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble lays the segments side by side in the order of their environments. One segment alone is
+// assemble lays the shards side by side in the order of their environments. One shard alone is
 // used where it lies.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
@@ -224,7 +224,7 @@ func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) erro
 	return a.replicas.trained(ctx, m)
 }
 
-// release gives back the memory that segments came in, unless that has been done.
+// release gives back the memory that shards came in, unless that has been done.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

@@ -4,12 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 )
 
 // Every name that an old one stands for is one that a configuration may have.
 func TestOldNamesLeadSomewhere(t *testing.T) {
+	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
 	for _, a := range aliases() {
-		c, warnings, err := LoadConfig(registries(), cartpole, []string{a.Old + "=1"}, false)
+		c, warnings, err := LoadConfig(reg, "testdata/config/cartpole.yaml", []string{a.Old + "=1"}, false)
 		if c == nil || strings.Contains(fmt.Sprint(err), "unknown key") {
 			t.Errorf("%s: %v", a.Old, err)
 		}

@@ -84,7 +84,7 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.rollouts, true
 }
 
-// take takes the oldest rollout of each segment that is not too old. With wait it waits until there
+// take takes the oldest rollout of each shard that is not too old. With wait it waits until there
 // are; else it reports whether there were.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true

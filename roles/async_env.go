@@ -8,7 +8,7 @@ import (
 )
 
 // Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
-// workers say to pause; the next call goes on there. It steps whichever shard is told to first.
+// workers say to pause; the next call goes on there. It steps whichever stage is told to first.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -63,7 +63,7 @@ func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	return err
 }
 
-// shardFrom returns the shard whose first environment is lo.
+// shardFrom returns the stage whose first environment is lo.
 func (w *EnvWorker) shardFrom(lo int) *envStage {
 	for _, s := range w.train {
 		if s.lanes[0].lo == lo {

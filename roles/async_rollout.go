@@ -19,7 +19,7 @@ type runningLane struct {
 	version int64
 	first   uint64     // rollouts before this run
 	begun   uint64     // rollouts that began in it
-	taken   int        // segments of the next one whose memory has been taken
+	taken   int        // shards of the next one whose memory has been taken
 	open    bool       // one is under way
 	at      int        // actions recorded in it
 	acting  bool       // what the last of them led to has not been seen

@@ -104,7 +104,10 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 	}
 	j.asked = watch()
 	defer j.asked.close()
-	j.opts.Stop = func() bool { return j.asked.stop.Load() != 0 }
+	j.opts.Stop = func() bool {
+		stop, _ := j.asked.vote()
+		return stop != 0
+	}
 	transports, err := ranks(c, &j.log)
 	if err != nil {
 		return 0, errors.Join(err, j.closeFiles())

@@ -240,7 +240,7 @@ type EnvConfig struct {
 type RolloutConfig struct {
 	// GroupName is what the component is called in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
-	// PipelineStageNum is S: the environments of each env worker are split into so many shards, one
+	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
 	// of which is simulated while actions are inferred for another. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A camera films evaluations of the first environments of a shard: their episodes side by side,
+// A camera films evaluations of the first environments of a stage: their episodes side by side,
 // until the last of them is over. What ended is shown once more, and then darker.
 type camera struct {
 	vec   env.Vec

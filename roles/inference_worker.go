@@ -29,7 +29,7 @@ type InferenceWorker struct {
 	known     bool   // reference holds them
 }
 
-// A passage is a segment on its way through.
+// A passage is a shard on its way through.
 type passage struct {
 	segment
 	layout *tensor.Layout

@@ -1,13 +1,13 @@
 package roles
 
-// A plan says which worker simulates, infers for, and trains on which environments. It follows from
-// the counts alone, so every rank computes the same one, and nothing depends on who arrives first.
+// A plan says which workers simulate, infer for, and train on which environments. It follows from the
+// counts alone, so every rank computes the same one, and nothing depends on the order of arrival.
 //
-// Environments are numbered globally. Env worker r simulates a contiguous range, in S shards, the
-// pipeline stages. The shards of one stage, laid end to end, are a batch that the rollout workers
-// divide evenly. Where a shard and a rollout worker's share overlap runs a lane: observations one
-// way, actions the other. Actor a trains on environments [a·N/W, (a+1)·N/W), so a lane ends in one
-// or more segments, each one actor's.
+// Environments are numbered globally. Env worker r simulates a contiguous range, in S pipeline
+// stages. The environments of one stage on all env workers, laid end to end, are a batch that the
+// rollout workers divide evenly. Where the range of an env worker and that of a rollout worker
+// overlap runs a route: observations one way, actions the other. Actor a trains on environments
+// [a·N/W, (a+1)·N/W), so a route ends in one or more actor shards.
 type plan struct {
 	envs   int // N, over all env workers
 	stages int
@@ -22,7 +22,7 @@ type lane struct {
 	segments                []segment
 }
 
-// A segment is the part [lo, hi) of a lane that one actor trains on.
+// A segment is the part [lo, hi) of a route that one actor trains on.
 type segment struct{ actor, lo, hi int }
 
 // newPlan divides n environments, which Validate has found to divide. actors is 0 where nothing is

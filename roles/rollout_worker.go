@@ -36,7 +36,7 @@ type rolloutLane struct {
 	rec     *recorder
 	obs     *spmd.Receiver
 	act     *spmd.Sender
-	out     []*spmd.Sender // a segment each
+	out     []*spmd.Sender // a shard each
 	layouts []*tensor.Layout
 	items   []*spmd.Item // the trajectories being recorded
 	dicts   []tensor.Dict

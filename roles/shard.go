@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A shard is a run of environments that step together, with what training and metrics need to know
+// A shard is environments that step together, with what training and metrics need to know
 // of their episodes.
 type shard struct {
 	vec       env.Vec

@@ -27,7 +27,7 @@ func (j *job) oldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(j.cfg.Algorithm.StalenessThreshold))
 }
 
-// queuedRollouts returns how many rollouts of a segment may wait for their actor. Where each
+// queuedRollouts returns how many rollouts of a shard may wait for their actor. Where each
 // iteration takes at least one of them, of which another may be under way and a third in training,
 // none that begins with the newest weights grows too old.
 func (j *job) queuedRollouts() int {
