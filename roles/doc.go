@@ -1,17 +1,13 @@
-// Package roles brings the parts together: the workers of each component, the runners that lead
-// them, and the command line.
+// Package roles answers: what does a program of one's own need? It is a facade: Main is the command
+// line, Registries say what jobs can be made of, and the Trainer trains in one process. Everything
+// stands in a package below, each of which knows only those before it:
 //
-// One iteration of training, as the EmbodiedRunner leads it on every rank (embodied_runner.go):
-//
-//	updateRolloutWeights   the actors' weights reach the processes that infer
-//	generateRollouts       env workers simulate, rollout workers choose actions and record, actors receive trajectories
-//	computeAdvantages      each actor on its share of the environments
-//	train                  gradients are summed over the actors
-//
-// With runner.async the second goes on by itself (async.go), and an iteration takes what has been
-// made.
-//
-// A plan (plan.go) says who simulates, infers and trains on which environments. A recorder
-// (recorder.go) is the policy's side of a lane of environments. The Trainer (trainer.go) runs the
-// same policies, algorithms and environments in one process, without ranks.
+//	config     what the user asks for
+//	play       a policy in environments, step by step
+//	job        what follows from the configuration in a world
+//	worker     what one member of each group does
+//	trainer    training in one process
+//	runner     the order in which groups work
+//	session    the beginning and the end of a job
+//	cli        the commands
 package roles

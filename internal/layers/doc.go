@@ -3,6 +3,10 @@
 //
 //	main → roles → { algo → policy → policy/nn, env, collectives → spmd } → tensor
 //
+// and below roles
+//
+//	cli → session → { runner, trainer } → worker → job → play → config
+//
 // The table in the test has a line for each part of the tree. A new package under env or internal
 // needs no line; a new part of the tree does, and so does a new dependency on another module. The
 // test reads every Go file, whatever build tags it needs.

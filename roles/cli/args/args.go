@@ -1,0 +1,151 @@
+package args
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+// NoArguments is run for a command that takes no arguments.
+func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if c.Args().Present() {
+			return config.UsageError{Err: fmt.Errorf("%s: argument %q: want none", c.Command.Name, c.Args().First())}
+		}
+		return run(c)
+	}
+}
+
+// Config loads the configuration that the command line names, with nothing wrong with its values,
+// and writes its warnings to log.
+func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Config, error) {
+	cfg, err := ReadConfig(c, reg, c.Args().Slice(), log)
+	if err == nil && cfg.Err() != nil {
+		err = config.UsageError{Err: cfg.Err()}
+	}
+	return cfg, err
+}
+
+// ReadConfig loads the configuration that the command line names, with these overrides, and writes
+// its warnings to log. What is wrong with its values the Config says, so that a job can be checked
+// whole.
+func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
+	path := c.String("config")
+	if path == "" {
+		return nil, config.UsageError{Err: errors.New("no configuration: want -c FILE.yaml, for example -c " +
+			"configs/cartpole_ppo.yaml (rlinf help says more)")}
+	}
+	for _, a := range overrides {
+		if !strings.ContainsAny(a, "=~") {
+			return nil, config.UsageError{Err: fmt.Errorf("argument %q: want key=value (or a command: rlinf help "+
+				"lists them)", a)}
+		}
+	}
+	cfg, warnings, err := config.Load(reg, path, overrides, c.Bool("strict"))
+	for _, w := range warnings {
+		if mpi.Leads() {
+			fmt.Fprintln(log, "warning:", w)
+		}
+	}
+	if cfg == nil {
+		return nil, config.UsageError{Err: err}
+	}
+	return cfg, nil
+}
+
+// CheckOut returns a usage error where the file that --out names cannot be made: before there is
+// anything to write.
+func CheckOut(path string) error {
+	if err := durable.Writable(filepath.Dir(path)); err != nil {
+		return config.UsageError{Err: fmt.Errorf("--out %s: want a file in a folder that can be written: %w", path,
+			err)}
+	}
+	return nil
+}
+
+// Launched reports whether a launcher has started the ranks.
+func Launched() bool {
+	n, launcher := mpi.Launched()
+	return launcher != "" && (n > 1 || mpi.Compiled)
+}
+
+// CheckHere returns what is wrong with a job on the ranks that this process would start.
+func CheckHere(c *cli.Context, reg config.Registries, cfg *config.Config) error {
+	np, err := LocalRanks(c, cfg)
+	if err == nil {
+		err = job.Check(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1)))
+	}
+	if err != nil {
+		err = config.UsageError{Err: err}
+	}
+	return err
+}
+
+// OpenWorld returns the ranks of this process: an MPI process under a launcher, else as many
+// goroutines as the placement needs. A stall is told on log.
+func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer) ([]spmd.Transport, error) {
+	if Launched() {
+		_, launcher := mpi.Launched()
+		if c.IsSet("np") {
+			return nil, config.UsageError{Err: fmt.Errorf("-np %d: %s has started the ranks already", c.Int("np"),
+				launcher)}
+		}
+		options := mpi.Options{Log: log}
+		if cfg != nil && cfg.Err() == nil {
+			if options.StallTimeout = cfg.Comm.StallTimeout; options.StallTimeout == 0 {
+				options.StallTimeout = -1
+			}
+		}
+		t, err := mpi.Open(options)
+		if errors.Is(err, mpi.ErrMismatch) {
+			return nil, config.UsageError{Err: err}
+		} else if err != nil {
+			return nil, err
+		}
+		return []spmd.Transport{t}, nil
+	}
+	if configErr != nil {
+		return nil, configErr
+	}
+	np, err := LocalRanks(c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	return local.New(np), nil
+}
+
+// LocalRanks returns how many ranks a process without a launcher starts.
+func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
+	if c.IsSet("np") {
+		if np := c.Int("np"); np > 0 {
+			return np, nil
+		}
+		return 0, config.UsageError{Err: fmt.Errorf("-np %d: want a number of ranks > 0", c.Int("np"))}
+	}
+	np, whole := cfg.ClusterSpec().Extent()
+	if whole {
+		np = max(np, runtime.NumCPU())
+	}
+	return max(np, 1), nil
+}
+
+// SpreadNodes returns the node of each of np ranks: n nodes, in contiguous blocks.
+func SpreadNodes(np, n int) []int {
+	nodes := make([]int, np)
+	for r := range nodes {
+		nodes[r] = r * n / np
+	}
+	return nodes
+}

@@ -1,0 +1,3 @@
+// Package args answers: what do the arguments of a command say? It reads configurations, overrides
+// and numbers of ranks, and opens the ranks of this process.
+package args

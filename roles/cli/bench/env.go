@@ -1,0 +1,134 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/collectives/bench"
+	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+	"github.com/urfave/cli/v2"
+)
+
+func envFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"},
+			Usage: "the environment of env.train in `FILE`.yaml, with its wrappers"},
+		&cli.StringFlag{Name: "name", Usage: "an environment by its `NAME`; rlinf envs lists them"},
+		&cli.IntFlag{Name: "envs", Usage: "environments on each rank", Value: 64},
+		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
+	}
+}
+
+// benchEnv is rlinf bench env.
+func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
+	n := c.Int("envs")
+	if n < 1 {
+		return 0, config.UsageError{Err: fmt.Errorf("--envs %d: want a number of environments > 0", n)}
+	}
+	cfg := env.DefaultConfig()
+	switch name, file := c.String("name"), c.String("config"); {
+	case (name == "") == (file == ""):
+		return 0, config.UsageError{Err: fmt.Errorf("want an environment: -c FILE.yaml or --name NAME, one of the two")}
+	case name != "":
+		cfg.EnvType = name
+		if c.Args().Present() {
+			return 0, config.UsageError{Err: fmt.Errorf("argument %q: want none without -c", c.Args().First())}
+		}
+	default:
+		job, err := args.Config(c, reg, c.App.ErrWriter)
+		if err != nil {
+			return 0, err
+		}
+		cfg = job.Env.Train
+	}
+	if _, err := job.Probe(reg, cfg); err != nil {
+		return 0, config.UsageError{Err: err}
+	}
+	return runBench(c, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
+		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
+			"drawn beforehand; resets included", n)
+		if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "steps_s_core", "steps_s_least",
+			"steps_s_most"}); err != nil {
+			return err
+		}
+		p, err := newPlayer(reg, cfg, w.Rank(), n)
+		if err != nil {
+			return err
+		}
+		defer p.vec.Close()
+		task := bench.Task{Op: cfg.ID(), Call: p.step, Units: float64(n)}
+		return r.Task(ctx, task, func(row *results.Row, rates []float64) {
+			sum := 0.0
+			for _, rate := range rates {
+				sum += rate
+			}
+			row.SetFigure("steps_s", sum)
+			row.SetFigure("steps_s_core", task.Units*float64(len(rates))/(row.CPU*1e-6))
+			row.SetFigure("steps_s_least", slices.Min(rates))
+			row.SetFigure("steps_s_most", slices.Max(rates))
+		})
+	}, nil)
+}
+
+// A player steps environments with actions from a list that it goes round.
+type player struct {
+	vec     env.Vec
+	seeds   *env.Seeder
+	out     *env.Step
+	actions []tensor.Dict
+}
+
+func newPlayer(reg config.Registries, cfg env.Config, rank, n int) (*player, error) {
+	vec, err := reg.Envs.New(cfg, n)
+	if err != nil {
+		return nil, err
+	}
+	p := &player{vec: vec, seeds: env.NewSeeder(cfg, env.Train, rank*n, n), out: vec.Spec().NewStep(n, 1)}
+	const round = 16
+	for i := range round {
+		action := tensor.Dict{}
+		action.Set("action", drawActions(vec.Spec().Action, n, uint64(rank*round+i)))
+		p.actions = append(p.actions, action)
+	}
+	if err := vec.Reset(nil, p.seeds.Next(), p.out); err != nil {
+		return nil, err
+	}
+	p.seeds.Started(nil)
+	return p, nil
+}
+
+func (p *player) step(_ context.Context, i int) error {
+	action := p.actions[i%len(p.actions)]
+	if mask, ok := p.out.Obs.Get(env.ActionMask); ok {
+		p.vec.Spec().Action.Allow(action.Must("action").I32(), mask.U8())
+	}
+	if err := p.vec.Step(action, p.seeds.Next(), p.out); err != nil {
+		return err
+	}
+	p.seeds.Observe(p.out)
+	return nil
+}
+
+// drawActions draws [n, 1, A] actions, in bounds.
+func drawActions(space env.Space, n int, counter uint64) tensor.Tensor {
+	dim := space.Dim()
+	s := philox.New(1, philox.Action, 0, counter)
+	a := tensor.New(space.DType, n, 1, dim)
+	for at := range n * dim {
+		i := at % dim
+		if space.DType == tensor.I32 {
+			a.I32()[at] = int32(s.IntN(space.Nvec[i]))
+		} else {
+			a.F32()[at] = float32(s.Uniform(float64(max(space.Low[i], -10)), float64(min(space.High[i], 10))))
+		}
+	}
+	return a
+}

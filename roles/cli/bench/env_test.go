@@ -1,0 +1,21 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// TestBenchHeedsMasks: actions that were drawn beforehand are changed to allowed ones.
+func TestBenchHeedsMasks(t *testing.T) {
+	p, err := newPlayer(config.Registries{Envs: rolestest.Ladders(1, 5, 3)}, rolestest.EnvConfig("Ladders-v0", 4), 0, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		if err := p.step(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives/bench"
+	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+func scaleFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"},
+		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of numbers of ranks; the first is what the others are " +
+			"compared with", Value: "1,2,4"},
+		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'",
+			DefaultText: "none: goroutine ranks"},
+		&cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30},
+		&cli.IntFlag{Name: "skip", Usage: "first steps that do not count", Value: 3},
+		&cli.BoolFlag{Name: "weak",
+			Usage: "environments and batches grow with the ranks; else all jobs do the same work"},
+		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
+	}
+}
+
+// A scaling is rlinf bench scale: whole jobs, on several numbers of ranks.
+type scaling struct {
+	program   string
+	file      string
+	overrides []string
+	launcher  []string
+	cfg       *config.Config
+	sizes     []int
+	steps     int
+	skip      int
+	weak      bool
+	ranks     int // of the configuration as it is
+	place     *spmd.Placement
+}
+
+// benchScale is rlinf bench scale.
+func benchScale(c *cli.Context, reg config.Registries) (int, error) {
+	if _, launcher := mpi.Launched(); launcher != "" {
+		return 0, config.UsageError{Err: fmt.Errorf("bench scale starts the jobs itself: want it without %s, and "+
+			"--launcher '%s "+
+			"-np {np}'", launcher, launcher)}
+	}
+	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	if err != nil {
+		return 0, err
+	}
+	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(),
+		launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
+		skip: c.Int("skip"), weak: c.Bool("weak")}
+	if s.program, err = os.Executable(); err != nil {
+		return 0, err
+	}
+	s.sizes, err = parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return 0, fmt.Errorf("%q: want numbers of ranks > 0, as 1,2,4", text)
+		}
+		return n, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if s.skip < 0 || s.steps <= s.skip {
+		return 0, config.UsageError{Err: fmt.Errorf("--steps %d, --skip %d: want more steps than are skipped", s.steps,
+			s.skip)}
+	}
+	if len(s.launcher) > 0 && !strings.Contains(c.String("launcher"), "{np}") {
+		return 0, config.UsageError{Err: fmt.Errorf("--launcher %q: want {np} where the number of ranks stands, as "+
+			"'mpirun -np "+
+			"{np}'", c.String("launcher"))}
+	}
+	extent, whole := cfg.ClusterSpec().Extent()
+	if s.ranks = max(1, extent); whole {
+		s.ranks = max(s.ranks, slices.Max(s.sizes))
+	}
+	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, s.ranks)); err != nil {
+		return 0, config.UsageError{Err: err}
+	}
+	for _, n := range s.sizes {
+		if _, err := s.arguments(n, ""); err != nil {
+			return 0, config.UsageError{Err: err}
+		}
+	}
+	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
+	return runBench(c, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+		return s.run(ctx, r)
+	}, nil)
+}
+
+// run runs the jobs one after the other.
+func (s *scaling) run(ctx context.Context, r *bench.Run) error {
+	how := "goroutine ranks"
+	if len(s.launcher) > 0 {
+		how = strings.Join(s.launcher, " ")
+	}
+	kind := "the same work on every number of ranks"
+	if s.weak {
+		kind = "work that grows with the ranks"
+	}
+	method := fmt.Sprintf("whole jobs (%s), %s; a sample is time/step of a step, the first %d left out; waiting is 1 "+
+		"- mean/maximum over ranks of a phase's time", how, kind, s.skip)
+	if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "speedup_x", "efficiency_pct",
+		"wait_pct"}); err != nil {
+		return err
+	}
+	var first float64
+	for _, n := range s.sizes {
+		if r.Interrupted() {
+			break
+		}
+		steps, err := s.job(ctx, n)
+		if err != nil {
+			return fmt.Errorf("the job on %d ranks: %w", n, err)
+		}
+		row, note := s.row(n, steps)
+		rate := row.Figures["steps_s"]
+		if first == 0 {
+			first = rate
+		}
+		row.SetFigure("speedup_x", rate/first)
+		row.SetFigure("efficiency_pct", 100*rate/first*float64(s.sizes[0])/float64(n))
+		if cpus := runtime.NumCPU(); len(s.launcher) == 0 && n > cpus {
+			note += fmt.Sprintf("; OVERSUBSCRIBED %.1fx", float64(n)/float64(cpus))
+		}
+		if err := r.Record(row, note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// job runs the job on n ranks and returns the metrics of its steps.
+func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
+	folder, err := os.MkdirTemp("", "rlinf-scale-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	args, err := s.arguments(n, folder)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		text := strings.TrimSpace(out.String())
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, text[max(0, len(text)-2000):])
+	}
+	f, err := os.Open(filepath.Join(folder, "job", "metrics.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var steps []map[string]any
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		step := map[string]any{}
+		if err := json.Unmarshal(lines.Bytes(), &step); err != nil {
+			return nil, err
+		}
+		if _, ok := step["time/step"]; ok {
+			steps = append(steps, step)
+		}
+	}
+	if len(steps) <= s.skip {
+		return nil, fmt.Errorf("it wrote metrics of %d steps: want more than the %d that are skipped", len(steps),
+			s.skip)
+	}
+	return steps[s.skip:], lines.Err()
+}
+
+// arguments returns the command that runs the job on n ranks in a folder.
+func (s *scaling) arguments(n int, folder string) ([]string, error) {
+	placement, err := s.placement(n)
+	if err != nil {
+		return nil, err
+	}
+	var args []string
+	for _, word := range s.launcher {
+		args = append(args, strings.ReplaceAll(word, "{np}", strconv.Itoa(n)))
+	}
+	args = append(args, s.program, "-c", s.file)
+	if len(s.launcher) == 0 {
+		args = append(args, "-np", strconv.Itoa(n))
+	}
+	args = append(append(args, s.overrides...), "~cluster.component_placement")
+	args = append(args, placement...)
+	args = append(args, fmt.Sprintf("runner.max_steps=%d", s.steps), "runner.val_check_interval=-1",
+		"runner.save_interval=-1",
+		"runner.logger.log_path="+folder, "runner.logger.experiment_name=job", "cluster.allow_idle_ranks=false")
+	if !s.weak {
+		return args, nil
+	}
+	for _, key := range []struct {
+		name string
+		now  int
+	}{{"env.train.total_num_envs", s.cfg.Env.Train.TotalNumEnvs},
+		{"actor.global_batch_size", s.cfg.Actor.GlobalBatchSize}} {
+		if key.now*n%s.sizes[0] != 0 {
+			return nil, fmt.Errorf("--weak: %s, which is %d for %d ranks, times %d/%d is no whole number", key.name,
+				key.now, s.sizes[0], n, s.sizes[0])
+		}
+		args = append(args, fmt.Sprintf("%s=%d", key.name, key.now*n/s.sizes[0]))
+	}
+	return args, nil
+}
+
+// placement returns overrides that place every component on the same part of n ranks as it has of
+// the configuration's.
+func (s *scaling) placement(n int) ([]string, error) {
+	var args []string
+	for _, name := range s.place.Components() {
+		ranks := s.place.Group(name).Ranks
+		lo, hi := ranks[0], ranks[len(ranks)-1]+1
+		if hi-lo != len(ranks) || lo*n%s.ranks != 0 || hi*n%s.ranks != 0 || lo*n/s.ranks == hi*n/s.ranks {
+			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: want other "+
+				"numbers, or `all` as its placement",
+				n, name, ranks, s.ranks, n)
+		}
+		args = append(args, fmt.Sprintf("+cluster.component_placement.%s=%d-%d", name, lo*n/s.ranks, hi*n/s.ranks-1))
+	}
+	return args, nil
+}
+
+// row sums up the steps of a job, and says of each phase what part of a step it is and what part of
+// it the mean rank waits.
+func (s *scaling) row(n int, steps []map[string]any) (row results.Row, note string) {
+	column := func(name string) (x []float64) {
+		for _, step := range steps {
+			if v, ok := step[name].(float64); ok {
+				x = append(x, v)
+			}
+		}
+		return x
+	}
+	median := func(name string) float64 { return stats.Median(column(name)) }
+	row.Op, row.Ranks, row.Batch = strings.TrimSuffix(filepath.Base(s.file), filepath.Ext(s.file)), n, 1
+	for _, t := range column("time/step") {
+		row.Samples = append(row.Samples, 1e6*t)
+	}
+	row.Summarize()
+	row.SetFigure("steps_s", median("time/env_steps_per_second"))
+	var parts []string
+	waited := 0.0
+	for _, phase := range runner.Phases[1:] {
+		most, mean := median("time/"+phase), median("time/"+phase+"_mean")
+		part, wait := 100*most/median("time/step"), 100*(1-mean/most)
+		row.SetFigure(phase+"_pct", part)
+		row.SetFigure(phase+"_wait_pct", wait)
+		if part == part && wait == wait { // phases that did not happen have no time
+			parts = append(parts, fmt.Sprintf("%s %.1f %% (waiting %.1f %% of it)", phase, part, wait))
+			waited += part * wait / 100
+		}
+	}
+	row.SetFigure("wait_pct", waited)
+	return row, fmt.Sprintf("n=%d: %s", n, strings.Join(parts, ", "))
+}

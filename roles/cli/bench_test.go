@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// run is the command line; it returns the exit code and what was written to standard output and error.
+func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return runWith(t, rolestest.Registries(), args...)
+}
+
+// runWith is run with the parts of reg.
+func runWith(t *testing.T, reg config.Registries, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	read := func(f **os.File) func() string {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := *f
+		*f = w
+		text := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(r)
+			text <- string(b)
+		}()
+		return func() string {
+			*f = old
+			w.Close()
+			return <-text
+		}
+	}
+	out, errs := read(&os.Stdout), read(&os.Stderr)
+	code = Main(append([]string{"rlinf"}, args...), reg)
+	return code, out(), errs()
+}
+
+// TestBench runs the benchmarks from end to end on goroutine ranks, and reads what they write.
+func TestBench(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	few := []string{"-n", "8", "--max-time", "5s"}
+	for _, c := range []struct {
+		args string
+		rows int // in the JSON form
+		want []string
+	}{
+		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12, []string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
+		{"bench --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache --cache 3M -w 0", 36,
+			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB", "2.00 times its last-level cache of 3MiB"}},
+		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2, []string{"# Out of bounds values : 0 OK", "bfloat16"}},
+		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
+		{"bench -o md --sizes 8", 1, []string{"|---|"}},
+		{"bench -o csv --sizes 8", 1, []string{"op,algo,n,size"}},
+		{"bench p2p --sizes 0,100 --window 4", 8, []string{"message_rate"}},
+		{"bench channel --sizes 100 --window 4 --consume 10us", 3, []string{"back_pressure"}},
+		{"bench overlap --sizes 4K --algo ring", 1, []string{"overlap_pct"}},
+		{"bench overlap --sizes 4K --algo ring --link 20us,1GB/s -np 3", 1, []string{"overlap_pct"}},
+		{"bench weights -np 3 --sizes 4K", 3, []string{"in-place", "slots=2"}},
+		{"bench weights -np 3 --sizes 4K --source 2 --readers 0,2 --slots 1 --wire bf16 --patch --changed 0.1", 1, []string{"slots=1+bf16+patch"}},
+		{"bench env --name CartPole-v1 --envs 3", 1, []string{"CartPole-v1", "steps_s_core"}},
+		{"bench env -c ../../configs/cartpole_ppo.yaml env.train.env_type=Pendulum-v1", 1, []string{"Pendulum-v1"}},
+		{"bench -np 2 --sizes 8,8K --tune " + file("table.json"), 12, nil},
+		{"bench -np 2 --sizes 8 --table " + file("table.json"), 1, nil},
+	} {
+		out := file("out.json")
+		code, stdout, stderr := run(t, append(append(strings.Fields(c.args), few...), "--out", out)...)
+		if code != 0 {
+			t.Errorf("%s: exit code %d\n%s", c.args, code, stderr)
+			continue
+		}
+		rep, err := results.Read(out)
+		if err != nil {
+			t.Errorf("%s: %v", c.args, err)
+			continue
+		}
+		if len(rep.Rows) < c.rows && !strings.Contains(c.args, "--tune") && !strings.Contains(c.args, "--op all") || len(rep.Rows) == 0 || !rep.Complete {
+			t.Errorf("%s: %d rows, complete %v, want %d\n%s", c.args, len(rep.Rows), rep.Complete, c.rows, stdout)
+		}
+		for _, row := range rep.Rows {
+			if len(row.Samples) != 8 {
+				t.Errorf("%s: %s has %d samples, want the 8 that -n asks for", c.args, row.Key(), len(row.Samples))
+			}
+		}
+		for _, want := range c.want {
+			if !strings.Contains(stdout, want) {
+				t.Errorf("%s: want %q in\n%s", c.args, want, stdout)
+			}
+		}
+		if len(rep.Machine.Hosts) != 1 || rep.Machine.Go == "" || len(rep.Machine.Args) == 0 || rep.Machine.Roof <= 0 {
+			t.Errorf("%s: the machine is not described: %+v", c.args, rep.Machine)
+		}
+	}
+	if svg, err := os.ReadFile(file("plot.svg")); err != nil || !bytes.HasPrefix(svg, []byte("<svg")) {
+		t.Errorf("plot: %v, %.20q", err, svg)
+	}
+}
+
+// TestBenchRefuses: flags that mean nothing are errors that say what would.
+func TestBenchRefuses(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.json")
+	os.WriteFile(bad, []byte("{}"), 0o644)
+	for args, want := range map[string]string{
+		"bench --op allredcue":             `"allredcue": want some of barrier, broadcast`,
+		"bench -d f16":                     `"f16": want some of f32, f64, i32, i64, u8, bf16, or all`,
+		"bench --algo rnig":                `"rnig": want some of auto`,
+		"bench -b 8X":                      `--begin: "8X": want a size as 8, 64K, 1M or 1GiB`,
+		"bench -b 64 -e 8":                 "want 1 <= begin <= end",
+		"bench -f 1":                       "--factor 1: want a number > 1",
+		"bench --sizes 8,,9":               `--sizes: "": want a size`,
+		"bench -np 2 --np-sweep 3":         `--np-sweep: "3": want numbers from 1 to 2`,
+		"bench -np 0":                      "-np 0: want a number of ranks > 0",
+		"bench --redop avg":                `"avg": want some of sum, prod, min, max`,
+		"bench --redop sum,max":            "want one of sum, prod, min, max",
+		"bench --root 7 -np 2":             "--root 7: want a rank from 0 to 1, or rotate",
+		"bench --place here":               "want in, out or both",
+		"bench --mem gpu":                  `"gpu": want some of arena, go`,
+		"bench --data noise":               "want integer or real",
+		"bench --rel-ci 2":                 "--rel-ci 2: want a part",
+		"bench --min 0":                    "--min 0: want a number of samples > 0",
+		"bench --max 3":                    "--max 3: want at least --min, which is 30",
+		"bench --max-time 0":               "--max-time 0s: want a time > 0",
+		"bench -w -2":                      "--warmup -2: want",
+		"bench --cache 0":                  "--cache 0: want a size > 0, as 32M",
+		"bench -n 0":                       "-n 0: want a number of samples > 0",
+		"bench --threshold -1":             "--threshold -1: want a part >= 0",
+		"bench -o xml":                     `format "xml": want one of table`,
+		"bench channel -o osu":             "format osu: there is no such benchmark as channel",
+		"bench p2p -o nccl":                "format nccl",
+		"bench --out x.yaml":               "want a file with the ending .txt, .csv, .json or .md",
+		"bench --out /nowhere/x.json":      "no such file or directory",
+		"bench --plot x.png":               "want a file with the ending .svg",
+		"bench --compare /nowhere/x.json":  "no such file or directory",
+		"bench --compare " + bad:           "schema 0: want 1",
+		"bench --table " + bad:             "table of algorithms",
+		"bench --tune x.json --algo ring":  "want it without --algo",
+		"bench --check-min-busbw -1":       "want GB/s >= 0",
+		"bench extra":                      `argument "extra": want none`,
+		"bench p2p --window 0":             "--window 0: want a number of messages > 0",
+		"bench p2p --pair 0,9":             `"9": want ranks from 0 to`,
+		"bench p2p --pair 1,1":             "want two different ranks",
+		"bench p2p -np 1":                  "want at least 2",
+		"bench p2p --op speed":             `"speed": want some of latency`,
+		"bench channel --depth 0":          "--depth 0: want a number of items > 0",
+		"bench channel --consume 0s":       "--consume 0s: want a time > 0",
+		"bench overlap --link 50us":        "want a latency and a rate, as 50us,1GB/s",
+		"bench overlap --link 50us,1furl":  "want a latency and a rate, as 50us,1GB/s",
+		"bench overlap -d f32,f64":         "want one of f32",
+		"bench overlap --op barrier":       `"barrier": want some of broadcast`,
+		"bench env":                        "-c FILE.yaml or --name NAME, one of the two",
+		"bench env --name Chess":           `unknown environment "Chess"`,
+		"bench env --name CartPole-v1 a=b": `argument "a=b": want none without -c`,
+		"bench env --envs 0":               "--envs 0: want a number of environments > 0",
+		"bench weights -np 1":              "want at least 2",
+		"bench weights --source 2":         "--source 2: want a rank from 0 to 1",
+		"bench weights --readers 5":        `--readers: "5": want ranks from 0 to 1`,
+		"bench weights --slots 3":          `--slots: "3": want 0, 1 or 2`,
+		"bench weights --wire u8":          "--wire u8: want f32 or bf16",
+		"bench weights --wire bf16":        "want slots 1 or 2",
+		"bench weights --bucket 0":         "--bucket 0: want a size > 0",
+		"bench weights --changed 0":        "--changed 0: want a part > 0",
+		"bench weights --sizes 1":          "want at least 4",
+		"bench scale":                      "no configuration",
+		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3":      "--np-sweep 3: ",
+		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": want numbers of ranks > 0`,
+		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3":         "want more steps than are skipped",
+		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher mpirun": "want {np} where the number of ranks stands",
+		"bench --no-such-flag":             "flag provided but not defined",
+		"bench p2p --seed 3":               "flag provided but not defined",
+		"bench p2p extra --window 2 -np 2": `argument "extra": want none`,
+	} {
+		code, _, stderr := run(t, strings.Fields(args)...)
+		if code != runner.ExitConfig || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %q, want %d and %q", args, code, stderr, runner.ExitConfig, want)
+		}
+	}
+}
+
+// TestBenchChecks: what fails a check ends with code 3, and says so.
+func TestBenchChecks(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old.json")
+	base := "bench -np 2 --sizes 8,4K --max-time 5s -n 40 --out "
+	if code, _, stderr := run(t, strings.Fields(base+old)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	code, stdout, _ := run(t, strings.Fields(base+filepath.Join(dir, "a.json")+" --check-min-busbw 1e6")...)
+	if code != runner.ExitCheck || !strings.Contains(stdout, "allreduce on 2 ranks: best bus bandwidth") {
+		t.Errorf("a bandwidth that nothing has: exit code %d\n%s", code, stdout)
+	}
+	// A past that was a thousand times faster, and one that was as much slower.
+	for factor, want := range map[float64]int{1e-3: runner.ExitCheck, 1e3: 0} {
+		rep, err := results.Read(old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rep.Rows {
+			for s := range rep.Rows[i].Samples {
+				rep.Rows[i].Samples[s] *= factor
+			}
+			rep.Rows[i].Summarize()
+		}
+		path := filepath.Join(dir, "past.json")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := results.NewWriter("json", "collectives", f)
+		if err == nil {
+			err = w.End(rep)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		code, stdout, _ := run(t, strings.Fields(base+filepath.Join(dir, "b.json")+" --compare "+path)...)
+		if code != want || strings.Contains(stdout, "REGRESSION") != (want != 0) || !strings.Contains(stdout, "# compare:") {
+			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", factor, code, want, stdout)
+		}
+	}
+	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != runner.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {
+		t.Errorf("a baseline without a library: exit code %d, %s", code, stderr)
+	}
+}

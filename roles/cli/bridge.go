@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/urfave/cli/v2"
+)
+
+// bridgeCommand is rlinf bridge: what has to do with simulators that are programs of their own.
+func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Command {
+	return &cli.Command{Name: "bridge", Usage: "simulators in programs of their own (docs/bridge.md)",
+		Subcommands: []*cli.Command{
+			{Name: "serve", Usage: "be such a program: play the environments of env.train for the parent at RLB_ADDR",
+				Flags:  job,
+				Action: func(c *cli.Context) error { return runBridgeServe(c, reg) }},
+			{Name: "check", Usage: "hold such a program against the protocol, rule by rule, with hostile frames too",
+				UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
+				Flags: []cli.Flag{
+					&cli.DurationFlag{Name: "timeout", Usage: "wait so long for every answer, and for an end",
+						Value: 10 * time.Second},
+					&cli.IntFlag{Name: "steps", Usage: "compare episodes over `N` steps", Value: 50},
+					&cli.IntFlag{Name: "num-envs", Usage: "have the program play `N` environments, unless it plays a " +
+						"number of its own", Value: 3},
+					&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
+				},
+				Action: func(c *cli.Context) (err error) {
+					*code, err = runBridgeCheck(c)
+					return err
+				}},
+		}}
+}
+
+// runBridgeCheck writes what became of every rule, and returns the exit code.
+func runBridgeCheck(c *cli.Context) (int, error) {
+	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
+		Timeout: c.Duration("timeout"), Only: c.String("rule")}
+	switch {
+	case len(check.Command) == 0:
+		return 0, config.UsageError{Err: errors.New("bridge check: want a command, as in rlinf bridge check -- " +
+			"python3 tank.py")}
+	case check.Envs < 1 || check.Steps < 1 || check.Timeout <= 0:
+		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: want all "+
+			"> 0",
+			check.Envs, check.Steps, check.Timeout)}
+	case len(check.Rules()) == 0:
+		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: want text from the name of a rule, one "+
+			"of\n  %s",
+			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
+	}
+	out := c.App.Writer
+	rules, skipped := 0, 0
+	first := map[string]string{} // the rules by what was found, which one mistake makes many find
+	failed := check.Run(func(v external.Verdict) {
+		rules++
+		switch {
+		case v.Skipped != "":
+			skipped++
+			fmt.Fprintf(out, "-       %s (%s)\n", v.Rule, v.Skipped)
+		case v.Err != nil:
+			found := v.Err.Error()
+			if rule, again := first[found]; again {
+				found = fmt.Sprintf("the same as for %q", rule)
+			} else {
+				first[found] = v.Rule
+			}
+			fmt.Fprintf(out, "FAILED  %s\n          %s\n", v.Rule, strings.ReplaceAll(found, "\n", "\n          "))
+		default:
+			fmt.Fprintf(out, "ok      %s\n", v.Rule)
+		}
+	})
+	fmt.Fprintf(out, "%d of %d rules held, %d failed, %d do not apply\n", rules-failed-skipped, rules, failed, skipped)
+	if failed > 0 {
+		return runner.ExitCheck, nil
+	}
+	return runner.ExitOK, nil
+}
+
+// runBridgeServe plays the environments of a configuration for another process.
+func runBridgeServe(c *cli.Context, reg config.Registries) error {
+	address := os.Getenv("RLB_ADDR")
+	if address == "" {
+		return config.UsageError{Err: errors.New("no RLB_ADDR: rlinf sets it for the command of env.train.external; " +
+			"else it says " +
+			"where rlinf listens, as unix:/path")}
+	}
+	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	token, err := external.Token()
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	return external.Serve(address, token, func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
+		e := cfg.Env.Train
+		e.MaxEpisodeSteps, e.IgnoreTerminations = maxSteps, ignoreTerminations
+		return reg.Envs.New(e, 1)
+	})
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"github.com/rlinf/rlinf/roles/runner"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBridgeCheck(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"bridge check", runner.ExitConfig, "want a command"},
+		{"bridge check --steps 0 -- true", runner.ExitConfig, "--steps 0"},
+		{"bridge check --rule stpe -- true", runner.ExitConfig, "--rule \"stpe\": want text from the name of a rule, one of\n  HELLO: a greeting"},
+		{"bridge check --rule STEP -- true", runner.ExitCheck, "does it speak RLB1?"},
+		{"bridge check -- true --steps 0", runner.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it ended before it greeted: does it speak RLB1? (exit status 0)"},
+	} {
+		code, stdout, stderr := run(t, strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(stdout+stderr, c.says) {
+			t.Errorf("%s: exit code %d, want %d and %q\n%s%s", c.args, code, c.code, c.says, stdout, stderr)
+		}
+	}
+}
+
+// TestBridgeCheckSaysOnce: what many rules find is said once, and then which rule found it first.
+func TestBridgeCheckSaysOnce(t *testing.T) {
+	const greeting = `{"v":1,"name":"mayfly","obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`
+	hello := "RLB1\x01" + strings.Repeat("\x00", 19) + string(rune(len(greeting))) + strings.Repeat("\x00", 7) + greeting
+	file := filepath.Join(t.TempDir(), "hello")
+	if err := os.WriteFile(file, []byte(hello), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, "bridge", "check", "--", "sh", "-c", `cat "$0" >&4; head -c 1 <&3 >/dev/null`, file) // it waits for CONFIG
+	const says = "FAILED  CONFIG: it does without memory that can't be mapped\n          the same as for \"CONFIG: the child maps the memory that it is offered\"\n"
+	if code != runner.ExitCheck || strings.Count(stdout, "the other side is gone") != 1 || !strings.Contains(stdout, says) {
+		t.Errorf("exit code %d, want %d, \"the other side is gone\" once, and %q\n%s%s", code, runner.ExitCheck, says, stdout, stderr)
+	}
+}

@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+// runCheck shows what a configuration means, on the ranks that it would have, and refuses what
+// would not run.
+func runCheck(c *cli.Context, reg config.Registries) error {
+	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	np, err := args.LocalRanks(c, cfg)
+	if n, launcher := mpi.Launched(); launcher != "" && !c.IsSet("np") {
+		np = n
+	}
+	if err != nil {
+		return err
+	}
+	nodes := args.SpreadNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
+	j, err := job.NewChecked(cfg, reg, nodes)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	return describe(c.App.Writer, j, nodes)
+}
+
+// describe writes the table of ranks, the batches and the memory, and returns an error when that
+// does not fit this machine.
+func describe(out io.Writer, j *job.Job, nodes []int) error {
+	devices, note := gpu.Devices()
+	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.Placement.Mode())
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	columns := "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels"
+	if j.OffPolicy || j.Offline {
+		columns += "\treplay"
+	}
+	fmt.Fprintln(w, columns)
+	local := map[int]int{}
+	for r, node := range nodes {
+		device := "cpu"
+		if len(devices) > 0 {
+			device = devices[local[node]%len(devices)].Name
+		}
+		local[node]++
+		mem := j.MemoryOf(r)
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", r, node, strings.Join(j.WorkersOn(r), " "), device,
+			job.Mebibytes(mem.Parameters), job.Mebibytes(mem.Optimiser), job.Mebibytes(mem.Rollouts),
+			job.Mebibytes(mem.Channels))
+		if j.OffPolicy || j.Offline {
+			fmt.Fprintf(w, "\t%s", job.Mebibytes(mem.Replay))
+		}
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if note != "" {
+		fmt.Fprintln(out, note)
+	}
+	if len(devices) > 0 && local[0] > len(devices) {
+		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
+	}
+	for _, line := range j.BatchArithmetic() {
+		fmt.Fprintln(out, line)
+	}
+	if err := writeOwn(out, j.Config.OwnKeys()); err != nil {
+		return err
+	}
+	if err := j.CheckReplay(nodes, 0); err != nil {
+		return config.UsageError{Err: err}
+	}
+	for node := range nodes[len(nodes)-1] + 1 {
+		if err := j.CheckMemory(nodes, node, job.AvailableOn(nodes, node)); err != nil {
+			return config.UsageError{Err: err}
+		}
+	}
+	return nil
+}
+
+// writeOwn writes a line for each key of users' own parts: its value, where that is from, and what it
+// means.
+func writeOwn(out io.Writer, keys []config.OwnKey) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, k := range keys {
+		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
+	}
+	return w.Flush()
+}

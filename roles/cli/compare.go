@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/urfave/cli/v2"
+)
+
+func compareFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare", Value: "eval/return"},
+		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
+			DefaultText: "at the end of each run"},
+		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
+		&cli.StringFlag{Name: "out",
+			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
+		&cli.StringFlag{Name: "keep",
+			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared like a run"},
+		&cli.Float64Flag{Name: "fail-below", Usage: "exit code 3 if a mean is below `X`, or is none"},
+	}
+}
+
+// runCompare tables and draws what the arguments name, and returns the exit code.
+func runCompare(c *cli.Context) (int, error) {
+	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
+	if c.IsSet("at") {
+		t.At = c.Float64("at")
+	}
+	write, ok := map[string]func(io.Writer) error{"table": t.Write, "md": t.WriteMarkdown}[c.String("format")]
+	switch {
+	case !c.Args().Present():
+		return 0, config.UsageError{Err: errors.New("compare: want the folders of runs or of sweeps, or files of " +
+			"kept results")}
+	case !ok:
+		return 0, config.UsageError{Err: fmt.Errorf("--format %s: want table or md", c.String("format"))}
+	case t.At <= 0 || math.IsNaN(t.At):
+		return 0, config.UsageError{Err: fmt.Errorf("--at %v: want a number of environment steps > 0", t.At)}
+	}
+	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
+		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {
+			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: want a file with the ending %s", flag, path, ending)}
+		}
+	}
+	var err error
+	if t.Groups, err = loadGroups(c.Args().Slice(), t.Metric); err != nil {
+		return 0, config.UsageError{Err: fmt.Errorf("compare: %w", err)}
+	}
+	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
+		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: want a number of environment "+
+			"steps %s", t.At,
+			t.Metric, stepsOf(t.Groups, t.Metric))}
+	}
+	if path := c.String("keep"); path != "" {
+		kept, err := keptRuns(c.Args().Slice())
+		if err != nil {
+			return 0, config.UsageError{Err: fmt.Errorf("--keep: %w", err)}
+		}
+		if err := durable.WriteFile(path, kept); err != nil {
+			return 0, fmt.Errorf("--keep: %w", err)
+		}
+	}
+	if path := c.String("out"); path != "" {
+		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Metric, t.Groups)); err != nil {
+			return 0, fmt.Errorf("--out: %w", err)
+		}
+	}
+	if err := write(c.App.Writer); err != nil {
+		return 0, err
+	}
+	if !c.IsSet("fail-below") {
+		return runner.ExitOK, nil
+	}
+	code := runner.ExitOK
+	for i, e := range t.Estimates() {
+		if least := c.Float64("fail-below"); !(e.Mean >= least) {
+			fmt.Fprintf(c.App.Writer, "# %s: %s %s: want at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			code = runner.ExitCheck
+		}
+	}
+	return code, nil
+}
+
+// loadGroups reads the groups that paths name, under names that tell them apart; all have the
+// metric.
+func loadGroups(paths []string, metric string) ([]results.Group, error) {
+	var groups []results.Group
+	times := map[string]int{}
+	for _, path := range paths {
+		gs, err := results.Load(path, metric)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range gs {
+			if len(g.At(metric, math.Inf(1))) == 0 {
+				return nil, fmt.Errorf("%s: no %s: want a metric that it has, as eval/return or env/return (--metric)",
+					g.Path, metric)
+			}
+			groups = append(groups, g)
+			times[g.Name]++
+		}
+	}
+	for i := range groups {
+		if g := &groups[i]; times[g.Name] > 1 {
+			g.Name = g.Path
+		}
+	}
+	return groups, nil
+}
+
+// stepsOf says from where to where the groups have the metric.
+func stepsOf(groups []results.Group, metric string) string {
+	least, most := math.Inf(1), 0.0
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			for _, row := range r.Rows {
+				if x, ok := row.Values[metric]; ok && !math.IsNaN(x) {
+					least, most = min(least, row.EnvSteps), max(most, row.EnvSteps)
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("from %.0f to %.0f", least, most)
+}
+
+// keptRuns returns all evaluations of the runs that paths name, which are one job's with different
+// seeds, as results.Keep writes them.
+func keptRuns(paths []string) ([]byte, error) {
+	var runs []results.Run
+	for _, p := range paths {
+		groups, err := results.Load(p, "eval/")
+		if err != nil {
+			return nil, err
+		}
+		if len(groups) > 1 {
+			return nil, fmt.Errorf("%s: %d points of a sweep: want the folder of one", p, len(groups))
+		}
+		for _, r := range groups[0].Runs {
+			if slices.ContainsFunc(runs, func(o results.Run) bool { return o.Seed == r.Seed }) {
+				return nil, fmt.Errorf("%s: seed %d: want each seed once", r.Name, r.Seed)
+			}
+			runs = append(runs, r)
+		}
+	}
+	slices.SortFunc(runs, func(a, b results.Run) int { return cmp.Compare(a.Seed, b.Seed) })
+	var text bytes.Buffer
+	err := results.Keep(&text, runs, origin(runs)...)
+	return text.Bytes(), err
+}
+
+// origin says in a line what the first of runs whose folder tells came from; in none where no
+// folder does.
+func origin(runs []results.Run) []string {
+	for _, r := range runs {
+		var starts []runfolder.Provenance
+		text, err := os.ReadFile(filepath.Join(r.Name, "provenance.json"))
+		if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+			continue
+		}
+		last := starts[len(starts)-1]
+		words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform,
+			last.Build.Tags, last.Build.Revision}
+		return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"fmt"
+	"github.com/rlinf/rlinf/roles/runner"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// evaluated writes the folder of a run with one evaluation.
+func evaluated(t *testing.T, dir string, seed int, value float64) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"metrics.jsonl":   fmt.Sprintf(`{"step":1,"time":1,"time/step":2,"env/steps":100,"eval/return":%v,"eval/episode_len":9}`+"\n", value),
+		"config.yaml":     fmt.Sprintf("actor: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
+		"provenance.json": `[{"started":"2026-01-02T03:04:05Z","args":["/home/me/rlinf"],"build":{"go":"go1.26","platform":"linux/amd64"}}]`,
+	} {
+		if err := os.MkdirAll(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCompare compares the points of a sweep with a run, and a kept file with what it was kept from.
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir}, parts...)...) }
+	evaluated(t, at("sweep", "a", "seed_1"), 1, 10)
+	evaluated(t, at("sweep", "a", "seed_2"), 2, 20)
+	evaluated(t, at("sweep", "b", "seed_1"), 1, 40)
+	evaluated(t, at("other", "a"), 7, 30)
+
+	code, out, errs := run(t, "compare", "--format", "md", "--out", at("c.svg"), "--fail-below", "15.5", at("sweep"), at("other", "a"))
+	want := fmt.Sprintf(`|  | seeds | env steps | eval/return ± std | 95 %% interval | lowest | less %[1]s/sweep/a | env steps/s |
+|---|--:|--:|--:|--:|--:|--:|--:|
+| %[1]s/sweep/a | 2 | 100 | 15 ± 7.071 | -48.53 … 78.53 | 10 |  | 50 |
+| b | 1 | 100 | 40 |  | 40 | 25 | 50 |
+| %[1]s/other/a | 1 | 100 | 30 |  | 30 | 15 | 50 |
+# %[1]s/sweep/a: eval/return 15 ± 7.071: want at least 15.5
+`, dir)
+	if code != runner.ExitCheck || out != want || errs != "" {
+		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
+	}
+	if svg, err := os.ReadFile(at("c.svg")); err != nil || !strings.Contains(string(svg), "sweep/a, 2 seeds") {
+		t.Errorf("c.svg: %v\n%s", err, svg)
+	}
+
+	if code, out, errs := run(t, "compare", "--keep", at("kept.csv"), at("sweep", "b"), at("other", "a")); code != runner.ExitOK {
+		t.Fatalf("keep: code %d\n%s%s", code, out, errs)
+	}
+	kept, err := os.ReadFile(at("kept.csv"))
+	if want := "# CartPole-v1, 2026-01-02, go1.26, linux/amd64\nseed,step,env/steps,seconds,eval/episode_len,eval/return\n1,1,100,2,9,40\n7,1,100,2,9,30\n"; err != nil || string(kept) != want {
+		t.Errorf("kept: %v\n%s\nwant\n%s", err, kept, want)
+	}
+	code, out, errs = run(t, "compare", "--fail-below", "35", "--metric", "eval/return", at("kept.csv"))
+	if code != runner.ExitOK || !strings.Contains(out, "kept  2      100        35 ± 7.071") {
+		t.Errorf("of what was kept: code %d\n%s%s", code, out, errs)
+	}
+
+	for _, c := range []struct{ args, want string }{
+		{"", "compare: want the folders of runs or of sweeps, or files of kept results"},
+		{at("none"), "none: no such file or directory"},
+		{at("other"), "want the folder of a run or of a sweep, or a file of kept results"},
+		{at("other", "a") + " --metric eval/success", "no eval/success: want a metric that it has"},
+		{at("other", "a") + " --out c.png", "--out c.png: want a file with the ending .svg"},
+		{at("other", "a") + " --keep c.txt", "--keep c.txt: want a file with the ending .csv"},
+		{at("other", "a") + " --at 0", "--at 0: want a number of environment steps > 0"},
+		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: want a number of environment steps from 100 to 100"},
+		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: want a number of environment steps from 100 to 100"},
+		{at("other", "a") + " --format html", "--format html: want table or md"},
+		{at("sweep") + " --keep " + at("k.csv"), "2 points of a sweep: want the folder of one"},
+		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: want each seed once"},
+	} {
+		code, out, errs := run(t, append([]string{"compare"}, strings.Fields(c.args)...)...)
+		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: code %d\n%s%s\nwant %s", c.args, code, out, errs, c.want)
+		}
+	}
+}

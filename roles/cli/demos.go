@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/trainer"
+	"github.com/urfave/cli/v2"
+)
+
+func demosFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "episodes", Usage: "`N` episodes to keep", Value: 300},
+		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
+		&cli.Float64Flag{Name: "noise",
+			Usage: "standard deviation of the noise `S` added to every number of an action"},
+		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
+	}
+}
+
+// runDemos writes demonstrations of the environments' own experts.
+func runDemos(c *cli.Context, reg config.Registries) error {
+	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), All: c.Bool("all"),
+		Seed: cfg.Actor.Seed}
+	if d.Episodes < 1 || d.Noise < 0 {
+		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g: want a number > 0, and one that is not "+
+			"negative",
+			d.Episodes, d.Noise)}
+	}
+	if err := args.CheckOut(c.String("out")); err != nil {
+		return err
+	}
+	if err := d.Play(reg.Envs, cfg.Env.Train); err != nil {
+		return err
+	}
+	if err := durable.Write(c.String("out"), d.Write); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
+		filepath.Clean(c.String("out")), d.Episodes, d.Spec.Name, len(d.Kept), d.Succeeded, d.Played)
+	return nil
+}

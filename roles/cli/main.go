@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/bench"
+	"github.com/rlinf/rlinf/roles/cli/sweep"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code.
+// A main of your own is
+//
+//	func main() { os.Exit(roles.Main(os.Args, registries)) }
+func Main(args []string, reg config.Registries) int {
+	code := runner.ExitOK
+	hub := external.NewHub(os.Stderr, 0)
+	defer hub.Close()
+	reg = session.WithHub(reg, hub)
+	app := newApp(reg, &code)
+	err := app.RunContext(context.Background(), inOrder(app, args))
+	if err != nil {
+		return explain(err)
+	}
+	return code
+}
+
+// explain writes err and returns the exit code that goes with it. What is wrong with the call is
+// the same in every process that a launcher started: one tells, and the others leave with 0,
+// because launchers end a job with the first process that fails, before another may have spoken.
+func explain(err error) int {
+	var usage config.UsageError
+	var help cli.ExitCoder // help for a command that there is not
+	switch {
+	case !errors.As(err, &usage) && !errors.As(err, &help):
+		fmt.Fprintln(os.Stderr, err)
+		return runner.ExitFailed
+	case !mpi.Leads():
+		return runner.ExitOK
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return runner.ExitConfig
+}
+
+// exitCodes are told in the help of every command.
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on " +
+	"request, queue me again;\n" +
+	"76 a peer stalled; 130 interrupted; 143 terminated."
+
+func newApp(reg config.Registries, code *int) *cli.App {
+	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
+	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
+	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher",
+		DefaultText: "as many as the placement names"}
+	job := []cli.Flag{file, np, strict}
+	train := append(slices.Clone(job),
+		&cli.StringFlag{Name: "resume",
+			Usage: "go on from a checkpoint: `auto` (the newest usable one of the run's folder) or a folder"},
+		&cli.BoolFlag{Name: "debug",
+			Usage: "check that nobody touches memory that was handed on; list the groups and their ranks"},
+		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
+		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank"},
+	)
+	// Neither help nor errors end the process here: a rank that leaves alone would strand the
+	// others.
+	app := &cli.App{
+		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
+		UsageText:   "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
+		Description: exitCodes,
+		HideVersion: true, Flags: train, ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return config.UsageError{Err: err} },
+		Action: func(c *cli.Context) (err error) {
+			*code, err = runTrain(c, reg)
+			return err
+		},
+	}
+	// The other commands are for one process, which is the leading one where a launcher started
+	// several.
+	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
+		return func(c *cli.Context) error {
+			if !mpi.Leads() {
+				return nil
+			}
+			return run(c)
+		}
+	}
+	app.Commands = []*cli.Command{
+		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
+			Flags:  job,
+			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
+		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
+			Flags:  append(slices.Clone(job), slurmFlags()...),
+			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
+		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
+			Flags: []cli.Flag{file, strict,
+				&cli.StringFlag{Name: "checkpoint",
+					Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
+			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
+		{Name: "render", Usage: "draw the states that evaluations begin with, as env.eval.video_cfg says",
+			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
+			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
+		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
+			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
+			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
+		{Name: "envs", Usage: "list the environments", Action: alone(args.NoArguments(func(c *cli.Context) error {
+			return listEnvs(c.App.Writer, reg)
+		}))},
+		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the ranks there are",
+			UsageText: sweep.Usage,
+			Flags:     append(slices.Clone(job), sweep.Flags()...),
+			Action: func(c *cli.Context) (err error) {
+				*code, err = sweep.Run(c, reg)
+				return err
+			}},
+		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
+			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
+			Action: alone(func(c *cli.Context) (err error) {
+				*code, err = runCompare(c)
+				return err
+			})},
+		bench.Command(reg, code),
+		bridgeCommand(reg, []cli.Flag{file, strict}, code),
+		{Name: "version", Usage: "say what is inside", Action: alone(args.NoArguments(func(c *cli.Context) error {
+			return writeVersion(c.App.Writer)
+		}))},
+		{Name: "doctor", Usage: "say what this machine offers",
+			Action: alone(args.NoArguments(func(c *cli.Context) error {
+				return writeDoctor(c.App.Writer)
+			}))},
+	}
+	for _, c := range app.Commands {
+		for _, c := range append(c.Subcommands, c) {
+			c.Description, c.OnUsageError = exitCodes, app.OnUsageError
+		}
+	}
+	return app
+}
+
+// inOrder puts flags before plain arguments, behind the command: the library stops reading flags at
+// the first plain one.
+func inOrder(app *cli.App, args []string) []string {
+	var flags, plain, name []string
+	command, commands := app.Flags, app.Commands
+	for i := 1; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case a == "--":
+			plain = append(plain, args[i+1:]...)
+			i = len(args)
+		case strings.HasPrefix(a, "-") && a != "-":
+			flags = append(flags, a)
+			if i+1 < len(args) && !strings.Contains(a, "=") && takesValue(command, strings.TrimLeft(a, "-")) {
+				i++
+				flags = append(flags, args[i])
+			}
+		default:
+			at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(a) })
+			if at >= 0 && len(plain) == 0 {
+				name, command, commands = append(name, a), commands[at].Flags, commands[at].Subcommands
+				continue
+			}
+			plain = append(plain, a)
+		}
+	}
+	return slices.Concat(args[:1], name, flags, plain)
+}
+
+func takesValue(flags []cli.Flag, name string) bool {
+	for _, f := range flags {
+		if slices.Contains(f.Names(), name) {
+			_, isBool := f.(*cli.BoolFlag)
+			return !isBool
+		}
+	}
+	return false
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/urfave/cli/v2"
+)
+
+func renderFlags() []cli.Flag {
+	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, PNG", Value: "initial_states.png"}}
+}
+
+// runRender draws the states that evaluations begin with, looking as their films do.
+func runRender(c *cli.Context, reg config.Registries) error {
+	cfg, err := args.Config(c, reg, c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	if err := args.CheckOut(c.String("out")); err != nil {
+		return err
+	}
+	e := cfg.Env.Eval
+	e.VideoCfg.SaveVideo = true
+	if err := play.Drawable(reg.Envs, e); err != nil {
+		return config.UsageError{Err: fmt.Errorf("env.eval.video_cfg: %w", err)}
+	}
+	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
+	made := n
+	if !e.External.IsZero() {
+		made = e.TotalNumEnvs // a simulator may play no smaller number
+	}
+	s, err := play.NewStage(reg.Envs, e, env.Eval, 0, made, 1)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	defer s.Vec.Close()
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	sheet, err := s.Picture(n)
+	if err != nil {
+		return err
+	}
+	out := filepath.Clean(c.String("out"))
+	if err := durable.Write(out, sheet.WritePNG); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "%s: %d of %s\n", out, n, s.Vec.Spec().Name)
+	return nil
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/scripts/slurm"
+	"github.com/urfave/cli/v2"
+)
+
+// slurmFlags are those of rlinf slurm, besides the configuration's.
+func slurmFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "template", Value: "train", Usage: "the script: `NAME` is one of " +
+			strings.Join(slurm.Names(), ", ")},
+		&cli.StringFlag{Name: "nodes", Usage: "nodes of the job, `N`; of a hetjob N,M: with actors, and others",
+			DefaultText: "cluster.num_nodes"},
+		&cli.IntFlag{Name: "cpus", Usage: "cores of each rank",
+			DefaultText: "as many as env and rollout workers share a rank"},
+		&cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors",
+			DefaultText: "none asked for"},
+		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`",
+			DefaultText: "the template's"},
+	}
+}
+
+// runSlurm prints the batch script of a job: one of the templates, with the resources that follow
+// from the configuration's placement.
+func runSlurm(c *cli.Context, reg config.Registries) error {
+	template := c.String("template")
+	if !slices.Contains(slurm.Names(), template) {
+		return config.UsageError{Err: fmt.Errorf("--template %s: want one of %s", template,
+			strings.Join(slurm.Names(), ", "))}
+	}
+	for _, name := range []string{"cpus", "gpus"} {
+		if c.IsSet(name) && c.Int(name) <= 0 {
+			return config.UsageError{Err: fmt.Errorf("--%s %d: want a number > 0", name, c.Int(name))}
+		}
+	}
+	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
+	if err != nil {
+		return err
+	}
+	if _, whole := cfg.ClusterSpec().Extent(); whole && !c.IsSet("np") {
+		return config.UsageError{Err: errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many "+
+			"ranks as there "+
+			"are: want -np N, the ranks of the job"))}
+	}
+	np, err := args.LocalRanks(c, cfg)
+	if err != nil {
+		return err
+	}
+	parts, err := slurmParts(c, cfg, reg, np, slurm.Parts(template))
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	run := cfg.Runner.Logger.ExperimentName
+	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
+		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run,
+		Overrides: c.Args().Slice(),
+	}))
+	return err
+}
+
+// slurmParts divides np ranks over nodes that are all alike, or with two parts over those with
+// actors and then the others. What would not run there is an error.
+func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, count int) ([]slurm.Part, error) {
+	asked, err := nodesAsked(c.String("nodes"), count)
+	if err != nil {
+		return nil, err
+	}
+	total := count // nodes; virtual ones are not Slurm's
+	if cfg.SPMD.Nodes == 0 && cfg.Cluster.NumNodes > 0 {
+		total = cfg.Cluster.NumNodes
+	} else if asked != nil {
+		total = sum(asked)
+	}
+	if asked != nil && sum(asked) != total {
+		return nil, fmt.Errorf("--nodes %s: want %d in all, as cluster.num_nodes says", c.String("nodes"), total)
+	}
+	j, err := job.NewChecked(cfg, reg, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
+	if err != nil {
+		return nil, err
+	}
+	ranks := []int{np} // of each part
+	if count == 2 {
+		learners, err := actorRanks(j, np)
+		if err != nil {
+			return nil, err
+		}
+		ranks = []int{learners, np - learners}
+	}
+	nodes := asked
+	if nodes == nil {
+		nodes = []int{total}
+		if count == 2 {
+			learners := min(max(ranks[0]*total/np, 1), total-1) // in proportion
+			nodes = []int{learners, total - learners}
+		}
+	}
+	parts, first := make([]slurm.Part, count), 0
+	for i := range parts {
+		if nodes[i] < 1 || ranks[i]%nodes[i] != 0 {
+			return nil, fmt.Errorf("ranks %d..%d on %d nodes: want a number of nodes that divides %d "+
+				"(cluster.num_nodes, --nodes)",
+				first, first+ranks[i]-1, nodes[i], ranks[i])
+		}
+		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
+		if parts[i].CPUsPerTask == 0 {
+			parts[i].CPUsPerTask = sideBySide(j, first, first+ranks[i])
+		}
+		first += ranks[i]
+	}
+	parts[0].GPUsPerNode = c.Int("gpus")
+	return parts, nil
+}
+
+// nodesAsked reads --nodes, a number for each part; nil where it is not given.
+func nodesAsked(text string, parts int) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var nodes []int
+	for word := range strings.SplitSeq(text, ",") {
+		if n, err := strconv.Atoi(strings.TrimSpace(word)); err == nil && n > 0 {
+			nodes = append(nodes, n)
+		}
+	}
+	if len(nodes) != parts || len(nodes) != strings.Count(text, ",")+1 {
+		want := "a number > 0"
+		if parts == 2 {
+			want = "two numbers > 0, as 1,4: nodes with actors, and others"
+		}
+		return nil, fmt.Errorf("--nodes %s: want %s", text, want)
+	}
+	return nodes, nil
+}
+
+func sum(of []int) (s int) {
+	for _, n := range of {
+		s += n
+	}
+	return s
+}
+
+// actorRanks returns how many ranks have actors, when these are the first ones and there are
+// others.
+func actorRanks(j *job.Job, np int) (int, error) {
+	has := make([]bool, np)
+	for _, r := range j.Placement.Group("actor").Ranks {
+		has[r] = true
+	}
+	first := slices.Index(has, false)
+	if first < 1 || slices.Contains(has[first:], true) {
+		return 0, errors.New("cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks " +
+			"without actors after them")
+	}
+	return first, nil
+}
+
+// sideBySide returns the most workers that a rank of first..end-1 has at work at one time: those
+// that simulate and those that infer. Its actors work before or after them.
+func sideBySide(j *job.Job, first, end int) int {
+	busy := make([]int, end)
+	for _, component := range []string{"env", "rollout"} {
+		for _, r := range j.Placement.Group(component).Ranks {
+			if r < end {
+				busy[r]++
+			}
+		}
+	}
+	return max(1, slices.Max(busy[first:]))
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// slurmScript runs rlinf slurm in the module's folder and returns what it prints.
+func slurmScript(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	t.Chdir("../..")
+	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, new(int))
+	var out bytes.Buffer
+	app.Writer, app.ErrWriter = &out, t.Output()
+	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))
+	return out.String(), err
+}
+
+// The scripts in scripts/slurm are those that rlinf slurm writes for the configurations that they name.
+func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
+	for template, file := range map[string]string{
+		"train": "train", "requeue": "train-requeue", "sweep": "sweep", "bench": "bench", "hetjob": "hetjob",
+	} {
+		t.Run(template, func(t *testing.T) {
+			args := []string{"--template", template, "-c", "configs/cartpole_ppo.yaml"}
+			if template == "hetjob" {
+				args = []string{"--template", template, "-c", "configs/cartpole_disaggregated.yaml", "cluster.num_nodes=2"}
+			}
+			got, err := slurmScript(t, args...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(filepath.Join("scripts", "slurm", file+".sbatch"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// Resources follow from the placement, and from what is asked for.
+func TestSlurmResources(t *testing.T) {
+	const (
+		ppo   = "configs/cartpole_ppo.yaml"           // hybrid, 8 ranks
+		apart = "configs/cartpole_disaggregated.yaml" // actors on 0 and 1, env on 2, rollout on 3
+	)
+	for _, c := range []struct {
+		name, args string
+		want       string // the options, in order
+	}{
+		{"several nodes", ppo + " cluster.num_nodes=4", "nodes=4 ntasks-per-node=2 cpus-per-task=1"},
+		{"nodes where the configuration leaves them open", ppo + " --nodes 2 cluster.num_nodes=0", "nodes=2 ntasks-per-node=4 cpus-per-task=1"},
+		{"virtual nodes are not Slurm's", ppo + " spmd.nodes=4 cluster.num_nodes=4", "nodes=1 ntasks-per-node=8 cpus-per-task=1"},
+		{"workers that share a rank", apart + " cluster.component_placement.rollout=2", "nodes=1 ntasks-per-node=3 cpus-per-task=2"},
+		{"more workers than ranks", apart + " cluster.component_placement.env=2:0-3", "nodes=1 ntasks-per-node=4 cpus-per-task=4"},
+		{"what is asked for", ppo + " --cpus 6 --gpus 2 --time 1-12", "nodes=1 ntasks-per-node=8 cpus-per-task=6 gpus-per-node=2 time=1-12"},
+		{"all ranks", ppo + " -np 16 cluster.component_placement.env=all env.eval.total_num_envs=16", "nodes=1 ntasks-per-node=16 cpus-per-task=2"},
+		{"idle ranks", apart + " -np 6 cluster.allow_idle_ranks=true", "nodes=1 ntasks-per-node=6 cpus-per-task=1"},
+		{"two kinds of nodes", apart + " --template hetjob --gpus 1 cluster.num_nodes=3",
+			"nodes=1 ntasks-per-node=2 cpus-per-task=1 gpus-per-node=1 nodes=2 ntasks-per-node=1 cpus-per-task=1"},
+		{"two kinds of nodes, as asked", apart + " --template hetjob --nodes 2,1 cluster.num_nodes=3",
+			"nodes=2 ntasks-per-node=1 cpus-per-task=1 nodes=1 ntasks-per-node=2 cpus-per-task=1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			script, err := slurmScript(t, strings.Fields("-c "+c.args)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for line := range strings.Lines(script) {
+				if text, ok := strings.CutPrefix(line, "#SBATCH --"); ok {
+					switch name, _, _ := strings.Cut(text, "="); name {
+					case "time":
+						if text == "time=04:00:00\n" {
+							continue
+						}
+						fallthrough
+					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node":
+						got = append(got, strings.TrimSpace(text))
+					}
+				}
+			}
+			if got := strings.Join(got, " "); got != c.want {
+				t.Errorf("%s: got %s, want %s", c.args, got, c.want)
+			}
+		})
+	}
+}
+
+// What cannot be is refused with one sentence that says what could.
+func TestSlurmRefuses(t *testing.T) {
+	const ppo, apart = "-c configs/cartpole_ppo.yaml", "-c configs/cartpole_disaggregated.yaml"
+	for _, c := range []struct{ args, want string }{
+		{ppo + " --template array", "--template array: want one of train, requeue, hetjob, sweep, bench"},
+		{ppo + " --cpus 0", "--cpus 0: want a number > 0"},
+		{ppo + " --gpus -1", "--gpus -1: want a number > 0"},
+		{ppo + " --nodes two", "--nodes two: want a number > 0"},
+		{ppo + " --nodes 1,1", "--nodes 1,1: want a number > 0"},
+		{ppo + " --nodes 2", "--nodes 2: want 1 in all, as cluster.num_nodes says"},
+		{ppo + " cluster.num_nodes=3", "ranks 0..7 on 3 nodes: want a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
+		{ppo + " cluster.component_placement.env=all", "cluster.component_placement: takes as many ranks as there are: want -np N, the ranks of the job"},
+		{ppo + " -np 0", "-np 0: want a number of ranks > 0"},
+		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks without actors after them"},
+		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3", "--nodes 3: want two numbers > 0, as 1,4: nodes with actors, and others"},
+		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4", "ranks 2..3 on 3 nodes: want a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},
+		{apart + " actor.global_batch_size=500", "actor.global_batch_size: 500: want a multiple of"},
+		{"runner.max_steps=1", "no configuration: want -c FILE.yaml"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			script, err := slurmScript(t, strings.Fields(c.args)...)
+			var usage config.UsageError
+			if !errors.As(err, &usage) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want a UsageError with %q", err, c.want)
+			}
+			if script != "" {
+				t.Errorf("printed all the same:\n%s", script)
+			}
+		})
+	}
+}

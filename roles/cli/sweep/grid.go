@@ -1,0 +1,211 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/urfave/cli/v2"
+)
+
+// A sweepRun is one run of a sweep.
+type sweepRun struct {
+	point string // what the grid says, as lr=0.001,gamma=0.9; "" without a grid
+	seed  uint64
+	cfg   *config.Config
+	ranks int // goroutine ranks that it needs
+}
+
+// name is that of the run's folder, below the sweep's.
+func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("seed_%d", r.seed)) }
+
+// finished reports whether the run has been trained to its end.
+func (r *sweepRun) finished() bool {
+	return runfolder.Finished(r.cfg.Folder(), r.cfg.Resolved())
+}
+
+// An axis is one key of a grid, with the overrides that it takes.
+type axis struct {
+	key    string
+	values []string
+}
+
+// splitGrid tells overrides of several values, which commas separate, from those of one. Commas
+// within brackets or quotes separate nothing.
+func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
+	for _, o := range overrides {
+		key, text, _ := strings.Cut(o, "=")
+		values := splitValues(text)
+		if len(values) < 2 {
+			fixed = append(fixed, o)
+			continue
+		}
+		for i, v := range values {
+			if v == "" || slices.Contains(values[:i], v) {
+				return nil, nil, fmt.Errorf("%s: %q: want each value once, and none empty", key, text)
+			}
+		}
+		switch bare := strings.TrimLeft(key, "+"); {
+		case bare == "runner.seed":
+			return nil, nil, errors.New("runner.seed: want --seeds N: seeds are no part of the grid")
+		case strings.HasPrefix(bare, "runner.logger."):
+			return nil, nil, fmt.Errorf("%s: want one value: the sweep gives every run a folder", bare)
+		case slices.ContainsFunc(axes, func(a axis) bool { return a.key == key }):
+			return nil, nil, fmt.Errorf("%s: want it once, with all values", key)
+		}
+		axes = append(axes, axis{key, values})
+	}
+	return axes, fixed, nil
+}
+
+// splitValues splits text at commas outside of brackets and quotes.
+func splitValues(text string) []string {
+	var values []string
+	depth, quote, from := 0, rune(0), 0
+	for i, c := range text {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			values = append(values, strings.TrimSpace(text[from:i]))
+			from = i + 1
+		}
+	}
+	return append(values, strings.TrimSpace(text[from:]))
+}
+
+// points returns the overrides of every point of the grid, the last axis fastest.
+func points(axes []axis) [][]string {
+	all := [][]string{nil}
+	for _, a := range axes {
+		var longer [][]string
+		for _, p := range all {
+			for _, v := range a.values {
+				longer = append(longer, append(slices.Clone(p), a.key+"="+v))
+			}
+		}
+		all = longer
+	}
+	return all
+}
+
+// pointName is that of a point's folder: its overrides with the last parts of their keys, or with
+// the whole keys where those are alike.
+func pointName(point []string) string {
+	last := func(o string) string {
+		key, _, _ := strings.Cut(o, "=")
+		return key[strings.LastIndexAny(key, ".+")+1:]
+	}
+	var words []string
+	for i, o := range point {
+		key, value, _ := strings.Cut(o, "=")
+		if !slices.ContainsFunc(append(slices.Clone(point[:i]), point[i+1:]...), func(p string) bool {
+			return last(p) == last(o)
+		}) {
+			key = last(o)
+		}
+		words = append(words, key+"="+value)
+	}
+	return strings.NewReplacer("/", "_", `\`, "_", " ", "", `"`, "", "'", "").Replace(strings.Join(words, ","))
+}
+
+// maxRuns is how many runs a sweep may have, each of which is looked at before the first begins.
+const maxRuns = 2000
+
+// sweepRuns returns the runs that the command line asks for, point by point, each of which could
+// begin. Warnings go to log.
+func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRun, error) {
+	axes, fixed, err := splitGrid(c.Args().Slice())
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	seeds := c.Int("seeds")
+	if seeds < 1 {
+		return nil, config.UsageError{Err: fmt.Errorf("--seeds %d: want a number of seeds > 0", seeds)}
+	}
+	if len(axes) == 0 && seeds == 1 {
+		return nil, config.UsageError{Err: errors.New("nothing to sweep: want key=a,b,… or --seeds N")}
+	}
+	n := seeds
+	for _, a := range axes {
+		n = config.Product(n, len(a.values))
+	}
+	if n > maxRuns {
+		return nil, config.UsageError{Err: fmt.Errorf("%d runs: want at most %d: fewer --seeds or values", n, maxRuns)}
+	}
+	var runs []*sweepRun
+	folders := map[string]bool{}
+	for _, p := range points(axes) {
+		overrides := slices.Concat(fixed, p)
+		first, err := args.ReadConfig(c, reg, overrides, log)
+		if err != nil {
+			return nil, err
+		}
+		if first.Err() != nil { // so that what is told is from where the user wrote it
+			_, err := place(c, reg, first)
+			return nil, err
+		}
+		log = io.Discard // the others would say the same
+		for i := range seeds {
+			r := &sweepRun{point: pointName(p), seed: first.Runner.Seed + uint64(i)}
+			if err := r.configure(c, reg, overrides, first.Runner.Logger.ExperimentName); err != nil {
+				return nil, err
+			}
+			if folders[r.cfg.Folder()] {
+				return nil, config.UsageError{Err: fmt.Errorf("%s: two points of the grid would share this folder: "+
+					"want values "+
+					"whose names differ", r.cfg.Folder())}
+			}
+			folders[r.cfg.Folder()] = true
+			runs = append(runs, r)
+		}
+	}
+	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
+		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
+		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: want both to " +
+			"follow " +
+			"runner.seed")}
+	}
+	return runs, nil
+}
+
+// configure loads the configuration of r, whose folder is below that of the sweep, and sees that
+// such a job could begin.
+func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []string, sweep string) (err error) {
+	r.cfg, err = args.ReadConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
+		"runner.logger.experiment_name="+filepath.Join(sweep, r.name())), io.Discard)
+	if err != nil {
+		return err
+	}
+	if !r.cfg.Trains() {
+		return config.UsageError{Err: errors.New("sweep: runner.only_eval: want a job that trains")}
+	}
+	r.ranks, err = place(c, reg, r.cfg)
+	return err
+}
+
+// place returns how many goroutine ranks the job of cfg takes, which could begin there.
+func place(c *cli.Context, reg config.Registries, cfg *config.Config) (ranks int, err error) {
+	if ranks, err = args.LocalRanks(c, cfg); err != nil {
+		return 0, err
+	}
+	if _, err := job.NewChecked(cfg, reg, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {
+		return 0, config.UsageError{Err: err}
+	}
+	return ranks, nil
+}

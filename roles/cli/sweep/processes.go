@@ -1,0 +1,138 @@
+package sweep
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"runtime"
+
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/urfave/cli/v2"
+)
+
+// Messages of the work list: a process tells rank 0 what became of its run, with nothing before the
+// first, and gets the number of the next, or one below 0.
+const (
+	tagOutcome = iota
+	tagRun
+)
+
+// mostSaid bounds an outcome that travels.
+const mostSaid = 64 << 10
+
+// onProcesses trains the runs on the processes that a launcher started, and returns the exit code.
+func (s *sweep) onProcesses(c *cli.Context) (int, error) {
+	var log session.RankLog
+	ranks, err := args.OpenWorld(c, s.runs[0].cfg, nil, &log)
+	if err != nil {
+		return 0, err
+	}
+	leads := ranks[0].Rank() == 0
+	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it has been written
+		return runner.ExitFailed, nil
+	}
+	if leads {
+		return s.finish()
+	}
+	return runner.ExitOK, nil
+}
+
+// process is the life of one rank: it trains the runs that rank 0 gives it, which has some itself.
+func (s *sweep) process(ctx context.Context, w *spmd.World) error {
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	ends, err := w.NewComm(all, "work list")
+	if err != nil {
+		return err
+	}
+	if w.Rank() > 0 {
+		return s.work(ctx, ends[0])
+	}
+	w.Go("work list", func() error { return s.serve(ctx, ends[0]) })
+	for i, ok := s.take(); ok; i, ok = s.take() {
+		s.note(s.train(ctx, i))
+	}
+	return nil
+}
+
+// work trains what rank 0 gives until that has nothing more.
+func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
+	var said []byte
+	answer := make([]byte, 8)
+	for {
+		reqs := make([]spmd.Request, 2)
+		var err error
+		if reqs[0], err = comm.Irecv(answer, 0, tagRun); err != nil {
+			return err
+		}
+		if reqs[1], err = comm.Isend(said, 0, tagOutcome); err != nil {
+			return err
+		}
+		if err := comm.Wait(ctx, reqs); err != nil {
+			return err
+		}
+		i := int(int64(binary.LittleEndian.Uint64(answer)))
+		if i < 0 {
+			return nil
+		}
+		o := s.train(ctx, i)
+		o.Said = o.Said[:min(len(o.Said), mostSaid/8)] // a byte is six in JSON at most
+		if said, err = json.Marshal(o); err != nil {
+			return err
+		}
+	}
+}
+
+// serve gives runs to the other processes until all have been told that there are no more.
+func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
+	said := make([][]byte, comm.Size())
+	answers := make([][]byte, comm.Size())
+	reqs := make([]spmd.Request, comm.Size())
+	listen := func(r int) (err error) {
+		reqs[r], err = comm.Irecv(said[r], r, tagOutcome)
+		return err
+	}
+	for r := 1; r < comm.Size(); r++ {
+		said[r], answers[r] = make([]byte, mostSaid), make([]byte, 8)
+		if err := listen(r); err != nil {
+			return err
+		}
+	}
+	for {
+		r, err := comm.WaitAny(ctx, reqs)
+		if err != nil || r < 0 {
+			return err
+		}
+		if text := said[r][:reqs[r].N]; len(text) > 0 {
+			var o outcome
+			if err := json.Unmarshal(text, &o); err != nil {
+				return fmt.Errorf("outcome of rank %d: %w", r, err)
+			}
+			s.note(o)
+		}
+		i, ok := s.take()
+		if !ok {
+			i = -1
+		}
+		binary.LittleEndian.PutUint64(answers[r], uint64(int64(i)))
+		sent := make([]spmd.Request, 1)
+		if sent[0], err = comm.Isend(answers[r], r, tagRun); err != nil {
+			return err
+		}
+		if err := comm.Wait(ctx, sent); err != nil {
+			return err
+		}
+		if ok {
+			if err := listen(r); err != nil {
+				return err
+			}
+		}
+	}
+}

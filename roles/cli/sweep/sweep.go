@@ -1,0 +1,230 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+// Usage is what the help of rlinf sweep says.
+const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
+   mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
+
+Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher --jobs of them run side by side in
+this process; under a launcher every process takes runs from a list that rank 0 keeps. A run that fails stops no other. Started again, the sweep
+leaves out what is finished, and goes on with what has a checkpoint. It has at most 2000 runs.`
+
+// Flags are those of rlinf sweep, besides the configuration's.
+func Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1},
+		&cli.IntFlag{Name: "jobs", Usage: "runs side by side when there is no launcher",
+			DefaultText: "cores / ranks of a run"},
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw", Value: "eval/return",
+			DefaultText: "eval/return, or env/return without evaluations"},
+	}
+}
+
+// A sweep is many runs of one job, with other settings and seeds.
+type sweep struct {
+	reg    config.Registries
+	runs   []*sweepRun
+	metric string
+	asked  *runner.Requests
+	out    io.Writer
+
+	mu       sync.Mutex // guards what follows
+	next     int        // in runs: the first that nobody has taken
+	done     int        // how many are finished
+	failures []string
+	requeue  bool // a run stopped by itself before its end
+}
+
+// An outcome is what became of a run.
+type outcome struct {
+	Run     int
+	Code    int // the exit code that it would have had by itself
+	Seconds float64
+	Said    string // what it wrote on its log
+}
+
+// Run trains all runs that are not finished, and tables them all. It returns the exit code.
+func Run(c *cli.Context, reg config.Registries) (int, error) {
+	n, launcher := mpi.Launched()
+	s := &sweep{reg: reg, metric: c.String("metric"), out: c.App.Writer}
+	var err error
+	if s.runs, err = sweepRuns(c, reg, os.Stderr); err != nil {
+		return 0, err
+	}
+	if !c.IsSet("metric") && !s.runs[0].cfg.Evaluates() {
+		s.metric = "env/return"
+	}
+	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
+	if c.IsSet("jobs") {
+		if jobs = c.Int("jobs"); jobs < 1 {
+			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: want a number of runs > 0", jobs)}
+		}
+		if args.Launched() {
+			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes "+
+				"one run at "+
+				"a time", jobs, launcher, n)}
+		}
+	}
+	s.asked = runner.Watch()
+	defer s.asked.Close()
+	s.asked.Expire(0)       // in time for the end of a Slurm job
+	debug.SetGCPercent(400) // as in training
+	if args.Launched() {
+		return s.onProcesses(c)
+	}
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	var places sync.WaitGroup
+	for range jobs {
+		places.Go(func() {
+			for i, ok := s.take(); ok; i, ok = s.take() {
+				s.note(s.train(c.Context, i))
+			}
+		})
+	}
+	places.Wait()
+	return s.finish()
+}
+
+// take returns the next run that is to be trained.
+func (s *sweep) take() (run int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.next < len(s.runs) {
+		if stop, _ := s.asked.Vote(); stop != 0 {
+			break
+		}
+		run = s.next
+		s.next++
+		if !s.runs[run].finished() {
+			return run, true
+		}
+		s.done++
+	}
+	return 0, false
+}
+
+// train trains a run to its end, or until it is asked to stop.
+func (s *sweep) train(ctx context.Context, i int) outcome {
+	run, start := s.runs[i], time.Now()
+	var said bytes.Buffer
+	o := session.Options{Registries: s.reg, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said}
+	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
+		o.Resume = "auto"
+	}
+	one := session.New(o)
+	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil)
+	if err != nil {
+		code = runner.ExitFailed
+		fmt.Fprintln(one.Logs(), err)
+	}
+	return outcome{i, code, time.Since(start).Seconds(), said.String()}
+}
+
+// note tells what became of a run.
+func (s *sweep) note(o outcome) {
+	run := s.runs[o.Run]
+	value := math.NaN()
+	if r, err := results.ReadRun(run.cfg.Folder(), s.metric); err == nil {
+		value, _ = r.At(s.metric, math.Inf(1))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch o.Code {
+	case runner.ExitOK:
+		s.done++
+		fmt.Fprintf(s.out, "%d/%d · %s · %s %.4g · %.0fs\n", s.done, len(s.runs), run.name(), s.metric, value,
+			o.Seconds)
+	case runner.ExitRequeue, runner.ExitInterrupted, runner.ExitTerminated:
+		s.requeue = true
+		fmt.Fprintf(s.out, "%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
+	default:
+		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), strings.TrimSpace(o.Said)))
+		fmt.Fprintf(s.out, "%s · failed · %.0fs\n", run.name(), o.Seconds)
+	}
+}
+
+// finish writes the table of what is finished, on standard output and as table.md, draws
+// curves.svg, tells what failed, and returns the exit code.
+func (s *sweep) finish() (int, error) {
+	table, err := s.table()
+	if err != nil {
+		return 0, err
+	}
+	if len(table.Groups) > 0 {
+		folder := s.folder()
+		var text bytes.Buffer
+		err := errors.Join(table.Write(s.out), table.WriteMarkdown(&text),
+			durable.WriteFile(filepath.Join(folder, "table.md"), text.Bytes()),
+			durable.WriteFile(filepath.Join(folder, "curves.svg"), results.Draw(filepath.Base(folder), s.metric,
+				table.Groups)))
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.done, len(s.runs),
+			folder)
+	}
+	stop, _ := s.asked.Vote()
+	switch {
+	case len(s.failures) > 0:
+		return 0, fmt.Errorf("%s\n%d of %d runs failed", strings.Join(s.failures, "\n"), len(s.failures), len(s.runs))
+	case stop != 0:
+		return stop - 1, nil
+	case s.requeue:
+		return runner.ExitRequeue, nil
+	}
+	return runner.ExitOK, nil
+}
+
+// folder is that of the sweep.
+func (s *sweep) folder() string {
+	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
+}
+
+// table returns the finished runs, a group for each point.
+func (s *sweep) table() (*results.Table, error) {
+	t := &results.Table{Metric: s.metric, At: math.Inf(1)}
+	for _, run := range s.runs {
+		if !run.finished() {
+			continue
+		}
+		r, err := results.ReadRun(run.cfg.Folder(), s.metric)
+		if err != nil {
+			return nil, err
+		}
+		name := run.point
+		if name == "" {
+			name = filepath.Base(s.folder())
+		}
+		if last := len(t.Groups) - 1; last < 0 || t.Groups[last].Name != name {
+			t.Groups = append(t.Groups, results.Group{Name: name, Path: filepath.Dir(run.cfg.Folder())})
+		}
+		g := &t.Groups[len(t.Groups)-1]
+		g.Runs = append(g.Runs, r)
+	}
+	return t, nil
+}

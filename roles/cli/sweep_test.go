@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// momentary is a job of a moment on two goroutine ranks, whose logs go to dir.
+func momentary(dir string) []string {
+	return []string{"-c", rolestest.Cartpole, "cluster.component_placement={actor: 0-1, env: 0, rollout: 1}", "runner.max_epochs=4", "runner.val_check_interval=2",
+		"env.train.max_steps_per_rollout_epoch=16", "env.train.total_num_envs=32", "actor.global_batch_size=256",
+		"runner.logger.logger_backends=[]", "runner.logger.experiment_name=grid", "runner.logger.log_path=" + dir}
+}
+
+// TestSweep trains a grid, beside a run that cannot begin, twice.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	grid := append([]string{"sweep", "--seeds", "2", "--jobs", "2", "actor.optim.lr=1e-3,1e-4"}, momentary(dir)...)
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "grid"}, parts...)...) }
+	if err := os.MkdirAll(at("lr=1e-3"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at("lr=1e-3", "seed_2"), nil, 0o666); err != nil { // where a folder should be
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, grid...)
+	if code != runner.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") || !strings.HasSuffix(errs, "1 of 4 runs failed\n") ||
+		!strings.Contains(out, "3 of 4 runs are finished") {
+		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
+	}
+	before, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// Once the way is free that run alone is left; the table has all.
+	if err := os.Remove(at("lr=1e-3", "seed_2")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, errs = run(t, grid...); code != runner.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 || !strings.Contains(out, "4 of 4 runs are finished") {
+		t.Fatalf("again: code %d\n%s%s", code, out, errs)
+	}
+	if after, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl")); err != nil || after.ModTime() != before.ModTime() {
+		t.Errorf("a finished run was touched: %v, %v", after, err)
+	}
+	table, err := os.ReadFile(at("table.md"))
+	row := regexp.MustCompile(`(?m)^\| lr=1e-[34] \| 2 \| 2048 \| .* ± .* \|$`)
+	if err != nil || len(row.FindAll(table, -1)) != 2 {
+		t.Errorf("table.md: %v\n%s", err, table)
+	}
+	if svg, err := os.ReadFile(at("curves.svg")); err != nil || strings.Count(string(svg), ", 2 seeds") != 2 {
+		t.Errorf("curves.svg: %v\n%s", err, svg)
+	}
+
+	// A run of the sweep is the run that the same settings give by themselves.
+	alone := append(momentary(dir), "actor.optim.lr=1e-4", "runner.seed=2", "runner.logger.experiment_name=alone")
+	if code, out, errs := run(t, alone...); code != runner.ExitOK {
+		t.Fatalf("alone: code %d\n%s%s", code, out, errs)
+	}
+	want, got := evaluations(t, filepath.Join(dir, "alone")), evaluations(t, at("lr=1e-4", "seed_2"))
+	if len(want) != 2 || !reflect.DeepEqual(got, want) {
+		t.Errorf("in the sweep %v, alone %v", got, want)
+	}
+	if other := evaluations(t, at("lr=1e-4", "seed_1")); reflect.DeepEqual(other, want) {
+		t.Errorf("seeds 1 and 2 are alike: %v", other)
+	}
+}
+
+// A run that stopped half way goes on from its checkpoint, and ends as one that was not disturbed.
+func TestSweepResumes(t *testing.T) {
+	dir := t.TempDir()
+	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid/seed_1", "runner.max_epochs=2", "runner.save_interval=2")
+	if code, out, errs := run(t, half...); code != runner.ExitOK {
+		t.Fatalf("half of a run: code %d\n%s%s", code, out, errs)
+	}
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"}, momentary(dir)...)...); code != runner.ExitOK {
+		t.Fatalf("code %d\n%s%s", code, out, errs)
+	}
+	provenance, err := os.ReadFile(filepath.Join(dir, "grid", "seed_1", "provenance.json"))
+	if err != nil || !strings.Contains(string(provenance), "global_step_2") {
+		t.Errorf("not resumed: %v\n%s", err, provenance)
+	}
+	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole", "runner.save_interval=2")...); code != runner.ExitOK {
+		t.Fatalf("code %d\n%s%s", code, out, errs)
+	}
+	if got, want := evaluations(t, filepath.Join(dir, "grid", "seed_1")), evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
+		t.Errorf("resumed %v, undisturbed %v", got, want)
+	}
+}
+
+// evaluations returns what a run evaluated to, by step.
+func evaluations(t *testing.T, dir string) map[int64]float64 {
+	t.Helper()
+	r, err := results.ReadRun(dir, "eval/return")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int64]float64{}
+	for _, row := range r.Rows {
+		found[row.Step] = row.Values["eval/return"]
+	}
+	return found
+}
+
+func TestSweepRefuses(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"", "nothing to sweep: want key=a,b,… or --seeds N"},
+		{"--seeds 0 algorithm.gamma=0.9,0.99", "--seeds 0: want a number of seeds > 0"},
+		{"--seeds 100000000", "100000000 runs: want at most 2000: fewer --seeds or values"},
+		{"--seeds 1001 algorithm.gamma=0.9,0.99", "2002 runs: want at most 2000: fewer --seeds or values"},
+		{"--seeds 2 --jobs 0", "--jobs 0: want a number of runs > 0"},
+		{"algorithm.gama=0.9,0.99", "command line: algorithm.gama: unknown key, did you mean gamma?"},
+		{"algorithm.gamma=0.9,1.5", "command line: algorithm.gamma: 1.5: want a number in [0, 1]"},
+		{"algorithm.gamma=0.9,", `algorithm.gamma: "0.9,": want each value once, and none empty`},
+		{"algorithm.gamma=0.9,0.9", `algorithm.gamma: "0.9,0.9": want each value once, and none empty`},
+		{"algorithm.gamma=0.9,1 algorithm.gamma=0.5,1", "algorithm.gamma: want it once, with all values"},
+		{"runner.seed=1,2", "runner.seed: want --seeds N: seeds are no part of the grid"},
+		{"runner.logger.log_path=a,b", "runner.logger.log_path: want one value: the sweep gives every run a folder"},
+		{"--seeds 2 env.train.seed=3", "--seeds: actor.seed or env.train.seed is given: want both to follow runner.seed"},
+		{"--seeds 2 runner.only_eval=true", "sweep: runner.only_eval: want a job that trains"},
+		{"actor.micro_batch_size=7,8", "(micro_batch_size 7 × 2 actors)"},
+	} {
+		dir := t.TempDir()
+		code, out, errs := run(t, slices.Concat([]string{"sweep"}, momentary(dir), strings.Fields(c.args))...)
+		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: code %d\n%s%s\nwant %s", c.args, code, out, errs, c.want)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+			t.Errorf("%s: left %v, %v", c.args, entries, err)
+		}
+	}
+}

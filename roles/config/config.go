@@ -1,0 +1,307 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"gopkg.in/yaml.v3"
+)
+
+// Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get one
+// from LoadConfig, and do not change it: what follows from it and from the world is in the job.
+type Config struct {
+	Cluster   ClusterConfig   `yaml:"cluster"`   // where components run
+	SPMD      SPMDConfig      `yaml:"spmd"`      // virtual nodes (+)
+	Comm      CommConfig      `yaml:"comm"`      // how ranks talk (+)
+	Runner    RunnerConfig    `yaml:"runner"`    // how long the job goes on, and what it writes
+	Algorithm AlgorithmConfig `yaml:"algorithm"` // what is learnt, and how
+	Env       EnvConfig       `yaml:"env"`       // environments of training and of evaluation
+	Rollout   RolloutConfig   `yaml:"rollout"`   // how rollouts are made
+	Actor     ActorConfig     `yaml:"actor"`     // the policy and its optimiser
+	// Reward is what rollouts record as rewards, where the component reward is placed.
+	Reward reward.Config `yaml:"reward"`
+	// WeightSyncer is how the actors' parameters travel to rollout workers.
+	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
+
+	found *config.Check // where values are from, and what is wrong with them; final once they are read
+}
+
+// ClusterConfig is the section cluster: where components run.
+type ClusterConfig struct {
+	// NumNodes is the number of nodes that the job must find. 0, the default, is however many there
+	// are.
+	NumNodes int `yaml:"num_nodes"`
+	// ComponentPlacement says on which ranks each component has its workers: under one name, or
+	// several with commas between them, RLinf's placement strings ("0-7", "all", "0-1:0-3").
+	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
+	// NodeGroups names sets of nodes for placements to refer to.
+	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
+	// Tracer notes what every worker does when, for a browser to show.
+	Tracer TracerConfig `yaml:"tracer"`
+	// AllowIdleRanks lets a world have ranks that no component is placed on. Default false. (+)
+	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
+}
+
+// TracerConfig is the section cluster.tracer.
+type TracerConfig struct {
+	// Enable writes OutputFile when the run ends. Default false.
+	Enable bool `yaml:"enable"`
+	// OutputFile is in Chrome's Trace Event Format. Default: trace.json in the run's folder.
+	OutputFile string `yaml:"output_file"`
+}
+
+// PlacementConfig is the place of one component: written as the placement alone, or as a map with
+// these keys.
+type PlacementConfig struct {
+	// NodeGroup are labels of node groups whose ranks are counted through, in this order. Default:
+	// the whole cluster; "node" counts nodes instead of ranks.
+	NodeGroup config.Words `yaml:"node_group"`
+	// Placement is resources, or resources:workers, with commas between segments.
+	Placement string `yaml:"placement"`
+}
+
+// UnmarshalText reads a placement alone.
+func (p *PlacementConfig) UnmarshalText(text []byte) error {
+	*p = PlacementConfig{Placement: string(text)}
+	return nil
+}
+
+// MarshalYAML writes the short form where it says all.
+func (p PlacementConfig) MarshalYAML() (any, error) {
+	if len(p.NodeGroup) == 0 {
+		return p.Placement, nil
+	}
+	type long PlacementConfig
+	return long(p), nil
+}
+
+// NodeGroupConfig is a named set of nodes.
+type NodeGroupConfig struct {
+	// Label is the name, neither "cluster" nor "node".
+	Label string `yaml:"label"`
+	// NodeRanks are the nodes: a number, a range "0-3", several with commas between them, or a
+	// list.
+	NodeRanks Ranks `yaml:"node_ranks"`
+}
+
+// Ranks are ascending numbers of ranks, in YAML a number, ranges as "0-3,5", or a list.
+type Ranks []int
+
+// maxRanks is more nodes than any machine has.
+const maxRanks = 1 << 20
+
+// UnmarshalYAML reads any of the three forms.
+func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
+	*r = nil
+	if y.Kind == yaml.SequenceNode {
+		return y.Decode((*[]int)(r))
+	}
+	for part := range strings.SplitSeq(y.Value, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		lo, err := strconv.Atoi(strings.TrimSpace(first))
+		hi := lo
+		if isRange && err == nil {
+			hi, err = strconv.Atoi(strings.TrimSpace(last))
+		}
+		if err != nil || lo < 0 || hi < lo || hi >= maxRanks {
+			return fmt.Errorf("want ranks, as 3, 0-3 or [0, 2]")
+		}
+		for n := lo; n <= hi; n++ {
+			*r = append(*r, n)
+		}
+	}
+	return nil
+}
+
+// SPMDConfig is the section spmd.
+type SPMDConfig struct {
+	// Nodes deals the ranks to so many virtual nodes, in equal contiguous blocks, so that code for
+	// several nodes runs on one. 0, the default, is the real ones.
+	Nodes int `yaml:"nodes"`
+}
+
+// CommConfig is the section comm: how ranks talk.
+type CommConfig struct {
+	// StallTimeout is how long a peer may show no sign of life before it is named and the job ends
+	// with exit code 76. 0 is for ever. Default 1m.
+	StallTimeout time.Duration `yaml:"stall_timeout"`
+	// Reduce is how sums over ranks are made: ordered (default), in the order of the members, so
+	// that the numbers depend on no transport and no placement; fast, by the quickest algorithm,
+	// which may add in another order.
+	Reduce string `yaml:"reduce"`
+	// Table is a file that says which algorithm makes which operation, as `rlinf bench --tune`
+	// measures it on this machine. Empty, the default, is the built-in choice.
+	Table string `yaml:"table"`
+	// BucketBytes is the size of the pieces in which a gradient leaves while the backward pass
+	// still runs. Default 4 MiB.
+	BucketBytes int `yaml:"bucket_bytes"`
+	// Compression is how gradients travel: none (default), as they are; bf16, in half the bytes,
+	// rounded. The metric train/actor/compression_error says what that takes from them.
+	Compression string `yaml:"compression"`
+	// CheckReplicas is the number of iterations between comparisons of the actors' parameters,
+	// which must be the same bits on all; a difference ends the job. 0, the default, is never.
+	CheckReplicas int `yaml:"check_replicas"`
+	// Debug compares every collective call across its members before it runs, and names both sides
+	// of a mismatch instead of hanging. Default false.
+	Debug bool `yaml:"debug"`
+}
+
+// RunnerConfig is the section runner: how long the job goes on, and what it writes.
+type RunnerConfig struct {
+	// TaskType is embodied (default), or embodied_eval, which only evaluates.
+	TaskType string `yaml:"task_type"`
+	// Logger says where the run's folder is.
+	Logger LoggerConfig `yaml:"logger"`
+	// MaxEpochs and MaxSteps bound the number of iterations, whichever is less; negative, the
+	// default of both, is no bound. One of them or MaxTime must be given.
+	MaxEpochs int `yaml:"max_epochs"`
+	MaxSteps  int `yaml:"max_steps"`
+	// MaxTime ends the job with a checkpoint and exit code 75 when it has run that long: 90s, 1h30m
+	// or HH:MM:SS. 0, the default, is never. (+)
+	MaxTime time.Duration `yaml:"max_time"`
+	// ValCheckInterval is the number of iterations between evaluations; the last iteration is
+	// followed by one too. ≤ 0, the default, is none.
+	ValCheckInterval int `yaml:"val_check_interval"`
+	// SaveInterval is the number of iterations between checkpoints, a multiple of ValCheckInterval
+	// where both are on. ≤ 0, the default, is none.
+	SaveInterval int `yaml:"save_interval"`
+	// KeepCheckpoints is how many checkpoints are kept, the newest. 0 keeps all. Default 3. (+)
+	KeepCheckpoints int `yaml:"keep_checkpoints"`
+	// ResumeDir is the checkpoint to go on from: a folder …/checkpoints/global_step_N, or auto for
+	// the newest complete one of this run. Empty, the default, starts anew.
+	ResumeDir string `yaml:"resume_dir"`
+	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. Empty, the
+	// default, is none.
+	CkptPath string `yaml:"ckpt_path"`
+	// OnlyEval evaluates and does not train. Default false; true for the task embodied_eval.
+	OnlyEval bool `yaml:"only_eval"`
+	// WeightSyncInterval is the number of iterations between updates of the rollout workers'
+	// weights. Default 1.
+	WeightSyncInterval int `yaml:"weight_sync_interval"`
+	// Async lets env and rollout workers make one rollout after the other while actors train, as
+	// RLinf's train_async does: a rollout begins with the newest weights that have arrived. See
+	// algorithm.staleness_threshold and actor.recv_drain_max_trajectories. What an asynchronous run
+	// computes depends on time. Default false. (+)
+	Async bool `yaml:"async"`
+	// Deterministic computes with kernels whose results are the same bits in whatever batch a row
+	// stands. Default true; false computes products by OpenBLAS where the build has it (tag blas):
+	// faster on processors without AVX2, not on others. (+)
+	Deterministic bool `yaml:"deterministic"`
+	// Seed is that of everything random that has none of its own (actor.seed, env.train.seed,
+	// env.eval.seed). Default 1. (+)
+	Seed uint64 `yaml:"seed"`
+}
+
+// LoggerConfig says where the run's folder is and what is written there.
+type LoggerConfig struct {
+	// LogPath is the folder that holds the run's, <log_path>/<experiment_name>. Default logs.
+	LogPath string `yaml:"log_path"`
+	// ProjectName stands in the run's provenance. Default rlinf.
+	ProjectName string `yaml:"project_name"`
+	// ExperimentName is the name of the run's folder. Default "default".
+	ExperimentName string `yaml:"experiment_name"`
+	// LoggerBackends are written beside metrics.jsonl: tensorboard (default), or none.
+	LoggerBackends config.Words `yaml:"logger_backends"`
+	// LogInterval is the number of iterations that a line of the metrics is the mean of.
+	// Evaluations, checkpoints and the end have a line in any case. Default 1. (+)
+	LogInterval int `yaml:"log_interval"`
+}
+
+// AlgorithmConfig is the section algorithm.
+type AlgorithmConfig struct {
+	algo.Config `yaml:",inline"`
+	// GroupSize consecutive environments share their initial states. Default 1. It counts where
+	// env.train.group_size and env.eval.group_size are not given.
+	GroupSize int `yaml:"group_size"`
+	// StalenessThreshold is how many iterations a rollout of an asynchronous run may lie behind the
+	// actors. An older one is dropped; algorithms that learn from each rollout once need a bound,
+	// and begin none that would be. Negative, the default, is no bound.
+	StalenessThreshold int `yaml:"staleness_threshold"`
+}
+
+// EnvConfig is the section env.
+type EnvConfig struct {
+	// GroupName is what the component is called in messages. Default EnvGroup.
+	GroupName string `yaml:"group_name"`
+	// Train are the environments that experience comes from.
+	Train env.Config `yaml:"train"`
+	// Eval are those of evaluations. A key that is not given is as under train.
+	Eval env.Config `yaml:"eval"`
+}
+
+// RolloutConfig is the section rollout.
+type RolloutConfig struct {
+	// GroupName is what the component is called in messages. Default RolloutGroup.
+	GroupName string `yaml:"group_name"`
+	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
+	// of which is simulated while actions are inferred for another. Default 1.
+	PipelineStageNum int `yaml:"pipeline_stage_num"`
+}
+
+// ActorConfig is the section actor.
+type ActorConfig struct {
+	// GroupName is what the component is called in messages. Default ActorGroup.
+	GroupName string `yaml:"group_name"`
+	// MicroBatchSize is the number of samples that one actor takes at once. Must be > 0.
+	MicroBatchSize int `yaml:"micro_batch_size"`
+	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple
+	// of MicroBatchSize times the number of actors. Must be > 0.
+	GlobalBatchSize int `yaml:"global_batch_size"`
+	// RecvDrainMaxTrajectories is how many rollouts of each environment a replay buffer takes
+	// before the updates of an iteration of an asynchronous run, out of those that have arrived; it
+	// waits for one. As many may wait for it, or as the buffer holds where that is less. Default
+	// 1024.
+	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
+	// Seed is that of the first weights, of the noise of actions and of the order of samples.
+	// Default: runner.seed.
+	Seed uint64 `yaml:"seed"`
+	// Model is the policy.
+	Model policy.Config `yaml:"model"`
+	// Optim is the optimiser.
+	Optim algo.OptimConfig `yaml:"optim"`
+	// CriticOptim is the optimiser of critics of actions (add_q_head). A key that is not given is
+	// as under optim.
+	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
+}
+
+// Default returns the defaults. What has none is reported by LoadConfig when it is not given.
+func Default() *Config {
+	return &Config{
+		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,
+			Compression: CompressionNone},
+		Runner: RunnerConfig{
+			TaskType: TaskEmbodied,
+			Logger: LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default",
+				LoggerBackends: config.Words{"tensorboard"}, LogInterval: 1},
+			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
+			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
+		},
+		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},
+		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
+		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
+		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Model: policy.DefaultConfig(),
+			Optim: algo.DefaultOptimConfig()},
+		Reward: reward.DefaultConfig(),
+
+		WeightSyncer: defaultWeightSyncer(),
+	}
+}
+
+// Values of RunnerConfig.TaskType, CommConfig.Reduce and CommConfig.Compression.
+const (
+	TaskEmbodied     = "embodied"
+	TaskEmbodiedEval = "embodied_eval"
+
+	ReduceOrdered = "ordered"
+	ReduceFast    = "fast"
+
+	CompressionNone = "none"
+	CompressionBF16 = "bf16"
+)

@@ -1,0 +1,188 @@
+package config_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	yamlconfig "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+func TestLoadConfig(t *testing.T) {
+	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_steps=20", "runner.max_time=00:10:00", "runner.seed=7")
+	rolestest.Expect(t, "warnings", warnings)
+	placement := yamlconfig.Map[config.PlacementConfig]{
+		{Key: "actor", Value: config.PlacementConfig{Placement: "0-7"}}, {Key: "env", Value: config.PlacementConfig{Placement: "0-3"}},
+		{Key: "rollout", Value: config.PlacementConfig{Placement: "4-7"}},
+	}
+	if !reflect.DeepEqual(c.Cluster.ComponentPlacement, placement) {
+		t.Errorf("placement %v, want %v", c.Cluster.ComponentPlacement, placement)
+	}
+	for _, v := range []struct {
+		what      string
+		got, want any
+	}{
+		{"iterations", c.Runner.Iterations(), 20},
+		{"max_time", c.Runner.MaxTime, 10 * time.Minute},
+		{"gamma", c.Algorithm.Gamma, float32(0.98)},
+		{"clip_ratio_low, a default", c.Algorithm.ClipRatioLow, float32(0.2)},
+		{"lr", c.Actor.Optim.LR, float32(1e-3)},
+		{"env.eval.env_type, from train", c.Env.Eval.ID(), "CartPole-v1"},
+		{"env.eval.total_num_envs", c.Env.Eval.TotalNumEnvs, 16},
+		{"actor.seed, from runner", c.Actor.Seed, uint64(7)},
+		{"env.train.seed, from runner", c.Env.Train.Seed, uint64(7)},
+		{"env.eval.seed, from train", c.Env.Eval.Seed, uint64(7)},
+		{"logprob_type of the model", c.PolicyConfig().LogProbType, "action_level"},
+		{"entropy_type, from logprob_type", c.Algorithm.EntropyType, "action_level"},
+	} {
+		if v.got != v.want {
+			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
+		}
+	}
+}
+
+// Whatever is in force survives being written and read, by file and by ParseConfig.
+func TestResolvedReadAgain(t *testing.T) {
+	t.Setenv("EMBODIED_PATH", "/nowhere")
+	for _, overrides := range [][]string{
+		nil,
+		{"runner.logger.experiment_name='a \\${b}'", "cluster.component_placement.env={node_group: [a, b], placement: 0-3}", "cluster.node_groups=[{label: a, node_ranks: 0-1}, {label: b, node_ranks: [3]}]"},
+		{"runner.task_type=embodied_eval", "runner.max_time=90m", "comm.stall_timeout=0", "actor.seed=18446744073709551615"},
+		{"actor.model.hidden_sizes=[]", "runner.logger.logger_backends=[]", "algorithm.normalize_advantages=false", "algorithm.group_size=4"},
+		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={command: sim, n: 2}", "env.eval.external={command: [], listen: 'unix:s', n: 0}"},
+		{"env.train.env_type=external", "env.eval.env_type=external", "env.train.external={listen: 'tcp:h:1', token_file: t}", "env.eval.external={command: sim, listen: '', token_file: ''}"},
+	} {
+		for _, path := range []string{rolestest.Cartpole, "../config/testdata/maniskill_like.yaml"} {
+			if len(overrides) == 4 && path != rolestest.Cartpole {
+				continue
+			}
+			c, _ := rolestest.MustLoad(t, path, overrides...)
+			text := c.Resolved()
+			again, err := config.Parse(rolestest.Registries(), text)
+			if err != nil {
+				t.Fatalf("%s %v: %v\n%s", path, overrides, err, text)
+			}
+			file := filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			fromFile, warnings := rolestest.MustLoad(t, file)
+			rolestest.Expect(t, "warnings of "+path, warnings)
+			for _, other := range []*config.Config{again, fromFile} {
+				if string(other.Resolved()) != string(text) {
+					t.Errorf("%s %v\ngot\n%s\nwant\n%s", path, overrides, other.Resolved(), text)
+				}
+			}
+		}
+	}
+}
+
+func TestSeedsKeysLoad(t *testing.T) {
+	c, warnings := rolestest.MustLoad(t, "../config/testdata/seeds.yaml")
+	if c.Runner.MaxEpochs != 10 || c.Actor.GlobalBatchSize != 512 || c.Actor.MicroBatchSize != 64 || c.Runner.Logger.LogPath != "logs/seeds" {
+		t.Errorf("got %+v %+v", c.Runner, c.Actor)
+	}
+	rolestest.Expect(t, "warnings", warnings,
+		"../config/testdata/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
+		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
+		"known keys without effect here: actor.tokenizer.tokenizer_model: /models/tokenizer (../config/testdata/seeds.yaml:17), "+
+			"actor.checkpoint_save_path: /models/out (../config/testdata/seeds.yaml:19), "+
+			"actor.model.model_path: /models/checkpoint (../config/testdata/seeds.yaml:18), "+
+			"rollout.model.model_path: /models/policy (../config/testdata/seeds.yaml:14)",
+	)
+}
+
+func TestWeightSyncerKeys(t *testing.T) {
+	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "weight_syncer.type=patch", "weight_syncer.bucket={bucket_size: 64MB, bucket_dtype: bf16, is_agent: false, load_instant: true}",
+		"weight_syncer.patch={snapshot_device: cpu, delta_encoding: false, compression: none, init_sync: {enabled: false, prefixes: [actor.], bucket_size: 4096}}",
+		"weight_syncer.use_ring_sync=false", "weight_syncer.nccl_max_ctas=null")
+	rolestest.Expect(t, "warnings", warnings)
+	want := config.WeightSyncerConfig{Type: config.WeightSyncPatch, Bucket: config.WeightBucketConfig{BucketSize: 64 << 20, BucketDType: "bf16"},
+		Patch: config.WeightPatchConfig{InitSync: config.WeightInitSyncConfig{Prefixes: yamlconfig.Words{"actor."}, BucketSize: 4096}}}
+	if !reflect.DeepEqual(c.WeightSyncer, want) {
+		t.Errorf("got %+v, want %+v", c.WeightSyncer, want)
+	}
+	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"weight_syncer.type=ring", "weight_syncer.bucket.bucket_size=0", "weight_syncer.bucket.bucket_dtype=fp16",
+		"weight_syncer.patch.init_sync.bucket_size=lots", "weight_syncer.patch.delta_encodng=true"}, false)
+	rolestest.Expect(t, "errors", rolestest.ErrorLines(err),
+		"command line: weight_syncer.patch.init_sync.bucket_size: lots: want bytes, as 536870912 or 512MB",
+		"command line: weight_syncer.patch.delta_encodng: unknown key, did you mean delta_encoding?",
+		"command line: weight_syncer.type: ring: want bucket or patch",
+		"command line: weight_syncer.bucket.bucket_size: 0: want a number of bytes > 0, as 512MB",
+		"command line: weight_syncer.bucket.bucket_dtype: fp16: want null, fp32 or bf16",
+	)
+}
+
+func TestOldNames(t *testing.T) {
+	c, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~env.train.total_num_envs", "~env.train.max_steps_per_rollout_epoch", "algorithm.group_size=4", "algorithm.num_group_envs=8",
+		"algorithm.n_chunk_steps=32", "algorithm.auto_reset=false", "algorithm.rollout_epoch=2", "actor.model.num_action_chunks=4",
+		"algorithm.sampling_params.use_greedy=false", "algorithm.reward_type=chunk_level", "~env.train.env_type", "env.train.simulator_type=CartPole-v1")
+	e := c.Env.Train
+	if e.TotalNumEnvs != 32 || e.MaxStepsPerRolloutEpoch != 128 || e.AutoReset || c.Env.Eval.AutoReset || e.RolloutEpoch != 2 || e.GroupSize != 4 || e.ID() != "CartPole-v1" {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// Each rule alone: the overrides break it, and nothing else is said.
+func TestRules(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		want      string
+	}{
+		{[]string{"~cluster.component_placement.rollout", "~cluster.component_placement.env"}, "../config/testdata/cartpole.yaml:4: cluster.component_placement: want a place for rollout and env, as 0-7 or all"},
+		{[]string{"runner.only_eval=true", "~cluster.component_placement.actor", "actor.micro_batch_size=0"}, ""},
+		{[]string{"runner.task_type=embodied_eval", "~runner.max_epochs", "~actor.optim.lr"}, ""},
+		{[]string{"cluster.num_nodes=-1"}, "command line: cluster.num_nodes: -1: want a number > 0, or 0 for as many as there are"},
+		{[]string{"cluster.component_placement=7"}, "command line: cluster.component_placement: 7: want a map"},
+		{[]string{"spmd.nodes=-1"}, "command line: spmd.nodes: -1: want a number > 0, or 0 for the real nodes"},
+		{[]string{"comm.bucket_bytes=0"}, "command line: comm.bucket_bytes: 0: want at least 4"},
+		{[]string{"runner.max_time=-1s"}, "command line: runner.max_time: -1s: want a duration, or 0 for no limit"},
+		{[]string{"runner.max_epochs=-1", "runner.max_time=10s"}, ""},
+		{[]string{"~runner.max_epochs"}, "../config/testdata/cartpole.yaml:8: runner.max_epochs: -1 (the default): want a number ≥ 0, here or in max_steps, or a max_time"},
+		{[]string{"runner.resume_dir=auto", "runner.ckpt_path=w.safetensors"}, "command line: runner.ckpt_path: w.safetensors: want no weights beside those of resume_dir"},
+		{[]string{"runner.logger.logger_backends=tensorboard,tensorboard"}, "command line: runner.logger.logger_backends: tensorboard: want each once"},
+		{[]string{"runner.logger.log_interval=0"}, "command line: runner.logger.log_interval: 0: want a number > 0"},
+		{[]string{"algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2"}, "../config/testdata/cartpole.yaml:14: env.train.auto_reset: true (the default): want false (adv_type grpo compares whole episodes, which begin together)"},
+		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.use_reinpp_baseline=true"}, "../config/testdata/cartpole.yaml:11: algorithm.group_size: 1 (the default): want a number > 1 (use_reinpp_baseline compares the members of a group)"},
+		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false"}, ""},
+		{[]string{"algorithm.len_reward_penalty=1", "algorithm.max_length=9"}, "command line: algorithm.len_reward_penalty: 1: want a number >= 0, with adv_type grpo or reinpp; else 0"},
+		{[]string{"algorithm.adv_type=reinpp", "env.train.auto_reset=false", "algorithm.len_reward_penalty=1", "algorithm.safe_length=9", "algorithm.max_length=9"},
+			"command line: algorithm.max_length: 9: want more steps than safe_length, 9"},
+		{[]string{"algorithm.recompute_logprobs=true"}, ""},
+		{[]string{"algorithm.filter_rewards=true"}, "command line: algorithm.filter_rewards: true: want false (adv_type gae does not compare episodes)"},
+		{[]string{"algorithm.loss_type=a2c", "algorithm.update_epoch=2"}, "command line: algorithm.update_epoch: 2: want 1 (loss_type a2c is right for samples of the present policy alone)"},
+		{[]string{"algorithm.kl_penalty_type=full"}, "command line: algorithm.kl_penalty_type: full: want kl, abs, mse or low_var_kl (also k1, k2, k3)"},
+		{[]string{"algorithm.adv_type=grpo", "env.train.auto_reset=false"}, "../config/testdata/cartpole.yaml:11: algorithm.group_size: 1 (the default): want a number > 1 (adv_type grpo compares the members of a group)"},
+		{[]string{"algorithm.group_size=2", "env.train.group_size=4"}, "command line: env.train.group_size: 4: want 2, as algorithm.group_size"},
+		{[]string{"algorithm.entropy_type=chunk_level", "algorithm.reward_type=action_level"}, ""},
+		{[]string{"algorithm.entropy_type=chunk_level", "actor.model.num_action_chunks=4"}, ""},
+		{[]string{"algorithm.reward_type=action_level", "actor.model.num_action_chunks=4"}, ""},
+		{[]string{"algorithm.reward_type=action_level", "algorithm.logprob_type=chunk_level", "actor.model.num_action_chunks=4"},
+			"command line: algorithm.logprob_type: chunk_level: want action_level or token_level (reward_type action_level)"},
+		{[]string{"algorithm.logprob_type=word_level"}, "command line: algorithm.logprob_type: word_level: want chunk_level, action_level or token_level"},
+		{[]string{"actor.optim.min_lr=1"}, "command line: actor.optim.min_lr: 1: want a number in [0, 0.001], up to lr"},
+		{[]string{"env.train.max_steps_per_rollout_epoch=130", "actor.model.num_action_chunks=4"}, "command line: env.train.max_steps_per_rollout_epoch: 130: want a multiple of 4 (num_action_chunks)"},
+	} {
+		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, tc.overrides, false)
+		if got := fmt.Sprint(err); err != nil && got != tc.want || err == nil && tc.want != "" {
+			t.Errorf("%q\ngot  %s\nwant %s", tc.overrides, got, tc.want)
+		}
+	}
+}
+
+// env.eval is decoded over env.train; what is said of its keys is said once.
+func TestKnownKeyOfEval(t *testing.T) {
+	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true", "env.train.video_cfg.save_video=true")
+	rolestest.Expect(t, "warnings", warnings,
+		"known keys without effect here: env.eval.use_full_state: true (command line), env.train.video_cfg.save_video: true (command line)")
+}
+
+func TestOtherLoggers(t *testing.T) {
+	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.logger_backends=[tensorboard, wandb]")
+	rolestest.Expect(t, "warnings", warnings, "known keys without effect here: runner.logger.logger_backends: wandb (command line)")
+}

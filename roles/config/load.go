@@ -1,0 +1,168 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/policy"
+)
+
+// Load reads the configuration at path and lays overrides ("runner.max_epochs=10") over it. Presets
+// are looked for beside the file and in configs/. The warnings are for the user; strict makes
+// errors of keys that have no effect.
+//
+// All that is wrong with the values is in one error, see config.FieldErrors. The Config that comes
+// with it serves to find what else is wrong, with its names and in a world; it is nil when the file
+// cannot be read.
+func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
+	c, p := Default(), &parts{Registries: reg}
+	tree, err := config.Load(path, overrides, c.options(p))
+	if err != nil {
+		return nil, nil, err
+	}
+	c.decode(tree, p)
+	if strict {
+		c.found.Strict()
+	}
+	return c, c.found.Warnings(), c.Err()
+}
+
+// Parse reads what Resolved returned, on another rank or in another run.
+func Parse(reg Registries, resolved []byte) (*Config, error) {
+	c, p := Default(), &parts{Registries: reg}
+	tree, err := config.Parse("config.yaml", resolved, c.options(p))
+	if err != nil {
+		return nil, err
+	}
+	c.decode(tree, p)
+	return c, c.Err()
+}
+
+// Err returns everything that is wrong with the values as one error, or nil.
+func (c *Config) Err() error { return c.found.Err() }
+
+// Findings returns what is wrong with the values, for the caller to add more to.
+func (c *Config) Findings() *Findings { return c.found.Fork() }
+
+// Reported reports whether something is wrong with one of keys, dotted.
+func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
+
+// A Findings is what is wrong with a configuration.
+type Findings = config.Check
+
+func (c *Config) options(p *parts) config.Options {
+	choose := func(given func(key string) (string, bool)) { p.choose(c, given) }
+	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
+		Choose: choose, Owner: p.owner}
+}
+
+func (c *Config) decode(tree *config.Tree, p *parts) {
+	c.found = tree.Decode(c)
+	c.derive(p.evalApart)
+	v := validation{Config: c, reg: p.Registries, found: c.found}
+	v.checkValues()
+}
+
+// derive fills in what counts where a key is not given and depends on another. evalApart says that
+// evaluations are in another environment than training.
+func (c *Config) derive(evalApart bool) {
+	if !c.found.Has("env.train.group_size") {
+		c.Env.Train.GroupSize = c.Algorithm.GroupSize
+	}
+	if !c.found.Has("env.train.seed") {
+		c.Env.Train.Seed = c.Runner.Seed
+	}
+	own := c.Env.Train.InitParams.Own.Clone()
+	if evalApart {
+		own = c.Env.Eval.InitParams.Own
+	}
+	c.Env.Eval = c.Env.Train
+	c.Env.Eval.InitParams.Own = own
+	c.Env.Eval.VideoCfg = env.DefaultVideo()
+	c.found.Decode("env.eval", &c.Env.Eval)
+	if !c.found.Has("actor.seed") {
+		c.Actor.Seed = c.Runner.Seed
+	}
+	if c.Algorithm.EntropyType == "" {
+		c.Algorithm.EntropyType = c.Algorithm.LogProbType
+	}
+	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
+		c.Actor.Model.AddValueHead = false
+	}
+	c.Actor.CriticOptim = c.Actor.Optim
+	c.found.Decode("actor.critic_optim", &c.Actor.CriticOptim)
+	tuning := &c.Algorithm.OffPolicy.EntropyTuning
+	tuning.Optim = c.Actor.Optim
+	c.found.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
+	if c.Runner.TaskType == TaskEmbodiedEval {
+		c.Runner.OnlyEval = true
+	}
+}
+
+// PolicyConfig returns actor.model with what follows for the policy from other sections.
+func (c *Config) PolicyConfig() policy.Config {
+	m := c.Actor.Model
+	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic
+	return m
+}
+
+// ActionRewards tells whether each action of a chunk has a reward of its own.
+func (c *Config) ActionRewards() bool {
+	return c.Algorithm.RewardType == algo.ActionLevel && c.Actor.Model.NumActionChunks > 1
+}
+
+// Resolved returns the YAML of everything that is in force, defaults included. Read again it is the
+// same configuration.
+func (c *Config) Resolved() []byte {
+	text, err := config.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
+	}
+	return text
+}
+
+// Folder returns the path of the run's folder.
+func (c *Config) Folder() string {
+	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
+}
+
+// Trains tells whether the job trains.
+func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
+
+// Evaluates tells whether the job evaluates.
+func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
+
+// Iterations returns after how many iterations the job ends, -1 when time alone ends it.
+func (r *RunnerConfig) Iterations() int {
+	switch {
+	case r.MaxEpochs < 0:
+		return max(r.MaxSteps, -1)
+	case r.MaxSteps < 0:
+		return r.MaxEpochs
+	}
+	return min(r.MaxEpochs, r.MaxSteps)
+}
+
+// Places tells whether component has a place, which may not fit the world.
+func (c *Config) Places(component string) bool {
+	for _, e := range c.Cluster.ComponentPlacement {
+		for name := range strings.SplitSeq(e.Key, ",") {
+			if strings.TrimSpace(name) == component {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Samples returns how many samples an iteration gives to training, and from how many steps of each
+// environment: one for each chunk of actions.
+func (c *Config) Samples() (samples, steps int) {
+	t := &c.Env.Train
+	steps = Product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)
+	return Product(steps, t.TotalNumEnvs), steps
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/params"
+)
+
+// parts are the registries while a configuration is read: they know the keys that users' own parts
+// have in it.
+type parts struct {
+	Registries
+	evalApart bool            // env.eval names another environment than env.train
+	unknown   map[string]bool // sections that name a part which the registries lack
+}
+
+// choose gives c the keys of the parts that are named, with their defaults.
+func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
+	name := func(otherwise string, keys ...string) string {
+		for _, key := range keys {
+			if v, ok := given(key); ok && v != "" {
+				return v
+			}
+		}
+		return otherwise
+	}
+	p.unknown = map[string]bool{}
+
+	a := c.Algorithm.Config
+	a.AdvType, a.LossType = name(a.AdvType, advType), name(a.LossType, lossType)
+	c.Algorithm.Own = p.Algorithms.Own(a.AdvType, a.LossType).Clone()
+	p.unknown["algorithm"] = !p.Algorithms.Has(a)
+
+	model := func(section, otherwise string) params.Own {
+		of := name(otherwise, section+".model_type")
+		p.unknown[section] = !slices.Contains(p.Policies.Names(), of)
+		return p.Policies.Own(of).Clone()
+	}
+	c.Actor.Model.Own = model("actor.model", c.Actor.Model.ModelType)
+	c.Reward.Model.Own = model("reward.model", c.Reward.Model.ModelType)
+
+	environment := func(section, of string) params.Own {
+		p.unknown[section+".init_params"] = of != env.ExternalID && p.Envs.Find(of) != nil
+		return p.Envs.Own(of).Clone()
+	}
+	train := name("", "env.train.init_params.id", "env.train.env_type")
+	eval := name("", "env.eval.init_params.id", "env.train.init_params.id", "env.eval.env_type", "env.train.env_type")
+	c.Env.Train.InitParams.Own, c.Env.Eval.InitParams.Own = environment("env.train", train),
+		environment("env.eval", eval)
+	p.evalApart = train != eval
+
+	if p.Rewards != nil {
+		of := name(c.Reward.RewardType, "reward.reward_type")
+		c.Reward.Own = p.Rewards.Own(of).Clone()
+		p.unknown["reward"] = !slices.Contains(p.Rewards.Names(), of)
+	}
+}
+
+// owner says which part has a key that no chosen one has; "" with true: one that may have been meant,
+// where the name is not known.
+func (p *parts) owner(key string) (part string, ok bool) {
+	i := strings.LastIndexByte(key, '.')
+	if i < 0 {
+		return "", false
+	}
+	section, name := key[:i], key[i+1:]
+	switch section {
+	case "algorithm":
+		part = p.Algorithms.Owner(name)
+	case "actor.model", "reward.model":
+		part = p.Policies.Owner(name)
+	case "env.train.init_params", "env.eval.init_params":
+		part = p.Envs.Owner(name)
+	case "reward":
+		if p.Rewards != nil {
+			part = p.Rewards.Owner(name)
+		}
+	}
+	if ok = part != ""; ok && p.unknown[section] {
+		return "", true
+	}
+	return part, ok
+}
+
+// An OwnKey is a key of a user's own part, with its value and where that is from.
+type OwnKey = config.OwnKey
+
+// OwnKeys returns the keys that users' own parts have in c, as they are in force.
+func (c *Config) OwnKeys() []OwnKey {
+	keys := c.found.Own(c)
+	for i := range keys {
+		k := &keys[i]
+		if rest, eval := strings.CutPrefix(k.Key, "env.eval."); eval && k.Origin == "" {
+			at := slices.IndexFunc(keys, func(o config.OwnKey) bool { return o.Key == "env.train."+rest })
+			if at >= 0 && keys[at].Value == k.Value {
+				k.Origin = keys[at].Origin
+			}
+		}
+		k.Origin = cmp.Or(k.Origin, "default")
+	}
+	return keys
+}

@@ -1,0 +1,34 @@
+package config
+
+import (
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+)
+
+// Registries are what a job can be made of. A main of your own adds to them what it has.
+type Registries struct {
+	Envs       *env.Registry    // env.train.env_type, env.eval.env_type
+	Policies   *policy.Registry // actor.model.model_type
+	Algorithms *algo.Registry   // algorithm.adv_type, algorithm.loss_type
+	Rewards    *reward.Registry // reward.reward_type
+}
+
+// A Learning says what the algorithm of a job learns from. The zero learning is from rollouts of
+// the present policy, or of none.
+type Learning struct {
+	OffPolicy bool // from a replay buffer: rollouts are transitions
+	Offline   bool // from demonstrations alone: there are no rollouts
+	Labelled  bool // from what experts would have done
+}
+
+// Learning returns what c's algorithm learns from.
+func (reg Registries) Learning(c *Config) Learning {
+	if !c.Trains() {
+		return Learning{}
+	}
+	a := c.Algorithm.Config
+	return Learning{OffPolicy: reg.Algorithms.OffPolicy(a), Offline: reg.Algorithms.Offline(a),
+		Labelled: reg.Algorithms.Labelled(a)}
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+)
+
+// A validation checks a Config without a world: its values when it has been read, later the names
+// in it and what these ask of the values.
+type validation struct {
+	*Config
+	reg   Registries
+	found *config.Check
+}
+
+// checkValues checks every value by itself, and against others.
+func (c *validation) checkValues() {
+	c.checkCluster()
+	c.checkRunner()
+	want := c.found.At("rollout").Want
+	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
+	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
+	c.Actor.Model.Check(c.found.At("actor.model").Want)
+	if c.Trains() {
+		c.checkTraining()
+		c.checkEnv("env.train")
+	}
+	if c.Evaluates() {
+		c.checkEnv("env.eval")
+	}
+}
+
+// CheckNames returns everything that is wrong with the values, and the names that the registries
+// lack.
+func (c *Config) CheckNames(reg Registries) error {
+	v := validation{Config: c, reg: reg, found: c.found.Fork()}
+	v.checkNames()
+	return v.found.Err()
+}
+
+// checkNames looks up all names, and reports whether there is an algorithm of the one given.
+func (c *validation) checkNames() (algorithm bool) {
+	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
+	if c.Trains() {
+		c.checkEnvName("env.train", &c.Env.Train)
+	}
+	if c.Evaluates() {
+		c.checkEnvName("env.eval", &c.Env.Eval)
+	}
+	if !c.Trains() {
+		return false
+	}
+	if section := &c.Reward; c.Places("reward") && section.UseRewardModel {
+		c.checkName("reward.model.model_type", section.Model.ModelType, c.reg.Policies.Names())
+	} else if c.Places("reward") {
+		c.checkName("reward.reward_type", section.RewardType, c.reg.Rewards.Names())
+	}
+	algorithm = c.hasAlgorithm()
+	if !algorithm && !c.found.Reported(advType, lossType) {
+		c.reg.Algorithms.Check(c.Algorithm.Config, c.found.At("algorithm").Want)
+	}
+	return algorithm
+}
+
+// advType and lossType are the keys that name the algorithm.
+const advType, lossType = "algorithm.adv_type", "algorithm.loss_type"
+
+// hasAlgorithm reports whether there is an algorithm of the name that was given.
+func (c *validation) hasAlgorithm() bool {
+	return c.reg.Algorithms.Has(c.Algorithm.Config) && !c.found.Reported(advType, lossType)
+}
+
+// checkEnvName looks up the name of environments, but for simulators that are programs of their
+// own.
+func (c *validation) checkEnvName(section string, e *env.Config) {
+	if id := e.ID(); id != "" && id != env.ExternalID {
+		err := c.reg.Envs.Find(id)
+		c.found.Want(err == nil, c.EnvKey(section, "env_type"), id, fmt.Sprintf("a known environment: %v", err))
+	}
+}
+
+// checkName checks that a name is one of those known.
+func (c *validation) checkName(key, name string, known []string) {
+	c.found.Want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
+}
+
+func (c *validation) checkCluster() {
+	want := c.found.At("cluster").Want
+	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
+	known, needed := []string{"actor", "rollout", "env", "reward", "inference"}, []string{"rollout", "env"}
+	if c.Trains() {
+		needed = append(needed, "actor")
+	}
+	for _, e := range c.Cluster.ComponentPlacement {
+		key := "component_placement." + e.Key
+		for name := range strings.SplitSeq(e.Key, ",") {
+			name = strings.TrimSpace(name)
+			if !slices.Contains(known, name) {
+				want(false, key, name, "one of "+strings.Join(known, ", "))
+				name = config.Nearest(name, needed) // which is not missing, but misspelt
+			}
+			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
+		}
+		want(strings.TrimSpace(e.Value.Placement) != "", key, e.Value.Placement, "a placement, as 0-7 or all")
+	}
+	want(len(needed) == 0, "component_placement", nil, "a place for "+strings.Join(needed, " and ")+", as 0-7 or all")
+	for i, g := range c.Cluster.NodeGroups {
+		at := fmt.Sprintf("node_groups.%d", i)
+		want(g.Label != "" && g.Label != "cluster" && g.Label != "node", at+".label", g.Label,
+			"a name other than cluster and node")
+		want(len(g.NodeRanks) > 0, at+".node_ranks", g.NodeRanks, "nodes, as 0-3")
+	}
+
+	c.found.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
+	want = c.found.At("comm").Want
+	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout,
+		"at least 100ms, or 0 for ever")
+	want(c.Comm.Reduce == ReduceOrdered || c.Comm.Reduce == ReduceFast, "reduce", c.Comm.Reduce, "ordered or fast")
+	want(c.Comm.Compression == CompressionNone || c.Comm.Compression == CompressionBF16, "compression",
+		c.Comm.Compression, "none or bf16")
+	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
+	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
+}
+
+func (c *validation) checkRunner() {
+	r, want := &c.Runner, c.found.At("runner").Want
+	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType,
+		"embodied or embodied_eval")
+	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
+	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
+		"logger.experiment_name", r.Logger.ExperimentName,
+		"the name of a folder below log_path")
+	want(r.Logger.LogInterval > 0, "logger.log_interval", r.Logger.LogInterval, "a number > 0")
+	for i, b := range r.Logger.LoggerBackends {
+		switch key := "logger.logger_backends"; b {
+		case "tensorboard":
+			want(slices.Index(r.Logger.LoggerBackends, b) == i, key, b, "each once")
+		case "wandb", "swanlab":
+			c.found.Idle("runner."+key, b)
+		default:
+			want(false, key, b, "tensorboard, or an empty list")
+		}
+	}
+	unclear := func(key string) bool { return c.found.Reported("runner." + key) }
+	bounded := r.Iterations() >= 0 || r.MaxTime > 0 ||
+		slices.ContainsFunc([]string{"max_epochs", "max_steps", "max_time"}, unclear)
+	want(bounded || !c.Trains(), "max_epochs", r.MaxEpochs, "a number ≥ 0, here or in max_steps, or a max_time")
+	want(r.MaxTime >= 0, "max_time", r.MaxTime, "a duration, or 0 for no limit")
+	want(r.SaveInterval <= 0 || r.ValCheckInterval <= 0 || r.SaveInterval%r.ValCheckInterval == 0, "save_interval",
+		r.SaveInterval,
+		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
+	want(r.KeepCheckpoints >= 0, "keep_checkpoints", r.KeepCheckpoints, "a number > 0, or 0 to keep all")
+	want(r.ResumeDir == "" || r.CkptPath == "", "ckpt_path", r.CkptPath, "no weights beside those of resume_dir")
+	want(r.WeightSyncInterval > 0, "weight_sync_interval", r.WeightSyncInterval, "a number > 0")
+}
+
+// checkEnv checks the section env.train or env.eval.
+func (c *validation) checkEnv(section string) {
+	e := &c.Env.Train
+	if section == "env.eval" {
+		e = &c.Env.Eval
+	}
+	want := func(ok bool, key string, value any, what string) {
+		c.found.Want(ok, c.EnvKey(section, key), value, what)
+	}
+	e.Check(want)
+	if chunks := c.Actor.Model.NumActionChunks; chunks > 0 {
+		want(e.MaxStepsPerRolloutEpoch%chunks == 0, "max_steps_per_rollout_epoch", e.MaxStepsPerRolloutEpoch,
+			fmt.Sprintf("a multiple of %d (num_action_chunks)", chunks))
+	}
+	if section == "env.train" && e.VideoCfg.SaveVideo {
+		c.found.Idle("env.train.video_cfg.save_video", true)
+	}
+	if section == "env.train" && c.found.Has("algorithm.group_size") && !c.found.Reported("algorithm.group_size") {
+		want(e.GroupSize == c.Algorithm.GroupSize, "group_size", e.GroupSize,
+			fmt.Sprintf("%d, as algorithm.group_size", c.Algorithm.GroupSize))
+	}
+}
+
+// EnvKey returns a key of env.train or env.eval from the root: one that evaluation takes from
+// training is where training has it.
+func (c *Config) EnvKey(section, key string) string {
+	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
+		section = "env.train"
+	}
+	return section + "." + key
+}

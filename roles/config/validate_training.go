@@ -1,0 +1,177 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/reward"
+)
+
+// checkTraining checks the values of a job that trains, but those of its environments.
+func (c *validation) checkTraining() {
+	a, want := &c.Algorithm, c.found.At("algorithm").Want
+	if c.hasAlgorithm() {
+		a.Check(want)
+	} else {
+		a.CheckValues(want)
+	}
+	want(a.GroupSize > 0, "group_size", a.GroupSize, "a number > 0")
+	c.checkScores()
+	want(!c.ActionRewards() || a.LogProbType != algo.ChunkLevel, "logprob_type", a.LogProbType,
+		"action_level or token_level (reward_type action_level)")
+	if a.LossType == "actor_critic" || a.LossType == "decoupled_actor_critic" || a.LossType == "a2c" {
+		c.found.Want(c.Actor.Model.AddValueHead || c.Actor.Model.AddQHead, "actor.model.add_value_head",
+			c.Actor.Model.AddValueHead, "true (loss_type "+a.LossType+")")
+	}
+
+	c.Actor.Optim.Check(c.found.At("actor.optim").Want)
+	want = c.found.At("actor").Want
+	want(c.Actor.MicroBatchSize > 0, "micro_batch_size", c.Actor.MicroBatchSize, "a number > 0")
+	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories,
+		"a number > 0")
+	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
+	if c.Places("reward") {
+		c.Reward.Check(c.found.At("reward").Want)
+	}
+}
+
+// CheckParts returns what is wrong with the values, with the names of the parts, and with what
+// these ask of a job, for the caller to add more to.
+func (c *Config) CheckParts(reg Registries) *Findings {
+	v := validation{Config: c, reg: reg, found: c.found.Fork()}
+	v.checkParts()
+	return v.found
+}
+
+// checkParts checks the names of the parts, and what these ask of a job.
+func (c *validation) checkParts() {
+	known := c.checkNames()
+	if !c.Trains() {
+		return
+	}
+	c.checkReward()
+	if known { // else the rules of the algorithm that is meant may be others
+		learns := c.reg.Learning(c.Config)
+		c.reg.Algorithms.Check(c.Algorithm.Config, c.found.At("algorithm").Want)
+		c.checkOffPolicy(learns)
+		c.checkAsync(learns)
+		c.checkInference(learns)
+	}
+}
+
+// checkScores checks what algorithms need that compare whole episodes.
+func (c *validation) checkScores() {
+	a := &c.Algorithm
+	if a.AdvType != "grpo" && a.AdvType != "reinpp" {
+		return
+	}
+	c.found.Want(!c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset,
+		"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
+	c.found.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch",
+		c.Env.Train.RolloutEpoch, "1 (max_num_gen_batches > 1 makes as many rollouts as it needs)")
+	compares := "adv_type " + a.AdvType
+	if a.AdvType == "reinpp" {
+		compares = "use_reinpp_baseline"
+	}
+	alone := a.AdvType == "reinpp" && !a.UseReinppBaseline
+	c.found.Want(c.Env.Train.GroupSize > 1 || alone || c.found.Reported("env.train.group_size"),
+		"algorithm.group_size", c.Env.Train.GroupSize, "a number > 1 ("+compares+" compares the members of a group)")
+}
+
+// checkReward checks that the section reward and the placement go together.
+func (c *validation) checkReward() {
+	section := &c.Reward
+	if !c.Places("reward") {
+		asks := section.UseRewardModel || section.RewardType != reward.DefaultConfig().RewardType
+		c.found.Want(!asks, "cluster.component_placement", nil,
+			"a place for reward, as 0 or all (the section reward asks for it)")
+		return
+	}
+	c.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType,
+		"chunk_level (the component reward says what whole chunks are worth)")
+}
+
+// checkOffPolicy checks what algorithms with a replay buffer need, and that others are not given
+// what only those have.
+func (c *validation) checkOffPolicy(learns Learning) {
+	loss, off := c.Algorithm.LossType, &c.Algorithm.OffPolicy
+	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
+		c.found.Want(path == "", "algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
+	}
+	if learns.Offline {
+		return // what policy it wants says Fits
+	}
+	if !learns.OffPolicy {
+		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
+		return
+	}
+	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
+		c.found.Want(false, "actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single "+
+			"steps, not from sequences)", loss))
+	} else {
+		c.found.Want(c.Actor.Model.AddQHead || learns.Labelled, "actor.model.add_q_head", false,
+			fmt.Sprintf("true (loss_type %s)", loss))
+	}
+	chunks, heads := c.Actor.Model.NumActionChunks, c.Actor.Model.NumQHeads
+	c.found.Want(!learns.Labelled || chunks <= 1, "actor.model.num_action_chunks", chunks,
+		fmt.Sprintf("1 (loss_type %s: experts say what to do in a state, not what after it)", loss))
+	c.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType,
+		fmt.Sprintf("chunk_level (loss_type %s learns from whole chunks)", loss))
+	c.found.Want(c.Env.Train.AutoReset, "env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
+	if (loss == "embodied_sac" || loss == "embodied_crossq") && !c.found.Reported("actor.model.num_q_heads") {
+		c.found.Want(off.CriticSubsampleSize <= heads, "algorithm.critic_subsample_size", off.CriticSubsampleSize,
+			fmt.Sprintf("at most %d (actor.model.num_q_heads)", heads))
+	}
+	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
+		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
+	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
+}
+
+// checkAsync checks what asynchronous runs need, and that others are not given what only those
+// have.
+func (c *validation) checkAsync(learns Learning) {
+	threshold, loss := c.Algorithm.StalenessThreshold, c.Algorithm.LossType
+	want := c.found.Want
+	if !c.Runner.Async {
+		want(threshold < 0 || c.found.Reported("runner.async"), "algorithm.staleness_threshold", threshold,
+			"no bound without runner.async")
+		return
+	}
+	// else all would be dropped, for ever
+	if least := c.Runner.WeightSyncInterval - 1; !learns.OffPolicy || threshold >= 0 {
+		want(threshold >= least, "algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d "+
+			"(runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))
+	}
+	if learns.Offline {
+		want(false, "runner.async", true, fmt.Sprintf("false (loss_type %s makes no rollouts)", loss))
+		return
+	}
+	want(loss != "a2c", "algorithm.loss_type", loss,
+		"another with runner.async (a2c is right for samples of the present policy alone)")
+	want(c.Algorithm.MaxNumGenBatches <= 1, "algorithm.max_num_gen_batches", c.Algorithm.MaxNumGenBatches,
+		"1 with runner.async")
+	for _, name := range []string{"reward", "inference"} {
+		want(!c.Places(name), "cluster.component_placement."+name, nil, "no such component with runner.async")
+	}
+}
+
+// checkInference checks that there is something for inference workers to do.
+func (c *validation) checkInference(learns Learning) {
+	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
+		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")
+}
+
+// Inferred returns the tensors that inference workers, where there are some, add to trajectories.
+func (c *Config) Inferred(learns Learning) (names []string) {
+	a := &c.Algorithm
+	if learns.OffPolicy || learns.Offline {
+		return nil
+	}
+	if a.RecomputeLogprobs {
+		names = append(names, "prox_log_prob")
+	}
+	if a.KLBeta > 0 || a.ReinppKLBeta > 0 {
+		names = append(names, "ref_log_prob")
+	}
+	return names
+}

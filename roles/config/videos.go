@@ -1,0 +1,37 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/internal/durable"
+)
+
+// VideoFile returns where the film of the evaluation called name goes, in the run's folder unless
+// the configuration names another.
+func (c *Config) VideoFile(name string) string {
+	dir := c.Env.Eval.VideoCfg.VideoBaseDir
+	if dir == "" {
+		dir = filepath.Join(c.Folder(), "videos")
+	}
+	return filepath.Join(dir, name+".avi")
+}
+
+// OpenVideos makes the folder of films, where the configuration names one, and sees that it can be
+// written.
+func (c *Config) OpenVideos() error {
+	v := &c.Env.Eval.VideoCfg
+	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {
+		return nil
+	}
+	err := os.MkdirAll(v.VideoBaseDir, 0o755)
+	if err == nil {
+		err = durable.Writable(v.VideoBaseDir)
+	}
+	if err != nil {
+		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir,
+			err)
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// WeightSyncerConfig is the section weight_syncer: how the actors' parameters travel to rollout
+// workers on nodes without an actor. On an actor's node they do not: see the package documentation
+// of collectives.
+type WeightSyncerConfig struct {
+	// Type is bucket (default), all parameters every time, or patch, what has changed in place of
+	// the whole, tensor by tensor, where that is less.
+	Type string `yaml:"type"`
+	// Bucket is how parameters travel whole, with either type.
+	Bucket WeightBucketConfig `yaml:"bucket"`
+	// Patch is how changes travel.
+	Patch WeightPatchConfig `yaml:"patch"`
+}
+
+// WeightBucketConfig is the section weight_syncer.bucket.
+type WeightBucketConfig struct {
+	// BucketSize is how many bytes are sent at once, of whole tensors. A number, or one with KB, MB
+	// or GB (of 1024). Default 512MB.
+	BucketSize Bytes `yaml:"bucket_size"`
+	// BucketDType is what parameters travel as: null (default) or fp32, as they are; bf16, in half
+	// the bytes. Rollouts then sample with rounded parameters, the same wherever they run.
+	// Statistics of observations travel as they are.
+	BucketDType string `yaml:"bucket_dtype"`
+}
+
+// WeightPatchConfig is the section weight_syncer.patch.
+type WeightPatchConfig struct {
+	// DeltaEncoding writes the places of changed elements as distances from one another. Default
+	// true.
+	DeltaEncoding bool `yaml:"delta_encoding"`
+	// InitSync is the first version.
+	InitSync WeightInitSyncConfig `yaml:"init_sync"`
+}
+
+// WeightInitSyncConfig is the section weight_syncer.patch.init_sync.
+type WeightInitSyncConfig struct {
+	// Enabled sends the first version whole. false sends what differs from the parameters that
+	// every worker begins with, which follow from actor.seed. Default true.
+	Enabled bool `yaml:"enabled"`
+	// Prefixes are the beginnings of the names of tensors that are sent whole. null, the default,
+	// is all.
+	Prefixes config.Words `yaml:"prefixes"`
+	// BucketSize is weight_syncer.bucket.bucket_size for the first version. Default 128MB.
+	BucketSize Bytes `yaml:"bucket_size"`
+}
+
+// Values of WeightSyncerConfig.Type.
+const (
+	WeightSyncBucket = "bucket"
+	WeightSyncPatch  = "patch"
+)
+
+func defaultWeightSyncer() WeightSyncerConfig {
+	return WeightSyncerConfig{
+		Type:   WeightSyncBucket,
+		Bucket: WeightBucketConfig{BucketSize: 512 << 20},
+		Patch: WeightPatchConfig{DeltaEncoding: true, InitSync: WeightInitSyncConfig{Enabled: true,
+			BucketSize: 128 << 20}},
+	}
+}
+
+func (c *WeightSyncerConfig) checkFields(want func(ok bool, key string, value any, what string)) {
+	want(c.Type == WeightSyncBucket || c.Type == WeightSyncPatch, "type", c.Type, "bucket or patch")
+	want(c.Bucket.BucketSize > 0, "bucket.bucket_size", c.Bucket.BucketSize, "a number of bytes > 0, as 512MB")
+	want(c.Bucket.Wire() != 0, "bucket.bucket_dtype", c.Bucket.BucketDType, "null, fp32 or bf16")
+	want(c.Patch.InitSync.BucketSize > 0, "patch.init_sync.bucket_size", c.Patch.InitSync.BucketSize,
+		"a number of bytes > 0, as 128MB")
+}
+
+// Wire returns what parameters travel as; 0 where it is none that there is.
+func (c *WeightBucketConfig) Wire() tensor.DType {
+	switch strings.TrimPrefix(c.BucketDType, "torch.") {
+	case "", "32", "fp32", "float32":
+		return tensor.F32
+	case "bf16", "bfloat16":
+		return tensor.BF16
+	}
+	return 0
+}
+
+// Bytes is a size in memory: in YAML a number, or one with KB, MB or GB behind it, which are powers
+// of 1024.
+type Bytes int
+
+// UnmarshalText reads either form.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	number, unit := strings.TrimSpace(string(text)), 1
+	for i, suffix := range []string{"KB", "MB", "GB"} {
+		if n, ok := strings.CutSuffix(strings.ToUpper(number), suffix); ok {
+			number, unit = strings.TrimSpace(n), 1<<(10*(i+1))
+		}
+	}
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 0 || n > math.MaxInt/unit {
+		return fmt.Errorf("want bytes, as 536870912 or 512MB")
+	}
+	*b = Bytes(n * unit)
+	return nil
+}

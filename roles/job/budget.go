@@ -1,0 +1,119 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// CheckMemory returns an error where what the ranks of a node take does not fit into the
+// memory there.
+func (j *Job) CheckMemory(nodes []int, node int, have Available) error {
+	need := int64(0)
+	for r, at := range nodes {
+		if at == node {
+			mem := j.MemoryOf(r)
+			need += mem.Parameters + mem.Optimiser + mem.Rollouts + mem.Channels + mem.Replay
+		}
+	}
+	if need-int64(j.demoBytes()) <= have.Free { // the demonstrations have been read once
+		return nil
+	}
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
+		"%v: want fewer environments, shorter rollouts or more nodes",
+		node, Mebibytes(need), have)
+}
+
+// A Footprint is the memory of a rank, in bytes.
+type Footprint struct {
+	Parameters int64 // with their gradients, and the copies that rollouts of an asynchronous run use
+	Optimiser  int64 // its state
+	Rollouts   int64 // trajectories that are recorded, wait, and are trained on
+	Channels   int64 // observations and actions on their way
+	Replay     int64 // what is drawn from: the replay buffer, and demonstrations with the copy that was read
+}
+
+// MemoryOf returns what rank r takes.
+func (j *Job) MemoryOf(r int) (f Footprint) {
+	params, rollouts := int64(j.paramBytes), int64(j.QueuedRollouts()+1)
+	f.Replay = int64(j.demoBytes())
+	if j.Config.Trains() {
+		for _, at := range j.Placement.Group("actor").Ranks {
+			if at == r {
+				f.Parameters += 2 * params
+				f.Optimiser += 2 * params // Adam's two moments
+				f.Rollouts += rollouts * int64(j.TrajectoryLayout(j.Train.Envs/j.Actors).Size())
+				buffer := j.replayBytes(j.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+				f.Replay += int64(min(buffer, 1<<62) + j.demoBytes()) // so that sums stay in range
+			}
+		}
+	}
+	if slices.Contains(j.Placement.Group("rollout").Ranks, r) {
+		f.Parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
+	}
+	for _, l := range j.Train.Routes {
+		items := 2 * int64(j.StepLayout(l).Size()+j.ActionLayout(l).Size())
+		if j.Placement.Group("env").Ranks[l.Env] == r {
+			f.Channels += items
+		}
+		if j.Placement.Group("rollout").Ranks[l.Rollout] == r {
+			f.Channels += items
+			if j.Async() {
+				f.Parameters += params
+			}
+			f.Rollouts += rollouts * int64(j.TrajectoryLayout(l.Hi-l.Lo).Size())
+		}
+	}
+	return f
+}
+
+// heapWithin is tensor.Heap as long as all that is asked for fits into that memory; more
+// is a shortage.
+func heapWithin(have Available) tensor.Allocator {
+	need := int64(0)
+	return func(n int) ([]byte, error) {
+		if need += int64(n); need > have.Free {
+			return nil, shortage{need, have}
+		}
+		return tensor.Heap(n)
+	}
+}
+
+// A shortage says that something needs more memory than there is.
+type shortage struct {
+	need int64
+	have Available
+}
+
+// Error says how much there is of both.
+func (s shortage) Error() string {
+	return fmt.Sprintf("at least %s are needed, and %v", Mebibytes(s.need), s.have)
+}
+
+// checkObservations checks that what the environments show in an iteration, and at once in an
+// evaluation, fits into so many nodes with that memory each. It is the least that is needed: before
+// anything is made, and in numbers that do not overflow.
+func (d *draft) checkObservations(nodes int, have Available) {
+	row := 0
+	for _, f := range d.Spec.Obs {
+		row += f.Dim() * f.DType.Size()
+	}
+	check := func(section string, envs, steps int) {
+		need := float64(row) * float64(envs) * float64(steps)
+		d.found.Want(need <= float64(have.Free)*float64(nodes), d.Config.EnvKey(section, "total_num_envs"), envs,
+			fmt.Sprintf(
+				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d "+
+					"nodes, and %v", steps, row, need/(1<<20), nodes, have))
+	}
+	if d.Config.Trains() && !d.Offline {
+		_, steps := d.Config.Samples()
+		check("env.train", d.Config.Env.Train.TotalNumEnvs, steps)
+	}
+	if d.Config.Evaluates() {
+		check("env.eval", d.Config.Env.Eval.TotalNumEnvs, 1)
+	}
+}
+
+// Mebibytes writes a number of bytes in MiB.
+func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,0 +1,23 @@
+package job
+
+// RunsInline reports whether the rollout worker of l, a route of p, steps the environments itself,
+// in its own goroutine: both workers are on one rank, and nobody else chooses actions for them. To
+// hand observations and actions to another goroutine would take longer than the environments' step.
+// training tells routes of training from those of evaluation.
+func (j *Job) RunsInline(p Plan, l Route, training bool) bool {
+	if j.Placement.Group("env").Ranks[l.Env] != j.Placement.Group("rollout").Ranks[l.Rollout] {
+		return false
+	}
+	sharing, serving := 0, 0 // routes of the same environments, and of the same rollout worker
+	for _, other := range p.Routes {
+		if other.Env == l.Env && other.Stage == l.Stage {
+			sharing++
+		}
+		if other.Rollout == l.Rollout {
+			serving++
+		}
+	}
+	// In an asynchronous run a worker that has other routes must not keep them waiting for a
+	// simulator.
+	return sharing == 1 && (!training || !j.Async() || serving == 1)
+}

@@ -1,0 +1,290 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Job is what follows from the configuration and the world, the same on every rank. It does not
+// change.
+type Job struct {
+	Config     *config.Config
+	Registries config.Registries // what it is made of
+	Placement  *spmd.Placement   // the ranks of each component
+
+	Spec     env.Spec   // of one environment, wrappers and all
+	EvalEnv  env.Config // of evaluations
+	EvalSpec env.Spec   // of their environments
+
+	Actors, rollouts, simulators int  // workers of each component
+	Rewards, Inferences          int  // those of the components that need not be; 0: they are not
+	Train, Eval                  Plan // of training, and of evaluations
+
+	Epochs, Steps    int  // rollouts for one update, and steps of each
+	RolloutsAtMost   int  // that actors may choose from for one update
+	Chunks, logProbs int  // C actions chosen at a time, with L log-probs
+	rewardsPerSample int  // C where each action has its own, else 1
+	memoryLen        int  // numbers that the policy remembers of an environment
+	paramBytes       int  // of one copy of the parameters
+	AutoReset        bool // environments of training begin new episodes by themselves
+	BootstrapAll     bool // the last observation of every episode is valued, not only of truncated ones
+	config.Learning
+
+	demos                  tensor.Dict // demonstrations to learn from
+	SyncInterval, MaxSteps int64       // iterations between new weights of rollouts, and of the whole run
+	table                  *collectives.Table
+}
+
+// Collectives returns how the groups of training work.
+func (j *Job) Collectives() collectives.Options {
+	return collectives.Options{Fast: j.Config.Comm.Reduce == config.ReduceFast, Table: j.table,
+		Debug: j.Config.Comm.Debug}
+}
+
+// New works cfg out for a world whose rank r is on node nodes[r]: one pass of checks, and, where
+// they find nothing, what follows from an environment, a policy and files. The error joins
+// everything that is wrong.
+func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
+	d := newDraft(cfg, reg, nodes)
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	d.divide()
+	if err := d.probe(nodes); err != nil {
+		return nil, err
+	}
+	d.tryPolicy(nodes)
+	d.checkOutside()
+	d.tryReward()
+	d.readDemos()
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	return d.Job, nil
+}
+
+// divide fills in what follows from the configuration and the world alone.
+func (d *draft) divide() {
+	c, train := d.Config, d.Config.Env.Train
+	d.Chunks = c.Actor.Model.NumActionChunks
+	d.RolloutsAtMost = c.Algorithm.MaxNumGenBatches
+	d.Epochs, d.Steps = train.RolloutEpoch, train.MaxStepsPerRolloutEpoch/d.Chunks
+	if d.rewardsPerSample = 1; c.ActionRewards() {
+		d.rewardsPerSample = d.Chunks
+	}
+	d.AutoReset, d.BootstrapAll = train.AutoReset, c.Algorithm.BootstrapType == algo.BootstrapAlways
+	d.SyncInterval = int64(c.Runner.WeightSyncInterval)
+	if d.MaxSteps = int64(c.Runner.Iterations()); d.MaxSteps < 0 {
+		d.MaxSteps = math.MaxInt64
+	}
+	if c.Trains() && !d.Offline {
+		d.Train = newPlan(train.TotalNumEnvs, c.Rollout.PipelineStageNum, d.simulators, d.rollouts, d.Actors)
+	}
+	if c.Evaluates() {
+		d.Eval = newPlan(c.Env.Eval.TotalNumEnvs, 1, d.simulators, d.rollouts, 0)
+	}
+}
+
+// probe makes an environment of each kind to learn what it shows and takes.
+func (d *draft) probe(nodes []int) (err error) {
+	if d.Spec, err = Probe(d.Registries, d.Config.Env.Train); err != nil {
+		d.problem("env.train.env_type", d.Config.Env.Train.ID(), "environments that can be made: "+err.Error())
+		return d.found.Err()
+	}
+	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: d.Chunks,
+		algo.TokenLevel: d.Chunks * d.Spec.Action.Dim()}[d.Config.Algorithm.LogProbType]
+	d.checkObservations(nodes[len(nodes)-1]+1, AvailableOn(nodes, 0))
+	if err := d.found.Err(); err != nil || !d.Config.Evaluates() {
+		return err
+	}
+	d.EvalEnv, d.EvalSpec, err = EvalEnv(d.Config, d.Registries)
+	return err
+}
+
+// tryPolicy makes the policy to see that it fits environments, algorithm and memory.
+func (d *draft) tryPolicy(nodes []int) {
+	c := d.Config
+	pol, err := d.Registries.Policies.New(c.PolicyConfig(), d.Spec, c.Actor.Seed, heapWithin(AvailableOn(nodes, 0)))
+	if errors.As(err, new(shortage)) {
+		d.problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+		return
+	} else if err != nil {
+		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a policy that fits: "+err.Error())
+		return
+	}
+	if err := d.Registries.Algorithms.Fits(c.Algorithm.Config, pol); c.Trains() && err != nil {
+		d.problem("algorithm.loss_type", c.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
+			d.Spec.Name, err))
+		return
+	}
+	d.memoryLen, d.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
+	d.checkSequences()
+}
+
+// checkSequences checks that training can be from sequences where the policy remembers.
+func (d *draft) checkSequences() {
+	c := d.Config
+	if !c.Trains() {
+		return
+	}
+	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
+	if d.memoryLen == 0 {
+		d.found.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
+		return
+	}
+	d.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
+		" remembers from chunk to chunk)")
+	_, steps := c.Samples()
+	if length == 0 {
+		length = steps
+	}
+	if steps%length != 0 {
+		d.problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
+		return
+	}
+	micro := c.Actor.MicroBatchSize
+	d.found.Want(micro%length == 0, "actor.micro_batch_size", micro,
+		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
+}
+
+// WorkersOn names the workers of rank r, as env[0].
+func (j *Job) WorkersOn(r int) []string {
+	workers := []string{}
+	for _, name := range j.Placement.Components() {
+		for m, at := range j.Placement.Group(name).Ranks {
+			if at == r {
+				workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
+			}
+		}
+	}
+	return workers
+}
+
+// Probe returns the Spec of cfg's environments.
+func Probe(reg config.Registries, cfg env.Config) (env.Spec, error) {
+	vec, err := reg.Envs.New(cfg, 1)
+	if err != nil {
+		return env.Spec{}, err
+	}
+	return vec.Spec(), vec.Close()
+}
+
+// EvalEnv returns the environments of evaluations, whose episodes end after
+// env.eval.max_steps_per_rollout_epoch steps if not before, and what one is.
+func EvalEnv(cfg *config.Config, reg config.Registries) (env.Config, env.Spec, error) {
+	e := cfg.Env.Eval
+	spec, err := Probe(reg, e)
+	if most := e.MaxStepsPerRolloutEpoch; spec.MaxSteps == 0 || spec.MaxSteps > most {
+		e.MaxEpisodeSteps = most
+	}
+	return e, spec, err
+}
+
+// NewPolicy makes the policy with its initial parameters, the same wherever it is called.
+func (j *Job) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
+	return j.Registries.Policies.New(j.Config.PolicyConfig(), j.Spec, j.Config.Actor.Seed, alloc)
+}
+
+// NewAlgorithm makes the algorithm that trains pol on one actor's share of the environments.
+func (j *Job) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator) (algo.Algorithm, error) {
+	return j.Registries.Algorithms.New(algo.Setup{
+		Config: j.Config.Algorithm.Config, Optim: j.Config.Actor.Optim,
+		GlobalBatch: j.Config.Actor.GlobalBatchSize, MicroBatch: j.Config.Actor.MicroBatchSize,
+		Seed: j.Config.Actor.Seed, Iterations: int(min(j.MaxSteps, math.MaxInt32)),
+		Chunk: j.Chunks, GroupSize: j.Config.Env.Train.GroupSize, Steps: j.Epochs * j.Steps,
+		Envs:        j.Train.Envs / j.Actors,
+		CriticOptim: j.Config.Actor.CriticOptim, Rollout: j.trajectoryFields(j.Train.Envs / j.Actors), Demos: j.demos,
+		Policy: pol, Replicas: r, Alloc: alloc,
+	})
+}
+
+// ActionLayout is what a rollout worker sends to the environments of l.
+func (j *Job) ActionLayout(l Route) *tensor.Layout {
+	a := j.Spec.Action
+	return tensor.NewLayout(tensor.Field{Name: "action", DType: a.DType, Shape: []int{l.Hi - l.Lo, j.Chunks, a.Dim()}})
+}
+
+// StepLayout is what the environments of l send: an env.Step.
+func (j *Job) StepLayout(l Route) *tensor.Layout {
+	n, training := l.Hi-l.Lo, len(l.Shards) > 0
+	spec := j.Spec
+	if j.Labelled && training {
+		spec = spec.Labelled()
+	}
+	var fs []tensor.Field
+	for _, prefix := range []string{"observation.", "final_observation."} {
+		for _, f := range spec.Obs {
+			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+		}
+	}
+	fs = append(fs,
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n, j.Chunks}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n, j.Chunks}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n, j.Chunks}},
+	)
+	if j.fallible() && training {
+		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
+	}
+	if infos := len(j.Spec.Info); infos > 0 && j.Rewards > 0 && training { // the reward component wants to know
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
+	}
+	return tensor.NewLayout(fs...)
+}
+
+// TrajectoryLayout is what a rollout worker sends to an actor of n environments.
+func (j *Job) TrajectoryLayout(n int) *tensor.Layout {
+	return tensor.NewLayout(j.trajectoryFields(n)...)
+}
+
+func (j *Job) trajectoryFields(n int) []tensor.Field {
+	if j.OffPolicy || j.Offline {
+		return play.TransitionFields(j.Spec, j.Chunks, j.Epochs*j.Steps, n, j.fallible())
+	}
+	fs := append(play.TrajectoryFields(j.Spec, j.Chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.Epochs*j.Steps,
+		n,
+		!j.AutoReset || j.fallible()), j.inferredFields(n)...)
+	if j.Config.Algorithm.LossType == "decoupled_actor_critic" {
+		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{j.Epochs * j.Steps, n}})
+	}
+	return fs
+}
+
+// fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
+func (j *Job) fallible() bool { return j.Config.Env.Train.ID() == env.ExternalID }
+
+// EnvSteps returns how many steps all environments take together in one iteration.
+func (j *Job) EnvSteps() int64 { return int64(j.Train.Envs) * int64(j.Epochs*j.Steps*j.Chunks) }
+
+// SyncsAt reports whether the iteration after step begins with the newest weights. Where rollouts
+// go on by themselves those after a checkpoint do.
+func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
+
+// EvaluatesApart reports whether evaluations use newer weights than the rollouts around them.
+func (j *Job) EvaluatesApart() bool { return j.Config.Evaluates() && j.SyncInterval > 1 && !j.Async() }
+
+// EvaluatesAt reports whether the policy is evaluated after step.
+func (j *Job) EvaluatesAt(step int64) bool {
+	return j.Config.Evaluates() && (step >= j.MaxSteps || step%int64(j.Config.Runner.ValCheckInterval) == 0)
+}
+
+// SavesAt reports whether a checkpoint is due after step.
+func (j *Job) SavesAt(step int64) bool {
+	every := int64(j.Config.Runner.SaveInterval)
+	return every > 0 && step > 0 && (step%every == 0 || step >= j.MaxSteps)
+}
+
+// Name names the route in channels and messages.
+func (l Route) Name() string { return fmt.Sprintf("route %d", l.ID) }
+
+// Name names the shard in channels and messages.
+func (s ActorShard) Name() string { return fmt.Sprintf("environments %d-%d", s.Lo, s.Hi-1) }

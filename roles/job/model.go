@@ -1,0 +1,63 @@
+package job
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// ModelDict returns views of the parameters, one per field, and of the buffers.
+func ModelDict(p *nn.Params[float32]) tensor.Dict {
+	var d tensor.Dict
+	for _, f := range p.Fields {
+		n := 1
+		for _, s := range f.Shape {
+			n *= s
+		}
+		d.Set(f.Name, tensor.FromF32(p.Data[f.Off:f.Off+n], f.Shape...))
+	}
+	for i := range p.Buffers.Len() {
+		d.Set(p.Buffers.Entry(i))
+	}
+	return d
+}
+
+// LoadModel copies d into the parameters. Every tensor of the policy must be there, of its shape,
+// and none else.
+func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
+	want := ModelDict(p)
+	for i := range want.Len() {
+		name, t := want.Entry(i)
+		from, ok := d.Get(name)
+		if !ok {
+			return fmt.Errorf("model: no %s (%v) in it: it is another policy's", name, t)
+		}
+		if !from.SameShape(t) {
+			return fmt.Errorf("model: %s is %v, this policy's is %v", name, from, t)
+		}
+	}
+	for i := range d.Len() {
+		if name, t := d.Entry(i); want.Len() != d.Len() {
+			if _, ok := want.Get(name); !ok {
+				return fmt.Errorf("model: it has %s (%v), this policy has not", name, t)
+			}
+		}
+	}
+	want.CopyFrom(d)
+	return nil
+}
+
+// ReadWeights reads the file that key names.
+func ReadWeights(key, path string) (tensor.Dict, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return tensor.Dict{}, fmt.Errorf("%s: %w", key, err)
+	}
+	d, _, err := tensor.ReadSafetensors(b)
+	if err != nil {
+		err = fmt.Errorf("%s: %s: %w", key, path, err)
+	}
+	return d, err
+}

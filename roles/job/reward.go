@@ -1,0 +1,101 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// tryReward makes what reward workers compute, as far as no file must be read, to see that it fits
+// the environments.
+func (d *draft) tryReward() {
+	if d.Rewards == 0 || !d.Config.Trains() {
+		return
+	}
+	var err error
+	if d.Config.Reward.UseRewardModel {
+		_, err = d.newRewardNetwork()
+	} else {
+		_, err = d.NewRule(1)
+	}
+	if err != nil {
+		d.problem("reward", nil, "a reward that fits: "+err.Error())
+	}
+}
+
+// CheckRewardModel returns an error where a reward worker of this rank could not read its network's
+// parameters. What it finds differs from rank to rank.
+func (j *Job) CheckRewardModel(rank int) error {
+	if j.Rewards == 0 || !slices.Contains(j.Placement.Group("reward").Ranks, rank) {
+		return nil
+	}
+	_, err := j.NewRule(1)
+	return err
+}
+
+// NewRule makes what a reward worker computes, for at most so many transitions at once.
+func (j *Job) NewRule(rows int) (reward.Rule, error) {
+	s := reward.Setup{Config: j.Config.Reward, Spec: j.Spec, Gamma: j.Config.Algorithm.Gamma, Rows: rows}
+	if s.Config.UseRewardModel {
+		net, err := j.newRewardNetwork()
+		if err != nil {
+			return nil, err
+		}
+		d, err := ReadWeights("reward.model.model_path", s.Config.Model.ModelPath)
+		if err != nil {
+			return nil, err
+		}
+		if err := LoadModel(net.Params(), d); err != nil {
+			return nil, fmt.Errorf("reward.model.model_path: %s: %w", s.Config.Model.ModelPath, err)
+		}
+		s.Network = net
+	}
+	return j.Registries.Rewards.New(s)
+}
+
+func (j *Job) newRewardNetwork() (policy.Policy, error) {
+	return j.Registries.Policies.New(j.Config.Reward.Model.Config, j.Spec, j.Config.Actor.Seed, tensor.Heap)
+}
+
+// RewardWorker returns the reward worker that scores the steps of l.
+func (j *Job) RewardWorker(l Route) int { return l.Lo * j.Rewards / j.Train.Envs }
+
+// TransitionLayout is what a rollout worker sends to a reward worker of a step of l.
+func (j *Job) TransitionLayout(l Route) *tensor.Layout {
+	n := l.Hi - l.Lo
+	var fs []tensor.Field
+	for _, prefix := range []string{"observation.", "next_observation."} {
+		for _, f := range j.Spec.Obs {
+			fs = append(fs, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: append([]int{n}, f.Shape...)})
+		}
+	}
+	fs = append(fs,
+		tensor.Field{Name: "action", DType: j.Spec.Action.DType, Shape: []int{n, j.Chunks, j.Spec.Action.Dim()}},
+		tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{n}},
+		tensor.Field{Name: "terminated", DType: tensor.U8, Shape: []int{n}},
+		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n}},
+	)
+	if infos := len(j.Spec.Info); infos > 0 {
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
+	}
+	return tensor.NewLayout(fs...)
+}
+
+// RewardLayout is the answer.
+func (j *Job) RewardLayout(l Route) *tensor.Layout {
+	return tensor.NewLayout(tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
+}
+
+// RewardPairs returns who asks for rewards and who answers, as pairs of producer and consumer.
+func (j *Job) RewardPairs() (asks, answers map[[2]int]bool) {
+	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
+	for _, l := range j.Train.Routes {
+		w := j.RewardWorker(l)
+		asks[[2]int{l.Rollout, w}] = true
+		answers[[2]int{w, l.Rollout}] = true
+	}
+	return asks, answers
+}

@@ -1,0 +1,301 @@
+package play
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A RolloutBuilder is the policy's side of one route of environments: it chooses their actions and
+// writes down what came of them, as trajectories [T, n]. Per step: act on an observation, then
+// observe what the environments returned; at the end, finish.
+type RolloutBuilder struct {
+	Policy       policy.Policy // which acts
+	work         policy.Work
+	Hidden       HiddenState // of its environments
+	noise        policy.Noise
+	Mixture      *Mixture      // nil: the policy alone acts, and is recorded
+	critic       bool          // the policy gives values, as it last did
+	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
+	Idles        bool          // an environment whose episode has ended idles until all begin anew: none resets itself
+	parts        []part        // each actor's share of the rows
+	Space        env.Space     // of actions
+	names        []string      // of the observations, in the policy's order
+	obs, next    []string      // the same in transitions, before and after the step
+	final        tensor.Dict   // the final observations to be valued, gathered
+	finals       []tensor.Dict // views of its first k rows
+	rows         []int         // their rows
+}
+
+// NewRolloutBuilder returns a rollout builder for the environments first, first+1, … first+n-1,
+// whose noise is named by seed. cuts are the rows at which one actor's share ends and the next
+// begins: 0, …, n.
+func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
+	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
+	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
+	for i := range n {
+		r.noise.Env[i] = uint64(first + i)
+	}
+	for i := 1; i < len(cuts); i++ {
+		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1]),
+			ended: make([]bool, cuts[i]-cuts[i-1])})
+	}
+	obs, space := pol.Spaces()
+	r.Space = space
+	for _, f := range obs {
+		r.names = append(r.names, f.Name)
+		r.obs, r.next = append(r.obs, "observation."+f.Name), append(r.next, "next_observation."+f.Name)
+		r.final.Set(f.Name, tensor.New(f.DType, append([]int{n}, f.Shape...)...))
+	}
+	if !r.Hidden.rows.IsZero() {
+		r.final.Set(policy.HiddenState, tensor.New(tensor.F32, r.Hidden.rows.Shape()...))
+	}
+	for k := range n + 1 {
+		r.finals = append(r.finals, r.final.Slice(0, k))
+	}
+	r.rows = make([]int, 0, n)
+	return r
+}
+
+// Begin starts trajectories in dicts, one per part; step is the number of steps every environment
+// has taken so far.
+func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
+	for i := range r.parts {
+		p, d := &r.parts[i], dicts[i]
+		p.obs, p.nextObs = p.obs[:0], p.nextObs[:0]
+		for i := range r.names {
+			p.obs = append(p.obs, d.Must(r.obs[i]))
+			if next, ok := d.Get(r.next[i]); ok {
+				p.nextObs = append(p.nextObs, next)
+			}
+		}
+		p.action, p.reward = d.Must("action"), d.Must("reward")
+		if len(p.nextObs) == 0 {
+			p.logProb, p.value, p.next = d.Must("sample_log_prob"), d.Must("value"), d.Must("next_value")
+		}
+		p.terminated, p.truncated = d.Must("terminated"), d.Must("truncated")
+		p.mask, _ = d.Get("mask")
+		p.status, _ = d.Get("status")
+		p.memory, _ = d.Get(policy.HiddenState)
+	}
+	for i := range r.noise.Step {
+		r.noise.Step[i] = step
+	}
+	if r.Mixture != nil {
+		r.Mixture.begin(step / uint64(r.parts[0].action.Dim(0)))
+	}
+}
+
+// Act chooses actions for obs at time t, and records both. Unless episodes were begun anew before
+// it, it completes time t-1 with the values of obs.
+func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
+	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
+	if err != nil {
+		return policy.Act{}, err
+	}
+	chosen := act.Action
+	if r.Mixture != nil {
+		chosen = obs.Must(env.ExpertAction)
+		r.Mixture.replace(act, chosen, r.noise)
+	}
+	for i := range r.noise.Step {
+		r.noise.Step[i]++
+	}
+	r.critic = !act.Value.IsZero() && len(r.parts[0].nextObs) == 0
+	for i := range r.parts {
+		p := &r.parts[i]
+		for j, o := range p.obs {
+			record(o, t, obs.Must(r.names[j]), p.lo)
+		}
+		record(p.action, t, chosen, p.lo)
+		if !p.logProb.IsZero() {
+			record(p.logProb, t, act.LogProb, p.lo)
+		}
+		if r.critic {
+			record(p.value, t, act.Value, p.lo)
+			if !fresh {
+				r.completeNext(p, t-1, act.Value)
+			}
+		} else if !p.value.IsZero() {
+			p.value.At(t).Zero()
+		}
+		if !p.mask.IsZero() {
+			p.markLive(t, fresh, r.Idles)
+		}
+		if !p.memory.IsZero() {
+			record(p.memory, t, r.Hidden.rows, p.lo)
+		}
+	}
+	r.Hidden.keep(act)
+	return act, nil
+}
+
+// Observe records what the actions of time t led to, and values the ends of episodes that were not
+// the task's own.
+func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
+	term, trunc := step.Terminated.U8(), step.Truncated.U8()
+	r.rows = r.rows[:0]
+	k := step.Reward.Dim(1)
+	for i := range r.parts {
+		p := &r.parts[i]
+		reward, terminated, truncated := p.reward.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
+		rewards := step.Reward.F32()
+		if !p.next.IsZero() {
+			p.next.At(t).Zero()
+		}
+		clear(reward)
+		clear(terminated)
+		clear(truncated)
+		each := len(reward) / len(p.ended) // k, or 1
+		for j := range p.ended {
+			n := p.lo + j
+			var ends, cut byte
+			for c := range k {
+				at, from := j*each+c*each/k, n*k+c
+				reward[at] += rewards[from]
+				terminated[at] |= term[from]
+				truncated[at] |= trunc[from]
+				ends |= term[from]
+				cut |= trunc[from]
+			}
+			p.ended[j] = ends|cut != 0
+			if status := step.StatusOf(n); !p.status.IsZero() {
+				p.status.At(t).U8()[j] = status
+			} else if status != env.Normal {
+				p.abort(t, j)
+			}
+			if (cut != 0 || r.bootstrapAll && ends != 0) && !p.over[j] {
+				r.rows = append(r.rows, n)
+			}
+		}
+		p.recordNext(t, r.names, step)
+	}
+	final := step.FinalObs
+	if r.Idles { // the last observation still shows
+		final = step.Obs
+	}
+	if err := r.valueFinals(t, r.Hidden.with(final)); err != nil {
+		return err
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		for j, ended := range p.ended {
+			if ended {
+				r.Hidden.forget(p.lo + j)
+			}
+		}
+	}
+	return nil
+}
+
+// Transition copies step t, which led to step, into to: a transition of all environments, as reward
+// workers take it.
+func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
+	final := step.FinalObs
+	if r.Idles { // the last observation still shows
+		final = step.Obs
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
+		rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
+		for o, name := range r.names {
+			rows(r.obs[o]).CopyFrom(p.obs[o].At(t))
+			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
+		}
+		rows("action").CopyFrom(p.action.At(t))
+		rows("reward").CopyFrom(p.reward.At(t))
+		rows("terminated").CopyFrom(p.terminated.At(t))
+		rows("truncated").CopyFrom(p.truncated.At(t))
+	}
+	if info, ok := to.Get("info"); ok {
+		info.CopyFrom(step.Info)
+	}
+}
+
+// SetReward records rewards of time t, one for each row, in place of the environments' own. Those
+// that idle get none.
+func (r *RolloutBuilder) SetReward(t int, reward []float32) {
+	for i := range r.parts {
+		p := &r.parts[i]
+		dst := p.reward.At(t).F32()
+		copy(dst, reward[p.lo:p.hi])
+		for j := range dst {
+			if !p.mask.IsZero() && p.mask.At(t).U8()[j] == 0 {
+				dst[j] = 0
+			}
+		}
+	}
+}
+
+// valueFinals puts the value of the final observation where an episode was cut off.
+func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
+	if len(r.rows) == 0 || !r.critic {
+		return nil
+	}
+	for f := range r.final.Len() {
+		name, dst := r.final.Entry(f)
+		src := final.Must(name)
+		size := src.Len() / src.Dim(0) * src.DType().Size()
+		for i, n := range r.rows {
+			copy(dst.Bytes()[i*size:(i+1)*size], src.Bytes()[n*size:(n+1)*size])
+		}
+	}
+	v, err := r.Policy.Value(r.work, r.finals[len(r.rows)])
+	if err != nil {
+		return fmt.Errorf("value of final observations: %w", err)
+	}
+	values := v.Dim(1)
+	for i, n := range r.rows {
+		for j := range r.parts {
+			if p := &r.parts[j]; n >= p.lo && n < p.hi {
+				p.next.At(t).F32()[n-p.lo] = v.F32()[i*values]
+			}
+		}
+	}
+	return nil
+}
+
+// Finish values the observations after step t, the last of an epoch. With cut, episodes that go on
+// are truncated there: the next epoch begins with new ones.
+func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
+	if r.critic {
+		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
+		if err != nil {
+			return fmt.Errorf("value of the last observations: %w", err)
+		}
+		for i := range r.parts {
+			r.completeNext(&r.parts[i], t, v)
+		}
+	}
+	for i := range r.parts {
+		if p := &r.parts[i]; cut {
+			truncated := p.truncated.At(t).U8()
+			each := len(truncated) / len(p.ended)
+			for j, ended := range p.ended {
+				if !ended {
+					truncated[(j+1)*each-1] = 1
+				}
+			}
+		}
+	}
+	if cut {
+		r.Hidden.Clear()
+	}
+	return nil
+}
+
+// completeNext sets the next values of time t, the last that was observed, from the values of what
+// was observed after it, where no episode ended.
+func (r *RolloutBuilder) completeNext(p *part, t int, v tensor.Tensor) {
+	if t < 0 {
+		return
+	}
+	next, values := p.next.At(t).F32(), v.Dim(1)
+	for j, ended := range p.ended {
+		if !ended {
+			next[j] = v.F32()[(p.lo+j)*values]
+		}
+	}
+}

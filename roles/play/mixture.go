@@ -1,0 +1,35 @@
+package play
+
+import (
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Mixture lets the environments' expert act for the policy now and then: DAgger's π_i = β_i π* +
+// (1-β_i) π̂_i.
+type Mixture struct {
+	Schedule algo.DaggerConfig // says β of each rollout
+	beta     float64           // of the present rollout
+}
+
+// begin sets β for a rollout.
+func (m *Mixture) begin(iteration uint64) { m.beta = m.Schedule.Beta(iteration) }
+
+// replace puts the expert's actions, [n,1,A], in place of what act holds for the environments where
+// the expert's turn is. Whose it is follows from the names that noise has: an environment's number
+// and its step.
+func (m *Mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
+	taken := act.Bounded
+	if taken.IsZero() {
+		taken = act.Action
+	}
+	row := len(taken.Bytes()) / taken.Dim(0)
+	for i, number := range noise.Env {
+		s := philox.New(noise.Seed, philox.Mixture, number, noise.Step[i])
+		if s.Float64() < m.beta {
+			copy(taken.Bytes()[i*row:(i+1)*row], expert.Bytes()[i*row:])
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package play
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A part is the trajectory of rows [lo, hi) of the route.
+type part struct {
+	lo, hi int
+	obs    []tensor.Tensor // [T, n, ...] in the order of the policy's observations
+	// the same of what was observed after the step; none where no transitions are recorded
+	nextObs               []tensor.Tensor
+	action, reward        tensor.Tensor
+	logProb, value, next  tensor.Tensor // zero Tensors in transitions
+	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
+	terminated, truncated tensor.Tensor
+	mask                  tensor.Tensor // zero Tensor where every step counts
+	status                tensor.Tensor // in transitions of simulators that may fail; else the zero Tensor
+	// where environments idle: the episode has ended before this step, and the environment idles
+	over  []bool
+	ended []bool // the last step was an episode's last
+}
+
+// abort masks the steps of row j's episode, which was aborted at time t, so that they are not
+// trained on.
+func (p *part) abort(t, j int) {
+	if p.mask.IsZero() {
+		return
+	}
+	for s := t; s >= 0; s-- {
+		term, trunc := p.terminated.At(s).U8(), p.truncated.At(s).U8()
+		each := len(trunc) / len(p.ended)
+		var ends byte
+		for i := j * each; i < (j+1)*each; i++ {
+			ends |= term[i] | trunc[i]
+		}
+		if s < t && ends != 0 {
+			return
+		}
+		p.mask.At(s).U8()[j] = 0
+	}
+}
+
+// recordNext records what was observed after step t: where an episode ended its last observation.
+func (p *part) recordNext(t int, names []string, step *env.Step) {
+	for i, next := range p.nextObs {
+		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
+	}
+}
+
+// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where
+// an episode ended.
+func (p *part) copyNext(dst, obs, final tensor.Tensor) {
+	dst.CopyFrom(obs.Slice(p.lo, p.hi))
+	size := final.Len() / final.Dim(0) * final.DType().Size()
+	for j, ended := range p.ended {
+		if ended {
+			copy(dst.Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
+		}
+	}
+}
+
+// markLive marks the steps of time t that belong to an episode: all up to and with its last.
+func (p *part) markLive(t int, fresh, idles bool) {
+	mask := p.mask.At(t).U8()
+	for j := range mask {
+		if fresh {
+			p.over[j] = false
+		} else if p.ended[j] && idles {
+			p.over[j] = true
+		}
+		mask[j] = 1
+		if p.over[j] {
+			mask[j] = 0
+		}
+	}
+}
+
+// record copies rows of src, from row lo on, to time t of dst [T, n, ...].
+func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
+	to := dst.At(t).Bytes()
+	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()
+	copy(to, src.Bytes()[at:])
+}

@@ -1,0 +1,49 @@
+package play
+
+import "fmt"
+
+// PlayEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
+// first on. observed, when not nil, is called when a step has been recorded.
+func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
+	for t := first; t < first+n; t++ {
+		act, err := rec.Act(t, s.Now.Obs, t == first)
+		if err != nil {
+			return err
+		}
+		act.Feed(rec.Space, s.Action.Must("action"))
+		if err := s.Step(); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
+		}
+		if err := rec.Observe(t, s.Now); err != nil {
+			return err
+		}
+		if observed == nil {
+			continue
+		}
+		if err := observed(t); err != nil {
+			return fmt.Errorf("step %d: %w", t, err)
+		}
+	}
+	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
+}
+
+// PlayEpisodes plays one episode in each environment of s, from the same initial states every time.
+func (p *EvalPlayer) PlayEpisodes(s *Stage) error {
+	s.Seeder.Rewind()
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	p.Begin()
+	_, space := p.Policy.Spaces()
+	for !s.Over() {
+		act, err := p.Act(s.Now.Obs)
+		if err != nil {
+			return err
+		}
+		act.Feed(space, s.Action.Must("action"))
+		if err := s.Step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

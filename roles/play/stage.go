@@ -1,0 +1,193 @@
+package play
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Stage is environments that step together, with what training and metrics need to know
+// of their episodes.
+type Stage struct {
+	Vec       env.Vec       // the environments
+	Now       *env.Step     // what they returned last
+	Action    tensor.Dict   // what they take next
+	Seeder    *env.Seeder   // names the seeds of their episodes
+	Episodes  *env.Episodes // sums up those that run, and keeps those that have ended
+	AutoReset bool          // an episode that ends is followed by the next
+	Running   bool          // episodes go on from earlier
+	first     int           // the number of its first environment among all
+	camera    *Camera       // films evaluations; nil: there is none
+}
+
+// NewStage makes the environments first, first+1, … first+n-1 of cfg, which take chunks of actions.
+func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*Stage, error) {
+	vec, err := reg.New(cfg, n)
+	if err != nil {
+		return nil, err
+	}
+	spec := vec.Spec()
+	s := &Stage{Vec: vec, first: first, AutoReset: cfg.AutoReset &&
+		use == env.Train, Seeder: env.NewSeeder(cfg, use, first, n)}
+	s.Episodes = env.NewEpisodes(spec, first, n, s.AutoReset)
+	s.take(chunks)
+	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
+		s.camera, err = newCamera(vec, cfg.VideoCfg)
+	}
+	return s, err
+}
+
+// take takes memory for chunks of actions and for what they lead to. Episodes are to begin after
+// it.
+func (s *Stage) take(chunks int) {
+	n, spec := s.Vec.Len(), s.Vec.Spec()
+	s.Now = spec.NewStep(n, chunks)
+	s.Action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
+}
+
+// Label has the environments show what their expert would do, too. Episodes are to begin after it.
+func (s *Stage) Label() {
+	s.Vec = env.NewLabels(s.Vec)
+	s.take(s.Now.Reward.Dim(1))
+}
+
+// Fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and
+// how many log-probs come with them.
+func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
+	// nothing has been observed yet, and to allow nothing would be an error
+	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {
+		for i := range mask.U8() {
+			mask.U8()[i] = 1
+		}
+	}
+	act, err := NewEvalPlayer(pol, s.Vec.Len()).Act(s.Now.Obs)
+	if err != nil {
+		return 0, 0, err
+	}
+	chunks, logProbs = act.Action.Dim(1), act.LogProb.Dim(1)
+	s.take(chunks)
+	return chunks, logProbs, nil
+}
+
+// Begin starts new episodes, unless those that run go on by themselves.
+func (s *Stage) Begin() error {
+	if s.AutoReset && s.Running {
+		return nil
+	}
+	if err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now); err != nil {
+		return s.located(err)
+	}
+	s.Seeder.Started(nil)
+	s.Episodes.Started(nil)
+	s.Now.Terminated.Zero()
+	s.Now.Truncated.Zero()
+	s.Now.Status.Zero()
+	s.Running = true
+	if s.camera != nil {
+		return s.camera.start()
+	}
+	return nil
+}
+
+// Step takes one step of all environments.
+func (s *Stage) Step() error {
+	if !s.AutoReset {
+		if err := s.Vec.Step(s.Action, nil, s.Now); err != nil {
+			return s.located(err)
+		}
+		s.Episodes.Observe(s.Now)
+		if s.camera != nil {
+			return s.camera.step(s.Now)
+		}
+		return nil
+	}
+	if err := s.Vec.Step(s.Action, s.Seeder.Next(), s.Now); err != nil {
+		return s.located(err)
+	}
+	s.Seeder.Observe(s.Now)
+	s.Episodes.Observe(s.Now)
+	return nil
+}
+
+// located says of an error of vec, which counts its environments from 0, which ones those are.
+func (s *Stage) located(err error) error {
+	if s.first == 0 {
+		return err
+	}
+	n := s.Vec.Len()
+	return fmt.Errorf("environments %d-%d, called 0-%d in what follows: %w", s.first, s.first+n-1, n-1, err)
+}
+
+// Over reports whether every environment's episode has ended and none begins by itself.
+func (s *Stage) Over() bool {
+	term, trunc := s.Now.Terminated.U8(), s.Now.Truncated.U8()
+	k := s.Now.Reward.Dim(1)
+	for n := 0; n < len(term); n += k {
+		var done byte
+		for i := n; i < n+k; i++ {
+			done |= term[i] | trunc[i]
+		}
+		if done == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Save returns the state of the environments and of their episodes.
+func (s *Stage) Save() (tensor.Dict, error) {
+	d, err := env.Save(s.Vec)
+	if err != nil {
+		return d, err
+	}
+	seeds, err := s.Seeder.Save()
+	if err != nil {
+		return d, err
+	}
+	sums, err := s.Episodes.Save()
+	if err != nil {
+		return d, err
+	}
+	for _, more := range []tensor.Dict{seeds, sums} {
+		for i := range more.Len() {
+			d.Set(more.Entry(i))
+		}
+	}
+	for i := range s.Now.Obs.Len() {
+		name, t := s.Now.Obs.Entry(i)
+		d.Set("observed."+name, t)
+	}
+	return d, nil
+}
+
+// Load puts back what save returned; episodes go on. Where the seeds alone were saved new ones
+// begin.
+func (s *Stage) Load(d tensor.Dict) error {
+	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
+		return err
+	}
+	if err := env.Load(s.Vec, d); err != nil {
+		return err
+	}
+	if err := s.Episodes.Load(d); err != nil {
+		return err
+	}
+	for i := range s.Now.Obs.Len() {
+		name, t := s.Now.Obs.Entry(i)
+		from, ok := d.Get("observed." + name)
+		if !ok || !from.SameShape(t) {
+			return fmt.Errorf("saved observation %s: %v, want %v", name, from, t)
+		}
+		t.CopyFrom(from)
+	}
+	s.Running = true
+	return nil
+}
+
+// HasEpisodes reports whether a state of environments has their episodes, which go on then.
+func HasEpisodes(d tensor.Dict) bool {
+	_, ok := d.Get("episodes.return")
+	return ok
+}

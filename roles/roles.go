@@ -1,0 +1,70 @@
+package roles
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/cli"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/trainer"
+)
+
+// Registries are what a job can be made of. A main of your own adds to them what it has.
+type Registries = config.Registries
+
+// Main is the command line: it runs args (os.Args) with what reg holds, and returns the exit code.
+// A main of your own is
+//
+//	func main() { os.Exit(roles.Main(os.Args, registries)) }
+func Main(args []string, reg Registries) int { return cli.Main(args, reg) }
+
+// Exit codes of Main; see README.
+const (
+	ExitOK          = runner.ExitOK
+	ExitFailed      = runner.ExitFailed
+	ExitConfig      = runner.ExitConfig
+	ExitCheck       = runner.ExitCheck
+	ExitRequeue     = runner.ExitRequeue
+	ExitStalled     = runner.ExitStalled
+	ExitInterrupted = runner.ExitInterrupted
+	ExitTerminated  = runner.ExitTerminated
+)
+
+// A Trainer coordinates training in one process: it collects, updates and evaluates. TrainerStep is
+// what one round of it gave.
+type (
+	Trainer     = trainer.Trainer
+	TrainerStep = trainer.Step
+)
+
+// A Collector gathers experience: SyncCollector in the caller's goroutine, AsyncCollector while the
+// Trainer learns.
+type (
+	Collector      = trainer.Collector
+	SyncCollector  = trainer.SyncCollector
+	AsyncCollector = trainer.AsyncCollector
+)
+
+// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random
+// numbers follow from seed.
+func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
+	return trainer.NewSyncCollector(reg, cfg, pol, seed)
+}
+
+// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
+// kind, which is the collector's from now on.
+func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
+	error) {
+	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)
+}
+
+// An Evaluator plays episodes without learning from them, always from the same initial states.
+type Evaluator = trainer.Evaluator
+
+// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
+func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
+	return trainer.NewEvaluator(reg, cfg)
+}
+
+// A Demonstration records what an expert does: Play lets it act, Write writes the transitions.
+type Demonstration = trainer.Demonstration

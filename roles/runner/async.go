@@ -1,0 +1,85 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// iterateAsync takes one step of training with rollouts that are made meanwhile: waiting for them
+// is all there is of their phase.
+func (r *EmbodiedRunner) iterateAsync(ctx context.Context) error {
+	r.world.SetStep(r.step + 1)
+	r.produce(ctx)
+	if (r.step%r.job.SyncInterval == 0 || r.synced < 0) && r.synced != r.step {
+		if err := r.timed(syncWeights, ctx, r.publishWeights); err != nil {
+			return err
+		}
+	}
+	if err := r.timed(generateRollouts, ctx, r.receiveRollouts); err != nil {
+		return err
+	}
+	if !r.job.OffPolicy { // a replay buffer has taken them
+		if err := r.timed(calAdvAndReturns, ctx, r.computeAdvantages); err != nil {
+			return err
+		}
+	}
+	if err := r.timed(actorTraining, ctx, r.train); err != nil {
+		return err
+	}
+	r.step++
+	if r.job.EvaluatesAt(r.step) {
+		return r.timed(evaluating, ctx, r.evaluate)
+	}
+	return nil
+}
+
+// produce lets env and rollout workers go on from where they paused. They do until quiesce.
+func (r *EmbodiedRunner) produce(ctx context.Context) {
+	if r.pause != nil {
+		return
+	}
+	stop, pause := context.WithCancel(ctx)
+	r.pause = pause
+	env := spmd.Call(r.Env, ctx, "simulate", func(ctx context.Context, w *worker.EnvWorker) (none, error) {
+		return none{}, w.Simulate(ctx, r.obs, r.act)
+	})
+	rollout := spmd.Call(r.Rollout, ctx, "produce", func(ctx context.Context, w *worker.RolloutWorker) (none, error) {
+		return none{}, w.Produce(ctx, stop, r.obs, r.act, r.out)
+	})
+	r.producers = []*spmd.Future[none]{env, rollout}
+}
+
+// quiesce lets them pause, between two steps, and waits until they have. Rollouts that are under
+// way stay as they are. Ranks without actors come here first, and go on producing until no actor
+// waits for a rollout any more.
+func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
+	if r.pause == nil {
+		return nil
+	}
+	if err := r.Saver.group.Barrier(ctx); err != nil {
+		return err
+	}
+	r.pause()
+	r.pause = nil
+	return waitAll(ctx, r.producers...)
+}
+
+// publishWeights lets rollouts begin with the actors' parameters, as soon as these have reached
+// them.
+func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
+	r.synced = r.step
+	return waitAll(ctx, spmd.Call(r.Actor, ctx, "sync_model_to_rollout",
+		func(ctx context.Context, w *worker.ActorWorker) (none, error) {
+			return none{}, w.SyncModelToRollout(ctx, r.step)
+		}))
+}
+
+// receiveRollouts lets the actors take what has been made.
+func (r *EmbodiedRunner) receiveRollouts(ctx context.Context) error {
+	return waitAll(ctx, spmd.Call(r.Actor, ctx, "recv_rollouts", func(ctx context.Context, w *worker.ActorWorker) (none,
+		error) {
+		return none{}, w.RecvRollouts(ctx, r.out, r.step)
+	}))
+}

@@ -1,0 +1,206 @@
+package runner
+
+import (
+	"errors"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// A Logbook turns the reports of all ranks into metrics, on rank 0: a line for every
+// runner.logger.log_interval iterations. A nil logbook ignores them.
+type Logbook struct {
+	log      *metrics.Log
+	events   *metrics.Events // nil: no TensorBoard
+	progress *metrics.Progress
+	job      *job.Job
+	state    metrics.State
+	report   report
+	rollouts int64 // of each environment, so far
+	written  int64 // environment steps at the last line
+
+	// What came since the last line.
+	names  []string
+	sums   []float64 // of each name, over the iterations that had it
+	counts []int     // how many they are
+	rows   [2][]float64
+	values []float64 // of the line
+}
+
+// OpenLogbook opens the files that metrics go to.
+func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer, live bool) (*Logbook, error) {
+	b := &Logbook{job: j}
+	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	if j.MaxSteps == math.MaxInt64 {
+		b.state.MaxStep = 0
+	}
+	b.state.Step, b.state.EnvSteps = from.Step, from.rollouts()*j.EnvSteps()
+	b.written = b.state.EnvSteps
+	var err error
+	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
+		return nil, err
+	}
+	for _, backend := range j.Config.Runner.Logger.LoggerBackends {
+		if backend == "tensorboard" {
+			host, _ := os.Hostname()
+			if b.events, err = metrics.CreateEvents(f.TensorBoard(), host, time.Now(), b.state.Step+1); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.progress = metrics.NewProgress(out, live, b.state, time.Now)
+	return b, nil
+}
+
+// record takes all of reports, of step, unless it has: the first report after a resume says nothing
+// new.
+func (l *Logbook) record(step int64, reports [][]byte) error {
+	if l == nil || reports == nil || step <= l.state.Step {
+		return nil
+	}
+	if err := l.add(reports); err != nil {
+		return err
+	}
+	l.state.Step, l.state.EnvSteps = step, l.rollouts*l.job.EnvSteps()
+	// A checkpoint leaves nothing behind that a run which resumes from it would lack.
+	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
+		if err := l.write(); err != nil {
+			return err
+		}
+	}
+	l.progress.Update(l.state)
+	return nil
+}
+
+// add adds up the reports of an iteration.
+func (l *Logbook) add(reports [][]byte) error {
+	var longest, total [len(Phases)]float64
+	l.rollouts = 0
+	for _, b := range reports {
+		r := &l.report
+		if err := r.parse(b); err != nil {
+			return err
+		}
+		for i, t := range r.times {
+			longest[i] = max(longest[i], t)
+			total[i] += t
+		}
+		l.rollouts = max(l.rollouts, r.rollouts)
+		l.rows[0] = append(l.rows[0], r.episodes...)
+		l.rows[1] = append(l.rows[1], r.evals...)
+		for i, name := range r.names {
+			if !strings.HasPrefix(name, "rollout/") {
+				name = "train/" + name
+			}
+			l.set(name, r.values[i])
+		}
+	}
+	for i, name := range Phases {
+		if i != evaluating || longest[i] > 0 {
+			l.set("time/"+name, longest[i])
+			l.set("time/"+name+"_mean", total[i]/float64(len(reports)))
+		}
+	}
+	return nil
+}
+
+// write writes the means over what came since the last line, and begins anew.
+func (l *Logbook) write() error {
+	episodes, err := env.FromRows(l.rows[0], len(l.job.Spec.Figures()))
+	if err != nil {
+		return err
+	}
+	evals, err := env.FromRows(l.rows[1], len(l.job.EvalSpec.Figures()))
+	if err != nil {
+		return err
+	}
+	l.set("env/steps", float64(l.state.EnvSteps))
+	l.state.Return = l.episodes("env/", l.job.Spec, episodes, l.state.Return)
+	if len(evals) > 0 {
+		l.state.Eval = l.episodes("eval/", l.job.EvalSpec, evals, l.state.Eval)
+	}
+	l.values = l.values[:0]
+	for i, sum := range l.sums {
+		l.values = append(l.values, sum/float64(l.counts[i]))
+	}
+	took := l.sums[slices.Index(l.names, "time/"+Phases[wholeStep])]
+	l.names, l.values = append(l.names, "time/env_steps_per_second"),
+		append(l.values, float64(l.state.EnvSteps-l.written)/took)
+	l.written = l.state.EnvSteps
+	now := time.Now()
+	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
+		return err
+	}
+	if l.events != nil {
+		if err := l.events.Write(l.state.Step, now, l.names, l.values); err != nil {
+			return err
+		}
+	}
+	l.names, l.sums, l.counts = l.names[:0], l.sums[:0], l.counts[:0]
+	l.rows[0], l.rows[1] = l.rows[0][:0], l.rows[1][:0]
+	return nil
+}
+
+// episodes sets the means over episodes of environments of spec under prefix and returns the mean
+// return, or old where no episode ended.
+func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
+	s := env.Summarize(es)
+	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))
+	if s.NumLost > 0 {
+		l.set(prefix+"num_lost", float64(s.NumLost))
+	}
+	if s.NumTrajectories == 0 {
+		return old
+	}
+	l.set(prefix+"return", s.Return)
+	l.set(prefix+"episode_len", s.EpisodeLen)
+	l.set(prefix+"reward", s.Reward)
+	if spec.InfoIndex("success") >= 0 {
+		l.set(prefix+"success_once", s.SuccessOnce)
+		l.set(prefix+"success_at_end", s.SuccessAtEnd)
+	}
+	if spec.InfoIndex("wrong_object") >= 0 {
+		l.set(prefix+"wrong_object", s.WrongObject)
+	}
+	for i, name := range spec.Figures() {
+		l.set(prefix+"info/"+name, s.Info[i])
+	}
+	return s.Return
+}
+
+// set adds a value to the mean of name.
+func (l *Logbook) set(name string, value float64) {
+	i := slices.Index(l.names, name)
+	if i < 0 {
+		i = len(l.names)
+		l.names, l.sums, l.counts = append(l.names, name), append(l.sums, 0), append(l.counts, 0)
+	}
+	l.sums[i] += value
+	l.counts[i]++
+}
+
+// Close writes what is left, and ends the live line and the files.
+func (l *Logbook) Close() error {
+	if l == nil {
+		return nil
+	}
+	var err error
+	if len(l.names) > 0 {
+		err = l.write()
+		l.progress.Update(l.state)
+	}
+	l.progress.Done()
+	err = errors.Join(err, l.log.Close())
+	if l.events != nil {
+		err = errors.Join(err, l.events.Close())
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and checkpoints (here
+// every 4th) have one, and the end.
+func TestLogInterval(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.max_epochs=12", "runner.logger.log_interval=3",
+		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
+	j, err := job.New(cfg, config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}, make([]int, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := runfolder.Open(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	book, err := OpenLogbook(folder, j, StartState{}, io.Discard, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range int64(10) {
+		x := float64(step + 1)
+		r := report{times: make([]float64, len(Phases)), names: []string{"actor/loss"}, values: []float64{x}, rollouts: step + 1}
+		r.times[wholeStep] = x / 2
+		if step >= 4 { // one that some iterations have not
+			r.names, r.values = append(r.names, "rollout/late"), append(r.values, -x)
+		}
+		for range step % 3 { // and as many episodes
+			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
+		}
+		if j.EvaluatesAt(step + 1) {
+			r.evals = env.AppendRows(nil, []env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
+		}
+		if step == 3 || step >= 8 {
+			r.episodes = env.AppendRows(r.episodes, []env.Episode{{Aborted: true, Len: 1}, {Aborted: true}})
+		}
+		if err := book.record(step+1, [][]byte{r.append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(folder.Metrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range bytes.Lines(text) {
+		var m map[string]any
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		steps := float64(j.EnvSteps())
+		got = append(got, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"], m["rollout/late"], m["env/num_trajectories"],
+			m["eval/return"], m["time/step"], m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
+	}
+	want := []string{
+		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
+		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5, 2.0, 1.0),
+		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75, nil, nil),
+		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 3.75, 1/3.75, nil, nil),
+		fmt.Sprint(9.0, 9.0, 9.0, -9.0, 2.0, nil, 4.5, 1/4.5, 2.0, nil),
+		fmt.Sprint(10.0, 10.0, 10.0, -10.0, 0.0, nil, 5.0, 1/5.0, 2.0, nil),
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("lines:\n%q\nwant\n%q", got, want)
+	}
+}

@@ -1,0 +1,75 @@
+package runner
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// A report is what one rank tells rank 0 about an iteration.
+type report struct {
+	times    []float64 // seconds per phase, in the order of the runner's phases
+	episodes []float64 // rows of the episodes that ended here, see env.AppendRows
+	evals    []float64 // the same of evaluation
+	names    []string  // of metrics, from actor 0 alone: they are the same on all actors
+	values   []float64 //
+	rollouts int64     // of each environment that training has taken, in the whole run
+}
+
+// append encodes the report behind b.
+func (r *report) append(b []byte) []byte {
+	b = appendFloats(b, r.times)
+	b = appendFloats(b, r.episodes)
+	b = appendFloats(b, r.evals)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(r.names)))
+	for _, n := range r.names {
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
+	}
+	b = appendFloats(b, r.values)
+	return binary.LittleEndian.AppendUint64(b, uint64(r.rollouts))
+}
+
+// parse decodes what append wrote, into r, whose slices it uses again.
+func (r *report) parse(b []byte) (err error) {
+	size := len(b)
+	defer func() {
+		if recover() != nil { // an index beyond b
+			err = fmt.Errorf("report of %d bytes is cut off", size)
+		}
+	}()
+	next := func() uint64 {
+		v := binary.LittleEndian.Uint64(b)
+		b = b[8:]
+		return v
+	}
+	floats := func(x []float64) []float64 {
+		x = x[:0]
+		for range next() {
+			x = append(x, math.Float64frombits(next()))
+		}
+		return x
+	}
+	r.times = floats(r.times)
+	r.episodes = floats(r.episodes)
+	r.evals = floats(r.evals)
+	r.names = r.names[:0]
+	for range next() {
+		n := next()
+		r.names = append(r.names, string(b[:n]))
+		b = b[n:]
+	}
+	r.values = floats(r.values)
+	r.rollouts = int64(next())
+	if len(b) > 0 {
+		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
+	}
+	return nil
+}
+
+func appendFloats(b []byte, x []float64) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(x)))
+	for _, v := range x {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}

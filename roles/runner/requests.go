@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"runtime/pprof"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Exit codes; see README.
+const (
+	ExitOK          = 0
+	ExitFailed      = 1
+	ExitConfig      = 2
+	ExitCheck       = 3
+	ExitRequeue     = 75
+	ExitStalled     = 76
+	ExitInterrupted = 130
+	ExitTerminated  = 143
+)
+
+// Requests are what the outside asks of a run: signals, and the clock. Ranks read it when they
+// vote.
+type Requests struct {
+	parent   *Requests       // of the sweep that the run belongs to; nil: none
+	stop     atomic.Int64    // exit code plus one; 0: none
+	signaled context.Context // ends with the first signal that asks to stop
+	signal   context.CancelFunc
+	pressed  context.Context // ends with the first that gives little time for it: INT or TERM
+	press    context.CancelFunc
+	started  time.Time
+	deadline atomic.Int64 // in Unix nanoseconds; 0: none
+	arrived  chan os.Signal
+	done     chan struct{}
+}
+
+// Watch starts to listen: USR1 stops with a checkpoint and asks to be queued again, INT and TERM
+// stop, USR2 writes all goroutines to standard error and goes on.
+func Watch() *Requests {
+	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
+	r.signaled, r.signal = context.WithCancel(context.Background())
+	r.pressed, r.press = context.WithCancel(context.Background())
+	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
+	go r.listen()
+	return r
+}
+
+func (r *Requests) listen() {
+	defer close(r.done)
+	for s := range r.arrived {
+		switch s {
+		case syscall.SIGUSR1:
+			r.stop.CompareAndSwap(0, ExitRequeue+1)
+			r.signal()
+		case syscall.SIGINT:
+			r.again(ExitInterrupted)
+		case syscall.SIGTERM:
+			r.again(ExitTerminated)
+		case syscall.SIGUSR2:
+			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		}
+	}
+}
+
+// again asks to stop with code; the second time there is no asking.
+func (r *Requests) again(code int) {
+	if before := r.stop.Swap(int64(code) + 1); before == ExitInterrupted+1 || before == ExitTerminated+1 {
+		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
+		os.Exit(code)
+	}
+	r.signal()
+	r.press()
+}
+
+// Fail asks to stop, with a checkpoint, because of something that the run can't go on without.
+func (r *Requests) Fail() { r.stop.CompareAndSwap(0, ExitFailed+1) }
+
+// Close stops listening.
+func (r *Requests) Close() {
+	signal.Stop(r.arrived)
+	close(r.arrived)
+	<-r.done
+	r.signal()
+	r.press()
+}
+
+// ForRun returns the requests of a run that stops when r says so, and has a clock of its own.
+func (r *Requests) ForRun() *Requests {
+	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
+}
+
+// Vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
+func (r *Requests) Vote() (stop int, save bool) {
+	stop = int(r.stop.Load())
+	if stop == 0 && r.parent != nil {
+		stop, _ = r.parent.Vote()
+	}
+	if at := r.deadline.Load(); stop == 0 && at != 0 && time.Now().UnixNano() > at {
+		stop = ExitRequeue + 1
+	}
+	return stop, stop != 0
+}
+
+// Expire makes the run stop, as USR1 does, maxTime after its start (0: any time), or in time for a
+// checkpoint before Slurm's limit.
+func (r *Requests) Expire(maxTime time.Duration) {
+	end := int64(math.MaxInt64)
+	if maxTime > 0 {
+		end = r.started.Add(maxTime).UnixNano()
+	}
+	if s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64); err == nil {
+		limit := time.Unix(s, 0)
+		limit = limit.Add(-min(limit.Sub(r.started)/20, 2*time.Minute))
+		end = min(end, limit.UnixNano())
+	}
+	if end != math.MaxInt64 {
+		r.deadline.Store(end)
+	}
+}
+
+// AtStop calls f once a signal or the clock asks to stop, and with true where that is INT or TERM,
+// unless cancel is called before.
+func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
+	asked, end := r.signaled, func() {}
+	if at := r.deadline.Load(); at != 0 {
+		asked, end = context.WithDeadline(asked, time.Unix(0, at))
+	}
+	onAsked := context.AfterFunc(asked, func() { f(false) })
+	onPressed := context.AfterFunc(r.pressed, func() { f(true) })
+	return func() {
+		onAsked()
+		onPressed()
+		end()
+	}
+}

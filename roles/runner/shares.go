@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// encodeShares appends shares to b.
+func encodeShares(b []byte, all []worker.Share) []byte {
+	size := 0
+	for _, s := range all {
+		size += len(s.Kind) + 1<<10
+		for i := range s.Dict.Len() {
+			name, t := s.Dict.Entry(i)
+			size += len(name) + 1<<7 + len(t.Bytes())
+		}
+	}
+	b = slices.Grow(b, size) // once: what is moved to grow is there twice
+	for _, s := range all {
+		b = append(b, byte(len(s.Kind)))
+		b = append(b, s.Kind...)
+		for _, n := range []int{s.Lo, s.Hi, 0} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		begin := len(b)
+		b = tensor.Encode(b, s.Dict)
+		binary.LittleEndian.PutUint64(b[begin-8:], uint64(len(b)-begin))
+	}
+	return b
+}
+
+func decodeShares(b []byte) ([]worker.Share, error) {
+	var all []worker.Share
+	for len(b) > 0 {
+		n := int(b[0])
+		s := worker.Share{Kind: string(b[1 : 1+n])}
+		b = b[1+n:]
+		s.Lo, s.Hi = int(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint64(b[8:]))
+		size := int(binary.LittleEndian.Uint64(b[16:]))
+		var err error
+		if s.Dict, err = tensor.Decode(b[24 : 24+size]); err != nil {
+			return nil, err
+		}
+		b = b[24+size:]
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// join puts shares and those that other ranks have encoded together: those of environments side by
+// side, in the order of their indices, n in all. What only some of them said is left out: a run
+// that goes on would take the rest for said, too. The state may be made of the tensors in shares.
+func join(shares []worker.Share, ranks [][]byte, n int) (worker.State, error) {
+	var st worker.State
+	for _, b := range ranks {
+		theirs, err := decodeShares(b)
+		if err != nil {
+			return st, err
+		}
+		shares = append(shares, theirs...)
+	}
+	var envs []worker.Share
+	var found tensor.Dict // by name, of all environments
+	rows := map[string]int{}
+	for _, s := range shares {
+		switch s.Kind {
+		case "model":
+			st.Model = s.Dict
+		case "trainer":
+			st.Trainer = s.Dict
+		case "rollout":
+			st.Rollout = s.Dict
+		default:
+			envs = append(envs, s)
+		}
+	}
+	slices.SortStableFunc(envs, func(a, b worker.Share) int { return a.Lo - b.Lo })
+	for _, s := range envs {
+		for i := range s.Dict.Len() {
+			name, t := s.Dict.Entry(i)
+			rows[name] += s.Hi - s.Lo
+			if s.Hi-s.Lo == n {
+				found.Set(name, t)
+				continue
+			}
+			whole, ok := found.Get(name)
+			if !ok {
+				shape := t.Shape()
+				shape[0] = n
+				whole = tensor.New(t.DType(), shape...)
+				found.Set(name, whole)
+			}
+			whole.Slice(s.Lo, s.Hi).CopyFrom(t)
+		}
+	}
+	for i := range found.Len() {
+		if name, t := found.Entry(i); rows[name] == n {
+			st.Envs.Set(name, t)
+		}
+	}
+	return st, nil
+}

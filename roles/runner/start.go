@@ -1,0 +1,93 @@
+package runner
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A StartState is what a run starts from: the state in a checkpoint, weights alone, or nothing.
+type StartState struct {
+	From  string       // the checkpoint's folder, or the file of weights; "": nothing
+	Step  int64        // iterations done
+	state worker.State // of a file of weights the model alone
+}
+
+// rollouts returns how many rollouts of each environment have been learnt from.
+func (b StartState) rollouts() int64 {
+	return b.state.Rollouts(b.Step)
+}
+
+// resumableKeys are the keys that a resumed run may have changed.
+var resumableKeys = [...]string{
+	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
+	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
+	"env.eval",
+	// How simulators are reached and for how long they are waited for, but not what they say of
+	// themselves.
+	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
+	"env.train.external.shared_memory",
+	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
+}
+
+// NamedState reads the checkpoint in dir.
+func NamedState(j *job.Job, yaml []byte, dir string) (StartState, error) {
+	c, err := checkpoint.Load(dir)
+	if err != nil {
+		return StartState{}, err
+	}
+	return StateIn(j, yaml, c)
+}
+
+// resolve returns what a checkpoint's configuration means to this program.
+func resolve(reg config.Registries, stored []byte) ([]byte, error) {
+	c, err := config.Parse(reg, stored)
+	if err != nil {
+		return nil, err
+	}
+	return c.Resolved(), nil
+}
+
+// StateIn reads c, and sees that it is of this job.
+func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+	resolved := func(stored []byte) ([]byte, error) { return resolve(j.Registries, stored) }
+	if err := c.CheckConfig(yaml, resolved, resumableKeys[:]...); err != nil {
+		return b, err
+	}
+	b = StartState{From: c.Dir, Step: c.Step}
+	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer, envFile: &b.state.Envs}
+	if !j.SyncsAt(c.Step) {
+		files[rolloutFile] = &b.state.Rollout
+	}
+	for file, d := range files {
+		if *d, err = ReadTensors(c, file); err != nil {
+			return b, err
+		}
+	}
+	return b, b.fits(j)
+}
+
+// WeightsIn reads a file of weights, runner.ckpt_path.
+func WeightsIn(j *job.Job, path string) (b StartState, err error) {
+	b.From = path
+	if b.state.Model, err = job.ReadWeights("runner.ckpt_path", path); err != nil {
+		return b, err
+	}
+	return b, b.fits(j)
+}
+
+// fits sees that the model in b is one of this job's policy.
+func (b StartState) fits(j *job.Job) error {
+	pol, err := j.NewPolicy(tensor.Heap)
+	if err == nil {
+		err = job.LoadModel(pol.Params(), b.state.Model)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", b.From, err)
+	}
+	return err
+}

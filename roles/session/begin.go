@@ -1,0 +1,142 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// begin opens the run's folder, on rank 0, and returns what the run starts from and its log.
+// Whatever is the user's to mend is found before anything in the folder changes.
+func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*runner.Logbook, runner.StartState, error) {
+	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
+	var b runner.StartState
+	var err error
+	if resume != "" && resume != "auto" {
+		b, err = runner.NamedState(j, sv.YAML, resume)
+	} else if path := j.Config.Runner.CkptPath; path != "" {
+		b, err = runner.WeightsIn(j, path)
+	}
+	if err == nil {
+		err = j.Config.OpenVideos()
+	}
+	if err != nil {
+		return nil, b, err
+	}
+	f, err := s.lock(ctx, j.Config.Folder(), resume == "auto")
+	if err != nil {
+		return nil, b, err
+	}
+	book, b, err := s.open(f, j, sv, resume, b)
+	if err != nil {
+		return nil, b, errors.Join(err, f.Close())
+	}
+	s.folder.Store(f)
+	return book, b, nil
+}
+
+// lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
+// was killed on another host: its lock looks alive until it has had no heartbeat for a minute. A
+// heartbeat while waiting ends the hope.
+func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
+	var last time.Duration
+	for {
+		f, err := runfolder.Open(path, os.Getenv("SLURM_JOB_ID"))
+		var busy *runfolder.BusyError
+		if host, _ := os.Hostname(); !wait || !errors.As(err, &busy) || busy.Owner.Host == host || busy.Beat < last {
+			return f, err
+		}
+		if last == 0 {
+			s.warn(fmt.Sprintf("%v; waiting for a sign that it is over", err))
+		}
+		last = max(busy.Beat, 1)
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint
+// in it. A run that resumes nothing moves aside what an earlier one left; so does one with auto
+// where there is no checkpoint, if the earlier one has come to anything.
+func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume string,
+	b runner.StartState) (*runner.Logbook, runner.StartState,
+	error) {
+	store := func() (err error) {
+		sv.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
+		return err
+	}
+	anew := resume == ""
+	var err error
+	if resume == "auto" {
+		if err = store(); err == nil {
+			b, err = s.newest(f, j, sv, b)
+		}
+		if err != nil {
+			return nil, b, err
+		}
+		file, err := os.Stat(f.Metrics())
+		anew = b.Step == 0 && err == nil && file.Size() > 0
+	}
+	if anew {
+		if earlier, err := f.SetAside(); err != nil {
+			return nil, b, err
+		} else if earlier != "" {
+			fmt.Fprintf(s.Out, "an earlier run of this name is now in %s\n", earlier)
+		}
+	}
+	if err := store(); err != nil {
+		return nil, b, err
+	}
+	if b.Step > 0 {
+		if _, err := sv.Store.Rewind(b.Step); err != nil {
+			return nil, b, err
+		}
+	}
+	if _, err := metrics.CutBack(f.Metrics(), b.Step); err != nil {
+		return nil, b, err
+	}
+	switch {
+	case b.Step > 0:
+		fmt.Fprintf(s.Out, "resuming from %s\n", b.From)
+		if j.Async() {
+			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so that the run is " +
+				"not that which nobody stopped")
+		}
+	case b.From != "":
+		fmt.Fprintf(s.Out, "starting from the weights in %s\n", b.From)
+	}
+	book, err := runner.OpenLogbook(f, j, b, s.Out, s.Live)
+	if err != nil {
+		return nil, b, err
+	}
+	return book, b, f.WriteConfig(sv.YAML)
+}
+
+// newest reads the newest usable checkpoint in f, and returns b where there is none.
+func (s *session) newest(f *runfolder.Folder, j *job.Job, sv *runner.Saver, b runner.StartState) (runner.StartState,
+	error) {
+	c, rejected, err := sv.Store.Newest()
+	if err != nil {
+		return b, err
+	}
+	for _, r := range rejected {
+		s.warn(fmt.Sprintf("not used: %v", r))
+	}
+	if c == nil {
+		s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
+		return b, nil
+	}
+	return runner.StateIn(j, sv.YAML, c)
+}

@@ -1,0 +1,265 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// WithHub returns reg with the environments that hub brings.
+func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
+	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
+	return reg
+}
+
+// handshake asks the simulators that are programs of their own what they are, on the first rank
+// that has environments, and tells all ranks. It returns the configuration with what they said; nil
+// where they could not be asked, which rank 0 has said.
+func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
+	cfg *config.Config) (*config.Config, error) {
+	place, err := cfg.Place(w.Nodes())
+	if err != nil || !place.Has("env") {
+		return cfg, nil // New says so
+	}
+	ranks := place.Group("env").Ranks
+	met := *cfg
+	uses := job.ExternalUses(&met, ranks)
+	if len(uses) == 0 {
+		return cfg, nil
+	}
+	s.hub.Watch(func(err error) {
+		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
+		s.Asked.Fail()
+	})
+	if agreed, err := s.assign(ctx, w, world, uses, ranks); !agreed {
+		return nil, err
+	}
+	greetings := make([]string, len(uses))
+	if w.Rank() == ranks[0] {
+		err = s.ask(uses, greetings)
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return nil, err
+	}
+	for i, u := range uses {
+		text, err := runner.Broadcast(ctx, world, []byte(greetings[i]), ranks[0])
+		if err != nil {
+			return nil, err
+		}
+		u.Env.External.Greeting = string(text)
+	}
+	return &met, nil
+}
+
+// ask fills greetings with those of the simulators of each use.
+func (s *session) ask(uses []job.ExternalUse, greetings []string) (err error) {
+	for i, u := range uses {
+		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
+			greetings[i] = greetings[0]
+		} else if greetings[i], err = s.hub.Ask(*u.Env); err != nil {
+			return fmt.Errorf("%s: %w", u.Key, err)
+		}
+	}
+	return nil
+}
+
+// A assignment is a solver of the same MPI job, and the rank that has its environments.
+type assignment struct {
+	Process, Rank int
+	Hello         []byte
+}
+
+// assign gives the ranks with environments the solvers of the same MPI job, where external.listen
+// is mpi: they all greet rank 0.
+func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []job.ExternalUse,
+	ranks []int) (bool,
+	error) {
+	uses = slices.DeleteFunc(slices.Clone(uses), func(u job.ExternalUse) bool {
+		return u.Env.External.Listen != env.ListenMPI
+	})
+	if len(uses) == 0 {
+		return true, nil
+	}
+	var all []assignment
+	var err error
+	out := w.ForeignPeers()
+	if out == nil {
+		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c "+
+			"cfg.yaml : -np M solver", uses[0].Key)
+	} else if w.Rank() == 0 {
+		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
+		all, err = gather(out, s.hub, uses, ranks)
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return false, err
+	}
+	text, err := json.Marshal(all)
+	if err == nil {
+		text, err = runner.Broadcast(ctx, world, text, 0)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &all)
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, d := range all {
+		if d.Rank == w.Rank() && err == nil {
+			sv := &solver{out: out, hub: s.hub, process: d.Process, message: d.Hello}
+			s.solvers = append(s.solvers, sv)
+			err = s.hub.Offer(sv, sv.name())
+		}
+	}
+	return s.agreeTo(ctx, w, world, err)
+}
+
+// gather waits for as many solvers as the uses need, and deals them to ranks in the order of their
+// processes.
+func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ranks []int) ([]assignment, error) {
+	timeout := uses[0].Env.External.StartTimeout
+	by := time.Now().Add(timeout)
+	var all []assignment
+	for wanted, each := 1, " at least"; len(all) < wanted; {
+		var process int
+		var hello []byte
+		err := hub.Wait(by, func(until time.Time) (err error) {
+			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.StopRequested() {
+				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrStopRequested,
+					wanted, each)
+			}
+			return err
+		})
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d%s", len(all), timeout, wanted, each)
+		}
+		if err == nil && len(all) == 0 {
+			wanted, each, err = needed(hello, uses)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", uses[0].Key, err)
+		}
+		all = append(all, assignment{Process: process, Hello: hello})
+	}
+	slices.SortFunc(all, func(a, b assignment) int { return a.Process - b.Process })
+	for i := range all { // every use is spread evenly over the ranks
+		all[i].Rank = ranks[i*len(ranks)/len(all)]
+	}
+	return all, nil
+}
+
+// needed returns how many solvers the uses need, if all are as the one that said hello, and for
+// what.
+func needed(hello []byte, uses []job.ExternalUse) (solvers int, each string, err error) {
+	for _, u := range uses {
+		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
+		if err != nil {
+			return 0, "", err
+		}
+		solvers += u.Vecs * perVec
+		each += fmt.Sprintf(", %d for %s", u.Vecs*perVec, u.Key)
+	}
+	return solvers, each, nil
+}
+
+// lastCall is how long a solver that was given up may take to hear that it is to end.
+const lastCall = 5 * time.Second
+
+// disconnect ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0
+// those that have greeted and were not needed. Those that were given up and do not hear it would
+// keep MPI from ending: rank 0 then ends the job, when all that it has to write is written.
+func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collectives.Group) error {
+	out := w.ForeignPeers()
+	if out == nil {
+		return nil
+	}
+	err := s.hub.Close()
+	var deaf []string
+	for by, i := time.Now().Add(lastCall), 0; i < len(s.solvers); i++ {
+		if sv := s.solvers[i]; !sv.told && external.Dismiss(sv, by) != nil {
+			deaf = append(deaf, sv.name())
+		}
+	}
+	for w.Rank() == 0 {
+		process, _, late := out.ReceiveForeign(time.Now(), -1, nil)
+		if late != nil {
+			break
+		}
+		// else an answer that nobody waits for any more
+		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) {
+			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	all, err := world.Gather(ctx, []byte(strings.Join(deaf, ", ")), 0)
+	if err != nil || w.Rank() != 0 {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(names []byte) bool { return len(names) == 0 })
+	if len(all) > 0 {
+		fmt.Fprintf(&s.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n",
+			bytes.Join(all, []byte(", ")), lastCall)
+		w.Abort(int(s.code.Load()))
+	}
+	return nil
+}
+
+// A solver is the way to a program in the same MPI job.
+type solver struct {
+	out     spmd.ForeignPeers
+	hub     *external.Hub
+	process int
+	message []byte // the last that came
+	read    bool   // it was taken
+	told    bool   // it was told to end
+	closed  bool
+}
+
+func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.process) }
+
+var _ external.Link = (*solver)(nil)
+
+// Send sends a frame.
+func (s *solver) Send(by time.Time, head, payload []byte) error {
+	if s.closed { // what is still to be said is that it is to end, and that it hears it is to be known
+		return s.out.DeliverForeign(by, s.process, head)
+	}
+	s.told = external.Dismisses(head)
+	return s.out.SendForeign(by, s.process, head, payload)
+}
+
+// Receive returns the next frame.
+func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+	if s.read {
+		err := s.hub.Wait(by, func(until time.Time) (err error) {
+			_, s.message, err = s.out.ReceiveForeign(until, s.process, s.message)
+			return err
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	s.read = true
+	return external.Split(s.message, accept)
+}
+
+// Close keeps what comes after it from waiting.
+func (s *solver) Close() error {
+	s.closed = true
+	return nil
+}

@@ -1,0 +1,55 @@
+package session
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	_ "net/http/pprof" // its handlers, for --pprof
+	"os"
+	"runtime/pprof"
+	"strconv"
+)
+
+// A Profile is what --cpu-profile and --pprof ask of a process. The zero value asks for nothing.
+type Profile struct {
+	Prefix  string // the file is PREFIX-rank-R.pprof
+	Address string // HOST:PORT; each rank serves on PORT + rank
+
+	file   *os.File
+	server net.Listener
+}
+
+// start begins it for the process whose lowest rank is rank.
+func (p *Profile) start(rank int) error {
+	if p.Address != "" {
+		host, port, err := net.SplitHostPort(p.Address)
+		n, notNumber := strconv.Atoi(port)
+		if err != nil || notNumber != nil {
+			return fmt.Errorf("--pprof %q: want HOST:PORT, as localhost:6060", p.Address)
+		}
+		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {
+			return fmt.Errorf("--pprof: %w", err)
+		}
+		go http.Serve(p.server, nil) // until stop closes the server
+	}
+	if p.Prefix == "" {
+		return nil
+	}
+	var err error
+	if p.file, err = os.Create(fmt.Sprintf("%s-rank-%d.pprof", p.Prefix, rank)); err != nil {
+		return fmt.Errorf("--cpu-profile: %w", err)
+	}
+	return pprof.StartCPUProfile(p.file)
+}
+
+// stop ends it, and completes the file.
+func (p *Profile) stop() error {
+	if p.server != nil {
+		p.server.Close()
+	}
+	if p.file == nil {
+		return nil
+	}
+	pprof.StopCPUProfile()
+	return p.file.Close()
+}

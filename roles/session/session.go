@@ -1,0 +1,394 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Options say how a session runs.
+type Options struct {
+	Registries config.Registries // what jobs can be made of
+	Resume     string            // "", auto, or a checkpoint's folder
+	Asked      *runner.Requests  // what the outside asks of the run
+	Out        io.Writer         // what the user reads
+	Live       bool              // out is a terminal that the user looks at
+	Log        io.Writer         // what goes wrong; nil: standard error
+	Profile    Profile           // what profiles to write
+	Debug      bool              // check that nobody touches memory that was handed on
+}
+
+// A session is one start of a job: what the ranks of this process share.
+type session struct {
+	Options
+	reg     config.Registries // with the environments that hub brings
+	hub     *external.Hub     // simulators that are programs of their own
+	lead    int               // the lowest rank of this process
+	cfg     *config.Config    // of rank 0, and with goroutine ranks everyone's; nil elsewhere
+	cfgErr  error             // what was wrong with it
+	log     RankLog
+	code    atomic.Int64                     // the exit code
+	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
+	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
+	solvers []*solver                        // of the same MPI job, that play for this process
+}
+
+// New returns a session that has not started.
+func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Log}} }
+
+// Logs returns where the session says what goes wrong.
+func (s *session) Logs() io.Writer { return &s.log }
+
+// Start runs the job of cfg on ranks, to its end, and returns the exit code. wrong is what has been
+// found wrong with cfg before; the ranks agree on what to say of it. An error is one of the end,
+// with everything else over and said.
+func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, wrong error) (int, error) {
+	o := spmd.Options{Debug: s.Debug, ExitCode: s.failed, Log: &s.log}
+	if cfg != nil && cfg.Err() == nil {
+		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
+	}
+	if s.lead = ranks[0].Rank(); s.lead == 0 {
+		s.cfg, s.cfgErr = cfg, wrong
+	}
+	s.hub = external.NewHub(&s.log, s.lead)
+	s.reg = WithHub(s.Registries, s.hub)
+	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code
+	err := s.close()
+	return int(s.code.Load()), err
+}
+
+// run is the life of one rank: its steps, each of which all ranks take together.
+func (s *session) run(ctx context.Context, w *spmd.World) error {
+	world, err := worldGroup(w)
+	if err != nil {
+		return err
+	}
+	cfg, err := s.configure(ctx, w, world)
+	if err != nil || cfg == nil {
+		return err
+	}
+	if !cfg.Trains() {
+		return s.evaluate(ctx, w, world, cfg)
+	}
+	s.Asked.Expire(cfg.Runner.MaxTime)
+	defer s.Asked.AtStop(s.hub.RequestStop)()
+	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
+		return err
+	}
+	j, err := s.plan(w, cfg)
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+		return err
+	}
+	sv := runner.NewSaver(world, cfg.Resolved(), s.warn)
+	var book *runner.Logbook
+	var from runner.StartState
+	if w.Rank() == 0 {
+		book, from, err = s.begin(ctx, j, sv)
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+		return err
+	}
+	if err := s.record(ctx, w, world, j, from); err != nil {
+		return err
+	}
+	shareCores(w, j)
+	r, err := runner.Launch(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked})
+	if err != nil {
+		return err
+	}
+	if err := sv.Restore(ctx, r, from); err != nil {
+		return err
+	}
+	if err := s.train(ctx, w, r); err != nil {
+		return err
+	}
+	if err := r.SaveTrace(ctx, world, s.traceFile(cfg)); err != nil {
+		return err
+	}
+	if err := s.finish(w, r, book); err != nil {
+		return err
+	}
+	return s.disconnect(ctx, w, world)
+}
+
+// worldGroup returns the group of all ranks that agreements and checkpoints travel over.
+func worldGroup(w *spmd.World) (*collectives.Group, error) {
+	all := make([]int, w.Size())
+	for r := range all {
+		all[r] = r
+	}
+	ends, err := w.NewComm(all, "state")
+	if err != nil {
+		return nil, err
+	}
+	return collectives.New(w, ends[0], collectives.Options{})
+}
+
+// plan makes the job of cfg, sees that its memory is there, and begins to profile. What it finds
+// may differ from rank to rank.
+func (s *session) plan(w *spmd.World, cfg *config.Config) (*job.Job, error) {
+	nodes, rank := w.Nodes(), w.Rank()
+	j, err := job.NewChecked(cfg, s.reg, nodes)
+	if err != nil {
+		return nil, err
+	}
+	if err = j.CheckReplay(nodes, rank); err == nil {
+		err = j.CheckMemory(nodes, nodes[rank], job.AvailableOn(nodes, nodes[rank]))
+	}
+	if err = errors.Join(err, j.CheckRewardModel(rank)); err != nil {
+		return nil, err
+	}
+	if rank == s.lead {
+		err = s.Profile.start(rank)
+	}
+	return j, err
+}
+
+// shareCores says how many cores this rank uses. Goroutine ranks share those of their process.
+func shareCores(w *spmd.World, j *job.Job) {
+	if w.Describe().Transport != "mpi" {
+		return
+	}
+	// With one core, workers hold each other up for 10 ms at a time; with all of a node's cores on
+	// each of its ranks, collectors crowd them.
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+1))
+}
+
+// train lets r run, while rank 0 keeps the run's folder.
+func (s *session) train(ctx context.Context, w *spmd.World, r *runner.EmbodiedRunner) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if w.Rank() == 0 {
+		f := s.folder.Load()
+		w.Go("run folder", func() error {
+			err := f.KeepAlive(ctx)
+			if err != nil {
+				s.path.Store(nil) // it may be another job's by now
+			}
+			return err
+		})
+		if err := f.SetStatus(runfolder.Running); err != nil {
+			return err
+		}
+	}
+	return r.Run(ctx)
+}
+
+// configure returns the configuration that rank 0 has read, if nothing is wrong with it in this
+// world.
+func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
+	wrong := s.cfgErr
+	if w.Rank() == 0 && wrong == nil {
+		wrong = job.Check(s.cfg, s.reg, w.Nodes())
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
+		return nil, err
+	}
+	var text []byte
+	if w.Rank() == 0 {
+		text = s.cfg.Resolved()
+	}
+	text, err := runner.Broadcast(ctx, world, text, 0)
+	if err != nil || w.Rank() == 0 {
+		return s.cfg, err
+	}
+	return config.Parse(s.reg, text)
+}
+
+// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit
+// code it is, and nobody goes on: it is the user's to mend.
+func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
+	var mine []byte
+	if err != nil {
+		mine = append([]byte{byte(s.refusal(err))}, err.Error()...)
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil {
+		return false, err
+	}
+	flag := []byte{runner.ExitOK}
+	var wrong error
+	for r, theirs := range all {
+		if len(theirs) > 0 && wrong == nil {
+			flag[0], wrong = theirs[0], errors.New(string(theirs[1:]))
+			if r > 0 {
+				wrong = fmt.Errorf("rank %d: %w", r, wrong)
+			}
+		}
+	}
+	if err := world.Broadcast(ctx, flag, 0); err != nil {
+		return false, err
+	}
+	if flag[0] != runner.ExitOK {
+		s.refuse(w, int(flag[0]), wrong)
+		return false, nil
+	}
+	return true, nil
+}
+
+// refusal returns the exit code of a session that has not begun because of err. Where it was asked
+// to stop meanwhile it is that of the stop, unless it would be queued again for what is wrong, only
+// to find the same.
+func (s *session) refusal(err error) int {
+	stop, _ := s.Asked.Vote()
+	if stop == 0 || stop-1 == runner.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
+		return runner.ExitConfig
+	}
+	return stop - 1
+}
+
+// refuse ends the session before it has begun, with one message from rank 0.
+func (s *session) refuse(w *spmd.World, code int, err error) {
+	s.code.Store(int64(code))
+	if w.Rank() == 0 {
+		fmt.Fprintln(&s.log, err)
+		if w.ForeignPeers() != nil { // others' programs wait for this one, and MPI for them
+			w.Abort(code)
+		}
+	}
+}
+
+// failed is called with the job's first error: it marks the run's folder, and returns the exit
+// code. The process that fails does so, because rank 0 may not live to do it.
+func (s *session) failed(error) int {
+	if path := s.path.Load(); path != nil {
+		runfolder.Fail(*path)
+	}
+	s.code.Store(runner.ExitFailed)
+	return runner.ExitFailed
+}
+
+func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
+
+// evaluate is the life of one rank of a job that only evaluates: rank 0 does it alone.
+func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
+	if agreed, err := s.assign(ctx, w, world, job.ExternalUses(cfg, []int{0}), []int{0}); !agreed {
+		return err
+	}
+	var err error
+	if w.Rank() == 0 {
+		err = EvaluateCheckpoint(s.Out, cfg, s.reg, "")
+		if err == nil && w.Size() > 1 && w.Describe().Launcher != "" {
+			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: the other %d ranks had nothing to do", w.Size()-1))
+		}
+	}
+	if usage := (config.UsageError{}); err != nil && !errors.As(err, &usage) {
+		return err
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return err
+	}
+	return s.disconnect(ctx, w, world)
+}
+
+// record begins this process's log, and writes down, on rank 0, what runs, where and how.
+func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
+	from runner.StartState) error {
+	path := j.Config.Folder()
+	s.path.Store(&path)
+	if w.Rank() == s.lead {
+		s.log.open(runfolder.RankLog(path, w.Rank()))
+	}
+	about := w.Describe()
+	type member struct {
+		runfolder.Rank
+		Binding string
+	}
+	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host,
+		Components: j.WorkersOn(w.Rank())}, runfolder.Binding()})
+	if err != nil {
+		return err
+	}
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil || w.Rank() != 0 {
+		return err
+	}
+	if about.Launcher == "" && w.Size() > 1 {
+		fmt.Fprintf(&s.log, "no launcher: %d ranks as goroutines of this process\n", w.Size())
+	}
+	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
+	p.Project, p.Resumed = j.Config.Runner.Logger.ProjectName, from.From
+	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
+		about.Threads, about.Shared
+	ranks := make([]runfolder.Rank, len(all))
+	for r, text := range all {
+		var m member
+		if err := json.Unmarshal(text, &m); err != nil {
+			return err
+		}
+		ranks[r] = m.Rank
+		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
+	}
+	at := j.Placement.Group("env").Ranks
+	if slices.ContainsFunc(job.ExternalUses(j.Config, at), func(u job.ExternalUse) bool {
+		return len(u.Env.External.Command) > 0
+	}) {
+		for _, r := range at {
+			if _, err := strconv.Atoi(p.Binding[r]); err == nil {
+				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to "+
+					"none or more --cpus-per-task, if there are more",
+					r, p.Binding[r]))
+				break
+			}
+		}
+	}
+	f := s.folder.Load()
+	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
+}
+
+// traceFile returns where the trace goes.
+func (s *session) traceFile(cfg *config.Config) string {
+	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
+		return file
+	}
+	return filepath.Join(cfg.Folder(), "trace.json")
+}
+
+// finish leaves the run's folder in order.
+func (s *session) finish(w *spmd.World, r *runner.EmbodiedRunner, book *runner.Logbook) error {
+	status := runfolder.Done
+	if r.Stopped != 0 {
+		s.code.Store(int64(r.Stopped - 1))
+		status = runfolder.Interrupted
+		switch r.Stopped - 1 {
+		case runner.ExitRequeue:
+			status = runfolder.Checkpointed
+		case runner.ExitFailed:
+			status = runfolder.Failed
+		}
+	}
+	if w.Rank() != 0 {
+		return nil
+	}
+	err := book.Close()
+	if err == nil {
+		err = s.folder.Load().SetStatus(status)
+	}
+	return err
+}
+
+// close completes what the process still has open, and gives the run's folder free.
+func (s *session) close() error {
+	err := s.Profile.stop()
+	err = errors.Join(err, s.hub.Close())
+	if f := s.folder.Swap(nil); f != nil {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}

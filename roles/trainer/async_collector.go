@@ -1,0 +1,103 @@
+package trainer
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An AsyncCollector is a SyncCollector that works in the background: while its caller learns from
+// one rollout it makes the next, with the parameters as they were when the call for that one
+// returned. So each but the first is of weights one update old, which its version says, and what a
+// run computes does not depend on time.
+type AsyncCollector struct {
+	*SyncCollector               // with the parameters that the rollout under way is made with
+	learner        policy.Policy // whose parameters the caller changes
+	lent           tensor.Dict   // the memory of the rollout that the caller has
+	lentLength     int
+	version        tensor.Tensor
+	underWay       chan collected // nil: nothing
+	steps          int            // of that
+	calls          int64
+}
+
+// collected is how a collection came out.
+type collected struct {
+	rollout tensor.Dict
+	err     error
+}
+
+var _ Collector = (*AsyncCollector)(nil)
+
+// NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
+// kind, which is the collector's from now on.
+func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
+	error) {
+	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
+		return nil, fmt.Errorf("collect in the background: the actor's parameters take %d bytes, the learner's %d: "+
+			"want policies of the same kind", a, l)
+	}
+	sync, err := NewSyncCollector(reg, cfg, actor, seed)
+	if err != nil {
+		return nil, err
+	}
+	return &AsyncCollector{SyncCollector: sync, learner: learner}, nil
+}
+
+// Collect returns the rollout of n steps that is under way, waits for it if it must, and begins the
+// next, of as many. With reset, or another n, it begins a new one and waits for that. Nobody may
+// change the learner's parameters meanwhile. The rollout is valid until the next call; its version,
+// I64 [n,N], is how many calls had returned when it began, which is the number of updates where
+// each call is followed by one.
+func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
+	var got collected
+	made := c.calls - 1
+	if c.underWay != nil {
+		got = <-c.underWay
+	}
+	if got.err == nil && (c.underWay == nil || reset || n != c.steps) {
+		c.begin(n, reset)
+		got, made = <-c.underWay, c.calls
+	}
+	c.underWay = nil
+	if got.err != nil {
+		return tensor.Dict{}, got.err
+	}
+	if c.version.IsZero() || c.version.Dim(0) != n {
+		c.version = tensor.New(tensor.I64, n, c.stage.Vec.Len())
+	}
+	for i := range c.version.I64() {
+		c.version.I64()[i] = made
+	}
+	got.rollout.Set("version", c.version)
+	c.calls++
+	c.begin(n, false)
+	return got.rollout, nil
+}
+
+// begin begins a rollout with the learner's present parameters, in the memory that the caller has
+// given up.
+func (c *AsyncCollector) begin(n int, reset bool) {
+	copy(c.rec.Policy.Params().State(), c.learner.Params().State())
+	sync := c.SyncCollector
+	sync.rollout, c.lent = c.lent, sync.rollout
+	sync.length, c.lentLength = c.lentLength, sync.length
+	to := make(chan collected, 1)
+	c.steps, c.underWay = n, to
+	go func() {
+		rollout, err := sync.Collect(n, reset)
+		to <- collected{rollout, err}
+	}()
+}
+
+// Close waits for the rollout under way. The collector is not used afterwards.
+func (c *AsyncCollector) Close() error {
+	if c.underWay == nil {
+		return nil
+	}
+	got := <-c.underWay
+	c.underWay = nil
+	return got.err
+}

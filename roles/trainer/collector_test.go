@@ -1,0 +1,438 @@
+package trainer
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// trainPendulum trains on Pendulum-v1 as s says, with what collector gathers in so many epochs, and returns the mean return of 20 episodes.
+func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
+	t.Helper()
+	alg, err := algo.Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := Trainer{Policy: s.Policy, Algorithm: alg, Collector: collector, Evaluator: evaluator}
+	if err := trainer.Train(t.Context(), epochs, s.Steps, nil); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.Return
+}
+
+func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollector {
+	t.Helper()
+	c, err := NewSyncCollector(all.Registry(), cfg, pol, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// collect returns a copy of what n more steps give, without what an algorithm adds.
+func collect(t testing.TB, c *SyncCollector, n int, reset bool) (d tensor.Dict) {
+	t.Helper()
+	rollout, err := c.Collect(n, reset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rollout.Len() {
+		if name, x := rollout.Entry(i); name != "advantage" && name != "return" {
+			d.Set(name, x.Clone())
+		}
+	}
+	return d
+}
+
+// PPO solves CartPole in one process: collect, update, evaluate.
+func TestTrainerLearnsCartPole(t *testing.T) {
+	const nEnvs, nSteps, nEpochs = 8, 64, 150
+	cfg := rolestest.EnvConfig("CartPole-v1", nEnvs)
+	pol := rolestest.NewPolicy(t, cfg, 1, nil)
+	ppo, optim := algo.DefaultConfig(), algo.DefaultOptimConfig()
+	ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = 0.98, 0.9, 10, 0.5
+	optim.LR, optim.LRScheduler, optim.WeightDecay = 2e-3, "linear", 0
+	algorithm, err := algo.NewPPO(algo.Setup{
+		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs, Policy: pol,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: newCollector(t, cfg, pol), Evaluator: eval}
+	before, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds, episodes := 0, 0
+	err = trainer.Train(t.Context(), nEpochs, nSteps, func(s Step) error {
+		if s.Epoch != rounds || len(s.Metrics.Names) == 0 {
+			t.Errorf("round %d is told as epoch %d, with %d metrics", rounds, s.Epoch, len(s.Metrics.Names))
+		}
+		rounds++
+		episodes += s.Episodes.NumTrajectories
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("evaluation %.1f before, %.1f after %d rounds with %d episodes", before.Return, after.Return, rounds, episodes)
+	if rounds != nEpochs || episodes == 0 || before.Return > 100 || after.Return < 400 {
+		t.Errorf("evaluation %.1f before, %.1f after %d rounds with %d episodes: want it to learn", before.Return, after.Return, rounds, episodes)
+	}
+}
+
+// Two calls give what one of both lengths gives: episodes, noise and values go on.
+func TestCollectGoesOn(t *testing.T) {
+	cfg := rolestest.EnvConfig("CartPole-v1", 3)
+	pol := rolestest.NewPolicy(t, cfg, 1, nil)
+	whole := collect(t, newCollector(t, cfg, pol), 90, true)
+	c := newCollector(t, cfg, pol)
+	first, second := collect(t, c, 50, true), collect(t, c, 40, false)
+	ends := 0
+	for i := range whole.Len() {
+		name, w := whole.Entry(i)
+		if !bytes.Equal(first.Must(name).Bytes(), w.Slice(0, 50).Bytes()) || !bytes.Equal(second.Must(name).Bytes(), w.Slice(50, 90).Bytes()) {
+			t.Errorf("%s of 50 and 40 steps is not that of 90", name)
+		}
+	}
+	for _, e := range whole.Must("terminated").U8() {
+		ends += int(e)
+	}
+	if ends == 0 {
+		t.Error("no episode ended: the test sees too little")
+	}
+	if _, ok := whole.Get("mask"); ok {
+		t.Error("there is a mask, but every step counts")
+	}
+}
+
+// What is recorded fits together: the observations follow from the actions, log-probs and values are those of the policy, and next
+// values those of what was observed next.
+func TestCollectRecordsWhatHappened(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		env    string
+		change func(*policy.Config)
+		c, l   int
+	}{
+		{"one choice", "CartPole-v1", nil, 1, 1},
+		{"chunks of three", "CartPole-v1", func(p *policy.Config) { p.NumActionChunks, p.LogProbType = 3, "chunk_level" }, 3, 1},
+		{"a log-prob for each of two", "Pendulum-v1", func(p *policy.Config) { p.NumActionChunks = 2 }, 2, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const n, steps = 4, 60
+			cfg := rolestest.EnvConfig(c.env, n)
+			cfg.MaxEpisodeSteps = 15
+			pol := rolestest.NewPolicy(t, cfg, 1, c.change)
+			d := collect(t, newCollector(t, cfg, pol), steps, true)
+			action, logProb := d.Must("action"), d.Must("sample_log_prob")
+			if action.Dim(2) != c.c || logProb.Dim(2) != c.l {
+				t.Fatalf("actions %v with log-probs %v, want chunks of %d with %d", action, logProb, c.c, c.l)
+			}
+			vec, err := all.Registry().New(cfg, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, seeder, work := vec.Spec().NewStep(n, c.c), env.NewSeeder(cfg, env.Train, 0, n), pol.NewWork(n)
+			if err := vec.Reset(nil, seeder.Next(), out); err != nil {
+				t.Fatal(err)
+			}
+			seeder.Started(nil)
+			cuts := 0
+			for at := range steps {
+				near := func(what string, got, want []float32) {
+					t.Helper()
+					for i := range want {
+						if math.Abs(float64(got[i]-want[i])) > 1e-4*(1+math.Abs(float64(want[i]))) {
+							t.Fatalf("step %d: %s %v, want %v", at, what, got, want)
+						}
+					}
+				}
+				if !bytes.Equal(d.Must("observation.state").At(at).Bytes(), out.Obs.Must("state").Bytes()) {
+					t.Fatalf("step %d: the observation is not what the recorded actions lead to", at)
+				}
+				ev, err := pol.Evaluate(work, out.Obs, action.At(at))
+				if err != nil {
+					t.Fatal(err)
+				}
+				near("log-probs", logProb.At(at).F32(), ev.LogProb.F32())
+				near("values", d.Must("value").At(at).F32(), ev.Value.F32())
+
+				var taken tensor.Dict
+				taken.Set("action", action.At(at).Clone())
+				policy.ClipAction(vec.Spec().Action, taken.Must("action"), action.At(at))
+				if err := vec.Step(taken, seeder.Next(), out); err != nil {
+					t.Fatal(err)
+				}
+				seeder.Observe(out)
+				after, err := pol.Value(work, out.Obs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				next := append([]float32(nil), after.F32()...)
+				final, err := pol.Value(work, out.FinalObs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for e := range n {
+					var reward float32
+					var terminated, truncated byte
+					for k := e * c.c; k < (e+1)*c.c; k++ {
+						reward += out.Reward.F32()[k]
+						terminated |= out.Terminated.U8()[k]
+						truncated |= out.Truncated.U8()[k]
+					}
+					i := at*n + e
+					near("reward", d.Must("reward").F32()[i:i+1], []float32{reward})
+					if d.Must("terminated").U8()[i] != terminated || d.Must("truncated").U8()[i] != truncated {
+						t.Fatalf("step %d, environment %d: flags %d %d, want %d %d", at, e,
+							d.Must("terminated").U8()[i], d.Must("truncated").U8()[i], terminated, truncated)
+					}
+					if truncated != 0 {
+						cuts++
+						next[e] = final.F32()[e]
+					}
+					if terminated == 0 {
+						near("next value", d.Must("next_value").F32()[i:i+1], next[e:e+1])
+					}
+				}
+			}
+			if cuts == 0 {
+				t.Error("no episode was truncated: the test sees too little")
+			}
+		})
+	}
+}
+
+func TestCollectWithReset(t *testing.T) {
+	cfg := rolestest.EnvConfig("CartPole-v1", 3)
+	pol := rolestest.NewPolicy(t, cfg, 1, nil)
+	c := newCollector(t, cfg, pol)
+	first := collect(t, c, 5, true)
+	for _, e := range c.Episodes() {
+		t.Errorf("episode %v ended in 5 steps", e)
+	}
+	again := collect(t, c, 200, true)
+	for i, x := range again.Must("observation.state").At(0).F32() { // Gymnasium starts CartPole within ±0.05
+		if x < -0.05 || x > 0.05 || x == first.Must("observation.state").At(0).F32()[i] {
+			t.Errorf("element %d of the first observations is %v: not that of a new episode", i, x)
+		}
+	}
+	// The episodes told are those that ended, from their first step on: what 5 steps had begun is dropped.
+	var lengths, ends int
+	for _, e := range c.Episodes() {
+		lengths += e.Len
+		if e.Return != float64(e.Len) {
+			t.Errorf("episode %+v: want a reward of 1 for each step", e)
+		}
+		ends++
+	}
+	var want, wantLengths int
+	for e := range 3 {
+		for at, length := 0, 0; at < 200; at++ {
+			length++
+			if again.Must("terminated").At(at).U8()[e] != 0 {
+				want++
+				wantLengths += length
+				length = 0
+			}
+		}
+	}
+	if ends != want || lengths != wantLengths || want == 0 {
+		t.Errorf("%d episodes with %d steps, want %d with %d", ends, lengths, want, wantLengths)
+	}
+	if len(c.Episodes()) != 0 {
+		t.Error("episodes are told twice")
+	}
+}
+
+// Without auto_reset every rollout starts anew, what follows an end is masked, and what goes on at the last step is truncated.
+func TestCollectWithoutAutoReset(t *testing.T) {
+	const steps = 16
+	cfg := rolestest.EnvConfig("CartPole-v1", 4)
+	cfg.AutoReset = false
+	pol := rolestest.NewPolicy(t, cfg, 1, nil)
+	c := newCollector(t, cfg, pol)
+	for round := range 2 {
+		d := collect(t, c, steps, false)
+		idle, cut := 0, 0
+		for e := range 4 {
+			ended := false
+			for at := range steps {
+				mask, reward := d.Must("mask").At(at).U8()[e], d.Must("reward").At(at).F32()[e]
+				if (mask == 0) != ended || ended && reward != 0 || !ended && reward != 1 {
+					t.Errorf("round %d, environment %d, step %d: mask %d, reward %v, ended %v", round, e, at, mask, reward, ended)
+				}
+				if ended {
+					idle++
+				}
+				terminated, truncated := d.Must("terminated").At(at).U8()[e], d.Must("truncated").At(at).U8()[e]
+				if !ended && truncated != 0 && at == steps-1 {
+					cut++
+				}
+				ended = ended || terminated|truncated != 0
+			}
+			if !ended {
+				t.Errorf("round %d, environment %d: neither terminated nor truncated at the end", round, e)
+			}
+		}
+		if idle == 0 || cut == 0 {
+			t.Errorf("round %d: %d idle steps, %d episodes cut: the test sees too little", round, idle, cut)
+		}
+		for i, x := range d.Must("observation.state").At(0).F32() {
+			if x < -0.05 || x > 0.05 {
+				t.Errorf("round %d: element %d of the first observations is %v: not that of a new episode", round, i, x)
+			}
+		}
+	}
+}
+
+func TestCollectWithoutCritic(t *testing.T) {
+	cfg := rolestest.EnvConfig("CartPole-v1", 2)
+	pol := rolestest.NewPolicy(t, cfg, 1, func(p *policy.Config) { p.AddValueHead = false })
+	d := collect(t, newCollector(t, cfg, pol), 100, true)
+	for i, v := range d.Must("next_value").F32() {
+		if v != 0 {
+			t.Fatalf("next value %d is %v without a critic", i, v)
+		}
+	}
+}
+
+// TestCollectTransitions: what was observed next is the next observation, but where an episode was cut off it is what came then: the same as where
+// episodes are longer, which until then are the same.
+func TestCollectTransitions(t *testing.T) {
+	const T, N, limit = 12, 3, 5
+	soft := func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false }
+	run := func(most int) tensor.Dict {
+		cfg := rolestest.EnvConfig("Pendulum-v1", N)
+		cfg.MaxEpisodeSteps = most
+		c := newCollector(t, cfg, rolestest.NewPolicy(t, cfg, 1, soft))
+		c.CollectTransitions()
+		return collect(t, c, T, true)
+	}
+	short, long := run(limit), run(100)
+	obs, next, whole := short.Must("observation.state"), short.Must("next_observation.state"), long.Must("observation.state")
+	for step := range T - 1 {
+		for n := range N {
+			got, follows := next.At(step).At(n), obs.At(step+1).At(n)
+			done := short.Must("truncated").At(step).U8()[n] != 0
+			if want := (step+1)%limit == 0; done != want {
+				t.Fatalf("step %d: truncated %v, want %v", step, done, want)
+			}
+			if bytes.Equal(got.Bytes(), follows.Bytes()) == done {
+				t.Errorf("step %d of environment %d (over: %v): next observation %v, then observed %v", step, n, done, got.F32(), follows.F32())
+			}
+			if step == limit-1 && !bytes.Equal(got.Bytes(), whole.At(limit).At(n).Bytes()) {
+				t.Errorf("environment %d was cut off at %v, goes on there to %v", n, got.F32(), whole.At(limit).At(n).F32())
+			}
+		}
+	}
+}
+
+// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 samples, hangs the pendulum up within 6,400 actions, single ones and chunks of two.
+func TestTrainerLearnsPendulum(t *testing.T) {
+	for _, chunk := range []int{1, 2} {
+		t.Run(fmt.Sprint("chunks of ", chunk), func(t *testing.T) {
+			t.Parallel()
+			learnPendulum(t, chunk)
+		})
+	}
+}
+
+func learnPendulum(t *testing.T, chunk int) {
+	const T, N = 16, 2
+	epochs := 200 / chunk
+	cfg := rolestest.EnvConfig("Pendulum-v1", N)
+	pol := rolestest.NewPolicy(t, cfg, 1, func(c *policy.Config) {
+		c.AddQHead, c.AddValueHead, c.Activation, c.NumActionChunks = true, false, "relu", chunk
+	})
+	collector := newCollector(t, cfg, pol)
+	collector.CollectTransitions()
+	s := algo.Setup{
+		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 128, Seed: 1, Steps: T, Envs: N, Policy: pol, Rollout: collector.Fields(T),
+	}
+	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.UpdateEpoch = "embodied_sac", "embodied_sac", 0.98, T*N
+	s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs, MinBufferSize: 10}
+	s.Config.OffPolicy.EntropyTuning.AlphaType, s.Config.OffPolicy.EntropyTuning.InitialAlpha = algo.AlphaExp, 1
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0
+	s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
+	got := trainPendulum(t, s, collector, epochs)
+	if got < -250 { // -1200 at first, -145 at best
+		t.Errorf("return %v after %d actions, want at least -250", got, epochs*T*N*chunk)
+	}
+}
+
+func TestCollectNothingIsAnError(t *testing.T) {
+	cfg := rolestest.EnvConfig("CartPole-v1", 2)
+	c := newCollector(t, cfg, rolestest.NewPolicy(t, cfg, 1, nil))
+	for _, n := range []int{0, -1} {
+		if _, err := c.Collect(n, true); err == nil {
+			t.Errorf("%d steps: no error", n)
+		}
+	}
+}
+
+// An evaluation is always of the same episodes, whatever the policy evaluated before.
+func TestEvaluatorRepeatsItself(t *testing.T) {
+	cfg := rolestest.EnvConfig("Pendulum-v1", 5)
+	cfg.MaxEpisodeSteps = 30
+	e, err := NewEvaluator(all.Registry(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := rolestest.NewPolicy(t, cfg, 1, nil)
+	other := rolestest.NewPolicy(t, cfg, 2, func(p *policy.Config) { p.NumActionChunks = 3 })
+	var sums []env.Summary
+	for _, pol := range []policy.Policy{one, one, other, one} {
+		s, err := e.Evaluate(pol)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.NumTrajectories != 5 || s.EpisodeLen != 30 {
+			t.Errorf("%d episodes of %v steps, want 5 of 30", s.NumTrajectories, s.EpisodeLen)
+		}
+		sums = append(sums, s)
+	}
+	if !reflect.DeepEqual(sums[0], sums[1]) || !reflect.DeepEqual(sums[0], sums[3]) || sums[0].Return == sums[2].Return {
+		t.Errorf("evaluations of policies 1, 1, 2, 1: %+v", sums)
+	}
+}
+
+// Collecting allocates nothing per step, and little per call.
+func TestCollectDoesNotAllocate(t *testing.T) {
+	cfg := rolestest.EnvConfig("CartPole-v1", 8)
+	c := newCollector(t, cfg, rolestest.NewPolicy(t, cfg, 1, nil))
+	if n := testing.AllocsPerRun(5, func() {
+		if _, err := c.Collect(1000, false); err != nil {
+			t.Error(err)
+		}
+		c.Episodes()
+	}); n > 10 {
+		t.Errorf("%v allocations in 1000 steps", n)
+	}
+}

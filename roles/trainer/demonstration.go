@@ -1,0 +1,171 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Demonstration is what an expert did: episodes one after another, each in the order of time.
+type Demonstration struct {
+	Episodes int     // to keep
+	Noise    float64 // standard deviation
+	All      bool    // keep failures
+	Seed     uint64  // of the noise
+
+	Spec              env.Spec       // of its environments, once played
+	fields            []tensor.Field // of one transition
+	Kept              [][]byte       // transitions, laid out as fields are
+	Played, Succeeded int            // episodes
+}
+
+// Play lets the expert of cfg's environments play until enough episodes are kept. Every environment
+// gives its share of them, so that short episodes do not come first.
+func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
+	n := min(cfg.TotalNumEnvs, d.Episodes)
+	cfg.AutoReset = true
+	s, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	defer s.Vec.Close()
+	d.Spec = s.Vec.Spec()
+	d.fields = demonstrationFields(d.Spec)
+	if d.Noise > 0 && d.Spec.Action.Kind != env.Box {
+		return config.UsageError{Err: fmt.Errorf("--noise %g: %s takes choices, to which none can be added", d.Noise,
+			d.Spec.Name)}
+	}
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	before := d.Spec.NewStep(n, 1).Obs
+	success := d.Spec.InfoIndex("success")
+	kept, missing := make([][][]byte, n), make([]int, n)
+	running, succeeded := make([][][]byte, n), make([]bool, n)
+	for i := range missing {
+		missing[i] = (d.Episodes + n - 1 - i) / n
+	}
+	for left, t := d.Episodes, uint64(0); left > 0; t++ {
+		if err := env.Act(s.Vec, s.Action.Must("action")); errors.Is(err, errors.ErrUnsupported) {
+			return config.UsageError{Err: fmt.Errorf("%w: want environments that have one", err)}
+		} else if err != nil {
+			return config.UsageError{Err: err}
+		}
+		d.disturb(s.Action.Must("action"), t)
+		before.CopyFrom(s.Now.Obs)
+		if err := s.Step(); err != nil {
+			return err
+		}
+		for i := range n {
+			if missing[i] == 0 {
+				continue
+			}
+			_, ended := s.Now.Took(i)
+			running[i] = append(running[i], d.transition(i, before, s, ended))
+			succeeded[i] = succeeded[i] || success >= 0 && s.Now.Info.F32()[i*len(d.Spec.Info)+success] != 0
+			if !ended {
+				continue
+			}
+			d.Played++
+			if succeeded[i] {
+				d.Succeeded++
+			}
+			if succeeded[i] || d.All {
+				kept[i] = append(kept[i], running[i]...)
+				missing[i]--
+				left--
+			}
+			running[i], succeeded[i] = nil, false
+		}
+		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
+			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.Spec.Name,
+				d.Succeeded, d.Played)
+		}
+	}
+	for _, episodes := range kept {
+		d.Kept = append(d.Kept, episodes...)
+	}
+	return nil
+}
+
+// demonstrationFields are the tensors of one transition.
+func demonstrationFields(spec env.Spec) []tensor.Field {
+	var fields []tensor.Field
+	for _, prefix := range []string{"observation.", "next_observation."} {
+		for _, f := range spec.Obs {
+			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape})
+		}
+	}
+	return append(fields,
+		tensor.Field{Name: "action", DType: spec.Action.DType, Shape: []int{1, spec.Action.Dim()}},
+		tensor.Field{Name: "reward", DType: tensor.F32}, tensor.Field{Name: "terminated", DType: tensor.U8},
+		tensor.Field{Name: "truncated", DType: tensor.U8})
+}
+
+// disturb adds noise to actions, within their bounds.
+func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
+	if d.Noise == 0 {
+		return
+	}
+	space := d.Spec.Action
+	dim := space.Dim()
+	for n := range action.Dim(0) {
+		r := philox.New(d.Seed, philox.Action, uint64(n), t)
+		for i := range dim {
+			z, _ := r.Normal()
+			a := &action.F32()[n*dim+i]
+			*a = min(max(*a+float32(d.Noise*z), space.Low[i]), space.High[i])
+		}
+	}
+}
+
+// transition returns what environment i of s did in its last step.
+func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, ended bool) []byte {
+	next := s.Now.Obs
+	if ended {
+		next = s.Now.FinalObs
+	}
+	var out []byte
+	row := func(t tensor.Tensor) {
+		size := len(t.Bytes()) / t.Dim(0)
+		out = append(out, t.Bytes()[i*size:(i+1)*size]...)
+	}
+	for _, obs := range []tensor.Dict{before, next} {
+		for _, f := range d.Spec.Obs {
+			row(obs.Must(f.Name))
+		}
+	}
+	for _, t := range []tensor.Tensor{s.Action.Must("action"), s.Now.Reward, s.Now.Terminated, s.Now.Truncated} {
+		row(t)
+	}
+	return out
+}
+
+// Write writes the transitions kept, the leading dimension of every tensor.
+func (d *Demonstration) Write(w io.Writer) error {
+	var all tensor.Dict
+	at := 0
+	for _, f := range d.fields {
+		size := f.Bytes()
+		t := tensor.New(f.DType, append([]int{len(d.Kept)}, f.Shape...)...)
+		for i, transition := range d.Kept {
+			copy(t.Bytes()[i*size:], transition[at:at+size])
+		}
+		all.Set(f.Name, t)
+		at += size
+	}
+	return tensor.WriteSafetensors(w, all, map[string]string{
+		"env": d.Spec.Name, "episodes": strconv.Itoa(d.Episodes), "success_rate": strconv.FormatFloat(d.successRate(),
+			'g', -1, 64),
+	})
+}
+
+// successRate is the share of successes among the episodes played.
+func (d *Demonstration) successRate() float64 { return float64(d.Succeeded) / float64(d.Played) }

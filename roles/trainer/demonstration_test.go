@@ -1,0 +1,102 @@
+package trainer
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TestDemonstration reads what was written: successes alone, one after another, the observation after the last step that of the episode's end.
+func TestDemonstration(t *testing.T) {
+	cfg := rolestest.EnvConfig("walker", 4)
+	cfg.RewardCoef = 0.5 // a wrapper, which passes the expert on
+	d := Demonstration{Episodes: 6}
+	if err := d.Play(rolestest.Walkers(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := d.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	got, about, err := tensor.ReadSafetensors(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if about["env"] != "walker" || about["episodes"] != "6" || d.Succeeded != 6 || d.Played <= 6 {
+		t.Errorf("%v, %d of %d", about, d.Succeeded, d.Played)
+	}
+	want := map[string][]float32{
+		"observation.state": {0, 1, 2}, "next_observation.state": {1, 2, 3}, "action": {1, 1, 1}, "reward": {0.5, 1, 1.5},
+	}
+	for name, episode := range want {
+		if x := got.Must(name).F32(); !slices.Equal(x, slices.Repeat(episode, 6)) {
+			t.Errorf("%s: %v, want %v six times", name, x, episode)
+		}
+	}
+	if x := got.Must("terminated").U8(); !slices.Equal(x, slices.Repeat([]byte{0, 0, 1}, 6)) {
+		t.Errorf("terminated: %v", x)
+	}
+	if x := got.Must("truncated").U8(); slices.Max(x) != 0 {
+		t.Errorf("truncated: %v", x)
+	}
+	for name, shape := range map[string][]int{"action": {18, 1, 1}, "observation.state": {18, 1}, "reward": {18}, "truncated": {18}} {
+		if got := got.Must(name).Shape(); !slices.Equal(got, shape) {
+			t.Errorf("%s: shape %v, want %v", name, got, shape)
+		}
+	}
+
+	d = Demonstration{Episodes: 6, All: true}
+	if err := d.Play(rolestest.Walkers(), cfg); err != nil || d.Played != 6 || d.Succeeded == 6 || len(d.Kept) != 4*6-d.Succeeded {
+		t.Errorf("all: %d of %d episodes, %d transitions: %v", d.Succeeded, d.Played, len(d.Kept), err)
+	}
+}
+
+// TestDemonstrationNoise: it is in the actions that are written, within their bounds, and follows from the seed.
+func TestDemonstrationNoise(t *testing.T) {
+	var actions [3][]float32
+	for i, seed := range []uint64{1, 1, 2} {
+		d := Demonstration{Episodes: 50, All: true, Noise: 1, Seed: seed}
+		if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 7)); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := d.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		file, _, err := tensor.ReadSafetensors(out.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		actions[i] = file.Must("action").F32()
+		before, after := file.Must("observation.state").F32(), file.Must("next_observation.state").F32()
+		for k, a := range actions[i] {
+			if before[k]+a != after[k] {
+				t.Fatalf("transition %d: %v + %v gave %v", k, before[k], a, after[k])
+			}
+		}
+	}
+	if !slices.Equal(actions[0], actions[1]) || slices.Equal(actions[0], actions[2]) {
+		t.Error("noise does not follow from the seed")
+	}
+	if most, least := slices.Max(actions[0]), slices.Min(actions[0]); most != 2 || least < -2 || least > 0 {
+		t.Errorf("noisy actions from %v to %v", least, most)
+	}
+}
+
+func TestDemonstrationErrors(t *testing.T) {
+	d := Demonstration{Episodes: 1}
+	if err := d.Play(all.Registry(), rolestest.EnvConfig("CartPole-v1", 2)); !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, new(config.UsageError)) {
+		t.Errorf("without an expert: %v", err)
+	}
+	d = Demonstration{Episodes: 1, Noise: 1}
+	if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 2)); err == nil || !strings.Contains(err.Error(), "--noise") {
+		t.Errorf("an expert that fails: %v", err)
+	}
+}

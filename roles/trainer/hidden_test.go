@@ -1,0 +1,230 @@
+package trainer
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// maskedCartPole is CartPole without its velocities.
+func maskedCartPole(n int) env.Config {
+	cfg := rolestest.EnvConfig("CartPole-v1", n)
+	cfg.StateElements = []int{0, 2}
+	return cfg
+}
+
+// newRecurrent makes a policy that remembers.
+func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) policy.Policy {
+	t.Helper()
+	net := policy.DefaultConfig()
+	net.ModelType, net.ShareTrunk, net.HiddenSizes, net.RNNHiddenSize = "rnn_policy", true, []int{16}, 16
+	if change != nil {
+		change(&net)
+	}
+	vec, err := all.Registry().New(cfg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol, err := policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pol
+}
+
+// What is recorded is what a policy says whose memory is kept by hand: zeros where an episode begins, and the memory after its last step for the value of
+// its last observation.
+func TestMemoryIsRecorded(t *testing.T) {
+	const n, steps = 3, 60
+	cfg := maskedCartPole(n)
+	cfg.MaxEpisodeSteps = 12
+	pol := newRecurrent(t, cfg, func(net *policy.Config) { net.RNNType = "lstm" })
+	c := newCollector(t, cfg, pol)
+	collect(t, c, 7, true) // with a reset, nothing of it is remembered
+	d := collect(t, c, steps/2, true)
+	rest := collect(t, c, steps/2, false)
+	vec, err := all.Registry().New(cfg, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, seeder, work := vec.Spec().NewStep(n, 1), env.NewSeeder(cfg, env.Train, 0, n), pol.NewWork(n)
+	seeder.Started(nil) // the first episodes were dropped
+	if err := vec.Reset(nil, seeder.Next(), out); err != nil {
+		t.Fatal(err)
+	}
+	seeder.Started(nil)
+	memory := tensor.New(tensor.F32, n, policy.HiddenLen(pol))
+	value := func(obs tensor.Dict) []float32 {
+		v, err := pol.Value(work, with(obs, memory))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(v.F32())
+	}
+	cuts := 0
+	for at := range steps {
+		if at == steps/2 {
+			d = rest
+		}
+		i := at % (steps / 2)
+		if !bytes.Equal(d.Must("memory").At(i).Bytes(), memory.Bytes()) {
+			t.Fatalf("step %d: remembered %v, want %v", at, d.Must("memory").At(i).F32(), memory.F32())
+		}
+		act, err := pol.Forward(work, with(out.Obs, memory), policy.Deterministic, policy.Noise{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(d.Must("value").At(i).F32(), act.Value.F32()) {
+			t.Fatalf("step %d: values %v, want %v", at, d.Must("value").At(i).F32(), act.Value.F32())
+		}
+		memory.CopyFrom(act.Hidden)
+		var taken tensor.Dict
+		taken.Set("action", d.Must("action").At(i))
+		if err := vec.Step(taken, seeder.Next(), out); err != nil {
+			t.Fatal(err)
+		}
+		seeder.Observe(out)
+		final := value(out.FinalObs)
+		for e := range n {
+			if _, ended := out.Took(e); ended {
+				memory.At(e).Zero()
+			}
+		}
+		next := value(out.Obs)
+		for e := range n {
+			if out.Terminated.U8()[e] != 0 {
+				continue
+			}
+			want := next[e]
+			if out.Truncated.U8()[e] != 0 {
+				cuts++
+				want = final[e]
+			}
+			if got := d.Must("next_value").At(i).F32()[e]; got != want {
+				t.Fatalf("step %d, environment %d: next value %v, want %v", at, e, got, want)
+			}
+		}
+	}
+	if cuts == 0 {
+		t.Error("no episode was truncated: the test sees too little")
+	}
+}
+
+// with returns obs and what is remembered beside it.
+func with(obs tensor.Dict, memory tensor.Tensor) (d tensor.Dict) {
+	rolestest.AddAll(&d, obs)
+	d.Set(policy.HiddenState, memory)
+	return d
+}
+
+// While the parameters are those that played, training thinks of each action exactly what was thought then, in sequences of any length: they begin with what was
+// remembered, and episodes begin in the midst of them.
+func TestSequencesAreWhatWasPlayed(t *testing.T) {
+	const n, steps = 6, 24
+	for _, c := range []struct {
+		name      string
+		auto      bool
+		length    int
+		algorithm func(*algo.Config)
+	}{
+		{"whole rollouts", true, 0, func(*algo.Config) {}},
+		{"pieces", true, 4, func(c *algo.Config) { c.KLBeta = 0.1 }},
+		{"without auto-reset", false, 0, func(*algo.Config) {}},
+		{"grpo in pieces", false, 8, func(c *algo.Config) { c.AdvType, c.LossType, c.KLBeta = "grpo", "actor", 0.1 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := maskedCartPole(n)
+			cfg.MaxEpisodeSteps, cfg.AutoReset, cfg.GroupSize = 15, c.auto, 3
+			if !c.auto {
+				cfg.MaxEpisodeSteps = 2 * steps // some episodes are cut off with the rollout
+			}
+			s := algo.Setup{
+				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, GroupSize: 3, Steps: steps, Envs: n, GlobalBatch: steps * n,
+				MicroBatch: steps * n / 2, Policy: newRecurrent(t, cfg, nil),
+			}
+			s.Optim.LR, s.Config.SequenceLength = 0.01, c.length
+			c.algorithm(&s.Config)
+			algorithm, err := algo.Builtin().New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			collector := newCollector(t, cfg, s.Policy)
+			for round := range 3 {
+				rollout, err := collector.Collect(steps, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first := rollout.Must("memory").At(0).F32(); !c.auto && slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) {
+					t.Errorf("round %d begins with %v, want zeros: so do its episodes", round, first)
+				}
+				if err := algorithm.Prepare(&rollout); err != nil {
+					t.Fatal(err)
+				}
+				m, err := algorithm.Update(rollout)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, name := range m.Names {
+					switch x := m.Values[i]; name {
+					case "actor/ratio_abs", "actor/approx_kl":
+						if x != 0 {
+							t.Errorf("round %d: %s is %v, want 0", round, name, x)
+						}
+					case "actor/kl_loss":
+						if round == 0 && x != 0 || round > 0 && x == 0 {
+							t.Errorf("round %d: %s is %v", round, name, x)
+						}
+					case "actor/grad_norm":
+						if !(x > 0) {
+							t.Errorf("round %d: %s is %v", round, name, x)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// Without its velocities CartPole is learnt by a policy that remembers, and by no other.
+func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
+	for model, want := range map[string][2]float64{"gru": {400, 500}, "lstm": {400, 500}, "mlp_policy": {0, 100}} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16, GlobalBatch: 256}
+			s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards, s.Config.ValueLossCoef = 0.98, 0.9, 8, true, 0.5
+			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
+			cfg := maskedCartPole(s.Envs)
+			s.Policy = newRecurrent(t, cfg, func(net *policy.Config) {
+				net.HiddenSizes, net.RNNHiddenSize, net.NormalizeObservations = []int{32}, 32, true
+				if net.RNNType = model; model == "mlp_policy" {
+					net.ModelType, net.RNNType = model, "gru"
+				} else {
+					s.Config.SequenceLength = 32
+				}
+			})
+			if _, after := learn(t, all.Registry(), cfg, s, 70); after < want[0] || after > want[1] {
+				t.Errorf("evaluation %.1f after: want it in %v", after, want)
+			}
+		})
+	}
+}
+
+func TestRecurrentCollectDoesNotAllocate(t *testing.T) {
+	cfg := maskedCartPole(8)
+	c := newCollector(t, cfg, newRecurrent(t, cfg, nil))
+	if n := testing.AllocsPerRun(5, func() {
+		if _, err := c.Collect(500, false); err != nil {
+			t.Error(err)
+		}
+		c.Episodes()
+	}); n > 10 {
+		t.Errorf("%v allocations in 500 steps", n)
+	}
+}

@@ -1,0 +1,184 @@
+package trainer
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// pendulumDemos returns whole episodes of Pendulum-v1's expert, with noise of that deviation in its actions, and the mean of their returns.
+func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict, mean float64) {
+	t.Helper()
+	d := Demonstration{Episodes: episodes, Noise: noise, All: true, Seed: 1}
+	if err := d.Play(all.Registry(), rolestest.EnvConfig("Pendulum-v1", episodes)); err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := d.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	demos, _, err := tensor.ReadSafetensors(file.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range demos.Must("reward").F32() {
+		mean += float64(r) / float64(episodes)
+	}
+	return demos, mean
+}
+
+// learnOffline trains pol on demonstrations of Pendulum-v1, for so many iterations, and returns the mean return of 20 episodes and the last metrics.
+func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations int, change func(*algo.Setup)) (float64, algo.Metrics) {
+	t.Helper()
+	collector := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1), pol)
+	collector.CollectTransitions()
+	s := algo.Setup{
+		Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Policy: pol, Rollout: collector.Fields(1), Demos: demos,
+	}
+	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
+	change(&s)
+	s.CriticOptim = s.Optim
+	alg, err := algo.Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m algo.Metrics
+	trainer := Trainer{Policy: pol, Algorithm: alg, Evaluator: evaluator}
+	if err := trainer.Train(t.Context(), iterations, 0, func(s Step) error { m = s.Metrics; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := trainer.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum.Return, m
+}
+
+func metric(t testing.TB, m algo.Metrics, name string) float64 {
+	t.Helper()
+	for i, n := range m.Names {
+		if n == name {
+			return m.Values[i]
+		}
+	}
+	t.Fatalf("no metric %s in %v", name, m.Names)
+	return 0
+}
+
+// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes, a deviation that is not to be learnt stays where it
+// was, and observation statistics are those of the demonstrations.
+func TestBCLearnsPendulum(t *testing.T) {
+	demos, mean := pendulumDemos(t, 30, 0)
+	t.Logf("the expert's mean return: %.1f", mean)
+	for name, change := range map[string]func(*policy.Config){
+		"normal":        func(c *policy.Config) { c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5 },
+		"squashed":      func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false },
+		"deterministic": func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.ExplorationNoise = true, false, 0.1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pol := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, change)
+			critic := criticOf(pol.Params())
+			got, m := learnOffline(t, pol, demos, 25, func(s *algo.Setup) {
+				s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.MicroBatch = "embodied_bc", "embodied_bc", 100, 128
+				s.Config.OffPolicy.Demos.ValidationShare = 0.1
+			})
+			t.Logf("return %.1f, losses %.3f, validated %.3f", got, metric(t, m, "bc/loss"), metric(t, m, "bc/val_loss"))
+			if got < -300 { // an untrained policy has about -1300
+				t.Errorf("return %.1f, the expert's %.1f: want it near", got, mean)
+			}
+			if size := metric(t, m, "demo_buffer/size"); size != 27*200 {
+				t.Errorf("learnt from %v transitions, want those of 27 episodes", size)
+			}
+			for i, x := range criticOf(pol.Params()) {
+				if x != critic[i] {
+					t.Fatal("the critic's parameters moved")
+				}
+			}
+			if name != "normal" {
+				return
+			}
+			for i, f := range pol.Params().Fields {
+				if f.Name == "actor.log_std" && pol.Params().Of(i)[0] != -1.5 {
+					t.Errorf("log deviation %v, want that of the beginning, -1.5", pol.Params().Of(i)[0])
+				}
+			}
+			if count := pol.Params().Buffers.Must("obs.count").F64()[0]; count != 27*200 {
+				t.Errorf("statistics of %v observations, want 27·200", count)
+			}
+		})
+	}
+}
+
+// criticOf returns a copy of the parameters of the group critic.
+func criticOf(p *nn.Params[float32]) (data []float32) {
+	for _, g := range p.Groups {
+		if g.Name == "critic" {
+			data = append(data, p.Data[g.Lo:g.Hi]...)
+		}
+	}
+	return data
+}
+
+// TestReadDemos: what is written is read, and what does not fit the environment is refused with the tensor's name.
+func TestReadDemos(t *testing.T) {
+	demos, _ := pendulumDemos(t, 2, 0.5)
+	c := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1), rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, nil))
+	c.CollectTransitions()
+	fields := c.Fields(1)
+	got, err := algo.ReadDemos(rolestest.WriteDemos(t, demos), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rolestest.SameDict(got, demos); err != nil {
+		t.Error(err)
+	}
+	without := func(name string) (d tensor.Dict) {
+		for i := range demos.Len() {
+			if n, x := demos.Entry(i); n != name {
+				d.Set(n, x)
+			}
+		}
+		return d
+	}
+	with := func(name string, x tensor.Tensor) tensor.Dict {
+		d := without(name)
+		d.Set(name, x)
+		return d
+	}
+	nan := demos.Must("action").Clone()
+	nan.F32()[7] = float32(math.NaN())
+	for _, c := range []struct {
+		name  string
+		demos tensor.Dict
+		want  string
+	}{
+		{"no actions", without("action"), "no tensor action: want F32[400 1 1]"},
+		{"no rewards", without("reward"), "reward is Tensor{}: want F32[M]"},
+		{"another environment's", with("observation.state", tensor.New(tensor.F32, 400, 4)), "observation.state is F32[400 4]: want F32[400 3]"},
+		{"a tensor too short", with("terminated", tensor.New(tensor.U8, 399)), "terminated is U8[399]: want U8[400]"},
+		{"discrete actions", with("action", tensor.New(tensor.I32, 400, 1, 1)), "action is I32[400 1 1]: want F32[400 1 1]"},
+		{"nothing", demos.Slice(0, 0), "reward is F32[0]: want F32[M] of M > 0 transitions"},
+		{"a NaN", with("action", nan), "action is NaN in transition 7"},
+	} {
+		if _, err := algo.ReadDemos(rolestest.WriteDemos(t, c.demos), fields); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	if _, err := algo.ReadDemos(filepath.Join(t.TempDir(), "none"), fields); err == nil {
+		t.Error("no file: no error")
+	}
+}

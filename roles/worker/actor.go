@@ -1,0 +1,236 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An ActorWorker holds one replica of the policy and trains it on its share of the environments.
+type ActorWorker struct {
+	m        *spmd.Member
+	job      *job.Job
+	policy   policy.Policy
+	algo     algo.Algorithm
+	replicas *replicas
+	weights  *Weights    // of the first actor of a rank, which publishes for all of them; nil for the others
+	inputs   []*input    // the shards that make up this actor's share, in the order of their environments
+	joined   tensor.Dict // the shards side by side, where there are several
+	batch    tensor.Dict // what is trained on
+	arrivals *Arrivals   // in an asynchronous run
+	trace    *Tracer
+}
+
+// An input is where one shard's trajectories come from.
+type input struct {
+	job.ActorShard
+	from *spmd.Receiver
+	item *spmd.Item // what is trained on
+	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every shard
+}
+
+// NewActorWorker returns the worker of member m. Every replica starts from the same parameters,
+// which follow from the seed.
+func NewActorWorker(ctx context.Context, m *spmd.Member, j *job.Job, ws *Weights) (*ActorWorker, error) {
+	pol := ws.actors[m.Index()]
+	a := &ActorWorker{m: m, job: j, policy: pol, trace: newTracer(j, m)}
+	if ws.speaks(m.Index()) {
+		a.weights = ws
+	}
+	var err error
+	if a.replicas, err = newReplicas(ctx, m, j, pol.Params()); err != nil {
+		return nil, err
+	}
+	if a.algo, err = j.NewAlgorithm(pol, a.replicas, m.World().Alloc); err != nil {
+		return nil, err
+	}
+	for _, l := range j.Train.Routes {
+		for _, s := range l.Shards {
+			if s.Actor == m.Index() {
+				a.inputs = append(a.inputs, &input{ActorShard: s})
+			}
+		}
+	}
+	slices.SortFunc(a.inputs, func(x, y *input) int { return x.Lo - y.Lo })
+	if j.Async() {
+		a.arrivals = newArrivals(j)
+	}
+	return a, nil
+}
+
+// Index returns which actor this is, from 0 on.
+func (a *ActorWorker) Index() int { return a.m.Index() }
+
+// Policy returns the replica that the actor trains.
+func (a *ActorWorker) Policy() policy.Policy { return a.policy }
+
+// Algorithm returns what trains it.
+func (a *ActorWorker) Algorithm() algo.Algorithm { return a.algo }
+
+// Batch returns the trajectories that the actor has received last, valid until it trains on them.
+func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
+
+// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers.
+func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
+	if a.weights == nil {
+		return nil
+	}
+	return a.weights.training.Publish(ctx, version)
+}
+
+// SyncModelToEvaluation gives them to the rollout workers for the next evaluation alone.
+func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
+	if a.weights == nil {
+		return nil
+	}
+	return a.weights.evaluation.Publish(ctx, version)
+}
+
+// SyncModelToInference gives the parameters, which are of that version, to the inference workers.
+func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
+	if a.weights == nil {
+		return nil
+	}
+	return a.weights.inference.Publish(ctx, version)
+}
+
+// RecvRolloutBatch receives this actor's trajectories of the iteration.
+func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) error {
+	if err := a.listen(out); err != nil {
+		return err
+	}
+	for _, in := range a.inputs {
+		var err error
+		if in.item, err = in.from.Get(ctx); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+		}
+		stamp(in.item)
+	}
+	for _, in := range a.inputs {
+		if first := a.inputs[0]; in.item.Version != first.item.Version {
+			return fmt.Errorf("trajectories of environments %d-%d are of weights %d, those of %d-%d of %d",
+				in.Lo, in.Hi-1, in.item.Version, first.Lo, first.Hi-1, first.item.Version)
+		}
+	}
+	a.assemble()
+	return nil
+}
+
+// listen makes the ends of the channels, once.
+func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
+	for _, in := range a.inputs {
+		if in.from != nil {
+			continue
+		}
+		if in.from, err = out.Receiver(a.m, spmd.Key{To: a.m.Index(), Name: in.Name()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stamp writes the version of the weights that made a rollout into it, where the algorithm wants to
+// know.
+func stamp(item *spmd.Item) {
+	if t, ok := item.Dict.Get("version"); ok {
+		for i := range t.I64() {
+			t.I64()[i] = item.Version
+		}
+	}
+}
+
+// assemble lays the shards side by side in the order of their environments. One shard alone is
+// used where it lies.
+func (a *ActorWorker) assemble() {
+	if len(a.inputs) == 1 {
+		a.batch = a.inputs[0].item.Dict
+		return
+	}
+	n := a.job.Train.Envs / a.job.Actors
+	if a.joined.Len() == 0 {
+		layout := a.job.TrajectoryLayout(n)
+		a.joined = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
+	}
+	at := 0
+	for _, in := range a.inputs {
+		for f := range in.item.Dict.Len() {
+			name, src := in.item.Dict.Entry(f)
+			if name != "advantage" && name != "return" { // the algorithm's own by now, as is what else it has added
+				copyColumns(a.joined.Must(name), src, at)
+			}
+		}
+		at += in.Hi - in.Lo
+	}
+	a.batch = a.joined
+}
+
+// copyColumns copies src [T, m, ...] into columns at, at+1, … of dst [T, n, ...].
+func copyColumns(dst, src tensor.Tensor, at int) {
+	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
+	to, from := dst.Bytes(), src.Bytes()
+	wide, narrow := dst.Dim(1)*column, src.Dim(1)*column
+	for t := range src.Dim(0) {
+		copy(to[t*wide+at*column:], from[t*narrow:(t+1)*narrow])
+	}
+}
+
+// Resample lets the algorithm choose from the batch, the n-th of this iteration, and reports
+// whether it needs another.
+func (a *ActorWorker) Resample(n int) (more bool, err error) {
+	resampler, ok := a.algo.(algo.Resampler)
+	if !ok {
+		return false, fmt.Errorf("algorithm %T cannot choose from several rollouts", a.algo)
+	}
+	if more, err = resampler.Resample(n, &a.batch); err == nil {
+		a.release()
+	}
+	return more, err
+}
+
+// ComputeAdvantagesAndReturns prepares the batch for training.
+func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
+
+// RunTraining trains on the batch and gives its memory back.
+func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
+	start := a.trace.start()
+	m, err := a.algo.Update(a.batch)
+	a.trace.done("train", start)
+	a.release()
+	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && a.m.Index() > 0 {
+		select { // the first actor has found the same, and its report ends the job
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
+	if err == nil && a.arrivals != nil {
+		err = a.arrivals.describe(&m, a.replicas)
+	}
+	if err == nil {
+		err = a.CompareReplicas(ctx, &m)
+	}
+	return m, err
+}
+
+// CompareReplicas is called after each iteration: it adds to m what compression has cost, and every
+// comm.check_replicas iterations it compares the parameters of all actors. They must be equal.
+func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
+	return a.replicas.trained(ctx, m)
+}
+
+// release gives back the memory that shards came in, unless that has been done.
+func (a *ActorWorker) release() {
+	for _, in := range a.inputs {
+		if in.item != nil {
+			in.from.Release(in.item)
+			in.item = nil
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An EnvWorker simulates a contiguous range of the environments, in stages, and nothing else.
+type EnvWorker struct {
+	m     *spmd.Member
+	job   *job.Job
+	train []*envStage    // one per stage
+	eval  []*envStage    // one; none where nothing is evaluated
+	actIn *spmd.Receiver // the actions of an asynchronous run
+	trace *Tracer
+}
+
+// NewEnvWorker makes the environments of member m.
+func NewEnvWorker(m *spmd.Member, j *job.Job) (*EnvWorker, error) {
+	w := &EnvWorker{m: m, job: j, trace: newTracer(j, m)}
+	var err error
+	if w.train, err = newStages(j, j.Train, m.Index(), j.Config.Env.Train, env.Train); err != nil {
+		return nil, err
+	}
+	if j.Config.Evaluates() {
+		w.eval, err = newStages(j, j.Eval, m.Index(), j.EvalEnv, env.Eval)
+	}
+	return w, err
+}
+
+func newStages(j *job.Job, p job.Plan, worker int, cfg env.Config, use env.Use) ([]*envStage, error) {
+	var stages []*envStage
+	for s := range p.Stages {
+		lo, hi := p.StageOf(worker, s)
+		envs, err := play.NewStage(j.Registries.Envs, cfg, use, lo, hi-lo, j.Chunks)
+		if err != nil {
+			return nil, err
+		}
+		sh := &envStage{Stage: envs}
+		if j.Labelled && use == env.Train {
+			sh.Label()
+		}
+		for _, l := range p.Routes {
+			if l.Env == worker && l.Stage == s {
+				sh.routes = append(sh.routes, &envRoute{Route: l, layout: j.StepLayout(l), row: l.Lo - lo})
+				sh.inline = j.RunsInline(p, l, use == env.Train)
+			}
+		}
+		stages = append(stages, sh)
+	}
+	return stages, nil
+}
+
+// inlineEnvs returns the environments of l where their rollout worker, on the same rank as envs, is
+// to step them itself; else nil. See job.RunsInline.
+func inlineEnvs(envs []*EnvWorker, l job.Route, use env.Use) *play.Stage {
+	for _, w := range envs {
+		if w.m.Index() != l.Env {
+			continue
+		}
+		s := w.train
+		if use == env.Eval {
+			s = w.eval
+		}
+		if s[l.Stage].inline {
+			return s[l.Stage].Stage
+		}
+	}
+	return nil
+}
+
+// Interact runs the environments of an iteration: observations leave through obs, actions come
+// through act.
+func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
+	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
+	if err := w.open(train, obs, act); err != nil {
+		return err
+	}
+	for range w.job.Epochs {
+		for _, s := range train {
+			if err := s.Begin(); err != nil {
+				return err
+			}
+			if err := s.send(ctx, 0); err != nil {
+				return err
+			}
+		}
+		for t := range w.job.Steps {
+			for _, s := range train {
+				if err := s.advance(ctx, w.trace); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+				if err := s.send(ctx, 0); err != nil {
+					return fmt.Errorf("step %d: %w", t, err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows
+// of env.AppendRows.
+func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
+	for _, s := range w.train {
+		train = env.AppendRows(train, s.Episodes.Take())
+	}
+	for _, s := range w.eval {
+		eval = env.AppendRows(eval, s.Episodes.Take())
+	}
+	return train, eval
+}
+
+// Film has the next evaluation filmed into file, by the worker that has the first environments, if
+// films are wanted.
+func (w *EnvWorker) Film(file string) {
+	for _, s := range w.eval {
+		s.Record(file)
+	}
+}
+
+// Evaluate runs one episode of every environment for evaluation.
+func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
+	if err := w.open(eval, obs, act); err != nil {
+		return err
+	}
+	for _, s := range eval {
+		s.Seeder.Rewind() // the same initial states every time
+		if err := s.Begin(); err != nil {
+			return err
+		}
+		for !s.Over() {
+			if err := s.send(ctx, 0); err != nil {
+				return err
+			}
+			if err := s.advance(ctx, nil); err != nil {
+				return err
+			}
+		}
+		// To what is sent last comes no answer, which would wait for the next evaluation.
+		if err := s.send(ctx, lastOfEvaluation); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open makes the ends of the channels, once.
+func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
+	for _, s := range stages {
+		for _, l := range s.routes {
+			if l.obs != nil {
+				continue
+			}
+			if l.obs, err = obs.Sender(w.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Receiver(w.m, spmd.Key{To: l.Env, Name: l.Name()}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

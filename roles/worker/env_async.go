@@ -1,0 +1,95 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
+// workers say to pause; the next call goes on there. It steps whichever stage is told to first.
+func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
+	running := 0
+	for _, s := range w.train {
+		if s.inline {
+			continue
+		}
+		running++
+		if err := w.listen(s, obs, act); err != nil {
+			return err
+		}
+		if s.at == 0 {
+			if err := s.Begin(); err != nil {
+				return err
+			}
+		}
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+	}
+	for running > 0 {
+		item, err := w.actIn.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions: %w", err)
+		}
+		s := w.stageFrom(item.Lo)
+		paused := item.Version == pauseShard
+		if paused {
+			running--
+		} else {
+			s.accept(s.routes[0], item.Dict)
+		}
+		w.actIn.Release(item)
+		if !paused {
+			if err := w.simulate(ctx, s); err != nil {
+				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.at, err)
+			}
+		}
+	}
+	return nil
+}
+
+// listen makes the ends of the channels of s, once.
+func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
+	l := s.routes[0] // the only one: see checkAsync
+	if l.obs != nil {
+		return nil
+	}
+	if w.actIn, err = act.Receiver(w.m, spmd.Key{To: l.Env, Name: anyRoute}); err != nil {
+		return err
+	}
+	l.obs, err = obs.Sender(w.m, spmd.Key{To: l.Rollout, Name: anyRoute})
+	return err
+}
+
+// stageFrom returns the stage whose first environment is lo.
+func (w *EnvWorker) stageFrom(lo int) *envStage {
+	for _, s := range w.train {
+		if s.routes[0].Lo == lo {
+			return s
+		}
+	}
+	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
+}
+
+// simulate takes the next step of s, and shows what it led to; after the last of a rollout, also
+// how the next begins.
+func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
+	start := w.trace.start()
+	if err := s.Step(); err != nil {
+		return err
+	}
+	w.trace.done("simulate", start)
+	if err := s.send(ctx, 0); err != nil {
+		return err
+	}
+	if s.at++; s.at < w.job.Steps {
+		return nil
+	}
+	s.at = 0
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	return s.send(ctx, 0)
+}

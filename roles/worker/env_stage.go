@@ -1,0 +1,97 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An envStage is the environments of an env worker that step together: one stage of the pipeline.
+type envStage struct {
+	*play.Stage
+	routes []*envRoute
+	inline bool // the rollout worker of its only route steps it itself: see job.RunsInline
+	at     int  // steps in the present rollout of an asynchronous run
+}
+
+// A envRoute is a route as its env worker sees it.
+type envRoute struct {
+	job.Route
+	obs    *spmd.Sender
+	act    *spmd.Receiver
+	layout *tensor.Layout
+	row    int // its first row in the stage
+}
+
+// advance receives actions over every route, and takes a step.
+func (s *envStage) advance(ctx context.Context, trace *Tracer) error {
+	for _, l := range s.routes {
+		item, err := l.act.Get(ctx)
+		if err != nil {
+			return fmt.Errorf("actions for environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		s.accept(l, item.Dict)
+		l.act.Release(item)
+	}
+	start := trace.start()
+	if err := s.Step(); err != nil {
+		return err
+	}
+	trace.done("simulate", start)
+	return nil
+}
+
+// accept copies the actions of a route's rows.
+func (s *envStage) accept(l *envRoute, d tensor.Dict) {
+	a := d.Must("action").Bytes()
+	copy(s.Action.Must("action").Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
+}
+
+// send sends what the environments returned last, over every route.
+func (s *envStage) send(ctx context.Context, version int64) error {
+	for _, l := range s.routes {
+		item, err := l.obs.Take(ctx, l.layout)
+		if err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		item.Lo, item.Hi, item.Version = l.Lo, l.Hi, version
+		l.fill(item.Dict, s.Now)
+		if err := l.obs.Put(ctx, item); err != nil {
+			return fmt.Errorf("observations of environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+// fill copies the route's rows of a step, in the order of job.StepLayout.
+func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
+	at := 0
+	rows := func(src tensor.Tensor) {
+		_, dst := to.Entry(at)
+		at++
+		copy(dst.Bytes(), src.Bytes()[l.row*len(dst.Bytes())/(l.Hi-l.Lo):])
+	}
+	for i := range from.Obs.Len() {
+		_, t := from.Obs.Entry(i)
+		rows(t)
+	}
+	for i := range from.FinalObs.Len() {
+		_, t := from.FinalObs.Entry(i)
+		rows(t)
+	}
+	rows(from.Reward)
+	rows(from.Terminated)
+	rows(from.Truncated)
+	for at < to.Len() {
+		if name, _ := to.Entry(at); name == "status" {
+			rows(from.Status)
+		} else {
+			rows(from.Info)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An InferenceWorker stands between rollouts and actors: it adds to trajectories what the actors'
+// policy, as it is before the update, says of their actions (prox_log_prob), and what the reference
+// policy does (ref_log_prob), so that the actors need not.
+type InferenceWorker struct {
+	m       *spmd.Member
+	job     *job.Job
+	policy  policy.Policy // its parameters are a view of the weights
+	work    policy.Work
+	through []*passage
+	weights *collectives.WeightsReader
+	trace   *Tracer
+
+	proximal  bool
+	reference []byte // the parameters of the first version; nil: nobody asks
+	known     bool   // reference holds them
+}
+
+// A passage is a shard on its way through.
+type passage struct {
+	job.ActorShard
+	layout *tensor.Layout
+	from   *spmd.Receiver
+	to     *spmd.Sender
+}
+
+// NewInferenceWorker returns the worker of member m. It gives up the memory of its policy's
+// parameters with the first weights.
+func NewInferenceWorker(m *spmd.Member, j *job.Job, ws *Weights) *InferenceWorker {
+	pol := ws.inferences[m.Index()]
+	w := &InferenceWorker{m: m, job: j, policy: pol, trace: newTracer(j, m), weights: ws.inference.Reader(m.Index()),
+		proximal: slices.Contains(j.Inferred(), "prox_log_prob")}
+	if slices.Contains(j.Inferred(), "ref_log_prob") {
+		w.reference = make([]byte, len(pol.Params().State()))
+	}
+	rows := 0
+	for _, l := range j.Train.Routes {
+		for _, s := range l.Shards {
+			if j.InferenceWorker(s) == m.Index() {
+				w.through = append(w.through, &passage{ActorShard: s, layout: j.TrajectoryLayout(s.Hi - s.Lo)})
+				rows = max(rows, s.Hi-s.Lo)
+			}
+		}
+	}
+	w.work = pol.NewWork(rows)
+	return w
+}
+
+// SyncModelFromActor lets the policy compute with that version of the weights. The first that the
+// worker sees is the reference, unless that was loaded.
+func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, _, err := w.weights.Adopt(ctx, version)
+	if err != nil {
+		return err
+	}
+	w.policy.Params().View(state)
+	if w.reference != nil && !w.known {
+		copy(w.reference, state)
+		w.known = true
+	}
+	return nil
+}
+
+// Infer passes the trajectories of an iteration on, from in to out.
+func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
+	for _, p := range w.through {
+		if err := w.pass(ctx, p, in, out); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", p.Lo, p.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Channel) (err error) {
+	if p.from == nil {
+		if p.from, err = in.Receiver(w.m, spmd.Key{To: w.m.Index(), Name: p.Name()}); err != nil {
+			return err
+		}
+		if p.to, err = out.Sender(w.m, spmd.Key{To: p.Actor, Name: p.Name()}); err != nil {
+			return err
+		}
+	}
+	got, err := p.from.Get(ctx)
+	if err != nil {
+		return err
+	}
+	item, err := p.to.Take(ctx, p.layout)
+	if err != nil {
+		return err
+	}
+	item.Dict.CopyFrom(got.Dict)
+	item.Lo, item.Hi, item.Version = got.Lo, got.Hi, got.Version
+	p.from.Release(got)
+	start := w.trace.start()
+	if err := w.infer(item.Dict); err != nil {
+		return err
+	}
+	w.trace.done("infer", start)
+	return p.to.Put(ctx, item)
+}
+
+// infer adds to a rollout what is asked for.
+func (w *InferenceWorker) infer(rollout tensor.Dict) error {
+	if w.proximal {
+		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout,
+			w.job.Config.Algorithm.SequenceLength); err != nil {
+			return err
+		}
+	}
+	if w.reference == nil {
+		return nil
+	}
+	params := w.policy.Params()
+	defer params.View(params.State())
+	params.View(w.reference)
+	return algo.LogProbs(rollout.Must("ref_log_prob"), w.policy, w.work, rollout, w.job.Config.Algorithm.SequenceLength)
+}

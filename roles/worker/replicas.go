@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// replicas are the actors' copies of one model, as one of them sees it: how their gradients are
+// summed, and how it is found out when they drift apart.
+type replicas struct {
+	*collectives.Reducer
+	group      *collectives.Group
+	params     *nn.Params[float32]
+	every      int64 // iterations between comparisons; 0: never
+	compressed bool
+	iterations int64
+}
+
+var _ algo.Replicas = (*replicas)(nil)
+
+// newReplicas returns member m's view of the actors.
+func newReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*replicas, error) {
+	group, err := collectives.New(m.World(), m.Comm(gradients), j.Collectives())
+	if err != nil {
+		return nil, err
+	}
+	c := j.Config.Comm
+	r := &replicas{
+		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), group: group, params: params,
+		every: int64(c.CheckReplicas), compressed: c.Compression == config.CompressionBF16,
+	}
+	if r.compressed {
+		r.Compress()
+	}
+	return r, nil
+}
+
+// Count returns the number of actors, and the index of this one.
+func (r *replicas) Count() (n, this int) { return r.Reducer.Replicas() }
+
+// Gradient is the Reducer's, as algorithms see it.
+func (r *replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
+
+// trained is called after each iteration: it adds what compression has cost to the metrics, and
+// compares the parameters when it is time to.
+func (r *replicas) trained(ctx context.Context, m *algo.Metrics) error {
+	if r.compressed {
+		m.Names, m.Values = append(m.Names, "actor/compression_error"), append(m.Values, r.CompressionError())
+	}
+	if r.iterations++; r.every == 0 || r.iterations%r.every != 0 {
+		return nil
+	}
+	var names []string
+	var data [][]byte
+	for _, f := range r.params.Fields {
+		names, data = append(names, f.Name),
+			append(data, tensor.FromF32(r.params.Data[f.Off:f.Off+f.Len()], f.Len()).Bytes())
+	}
+	for i := range r.params.Buffers.Len() {
+		name, t := r.params.Buffers.Entry(i)
+		names, data = append(names, name), append(data, t.Bytes())
+	}
+	return r.group.SameOnAllRanks(ctx, names, data)
+}

@@ -1,0 +1,380 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A RolloutWorker chooses actions for the environments of its routes, and owns their trajectories
+// until the actors have them.
+type RolloutWorker struct {
+	m      *spmd.Member
+	job    *job.Job
+	policy policy.Policy // its parameters are a view of the weights
+	trace  *Tracer
+	routes []*rolloutRoute
+	evals  []*evalRoute
+
+	running []*asyncRoute  // the routes of an asynchronous run
+	obsIn   *spmd.Receiver // what their environments show
+
+	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
+	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones
+	state   []byte
+	version int64 // theirs; -1: none yet
+}
+
+// A rolloutRoute is a route as its rollout worker sees it.
+type rolloutRoute struct {
+	job.Route
+	rec     *play.RolloutBuilder
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	out     []*spmd.Sender // a shard each
+	layouts []*tensor.Layout
+	items   []*spmd.Item // the trajectories being recorded
+	dicts   []tensor.Dict
+	actions *tensor.Layout
+	steps   stepViews
+	stage   *play.Stage // the environments themselves, where this worker steps them: see job.RunsInline
+	scorer  *scorer     // nil: rewards are the environments' own
+}
+
+// NewRolloutWorker returns the worker of member m. It gives up the memory of its policy's
+// parameters with the first weights. envs are the env workers of the same rank: it steps those of
+// their environments itself that job.RunsInline names.
+func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights, envs []*EnvWorker) *RolloutWorker {
+	pol := ws.rollouts[m.Index()]
+	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: newTracer(j, m),
+		training: ws.training.Reader(m.Index())}
+	if ws.evaluation != nil {
+		r.evaluation = ws.evaluation.Reader(m.Index())
+	}
+	for _, l := range j.Train.Routes {
+		if l.Rollout == m.Index() {
+			r.routes = append(r.routes, newRolloutRoute(l, j, pol, inlineEnvs(envs, l, env.Train)))
+		}
+	}
+	if j.Async() {
+		for _, l := range r.routes {
+			r.running = append(r.running, newAsyncRoute(l, pol))
+		}
+	}
+	for _, l := range j.Eval.Routes {
+		if l.Rollout == m.Index() {
+			r.evals = append(r.evals, &evalRoute{Route: l, player: play.NewEvalPlayer(pol, l.Hi-l.Lo),
+				actions: j.ActionLayout(l), stage: inlineEnvs(envs, l, env.Eval)})
+		}
+	}
+	return r
+}
+
+func newRolloutRoute(l job.Route, j *job.Job, pol policy.Policy, inline *play.Stage) *rolloutRoute {
+	cuts := []int{0}
+	rl := &rolloutRoute{Route: l, actions: j.ActionLayout(l), stage: inline}
+	for _, s := range l.Shards {
+		cuts = append(cuts, s.Hi-l.Lo)
+		rl.layouts = append(rl.layouts, j.TrajectoryLayout(s.Hi-s.Lo))
+	}
+	rl.items, rl.dicts = make([]*spmd.Item, len(l.Shards)), make([]tensor.Dict, len(l.Shards))
+	rl.rec = play.NewRolloutBuilder(pol, j.Config.Actor.Seed, l.Lo, l.Hi-l.Lo, cuts, j.BootstrapAll)
+	rl.rec.Idles = !j.AutoReset
+	if j.Labelled {
+		rl.rec.Mixture = &play.Mixture{Schedule: j.Config.Algorithm.OffPolicy.Dagger}
+	}
+	if j.Rewards > 0 {
+		rl.scorer = newScorer(l, j)
+	}
+	return rl
+}
+
+// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one, from
+// now on.
+func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
+	state, version, err := r.training.Adopt(ctx, version)
+	if err != nil {
+		return err
+	}
+	r.useWeights(state, version)
+	return nil
+}
+
+// CopyModelFromActor does so with a copy, in an asynchronous run: actors publish while rollouts go
+// on.
+func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
+	version, err := r.training.Copy(ctx, version, r.state, r.version)
+	if err != nil {
+		return err
+	}
+	r.useWeights(r.state, version)
+	return nil
+}
+
+func (r *RolloutWorker) useWeights(state []byte, version int64) {
+	r.state, r.version = state, version
+	r.policy.Params().View(state)
+}
+
+// SyncModelForEvaluation lets the policy compute with that version of the weights, or a newer one,
+// for the next evaluation alone.
+func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
+	state, _, err := r.evaluation.Adopt(ctx, version)
+	if err == nil {
+		r.policy.Params().View(state)
+	}
+	return err
+}
+
+// Generate chooses actions for what comes through obs, sends them through act, and the trajectories
+// of the iteration through out. Where there are reward workers, it asks them through scores for the
+// rewards. step is the number of steps that every environment has taken before.
+func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
+	step uint64) error {
+	for _, l := range r.routes {
+		if err := l.scorer.open(r.m, scores); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		if err := l.open(ctx, r.m, obs, act, out, r.job.NextOf, step); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+	}
+	for e := range r.job.Epochs {
+		for _, l := range r.routes {
+			if l.stage != nil {
+				if err := l.play(ctx, e*r.job.Steps, r.job.Steps); err != nil {
+					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+				}
+			}
+		}
+		for t := range r.job.Steps + 1 {
+			for _, l := range r.routes {
+				if l.stage != nil {
+					continue
+				}
+				if err := l.step(ctx, r, e, t); err != nil {
+					return fmt.Errorf("environments %d-%d, step %d: %w", l.Lo, l.Hi-1, t, err)
+				}
+			}
+		}
+	}
+	for _, l := range r.routes {
+		if err := l.scorer.settle(ctx, l.rec); err != nil {
+			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+		}
+		if err := l.deliver(ctx, r.version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deliver hands the trajectories on, which were made with that version of the weights.
+func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
+	for i, s := range l.Shards {
+		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
+		if err := l.out[i].Put(ctx, l.items[i]); err != nil {
+			return fmt.Errorf("trajectories of environments %d-%d: %w", s.Lo, s.Hi-1, err)
+		}
+	}
+	return nil
+}
+
+// open takes memory for the trajectories, and once the ends of the channels.
+func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
+	next func(job.ActorShard) int,
+	step uint64) (err error) {
+	if l.obs == nil {
+		if l.obs, err = obs.Receiver(m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+			return err
+		}
+	}
+	if err := l.connect(m, act, l.Name(), out, next); err != nil {
+		return err
+	}
+	for i := range l.Shards {
+		if l.items[i], err = l.out[i].Take(ctx, l.layouts[i]); err != nil {
+			return err
+		}
+		l.dicts[i] = l.items[i].Dict
+	}
+	l.rec.Begin(l.dicts, step)
+	return nil
+}
+
+// connect makes the ends of the channels that the route sends through, once: actions under key.
+func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
+	next func(job.ActorShard) int) (err error) {
+	if l.out != nil {
+		return nil
+	}
+	if l.act, err = act.Sender(m, spmd.Key{To: l.Env, Name: key}); err != nil {
+		return err
+	}
+	for _, s := range l.Shards {
+		o, err := out.Sender(m, spmd.Key{To: next(s), Name: s.Name()})
+		if err != nil {
+			return err
+		}
+		l.out = append(l.out, o)
+	}
+	return nil
+}
+
+// play plays n steps of an epoch, from time first on, in the route's own environments.
+func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
+	if err := l.stage.Begin(); err != nil {
+		return err
+	}
+	var observed func(t int) error
+	if l.scorer != nil {
+		observed = func(t int) error { return l.scorer.ask(ctx, l.rec, t, l.stage.Now) }
+	}
+	return play.PlayEpoch(l.rec, l.stage, first, n, observed)
+}
+
+// step receives what the environments show at time t of epoch e, and answers with actions unless
+// the epoch ends there.
+func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	start := r.trace.start()
+	j := r.job
+	at := e*j.Steps + t // in the trajectory
+	st := l.steps.of(item)
+	if t > 0 {
+		if err := l.rec.Observe(at-1, st); err != nil {
+			return err
+		}
+		if err := l.scorer.ask(ctx, l.rec, at-1, st); err != nil {
+			return err
+		}
+	}
+	if t == j.Steps {
+		return l.rec.Finish(at-1, st.Obs, !j.AutoReset)
+	}
+	act, err := l.rec.Act(at, st.Obs, t == 0)
+	if err != nil {
+		return err
+	}
+	r.trace.done("infer", start)
+	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
+}
+
+// sendAction sends the actions of act to the environments of a route.
+func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, space env.Space, act policy.Act) error {
+	item, err := to.Take(ctx, layout)
+	if err != nil {
+		return err
+	}
+	act.Feed(space, item.Dict.Must("action"))
+	return to.Put(ctx, item)
+}
+
+// A evalRoute is a route of evaluation: the policy's mode, nothing recorded.
+type evalRoute struct {
+	job.Route
+	player  *play.EvalPlayer
+	obs     *spmd.Receiver
+	act     *spmd.Sender
+	actions *tensor.Layout
+	steps   stepViews
+	stage   *play.Stage
+	over    bool
+}
+
+// Evaluate chooses the policy's most likely actions for what comes through obs, until every route's
+// environments are done. Then the policy is back at the rollouts' weights.
+func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
+	defer r.policy.Params().View(r.state)
+	left := len(r.evals)
+	for _, l := range r.evals {
+		if l.over = l.stage != nil; l.over {
+			left--
+			if err := l.player.PlayEpisodes(l.stage); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			}
+			continue
+		}
+		l.player.Begin()
+		if l.obs == nil {
+			var err error
+			if l.obs, err = obs.Receiver(r.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
+				return err
+			}
+			if l.act, err = act.Sender(r.m, spmd.Key{To: l.Env, Name: l.Name()}); err != nil {
+				return err
+			}
+		}
+	}
+	for left > 0 {
+		for _, l := range r.evals {
+			if l.over {
+				continue
+			}
+			if err := l.step(ctx); err != nil {
+				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			}
+			if l.over {
+				left--
+			}
+		}
+	}
+	return nil
+}
+
+func (l *evalRoute) step(ctx context.Context) error {
+	item, err := l.obs.Get(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.obs.Release(item)
+	if l.over = item.Version == lastOfEvaluation; l.over {
+		return nil
+	}
+	act, err := l.player.Act(l.steps.of(item).Obs)
+	if err != nil {
+		return err
+	}
+	_, space := l.player.Policy.Spaces()
+	return sendAction(ctx, l.act, l.actions, space, act)
+}
+
+// lastOfEvaluation is the version of the item that tells a route that all its environments are
+// done.
+const lastOfEvaluation = -1
+
+// stepViews binds the items of a route, whose memory comes round again, as an env.Step each; once
+// per piece of memory.
+type stepViews struct {
+	items []*spmd.Item
+	steps []*env.Step
+}
+
+func (v *stepViews) of(item *spmd.Item) *env.Step {
+	for i := range v.items {
+		if v.items[i] == item {
+			return v.steps[i]
+		}
+	}
+	d := item.Dict
+	status, _ := d.Get("status")
+	info, _ := d.Get("info")
+	v.items = append(v.items, item)
+	v.steps = append(v.steps, &env.Step{
+		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
+		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
+		Status: status, Info: info,
+	})
+	return v.steps[len(v.steps)-1]
+}

@@ -1,0 +1,263 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A asyncRoute is a route whose rollouts follow one another without the actors' word, each with the
+// newest weights at its beginning. It has a copy of these, so that neither actors nor other routes
+// wait for it. A call may end, and another go on, between any two of its steps.
+type asyncRoute struct {
+	*rolloutRoute
+	weights []byte // of version
+	version int64
+	first   uint64     // rollouts before this run
+	begun   uint64     // rollouts that began in it
+	taken   int        // shards of the next one whose memory has been taken
+	open    bool       // one is under way
+	at      int        // actions recorded in it
+	acting  bool       // what the last of them led to has not been seen
+	item    *spmd.Item // what the environments show, and wait with for actions; nil: they are at work
+	paused  bool       // they were told to wait for the next call
+}
+
+func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
+	n := len(pol.Params().State())
+	return &asyncRoute{rolloutRoute: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
+}
+
+// Produce makes rollouts until stop ends: it chooses actions for what comes through obs, sends them
+// through act, and trajectories through out.
+func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
+	for _, l := range r.running {
+		if err := l.connect(r.m, act, anyRoute, out, r.job.NextOf); err != nil {
+			return l.errorf(err)
+		}
+	}
+	if l := r.running[0]; l.stage != nil {
+		return l.play(ctx, stop, r)
+	}
+	if r.obsIn == nil {
+		var err error
+		if r.obsIn, err = obs.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: anyRoute}); err != nil {
+			return err
+		}
+	}
+	return r.serve(ctx, stop)
+}
+
+// anyRoute is the key of all routes of a worker, by which it sees to whichever comes first: of a
+// rollout worker for observations, of an env worker for actions. Item.Lo says which it is.
+const anyRoute = "any lane"
+
+// play makes rollouts in the route's own environments.
+func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
+	for stop.Err() == nil {
+		if ready, err := l.begin(stop, r, true); err != nil || !ready {
+			return l.errorf(err)
+		}
+		if l.at%r.job.Steps == 0 {
+			if err := l.stage.Begin(); err != nil {
+				return l.errorf(err)
+			}
+		}
+		act, err := l.choose(r, l.stage.Now.Obs)
+		if err != nil {
+			return l.errorf(err)
+		}
+		act.Feed(l.rec.Space, l.stage.Action.Must("action"))
+		if err := l.stage.Step(); err != nil {
+			return l.errorf(err)
+		}
+		if err := l.observe(ctx, r, l.stage.Now); err != nil {
+			return l.errorf(err)
+		}
+	}
+	return nil
+}
+
+// serve makes rollouts in environments of env workers, for whichever shows something, until stop
+// has ended and all of them were told to pause.
+func (r *RolloutWorker) serve(ctx, stop context.Context) error {
+	for _, l := range r.running {
+		l.paused = false
+	}
+	for {
+		var waiting *asyncRoute // the one that has made the fewest rollouts
+		paused, shown := 0, 0
+		for _, l := range r.running {
+			if l.item != nil && !l.paused {
+				if err := l.answer(ctx, stop, r); err != nil {
+					return l.errorf(err)
+				}
+			}
+			switch {
+			case l.paused: // if its environments show something, they have been called again already
+				paused++
+			case l.item != nil:
+				shown++
+				if waiting == nil || l.begun < waiting.begun {
+					waiting = l
+				}
+			}
+		}
+		switch {
+		case paused == len(r.running):
+			return nil
+		case paused+shown == len(r.running): // nothing else will come
+			if _, err := waiting.begin(stop, r, true); err != nil {
+				return waiting.errorf(err)
+			}
+		default:
+			if err := r.look(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// look waits for what any route's environments show.
+func (r *RolloutWorker) look(ctx context.Context) error {
+	item, err := r.obsIn.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("observations: %w", err)
+	}
+	for _, l := range r.running {
+		if l.Lo == item.Lo {
+			if !l.acting {
+				l.item = item
+				return nil
+			}
+			if err := l.observe(ctx, r, l.steps.of(item)); err != nil {
+				return l.errorf(err)
+			}
+			if l.at%r.job.Steps == 0 { // how the next episodes begin is yet to come
+				r.obsIn.Release(item)
+				return nil
+			}
+			l.item = item
+			return nil
+		}
+	}
+	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
+}
+
+// answer sends actions for what the environments show, or the word to pause once stop has ended.
+// Where a rollout may not begin yet they wait.
+func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
+	if stop.Err() != nil {
+		l.paused = true
+		return l.tell(ctx, r, nil)
+	}
+	if ready, err := l.begin(stop, r, false); err != nil || !ready {
+		return err
+	}
+	start := r.trace.start()
+	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	if err != nil {
+		return err
+	}
+	r.trace.done("infer", start)
+	return l.tell(ctx, r, &act)
+}
+
+// tell sends actions to the environments, or without the word to pause.
+func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
+	item, err := l.act.Take(ctx, l.actions)
+	if err != nil {
+		return err
+	}
+	item.Lo, item.Hi = l.Lo, l.Hi
+	if act == nil {
+		item.Version = pauseShard
+	} else {
+		act.Feed(l.rec.Space, item.Dict.Must("action"))
+	}
+	r.obsIn.Release(l.item)
+	l.item = nil
+	return l.act.Put(ctx, item)
+}
+
+// pauseShard is the version of the item that tells environments to wait for the next call.
+const pauseShard = -1
+
+// begin begins a rollout, unless one is under way: it takes memory and the newest weights. It
+// reports false where there is no room yet, or where the weights would be too old; with wait only
+// when stop ends meanwhile.
+func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
+	if l.open {
+		return true, nil
+	}
+	oldest := r.job.OldestWeights(l.first + l.begun)
+	if !wait && r.training.Newest() < oldest {
+		return false, nil
+	}
+	for ; l.taken < len(l.Shards); l.taken++ {
+		i := l.taken
+		item, err := l.out[i].TryTake(l.layouts[i])
+		if err == spmd.ErrFull && wait {
+			item, err = l.out[i].Take(stop, l.layouts[i])
+		}
+		if err == spmd.ErrFull || err != nil && stop.Err() != nil {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		l.items[i], l.dicts[i] = item, item.Dict
+	}
+	version, err := r.training.Copy(stop, oldest, l.weights, l.version)
+	if err != nil {
+		if stop.Err() != nil {
+			err = nil
+		}
+		return false, err
+	}
+	l.version = version
+	l.rec.Begin(l.dicts, (l.first+l.begun)*uint64(r.job.Epochs*r.job.Steps))
+	l.begun++
+	l.open = true
+	return true, nil
+}
+
+// choose chooses actions for what was observed, and records both.
+func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, error) {
+	r.policy.Params().View(l.weights)
+	act, err := l.rec.Act(l.at, obs, l.at%r.job.Steps == 0)
+	l.at++
+	l.acting = true
+	return act, err
+}
+
+// observe records what the actions led to; the last of a rollout hands the trajectories on.
+func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step) error {
+	r.policy.Params().View(l.weights)
+	if err := l.rec.Observe(l.at-1, st); err != nil {
+		return err
+	}
+	l.acting = false
+	if l.at%r.job.Steps != 0 {
+		return nil
+	}
+	if err := l.rec.Finish(l.at-1, st.Obs, !r.job.AutoReset); err != nil {
+		return err
+	}
+	if l.at < r.job.Epochs*r.job.Steps {
+		return nil
+	}
+	l.at, l.taken, l.open = 0, 0, false
+	return l.deliver(ctx, l.version)
+}
+
+func (l *asyncRoute) errorf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+}

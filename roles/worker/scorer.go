@@ -1,0 +1,80 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A scorer asks the reward component what the steps of a route are worth. While it thinks about one
+// step the environments take the next: the answer is recorded when the next is asked about, or at
+// the end.
+type scorer struct {
+	job.Route
+	worker int // the reward worker that is asked
+	layout *tensor.Layout
+	to     *spmd.Sender
+	from   *spmd.Receiver
+	asked  int // the step that the answer under way is for; -1: none is
+}
+
+// RewardChannels lead from rollout workers to reward workers and back. The zero value: there are no
+// reward workers.
+type RewardChannels struct {
+	Transitions *spmd.Channel // rollout → reward
+	Rewards     *spmd.Channel // reward → rollout
+}
+
+func newScorer(l job.Route, j *job.Job) *scorer {
+	return &scorer{Route: l, worker: j.RewardWorker(l), layout: j.TransitionLayout(l), asked: -1}
+}
+
+// open makes the ends of the channels, once. A nil scorer has none.
+func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
+	if s == nil || s.to != nil {
+		return nil
+	}
+	if s.to, err = ch.Transitions.Sender(m, spmd.Key{To: s.worker, Name: transitionsKey}); err != nil {
+		return err
+	}
+	s.from, err = ch.Rewards.Receiver(m, spmd.Key{To: s.Rollout, Name: s.Name()})
+	return err
+}
+
+// ask sends what step t of rec was and led to. A nil scorer asks nobody.
+func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
+	if s == nil {
+		return nil
+	}
+	if err := s.settle(ctx, rec); err != nil {
+		return err
+	}
+	item, err := s.to.Take(ctx, s.layout)
+	if err != nil {
+		return fmt.Errorf("ask for rewards: %w", err)
+	}
+	rec.Transition(item.Dict, t, step)
+	item.Lo, item.Hi = s.Lo, s.Hi
+	s.asked = t
+	return s.to.Put(ctx, item)
+}
+
+// settle records the answer under way.
+func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
+	if s == nil || s.asked < 0 {
+		return nil
+	}
+	item, err := s.from.Get(ctx)
+	if err != nil {
+		return fmt.Errorf("rewards of step %d: %w", s.asked, err)
+	}
+	rec.SetReward(s.asked, item.Dict.Must("reward").F32())
+	s.from.Release(item)
+	s.asked = -1
+	return nil
+}

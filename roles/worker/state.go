@@ -1,0 +1,171 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// State is all of a run that a checkpoint holds.
+type State struct {
+	Model   tensor.Dict // parameters and buffers of the policy
+	Trainer tensor.Dict // what the algorithm keeps beside them
+	Rollout tensor.Dict // weights that the next rollout uses, where they are older than the model
+	Envs    tensor.Dict // states of environments and of their episodes; all [N, ...]
+}
+
+// A Share is one member's part of the state.
+type Share struct {
+	Kind   string      // "model", "trainer", "rollout", "envs"
+	Lo, Hi int         // for envs: the environments
+	Dict   tensor.Dict // the part itself
+}
+
+// takenRollouts is the name of arrivals.rollouts in the trainer's state.
+const takenRollouts = "rollouts"
+
+// Rollouts returns how many rollouts of each environment the actors have taken in a run at this
+// step.
+func (st State) Rollouts(step int64) int64 {
+	if t, ok := st.Trainer.Get(takenRollouts); ok {
+		return t.I64()[0]
+	}
+	return step
+}
+
+// Save returns this actor's part of the state, where it lies: what its algorithm keeps for each
+// environment, and of the first actor the model and all else that the algorithm keeps.
+func (a *ActorWorker) Save() (shares []Share, err error) {
+	trainer, err := a.algo.Save()
+	if err != nil {
+		return nil, err
+	}
+	var own, rest tensor.Dict
+	for i := range trainer.Len() {
+		if name, t := trainer.Entry(i); strings.HasPrefix(name, "env.") {
+			own.Set("trainer."+name, t)
+		} else {
+			rest.Set(name, t)
+		}
+	}
+	if lo, hi := a.share(); own.Len() > 0 {
+		shares = append(shares, Share{"envs", lo, hi, own})
+	}
+	if a.m.Index() > 0 {
+		return shares, nil
+	}
+	if a.arrivals != nil {
+		rest.Set(takenRollouts, tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
+	}
+	return append(shares, Share{Kind: "model", Dict: job.ModelDict(a.policy.Params())},
+		Share{Kind: "trainer", Dict: rest}), nil
+}
+
+// Load takes this actor's part of st, which may be weights alone.
+func (a *ActorWorker) Load(st State) error {
+	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
+		return err
+	}
+	trainer := tensor.Dict{}
+	merge(&trainer, st.Trainer)
+	merge(&trainer, st.Envs.Sub("trainer").Slice(a.share()))
+	if err := a.algo.Load(trainer); err != nil {
+		return err
+	}
+	if taken, ok := st.Trainer.Get(takenRollouts); ok && a.arrivals != nil {
+		a.arrivals.Rollouts = taken.I64()[0]
+	}
+	return nil
+}
+
+// share returns the environments that this actor trains on.
+func (a *ActorWorker) share() (lo, hi int) {
+	n := a.job.Train.Envs / a.job.Actors
+	return a.m.Index() * n, (a.m.Index() + 1) * n
+}
+
+// Save returns this worker's part of the state, where it lies: what the policy remembers of each
+// environment. With model, the first worker adds the weights that it uses.
+func (r *RolloutWorker) Save(model bool) (shares []Share) {
+	if model && r.m.Index() == 0 {
+		shares = append(shares, Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
+	}
+	for _, l := range r.routes {
+		if d := l.rec.Hidden.Save(); d.Len() > 0 {
+			shares = append(shares, Share{"envs", l.Lo, l.Hi, d})
+		}
+	}
+	return shares
+}
+
+// Load takes this worker's part of st. Weights of the rollouts' own are of that version.
+func (r *RolloutWorker) Load(st State, version int64) error {
+	if taken, ok := st.Trainer.Get(takenRollouts); ok {
+		for _, l := range r.running {
+			l.first = uint64(taken.I64()[0])
+		}
+	}
+	if play.HasEpisodes(st.Envs) { // new ones begin with nothing remembered
+		for _, l := range r.routes {
+			if err := l.rec.Hidden.Load(st.Envs.Slice(l.Lo, l.Hi)); err != nil {
+				return err
+			}
+		}
+	}
+	if st.Rollout.Len() == 0 {
+		return nil
+	}
+	r.version = version
+	return job.LoadModel(r.policy.Params(), st.Rollout)
+}
+
+// Save returns the state of this worker's environments, where it lies. whole is false where they
+// cannot save it: then it is that of their seeds alone.
+func (w *EnvWorker) Save() (shares []Share, whole bool, err error) {
+	whole = true
+	for i, s := range w.train {
+		lo, hi := w.job.Train.StageOf(w.m.Index(), i)
+		d, err := s.Save()
+		if errors.Is(err, errors.ErrUnsupported) {
+			whole = false
+			d, err = s.Seeder.Save() // which are not those of its beginning again
+		}
+		if err != nil {
+			return nil, false, err
+		}
+		shares = append(shares, Share{"envs", lo, hi, d})
+	}
+	return shares, whole, nil
+}
+
+// Load takes this worker's part of st, which may be weights alone.
+func (w *EnvWorker) Load(st State) error {
+	if _, ok := st.Envs.Get("seeder.episode"); !ok {
+		return nil
+	}
+	for i, s := range w.train {
+		lo, hi := w.job.Train.StageOf(w.m.Index(), i)
+		if err := s.Load(st.Envs.Slice(lo, hi)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load takes the reference policy from st, if it is there.
+func (w *InferenceWorker) Load(st State) {
+	if t, ok := st.Trainer.Get("reference"); ok && w.reference != nil {
+		copy(w.reference, t.U8())
+		w.known = true
+	}
+}
+
+// merge adds the tensors of src to dst.
+func merge(dst *tensor.Dict, src tensor.Dict) {
+	for i := range src.Len() {
+		dst.Set(src.Entry(i))
+	}
+}
