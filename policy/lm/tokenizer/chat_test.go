@@ -213,3 +213,24 @@ func TestBuiltinTemplates(t *testing.T) {
 		t.Errorf("rag: %v", err)
 	}
 }
+
+func TestPlainSource(t *testing.T) {
+	for source, want := range map[string]string{
+		`a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`:  `a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`,
+		`{{- x if y else z -}}`:                                 `{{- x if y else z -}}`,
+		`{{ f(a if b else c, d) }}`:                             `{{ f((( b ) and [a ] or [ c])[0], d) }}`,
+		`{{ (a if b) + [c if d else e] }}`:                      `{{ ((( b) and [a ] or [none])[0]) + [(( d ) and [c ] or [ e])[0]] }}`,
+		`{{ a if b else c if d else e }}`:                       `{{ (( b ) and [a ] or [(( d ) and [ c ] or [ e ])[0]])[0]}}`,
+		`{%- set x = a if b -%}`:                                `{%- set x = (( b ) and [ a ] or [none])[0]-%}`,
+		`{{ (a if b == c else d, x != y) }}`:                    `{{ ((( b == c ) and [a ] or [ d])[0], x != y) }}`,
+		"{%-\n  set x = {'a': 1, 'if': 2,\n} %}":                "{%- set x = {'a': 1, 'if': 2} %}",
+		`{% for m in l if m.x == (1 if y else 2) %}`:            `{% for m in l if m.x == ((( y ) and [1 ] or [ 2])[0]) %}`,
+		`{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`:        `{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`,
+		`{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`: `{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`,
+		`{{ x`: `{{ x`, `{%`: `{% `, `{{}}`: `{{ }}`, `{#`: `{#`, `{{ "x`: `{{ "x`, `{{ ([{ }}`: `{{ ([{ }}`, `{{ f(a=1 if b else 2)}}`: `{{ f(a=(( b ) and [1 ] or [ 2])[0])}}`,
+	} {
+		if got := strings.Join(strings.Fields(plainSource(source)), " "); got != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("%s\n got %s\nwant %s", source, got, want)
+		}
+	}
+}

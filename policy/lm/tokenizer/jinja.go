@@ -39,6 +39,7 @@ func parseJinja(source string) (j *jinja, err error) {
 		return nil, fmt.Errorf("%d open brackets: want at most %d", n, maxBrackets)
 	}
 	defer recoverAs(&err)
+	source = plainSource(source)
 	const name = "/template"
 	loader, err := loaders.NewMemoryLoader(map[string]string{name: source})
 	if err != nil {

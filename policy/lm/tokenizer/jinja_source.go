@@ -1,0 +1,186 @@
+package tokenizer
+
+import "strings"
+
+// plainSource returns the source of a template in the part of Jinja that gonja parses. Of conditional
+// expressions gonja knows those at the top of a tag with one condition; others, as in f(a if b else c),
+// become ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a
+// tag goes.
+func plainSource(source string) string {
+	var b strings.Builder
+	for source != "" {
+		i := strings.IndexByte(source, '{')
+		if i < 0 || i+1 == len(source) {
+			break
+		}
+		b.WriteString(source[:i])
+		source = source[i:]
+		n := 1 // bytes of the source that are done with
+		switch source[1] {
+		case '#':
+			n = len(source)
+			if end := strings.Index(source, "#}"); end >= 0 {
+				n = end + len("#}")
+			}
+			b.WriteString(source[:n])
+		case '{', '%':
+			n = tagLength(source)
+			b.WriteString(plainTag(source[:n]))
+			if strings.Trim(source[:n], "{}%-+ \t\r\n") == "raw" {
+				end := rawLength(source[n:])
+				b.WriteString(source[n : n+end])
+				n += end
+			}
+		default:
+			b.WriteByte('{')
+		}
+		source = source[n:]
+	}
+	return b.String() + source
+}
+
+// tagLength returns the length of the tag that source begins with, all of source if the tag has no end.
+func tagLength(source string) int {
+	end := "}}"
+	if source[1] == '%' {
+		end = "%}"
+	}
+	for i := 2; i < len(source); i = unit(source, i) {
+		if strings.HasPrefix(source[i:], end) {
+			return i + len(end)
+		}
+	}
+	return len(source)
+}
+
+// rawLength returns the length of what comes before the tag endraw.
+func rawLength(source string) int {
+	for i := 0; i < len(source); i++ {
+		if strings.HasPrefix(source[i:], "{%") && strings.HasPrefix(strings.TrimLeft(source[i+2:], "-+ \t\r\n"), "endraw") {
+			return i
+		}
+	}
+	return len(source)
+}
+
+// unit returns where the part of an expression ends that begins at i: a text in quotes, a bracket with all
+// in it, or a byte.
+func unit(s string, i int) int {
+	switch s[i] {
+	case '"', '\'':
+		for j := i + 1; j < len(s); j++ {
+			switch s[j] {
+			case '\\':
+				j++
+			case s[i]:
+				return j + 1
+			}
+		}
+		return len(s)
+	case '(', '[', '{':
+		end := map[byte]byte{'(': ')', '[': ']', '{': '}'}[s[i]]
+		for j := i + 1; j < len(s); j = unit(s, j) {
+			if s[j] == end {
+				return j + 1
+			}
+		}
+		return len(s)
+	}
+	return i + 1
+}
+
+// plainTag rewrites the expressions of a tag.
+func plainTag(tag string) string {
+	body := strings.TrimLeft(tag[2:], "-+")
+	head := tag[:len(tag)-len(body)]
+	body = strings.TrimLeft(body, " \t\r\n")
+	tail := ""
+	if end := len(body) - len("}}"); strings.HasSuffix(body, "}}") || strings.HasSuffix(body, "%}") {
+		if end > 0 && (body[end-1] == '-' || body[end-1] == '+') {
+			end--
+		}
+		body, tail = body[:end], body[end:]
+	}
+	switch name, _, _ := strings.Cut(body, " "); {
+	case tag[1] == '{' && conditions(body) > 1:
+		body = plainExpression(body)
+	case name == "set" && conditions(body) > 0:
+		if i := top(body, 0, "="); i >= 0 {
+			body = body[:i+1] + " " + plainExpression(body[i+1:])
+		}
+	default:
+		body = plainGroups(body)
+	}
+	return head + " " + body + tail
+}
+
+// top returns where a word or a sign stands at the top of an expression, from i on, -1 if it does not.
+func top(s string, i int, word string) int {
+	letter := func(i int) bool {
+		return i >= 0 && i < len(s) && (s[i] == '_' || s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z' || s[i] >= '0' && s[i] <= '9')
+	}
+	for ; i < len(s); i = unit(s, i) {
+		if strings.HasPrefix(s[i:], word) && !(letter(i) && (letter(i-1) || letter(i+len(word)))) {
+			return i
+		}
+	}
+	return -1
+}
+
+// conditions counts the conditional expressions at the top of an expression.
+func conditions(s string) int {
+	n := 0
+	for i := top(s, 0, "if"); i >= 0; i = top(s, i+1, "if") {
+		n++
+	}
+	return n
+}
+
+// plainExpression rewrites an expression and all in its brackets.
+func plainExpression(s string) string {
+	i := top(s, 0, "if")
+	if i < 0 {
+		return plainGroups(s)
+	}
+	condition, otherwise := s[i+len("if"):], "none"
+	if j := top(condition, 0, "else"); j >= 0 {
+		condition, otherwise = condition[:j], condition[j+len("else"):]
+	}
+	return "((" + plainGroups(condition) + ") and [" + plainGroups(s[:i]) + "] or [" + plainExpression(otherwise) + "])[0]"
+}
+
+// plainGroups rewrites what stands in the brackets of an expression: parts between commas, colons and signs
+// of assignment, each an expression.
+func plainGroups(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		end := unit(s, i)
+		if !strings.ContainsRune("([{", rune(s[i])) || end < i+2 {
+			b.WriteString(s[i:end])
+			i = end
+			continue
+		}
+		b.WriteByte(s[i])
+		inner := s[i+1 : end-1]
+		if s[i] != '(' { // gonja takes no comma behind the last item
+			inner = strings.TrimSuffix(strings.TrimRight(inner, " \t\r\n"), ",")
+		}
+		from := 0
+		for j := 0; j < len(inner); j = unit(inner, j) {
+			if inner[j] == ',' || inner[j] == ':' || assigns(inner, j) {
+				b.WriteString(plainExpression(inner[from:j]))
+				b.WriteByte(inner[j])
+				from = j + 1
+			}
+		}
+		b.WriteString(plainExpression(inner[from:]))
+		b.WriteByte(s[end-1])
+		i = end
+	}
+	return b.String()
+}
+
+// assigns says whether a sign of assignment stands at i, not a part of a comparison.
+func assigns(s string, i int) bool {
+	return s[i] == '=' && (i == 0 || !strings.ContainsRune("=!<>", rune(s[i-1]))) && (i+1 == len(s) || s[i+1] != '=')
+}
