@@ -17,7 +17,7 @@ type wind struct {
 type weather struct {
 	Wind   wind  `yaml:"wind"`
 	Clouds []int `yaml:"clouds" doc:"how many there are"`
-	clouds int
+	clouds int   // is no key
 }
 
 func (w *weather) Check(want func(ok bool, key string, value any, want string)) {
@@ -26,7 +26,7 @@ func (w *weather) Check(want func(ok bool, key string, value any, want string)) 
 }
 
 func TestKeys(t *testing.T) {
-	own := params.New(weather{Wind: wind{Force: 2}, Clouds: []int{1}})
+	own := params.New(weather{Wind: wind{Force: 2}, Clouds: []int{1}, clouds: 1})
 	var lines []string
 	for _, k := range own.Keys() {
 		lines = append(lines, k.Name+": "+k.Doc)

@@ -265,7 +265,7 @@ func (p *ActorCritic) HiddenLen() int {
 	case p.core != nil:
 		return p.core.layer.State
 	case p.net.encoder != nil:
-		return p.net.encoder.state()
+		return p.net.encoder.State()
 	}
 	return 0
 }

@@ -105,22 +105,22 @@ type encoder[T nn.Float] struct {
 // features is the part of a network before its trunks: what it makes of observations, for all that
 // follows.
 type features[T nn.Float] interface {
-	width() int // of a row
-	state() int // numbers that its recurrent cells carry from step to step
-	init(seed uint64)
-	newWork(maxRows int) featuresWork[T]
+	Width() int // of a row
+	State() int // numbers that its recurrent cells carry from step to step
+	Init(seed uint64)
+	NewWork(maxRows int) featuresWork[T]
 }
 
 // featuresWork is the state of one user of features.
 type featuresWork[T nn.Float] interface {
-	// forward returns the features [rows, width] of x, which must not change before backward.
-	forward(x sight[T], rows int) []T
-	// outGrad returns where backward expects the derivative by the features, and memory for another
+	// Forward returns the features [rows, width] of x, which must not change before Backward.
+	Forward(x sight[T], rows int) []T
+	// OutGrad returns where Backward expects the derivative by the features, and memory for another
 	// part of it.
-	outGrad(rows int) (dy, more []T)
-	// backward adds the gradients of the last forward, which had x, given outGrad, and reports what
+	OutGrad(rows int) (dy, more []T)
+	// Backward adds the gradients of the last Forward, which had x, given OutGrad, and reports what
 	// is ready, from the last parameters to the first.
-	backward(x sight[T], rows int, ready func(lo, hi int))
+	Backward(x sight[T], rows int, ready func(lo, hi int))
 }
 
 // newFeatures declares the features of observations that are more than vectors.
@@ -157,10 +157,10 @@ func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *enc
 	return e
 }
 
-func (e *encoder[T]) width() int { return e.out }
-func (e *encoder[T]) state() int { return 0 }
+func (e *encoder[T]) Width() int { return e.out }
+func (e *encoder[T]) State() int { return 0 }
 
-func (e *encoder[T]) init(seed uint64) {
+func (e *encoder[T]) Init(seed uint64) {
 	if e.words != nil {
 		e.words.Init(seed)
 	}
@@ -178,7 +178,7 @@ type encoderWork[T nn.Float] struct {
 	y, dy, more []T // [n, out]: features, the derivative by them, and a part of that
 }
 
-func (e *encoder[T]) newWork(maxRows int) featuresWork[T] {
+func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {
 	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
 	w := &encoderWork[T]{of: e, words: row(e.said), y: row(e.out), dy: row(e.out), more: row(e.out)}
 	for _, net := range e.images {
@@ -187,7 +187,7 @@ func (e *encoder[T]) newWork(maxRows int) featuresWork[T] {
 	return w
 }
 
-func (w *encoderWork[T]) forward(x sight[T], rows int) []T {
+func (w *encoderWork[T]) Forward(x sight[T], rows int) []T {
 	e := w.of
 	if e.words != nil {
 		e.words.Forward(w.words, x.words, rows)
@@ -202,11 +202,11 @@ func (w *encoderWork[T]) forward(x sight[T], rows int) []T {
 	return w.y[:rows*e.out]
 }
 
-func (w *encoderWork[T]) outGrad(rows int) (dy, more []T) {
+func (w *encoderWork[T]) OutGrad(rows int) (dy, more []T) {
 	return w.dy[:rows*w.of.out], w.more[:rows*w.of.out]
 }
 
-func (w *encoderWork[T]) backward(x sight[T], rows int, ready func(lo, hi int)) {
+func (w *encoderWork[T]) Backward(x sight[T], rows int, ready func(lo, hi int)) {
 	e := w.of
 	at := e.out - e.vector
 	for i := len(e.images) - 1; i >= 0; i-- {

@@ -47,8 +47,8 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 		if p.encoder, err = newFeatures(cfg, p.params, obs); err != nil {
 			return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 		}
-		width = p.encoder.width()
-		if p.encoder.state() > 0 {
+		width = p.encoder.Width()
+		if p.encoder.State() > 0 {
 			return nil, fmt.Errorf("policy: for %s: add_q_head: true: want an encoder without recurrent cells", spec.Name)
 		}
 	}
@@ -58,7 +58,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	if p.encoder != nil {
-		p.encoder.init(seed)
+		p.encoder.Init(seed)
 	}
 	p.trunk.Init(seed, math.Sqrt2)
 	p.head.Init(seed, 1)
@@ -97,7 +97,7 @@ func (p *Greedy) NewWork(maxRows int) Work {
 		allowed: make([]int32, 0, p.head.Out), scratch: nn.Vector[float32](p.head.In * p.head.Out),
 	}
 	if p.encoder != nil {
-		w.encoder = p.encoder.newWork(maxRows)
+		w.encoder = p.encoder.NewWork(maxRows)
 	}
 	return w
 }
@@ -126,7 +126,7 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	}
 	w.x, w.n, w.e = w.obs.sight(rows), n, rows
 	if p.encoder != nil {
-		w.e = w.encoder.forward(w.x, n)
+		w.e = w.encoder.Forward(w.x, n)
 	}
 	w.h = p.trunk.Forward(w.trunk, w.e, n)
 	q := w.q.Slice(0, w.n)
@@ -144,7 +144,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	}
 	var de []float32 // by the features of the encoder
 	if p.encoder != nil {
-		de, _ = w.encoder.outGrad(w.n)
+		de, _ = w.encoder.OutGrad(w.n)
 	}
 	p.head.Backward(below(p.trunk, w.trunk, de, w.n), w.h, dValues.F32(), w.n, false, w.scratch)
 	if ready != nil {
@@ -152,7 +152,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	}
 	p.trunk.Backward(w.trunk, de, w.e, w.n, ready)
 	if p.encoder != nil {
-		w.encoder.backward(w.x, w.n, ready)
+		w.encoder.Backward(w.x, w.n, ready)
 	}
 	w.n = 0
 	return nil

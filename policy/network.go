@@ -49,7 +49,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 		if n.encoder, err = newFeatures(cfg, params, obs); err != nil {
 			return nil, err
 		}
-		width = n.encoder.width()
+		width = n.encoder.Width()
 	}
 	n.shared = nn.NewMLP(params, "shared", width, shared, f)
 	params.Group("actor")
@@ -84,7 +84,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 // Huang et al. 2022, no. 2).
 func (n *network[T]) init(seed uint64) {
 	if n.encoder != nil {
-		n.encoder.init(seed)
+		n.encoder.Init(seed)
 	}
 	n.shared.Init(seed, math.Sqrt2)
 	n.actorTrunk.Init(seed, math.Sqrt2)
@@ -129,7 +129,7 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 		scratch: nn.Vector[T](n.actorHead.In * max(1, n.actorHead.Out)),
 	}
 	if n.encoder != nil {
-		w.encoder = n.encoder.newWork(maxRows)
+		w.encoder = n.encoder.NewWork(maxRows)
 	}
 	w.dimLogProb, w.dimEntropy = w.logProb, w.entropy
 	if n.summed > 1 {
@@ -169,7 +169,7 @@ func (n *network[T]) values(w *networkWork[T], x sight[T], rows int) {
 func (n *network[T]) look(w *networkWork[T], x sight[T], rows int) {
 	w.x, w.e = x, x.vector
 	if n.encoder != nil {
-		w.e = w.encoder.forward(x, rows)
+		w.e = w.encoder.Forward(x, rows)
 	}
 	w.h = n.shared.Forward(w.shared, w.e, rows)
 }
@@ -198,7 +198,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
 	de, dActor := w.dx, []T(nil)           // by the features of the encoder, or by x; the part of the actor's own trunk
 	if n.encoder != nil {
-		de, dActor = w.encoder.outGrad(rows)
+		de, dActor = w.encoder.OutGrad(rows)
 	}
 	if dh == nil {
 		dh = de
@@ -239,7 +239,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	if !n.actorTrunk.Empty() && n.criticHead != nil {
 		kernel.Axpy(de, 1, dActor)
 	}
-	w.encoder.backward(w.x, rows, ready)
+	w.encoder.Backward(w.x, rows, ready)
 }
 
 // below returns where a head leaves the derivative by its input: with its trunk, or with the shared

@@ -52,11 +52,11 @@ const ownEncoder = "own"
 // ownFeatures are made by layers of the user's own.
 type ownFeatures[T nn.Float] struct{ net *nn.Net[T] }
 
-func (f ownFeatures[T]) width() int       { return f.net.Out }
-func (f ownFeatures[T]) state() int       { return f.net.State }
-func (f ownFeatures[T]) init(seed uint64) { f.net.Init(seed) }
+func (f ownFeatures[T]) Width() int       { return f.net.Out }
+func (f ownFeatures[T]) State() int       { return f.net.State }
+func (f ownFeatures[T]) Init(seed uint64) { f.net.Init(seed) }
 
-func (f ownFeatures[T]) newWork(maxRows int) featuresWork[T] {
+func (f ownFeatures[T]) NewWork(maxRows int) featuresWork[T] {
 	return &ownFeaturesWork[T]{f.net, f.net.NewWork(maxRows), nn.Vector[T](maxRows * f.net.Out)}
 }
 
@@ -66,17 +66,17 @@ type ownFeaturesWork[T nn.Float] struct {
 	more []T
 }
 
-func (w *ownFeaturesWork[T]) forward(x sight[T], rows int) []T {
+func (w *ownFeaturesWork[T]) Forward(x sight[T], rows int) []T {
 	return w.net.Forward(w.work, nn.Batch[T]{
 		Rows: rows, Numbers: x.vector, Images: x.images, Choices: x.words,
 		Sequences: x.sequences, State: x.state, Next: x.next, Begins: x.begins,
 	})
 }
 
-func (w *ownFeaturesWork[T]) outGrad(rows int) (dy, more []T) {
+func (w *ownFeaturesWork[T]) OutGrad(rows int) (dy, more []T) {
 	return w.net.OutGrad(w.work), w.more[:rows*w.net.Out]
 }
 
-func (w *ownFeaturesWork[T]) backward(_ sight[T], _ int, ready func(lo, hi int)) {
+func (w *ownFeaturesWork[T]) Backward(_ sight[T], _ int, ready func(lo, hi int)) {
 	w.net.Backward(w.work, ready)
 }

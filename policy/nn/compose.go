@@ -8,16 +8,16 @@ type sequence[T Float] struct {
 	widths []int // of their outputs
 }
 
-func (s *sequence[T]) init(seed uint64) {
+func (s *sequence[T]) Init(seed uint64) {
 	for _, u := range s.units {
-		u.init(seed)
+		u.Init(seed)
 	}
 }
 
-func (s *sequence[T]) newWork(maxRows int) unitWork[T] {
+func (s *sequence[T]) NewWork(maxRows int) unitWork[T] {
 	w := &sequenceWork[T]{widths: s.widths, maxRows: maxRows}
 	for _, u := range s.units {
-		w.units = append(w.units, u.newWork(maxRows))
+		w.units = append(w.units, u.NewWork(maxRows))
 	}
 	return w
 }
@@ -26,17 +26,17 @@ type sequenceWork[T Float] struct {
 	units   []unitWork[T]
 	widths  []int
 	maxRows int
-	d       [][]T // the derivative by each output; made by the first backward: acting needs none
+	d       [][]T // the derivative by each output; made by the first Backward: acting needs none
 }
 
-func (w *sequenceWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
 	for _, u := range w.units {
-		x = u.forward(b, x)
+		x = u.Forward(b, x)
 	}
 	return x
 }
 
-func (w *sequenceWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	last := len(w.units) - 1
 	if w.d == nil {
 		for _, width := range w.widths[:last] {
@@ -45,10 +45,10 @@ func (w *sequenceWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	}
 	for i := last; i > 0; i-- {
 		below := w.d[i-1][:b.Rows*w.widths[i-1]]
-		w.units[i].backward(b, below, dy, ready)
+		w.units[i].Backward(b, below, dy, ready)
 		dy = below
 	}
-	w.units[0].backward(b, dx, dy, ready)
+	w.units[0].Backward(b, dx, dy, ready)
 }
 
 // skip is x + f(x).
@@ -57,11 +57,11 @@ type skip[T Float] struct {
 	width int
 }
 
-func (s *skip[T]) init(seed uint64) { s.f.init(seed) }
+func (s *skip[T]) Init(seed uint64) { s.f.Init(seed) }
 
-func (s *skip[T]) newWork(maxRows int) unitWork[T] {
+func (s *skip[T]) NewWork(maxRows int) unitWork[T] {
 	n := maxRows * s.width
-	return &skipWork[T]{f: s.f.newWork(maxRows), y: Vector[T](n), d: Vector[T](n), width: s.width}
+	return &skipWork[T]{f: s.f.NewWork(maxRows), y: Vector[T](n), d: Vector[T](n), width: s.width}
 }
 
 type skipWork[T Float] struct {
@@ -70,17 +70,17 @@ type skipWork[T Float] struct {
 	width int
 }
 
-func (w *skipWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
-	copy(y, w.f.forward(b, x))
+	copy(y, w.f.Forward(b, x))
 	kernel.Axpy(y, 1, x)
 	return y
 }
 
-func (w *skipWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	n := b.Rows * w.width
 	copy(w.d, dy[:n])
-	w.f.backward(b, dx, w.d[:n], ready)
+	w.f.Backward(b, dx, w.d[:n], ready)
 	if dx != nil {
 		kernel.Axpy(dx[:n], 1, dy[:n])
 	}
@@ -94,16 +94,16 @@ type concat[T Float] struct {
 	in, out int    // widths of rows; in is 0 before the first input
 }
 
-func (c *concat[T]) init(seed uint64) {
+func (c *concat[T]) Init(seed uint64) {
 	for _, u := range c.units {
-		u.init(seed)
+		u.Init(seed)
 	}
 }
 
-func (c *concat[T]) newWork(maxRows int) unitWork[T] {
+func (c *concat[T]) NewWork(maxRows int) unitWork[T] {
 	w := &concatWork[T]{concat: c, y: Vector[T](maxRows * c.out), dx: Vector[T](maxRows * c.in)}
 	for i, u := range c.units {
-		w.works = append(w.works, u.newWork(maxRows))
+		w.works = append(w.works, u.NewWork(maxRows))
 		w.dy = append(w.dy, Vector[T](maxRows*c.widths[i]))
 	}
 	return w
@@ -116,16 +116,16 @@ type concatWork[T Float] struct {
 	dy    [][]T // the derivative by each output
 }
 
-func (w *concatWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {
 	at := 0
 	for i, u := range w.works {
-		kernel.CopyColumns(w.y[at:], w.out, u.forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		kernel.CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
 		at += w.widths[i]
 	}
 	return w.y[:b.Rows*w.out]
 }
 
-func (w *concatWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	at, n := w.out, b.Rows*w.in
 	if dx != nil {
 		clear(dx[:n])
@@ -135,10 +135,10 @@ func (w *concatWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)
 		part := w.dy[i][:b.Rows*w.widths[i]]
 		kernel.CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
 		if dx == nil || !w.uses[i] {
-			w.works[i].backward(b, nil, part, ready)
+			w.works[i].Backward(b, nil, part, ready)
 			continue
 		}
-		w.works[i].backward(b, w.dx[:n], part, ready)
+		w.works[i].Backward(b, w.dx[:n], part, ready)
 		kernel.Axpy(dx[:n], 1, w.dx[:n])
 	}
 }

@@ -19,7 +19,7 @@ func newLayerNorm[T Float](p *Params[T], name string, width int) *layerNorm[T] {
 	return &layerNorm[T]{p: p, width: width, gamma: p.Add(name+".weight", width), beta: p.Add(name+".bias", width)}
 }
 
-func (u *layerNorm[T]) init(uint64) {
+func (u *layerNorm[T]) Init(uint64) {
 	gamma := u.p.Of(u.gamma)
 	for i := range gamma {
 		gamma[i] = 1
@@ -27,7 +27,7 @@ func (u *layerNorm[T]) init(uint64) {
 	clear(u.p.Of(u.beta))
 }
 
-func (u *layerNorm[T]) newWork(maxRows int) unitWork[T] {
+func (u *layerNorm[T]) NewWork(maxRows int) unitWork[T] {
 	n := maxRows * u.width
 	return &layerNormWork[T]{layerNorm: u, unit: Vector[T](n), y: Vector[T](n), inv: Vector[T](maxRows)}
 }
@@ -38,7 +38,7 @@ type layerNormWork[T Float] struct {
 	inv     []T // [rows]: 1/√(σ² + 1e-5)
 }
 
-func (w *layerNormWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *layerNormWork[T]) Forward(b *Batch[T], x []T) []T {
 	gamma, beta := w.p.Of(w.gamma), w.p.Of(w.beta)
 	for i := range b.Rows {
 		row := x[i*w.width : (i+1)*w.width]
@@ -62,8 +62,8 @@ func (w *layerNormWork[T]) forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.width]
 }
 
-// backward: with g = γ dy, dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5).
-func (w *layerNormWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+// Backward: with g = γ dy, dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5).
+func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	gamma, dGamma, dBeta := w.p.Of(w.gamma), w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
 	for i := range b.Rows {
 		unit, d := w.unit[i*w.width:(i+1)*w.width], dy[i*w.width:(i+1)*w.width]

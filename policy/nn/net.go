@@ -40,18 +40,18 @@ type Batch[T Float] struct {
 
 // A unit is a layer with parameters. Units are made by a builder, in the order of the forward pass.
 type unit[T Float] interface {
-	init(seed uint64)
-	newWork(maxRows int) unitWork[T]
+	Init(seed uint64)
+	NewWork(maxRows int) unitWork[T]
 }
 
 // A unitWork holds one user's activations of a unit.
 type unitWork[T Float] interface {
-	// forward returns the output for x, in memory of its own. x stays as it is until backward.
-	forward(b *Batch[T], x []T) []T
-	// backward adds the gradients of the last forward, given the derivative by its output, which it
+	// Forward returns the output for x, in memory of its own. x stays as it is until Backward.
+	Forward(b *Batch[T], x []T) []T
+	// Backward adds the gradients of the last forward, given the derivative by its output, which it
 	// may overwrite, and reports them as ready, the last parameters first. Unless dx is nil, it sets
 	// dx to the derivative by x.
-	backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
+	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
 // NewNet declares the parameters of l in p, in the order of the forward pass. The error names the
@@ -69,7 +69,7 @@ func NewNet[T Float](p *Params[T], name string, l Layer, sources []Source) (*Net
 }
 
 // Init draws the initial parameters.
-func (n *Net[T]) Init(seed uint64) { n.root.init(seed) }
+func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }
 
 // A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
 type NetWork[T Float] struct {
@@ -81,13 +81,13 @@ type NetWork[T Float] struct {
 
 // NewWork returns a work for at most maxRows rows.
 func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
-	return &NetWork[T]{root: n.root.newWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
+	return &NetWork[T]{root: n.root.NewWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
 }
 
 // Forward returns the output [Rows,Out] for b; it is w's.
 func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	w.batch = b
-	return w.root.forward(&w.batch, nil)
+	return w.root.Forward(&w.batch, nil)
 }
 
 // OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
@@ -99,7 +99,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
 	}
-	w.root.backward(&w.batch, nil, n.OutGrad(w), ready)
+	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
 // unreported is for a backward pass whose caller does not ask what is ready.

@@ -9,9 +9,9 @@ import (
 // numbers shows the columns [first, first+width) of the rows of numbers.
 type numbers[T Float] struct{ first, width, all int }
 
-func (u *numbers[T]) init(uint64) {}
+func (u *numbers[T]) Init(uint64) {}
 
-func (u *numbers[T]) newWork(maxRows int) unitWork[T] {
+func (u *numbers[T]) NewWork(maxRows int) unitWork[T] {
 	return &numbersWork[T]{u, Vector[T](maxRows * u.width)}
 }
 
@@ -20,12 +20,12 @@ type numbersWork[T Float] struct {
 	y []T
 }
 
-func (w *numbersWork[T]) forward(b *Batch[T], _ []T) []T {
+func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
 	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.all, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
-func (w *numbersWork[T]) backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
 // picture shows an image as numbers.
 type picture[T Float] struct {
@@ -33,9 +33,9 @@ type picture[T Float] struct {
 	index int // among the images
 }
 
-func (u *picture[T]) init(uint64) {}
+func (u *picture[T]) Init(uint64) {}
 
-func (u *picture[T]) newWork(maxRows int) unitWork[T] {
+func (u *picture[T]) NewWork(maxRows int) unitWork[T] {
 	return &pictureWork[T]{u, Vector[T](maxRows * u.shape().Len())}
 }
 
@@ -44,7 +44,7 @@ type pictureWork[T Float] struct {
 	y []T
 }
 
-func (w *pictureWork[T]) forward(b *Batch[T], _ []T) []T {
+func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 	each, bytes := w.shape().Len(), b.Images[w.index]
 	for i := range b.Rows {
 		w.unpack(w.y[i*each:(i+1)*each], bytes[i*each:(i+1)*each])
@@ -52,7 +52,7 @@ func (w *pictureWork[T]) forward(b *Batch[T], _ []T) []T {
 	return w.y[:b.Rows*each]
 }
 
-func (w *pictureWork[T]) backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
 // chosen gives features to the choices [first, first+places) of all.
 type chosen[T Float] struct {
@@ -60,9 +60,9 @@ type chosen[T Float] struct {
 	first, all, places int
 }
 
-func (u *chosen[T]) init(seed uint64) { u.Init(seed) }
+func (u *chosen[T]) Init(seed uint64) { u.Embedding.Init(seed) }
 
-func (u *chosen[T]) newWork(maxRows int) unitWork[T] {
+func (u *chosen[T]) NewWork(maxRows int) unitWork[T] {
 	return &chosenWork[T]{u, make([]int32, maxRows*u.places), Vector[T](maxRows * u.Out)}
 }
 
@@ -72,23 +72,23 @@ type chosenWork[T Float] struct {
 	y       []T
 }
 
-func (w *chosenWork[T]) forward(b *Batch[T], _ []T) []T {
+func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
 	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.all, w.places, b.Rows)
-	w.Forward(w.y, w.choices, b.Rows)
+	w.Embedding.Forward(w.y, w.choices, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
 
-func (w *chosenWork[T]) backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
-	w.Backward(dy, w.choices, b.Rows)
+func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
+	w.Embedding.Backward(dy, w.choices, b.Rows)
 	ready(w.Range())
 }
 
 // dense is a Linear.
 type dense[T Float] struct{ *Linear[T] }
 
-func (u *dense[T]) init(seed uint64) { u.Init(seed, math.Sqrt2) }
+func (u *dense[T]) Init(seed uint64) { u.Linear.Init(seed, math.Sqrt2) }
 
-func (u *dense[T]) newWork(maxRows int) unitWork[T] {
+func (u *dense[T]) NewWork(maxRows int) unitWork[T] {
 	return &denseWork[T]{Linear: u.Linear, y: Vector[T](maxRows * u.Out), scratch: Vector[T](u.In * u.Out)}
 }
 
@@ -97,14 +97,14 @@ type denseWork[T Float] struct {
 	x, y, scratch []T
 }
 
-func (w *denseWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *denseWork[T]) Forward(b *Batch[T], x []T) []T {
 	w.x = x
-	w.Forward(w.y, x, b.Rows)
+	w.Linear.Forward(w.y, x, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
 
-func (w *denseWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
-	w.Backward(dx, w.x, dy, b.Rows, false, w.scratch)
+func (w *denseWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	w.Linear.Backward(dx, w.x, dy, b.Rows, false, w.scratch)
 	ready(w.Range())
 }
 
@@ -114,9 +114,9 @@ type activation[T Float] struct {
 	width int
 }
 
-func (u *activation[T]) init(uint64) {}
+func (u *activation[T]) Init(uint64) {}
 
-func (u *activation[T]) newWork(maxRows int) unitWork[T] {
+func (u *activation[T]) NewWork(maxRows int) unitWork[T] {
 	return &activationWork[T]{u, Vector[T](maxRows * u.width)}
 }
 
@@ -125,14 +125,14 @@ type activationWork[T Float] struct {
 	y []T
 }
 
-func (w *activationWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *activationWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
 	copy(y, x)
 	activate(w.f, y)
 	return y
 }
 
-func (w *activationWork[T]) backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) {
+func (w *activationWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) {
 	if dx == nil {
 		return
 	}
@@ -147,10 +147,10 @@ type imageLayer[T Float] struct {
 	in Image
 }
 
-func (u *imageLayer[T]) init(seed uint64) { u.Init(seed, math.Sqrt2) }
+func (u *imageLayer[T]) Init(seed uint64) { u.layer.Init(seed, math.Sqrt2) }
 
-func (u *imageLayer[T]) newWork(maxRows int) unitWork[T] {
-	w := &imageWork[T]{of: u.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
+func (u *imageLayer[T]) NewWork(maxRows int) unitWork[T] {
+	w := &imageWork[T]{of: u.layer.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
 	if _, trains := u.layer.(*Conv2D[T]); !trains {
 		w.unasked = Vector[T](maxRows * w.in)
 	}
@@ -164,12 +164,12 @@ type imageWork[T Float] struct {
 	unasked []T // where a layer that must write it leaves a derivative that nobody asks for
 }
 
-func (w *imageWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {
 	w.x = x
 	return w.of.Forward(x, b.Rows)
 }
 
-func (w *imageWork[T]) backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	if dx == nil {
 		dx = w.unasked
 	}
@@ -185,10 +185,10 @@ type recurrentCell[T Float] struct {
 	at, all int // the first number of its state, and the numbers of all cells
 }
 
-func (u *recurrentCell[T]) init(seed uint64) { u.Init(seed) }
+func (u *recurrentCell[T]) Init(seed uint64) { u.Recurrent.Init(seed) }
 
-func (u *recurrentCell[T]) newWork(maxRows int) unitWork[T] {
-	return &recurrentCellWork[T]{u, u.NewWork(maxRows), Vector[T](maxRows * u.State)}
+func (u *recurrentCell[T]) NewWork(maxRows int) unitWork[T] {
+	return &recurrentCellWork[T]{u, u.Recurrent.NewWork(maxRows), Vector[T](maxRows * u.State)}
 }
 
 type recurrentCellWork[T Float] struct {
@@ -197,16 +197,16 @@ type recurrentCellWork[T Float] struct {
 	state []T // [sequences, State]
 }
 
-func (w *recurrentCellWork[T]) forward(b *Batch[T], x []T) []T {
+func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
 	kernel.CopyColumns(state, w.State, b.State[w.at:], w.all, w.State, b.Sequences)
-	y := w.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
+	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
 	kernel.CopyColumns(b.Next[w.at:], w.all, state, w.State, w.State, b.Sequences)
 	return y
 }
 
-func (w *recurrentCellWork[T]) backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	copy(w.OutGrad(w.of), dy)
-	w.Backward(w.of, dx)
+	w.Recurrent.Backward(w.of, dx)
 	ready(w.Range())
 }
