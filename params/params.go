@@ -44,8 +44,7 @@ func New[P any](p P) Own {
 		panic(fmt.Sprintf("params: %v: want a struct with exported fields", t))
 	}
 	if check := reflect.ValueOf(&p).MethodByName("Check"); check.IsValid() && !isCheck(check.Type()) {
-		panic(fmt.Sprintf("params: %v: Check is %v: want a func(want func(ok bool, key string, value any, want string))",
-			t, check.Type()))
+		panic(fmt.Sprintf("params: %v: Check is %v: want func(want %v)", t, check.Type(), wantType))
 	}
 	return Own{&p}
 }
@@ -133,16 +132,18 @@ func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 // isCheck reports whether t is the type of such a method; the function that it takes may have a
 // name, as algo.Want.
 func isCheck(t reflect.Type) bool {
-	return t.NumIn() == 1 && t.NumOut() == 0 &&
-		reflect.TypeFor[func(ok bool, key string, value any, want string)]().ConvertibleTo(t.In(0))
+	return t.NumIn() == 1 && t.NumOut() == 0 && wantType.ConvertibleTo(t.In(0))
 }
+
+var wantType = reflect.TypeFor[func(ok bool, key string, value any, want string)]()
 
 type key struct {
 	name, doc string
 	index     []int
 }
 
-// keysOf returns the keys of a struct below prefix, and panics where a field is not as New wants it.
+// keysOf returns the keys of a struct below prefix, and panics where a field is not as New wants
+// it.
 func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")

@@ -37,7 +37,8 @@ type Config struct {
 	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
 	// two networks. rnn_policy wants true.
 	ShareTrunk bool `yaml:"share_trunk"`
-	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm. (+)
+	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm.
+	// (+)
 	RNNType string `yaml:"rnn_type"`
 	// RNNHiddenSize is the width of its output. Default 64. (+)
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`

@@ -69,8 +69,8 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a Check that has found the same so far. What either finds from then on the other does
-// not know of.
+// Fork returns a Check that has found the same so far. What either finds from then on the other
+// does not know of.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -81,8 +81,8 @@ func (c *Check) Fork() *Check {
 // Has tells whether key was given.
 func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 
-// Reported tells whether anything is wrong so far with one of the keys, or below one: for what cannot
-// be judged then.
+// Reported tells whether anything is wrong so far with one of the keys, or below one: for what
+// cannot be judged then.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {

@@ -96,8 +96,8 @@ type field struct {
 	value reflect.Value
 }
 
-// fieldsOf lists the fields of the struct v that have a yaml name, those of inlined structs, and the
-// keys of a user's own part, in their place.
+// fieldsOf lists the fields of the struct v that have a yaml name, those of inlined structs, and
+// the keys of a user's own part, in their place.
 func fieldsOf(v reflect.Value) []field {
 	var fields []field
 	for f, value := range v.Fields() {

@@ -24,8 +24,8 @@ type Options struct {
 	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they
 	// see only what files and overrides give.
 	Defaults any
-	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a user's
-	// own parts: which parts there are, the values say that were given under other keys.
+	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a
+	// user's own parts: which parts there are, the values say that were given under other keys.
 	Choose func(given func(key string) (string, bool))
 	// Owner, if it is not nil, says to which part a key belongs that Defaults have no field for; ""
 	// with true: to one that may have been chosen under a name that is not known.

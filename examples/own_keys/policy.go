@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// layersKeys are the keys of the policy layers under actor.model.
+type layersKeys struct {
+	Width int `yaml:"my_width" doc:"Width of the layer in front of actor and critic."`
+}
+
+func (k layersKeys) Check(want func(ok bool, key string, value any, want string)) {
+	want(k.Width > 0 && k.Width <= 1024, "my_width", k.Width, "a width from 1 to 1024")
+}
+
+// addLayers adds the policy layers: an actor-critic on features of its own.
+func addLayers(r *policy.Registry) {
+	policy.Register(r, "layers", layersKeys{Width: 16}, newLayers)
+}
+
+func newLayers(cfg policy.Config, keys layersKeys, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy,
+	error) {
+	features := nn.Sequence(nn.Input("state"), nn.Dense(keys.Width), nn.Activate(nn.Tanh))
+	return policy.NewWithEncoder(cfg, spec, features, seed, alloc)
+}

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestOwnKeys builds examples/own_keys, which docs/extending.md shows, as a module of its own: its parts' keys are set, checked and shown as rlinf's own.
+func TestOwnKeys(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := append(blocks(string(page), "go"), blocks(string(page), "yaml")...)
+	for i := range shown {
+		shown[i] = strings.TrimSpace(shown[i])
+	}
+	dir, module := t.TempDir(), t.TempDir()
+	files, err := filepath.Glob(filepath.Join(root, "examples", "own_keys", "*"))
+	if err != nil || len(files) != len(shown) {
+		t.Fatalf("%d files in examples/own_keys (%v), %d on the page", len(files), err, len(shown))
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(shown, strings.TrimSpace(string(text))) {
+			t.Errorf("docs/extending.md does not show %s as it is", filepath.Base(file))
+		}
+		writeFile(t, module, filepath.Base(file), string(text))
+	}
+	program := filepath.Join(dir, "own_keys")
+	buildModule(t, module, program)
+
+	work := t.TempDir()
+	job, err := os.ReadFile(filepath.Join(module, "job.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, work, "job.yaml", string(job))
+	refusedProgram(t, local, program, work, 0, "job.yaml:7: env.train.init_params.wind: a key of env_type Sail-v0, which is not chosen\n"+
+		"command line: algorithm.action_price: free: want a number\ncommand line: reward.near_widht: unknown key, did you mean near_width?\n"+
+		"command line: actor.model.my_width: 0: want a width from 1 to 1024", "-c", "job.yaml", "env.train.env_type=CartPole-v1", "+reward.near_widht=1",
+		"actor.model.my_width=0", "algorithm.action_price=free")
+	if r := local.startProgram(t, program, work, 0, "-c", "job.yaml").result(); r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	m := readMetrics(t, filepath.Join(work, "logs", "default"))
+	got, ok := m[len(m)-1]["eval/return"].(json.Number)
+	if x, err := got.Float64(); !ok || err != nil || x < -3 {
+		t.Errorf("eval/return %v, want some -0.1 (-421 at first)", got)
+	}
+	r := local.startProgram(t, program, work, 0, "check", "-c", "job.yaml", "reward.near_width=0.5").result()
+	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	for i, key := range []string{"algorithm.action_price 0.02", "env.train.init_params.wind 0.2", "env.eval.init_params.wind 0.2", "actor.model.my_width 32", "reward.near_width 0.5"} {
+		at := max(len(lines)-5, 0) + i
+		if at >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[at]), " "), key) {
+			t.Errorf("check ends with\n%s\nwant a line for %s", r.stdout, key)
+		}
+	}
+}
+
+// buildModule builds the program in the folder module, which is a module that requires this one.
+func buildModule(t *testing.T, module, program string) {
+	t.Helper()
+	of, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(ours), "\n")
+	writeFile(t, module, "go.mod", "module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+of+"\n")
+	writeFile(t, module, "go.sum", string(sums))
+	c := exec.Command("go", "build", "-mod=mod", "-o", program, ".")
+	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("go build in another module: %v\n%s", err, out)
+	}
+}
