@@ -89,8 +89,8 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	return nil
 }
 
-// writeOwn writes a line for each key of users' own parts: its value, where that is from, and what it
-// means.
+// writeOwn writes a line for each key of users' own parts: its value, where that is from, and what
+// it means.
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {

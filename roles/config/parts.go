@@ -60,8 +60,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner says which part has a key that no chosen one has; "" with true: one that may have been meant,
-// where the name is not known.
+// owner says which part has a key that no chosen one has; "" with true: one that may have been
+// meant, where the name is not known.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {
