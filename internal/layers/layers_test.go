@@ -57,6 +57,8 @@ var layers = []layer{
 		"a session begins and ends a job, whoever asks for it"},
 	{"roles/cli/args", []string{"roles/config", "roles/job", "internal/durable", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments"},
+	{"roles/cli/language", []string{"roles/config", "policy/lm/...", "policy/nn", "tensor", cli}, []string{"..."},
+		"commands of language models, which need no job"},
 	{"roles/cli/...", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
 		"commands; they reach workers through sessions alone"},
 	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy", "reward", "env/...", "internal/philox", "tensor"}, nil, "what tests of several packages share"},

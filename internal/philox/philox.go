@@ -24,6 +24,8 @@ const (
 	// whose action is taken, the expert's or the policy's: key = global env index, counter = step
 	// of that env
 	Mixture
+	// tokens of generated texts: key = prompt, counter = sample·2^48 + position in the answer
+	Token
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream

@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
+	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -139,9 +140,10 @@ func newApp(reg config.Registries, code *int) *cli.App {
 				return writeDoctor(c.App.Writer)
 			}))},
 	}
+	app.Commands = append(app.Commands, language.Commands(alone)...)
 	for _, c := range app.Commands {
 		for _, c := range append(c.Subcommands, c) {
-			c.Description, c.OnUsageError = exitCodes, app.OnUsageError
+			c.Description, c.OnUsageError = strings.TrimSpace(c.Description+"\n\n"+exitCodes), app.OnUsageError
 		}
 	}
 	return app

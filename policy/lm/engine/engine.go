@@ -1,0 +1,239 @@
+// Package engine answers: how are many texts generated at once? Sequences join a running batch as
+// soon as the cache has pages for all that they may grow to, and leave it when they end. What a
+// sequence says depends on its own tokens and random numbers alone, never on the others.
+//
+//	e, err := engine.New(model, engine.Options{})
+//	results, err := e.Generate(ctx, requests, nil)
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// Options are the limits of an Engine. Zero is the default of each.
+type Options struct {
+	MaxRunning  int // sequences that grow at the same time; default 64
+	CacheTokens int // tokens that the cache holds; default 16384
+	ChunkTokens int // tokens of prompts that one pass takes; default 512
+}
+
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		value *int
+		or    int
+	}{{&o.MaxRunning, 64}, {&o.CacheTokens, 1 << 14}, {&o.ChunkTokens, 512}} {
+		if *d.value == 0 {
+			*d.value = d.or
+		}
+	}
+	return o
+}
+
+// A Request is a text to be continued.
+type Request struct {
+	Prompt   []int32 // at least one token
+	Sampling Sampling
+	// Key and Sample name the random numbers of this text: Key the prompt, Sample one of its answers.
+	// Key is below 2^32 and Sample below 2^16.
+	Key, Sample uint64
+}
+
+// A Result is what followed a prompt.
+type Result struct {
+	Tokens []int32 // a stop token included
+	// LogProbs are those of Tokens under softmax(logits/temperature), of all tokens; with temperature
+	// 0 under softmax(logits).
+	LogProbs []float32
+	Stopped  bool // by a stop token; else it was cut off at Sampling.MaxTokens
+}
+
+// An Engine generates texts with one model. It belongs to one goroutine.
+type Engine struct {
+	model   *lm.Model
+	opts    Options
+	cache   *lm.Cache
+	work    *lm.Work
+	running []*sequence
+	pages   int // of the cache
+	held    int // pages that the running sequences may need
+
+	pieces []lm.Piece
+	rows   []int32 // of the pass: where a next token is drawn
+	drawn  []*sequence
+	logits []float32
+	picker picker
+}
+
+// A sequence is a request under way.
+type sequence struct {
+	request *Request
+	index   int // of the request
+	result  *Result
+	cache   *lm.Sequence
+	pages   int      // that it may need
+	last    [1]int32 // the token drawn last
+}
+
+// New returns an engine. The error says what is too small.
+func New(m *lm.Model, o Options) (*Engine, error) {
+	o = o.withDefaults()
+	if o.MaxRunning < 1 || o.ChunkTokens < o.MaxRunning || o.CacheTokens < lm.PageLen {
+		return nil, fmt.Errorf("engine: %d sequences, a cache of %d tokens, passes of %d tokens: want at least 1, "+
+			"%d, and a token for each sequence", o.MaxRunning, o.CacheTokens, o.ChunkTokens, lm.PageLen)
+	}
+	pages := o.CacheTokens / lm.PageLen
+	return &Engine{
+		model: m, opts: o, pages: pages, cache: m.NewCache(pages), work: m.NewDecoding(o.ChunkTokens),
+		logits: make([]float32, o.MaxRunning*m.Config.Vocab), picker: newPicker(m.Config.Vocab),
+	}, nil
+}
+
+// Generate continues all requests, and calls emit, when not nil, with the index of a request and
+// each of its new tokens. An error before the first token names the request that can't be served.
+func (e *Engine) Generate(ctx context.Context, requests []Request, emit func(request int, token int32)) ([]Result,
+	error) {
+	for i := range requests {
+		if err := e.check(&requests[i]); err != nil {
+			return nil, fmt.Errorf("request %d: %w", i, err)
+		}
+	}
+	results := make([]Result, len(requests))
+	defer e.release()
+	for next := 0; next < len(requests) || len(e.running) > 0; {
+		if err := context.Cause(ctx); err != nil {
+			return results, err
+		}
+		for next < len(requests) && e.admit(&requests[next], &results[next], next) {
+			next++
+		}
+		if err := e.step(emit); err != nil {
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// check refuses what can never be served.
+func (e *Engine) check(r *Request) error {
+	if err := r.Sampling.check(); err != nil {
+		return err
+	}
+	if len(r.Prompt) == 0 {
+		return fmt.Errorf("an empty prompt: want at least one token")
+	}
+	for i, id := range r.Prompt {
+		if id < 0 || int(id) >= e.model.Config.Vocab {
+			return fmt.Errorf("token %d of the prompt is %d: want 0 to %d", i, id, e.model.Config.Vocab-1)
+		}
+	}
+	if n := e.length(r); pagesOf(n) > e.pages {
+		return fmt.Errorf("%d tokens of a prompt and %d new ones: the cache holds %d tokens", len(r.Prompt),
+			r.Sampling.MaxTokens, e.pages*lm.PageLen)
+	} else if w := e.model.Config.Window; w > 0 && n > w {
+		return fmt.Errorf("%d tokens of a prompt and %d new ones: the model sees windows of %d tokens, which is not "+
+			"supported", len(r.Prompt), r.Sampling.MaxTokens, w)
+	}
+	return nil
+}
+
+// length returns how many tokens of a request the cache may come to hold: not the last one.
+func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
+
+func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
+
+// admit lets a request join, unless there are as many as may run, or the cache could fill up.
+func (e *Engine) admit(r *Request, to *Result, index int) bool {
+	pages := pagesOf(e.length(r))
+	if len(e.running) == e.opts.MaxRunning || e.held+pages > e.pages {
+		return false
+	}
+	to.Tokens = make([]int32, 0, r.Sampling.MaxTokens)
+	to.LogProbs = make([]float32, 0, r.Sampling.MaxTokens)
+	s := &sequence{request: r, index: index, result: to, cache: e.cache.NewSequence(e.length(r)), pages: pages}
+	e.running, e.held = append(e.running, s), e.held+pages
+	return true
+}
+
+// step makes one pass: a token of every sequence whose prompt is done, and as much of the prompts
+// as the pass takes beside them.
+func (e *Engine) step(emit func(request int, token int32)) error {
+	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
+	room, n := e.opts.ChunkTokens, 0
+	for _, s := range e.running { // every sequence has a token in the pass, prompts have what is left
+		if s.cache.Len() >= len(s.request.Prompt) {
+			room--
+		}
+	}
+	for _, s := range e.running {
+		done := s.cache.Len()
+		ids := s.last[:]
+		if rest := s.request.Prompt[min(done, len(s.request.Prompt)):]; len(rest) > 0 {
+			ids = rest[:min(len(rest), room)]
+			room -= len(ids)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		e.pieces = append(e.pieces, lm.Piece{Seq: s.cache, IDs: ids})
+		if n += len(ids); done+len(ids) >= len(s.request.Prompt) {
+			e.rows, e.drawn = append(e.rows, int32(n-1)), append(e.drawn, s)
+		}
+	}
+	if err := e.model.Extend(e.work, e.pieces...); err != nil {
+		return err
+	}
+	v := e.model.Config.Vocab
+	e.model.Logits(e.work, e.logits, e.rows)
+	for i, s := range e.drawn {
+		id, err := e.draw(s, e.logits[i*v:(i+1)*v])
+		if err != nil {
+			return fmt.Errorf("request %d: %w", s.index, err)
+		}
+		if emit != nil {
+			emit(s.index, id)
+		}
+	}
+	e.leave()
+	return nil
+}
+
+// draw draws the next token of a sequence.
+func (e *Engine) draw(s *sequence, logits []float32) (int32, error) {
+	for _, x := range logits {
+		if x-x != 0 {
+			return 0, fmt.Errorf("token %d: a logit is %v", len(s.result.Tokens), x)
+		}
+	}
+	id, logProb := e.picker.pick(e.model, s, logits)
+	s.last[0] = id
+	s.result.Tokens, s.result.LogProbs = append(s.result.Tokens, id), append(s.result.LogProbs, logProb)
+	return id, nil
+}
+
+// leave ends the sequences that are over, and gives their pages back.
+func (e *Engine) leave() {
+	kept := e.running[:0]
+	for _, s := range e.running {
+		n := len(s.result.Tokens)
+		s.result.Stopped = n > 0 && s.request.Sampling.stops(s.last[0])
+		if n < s.request.Sampling.MaxTokens && !s.result.Stopped {
+			kept = append(kept, s)
+			continue
+		}
+		s.cache.Truncate(0)
+		e.held -= s.pages
+	}
+	clear(e.running[len(kept):])
+	e.running = kept
+}
+
+// release gives all pages back.
+func (e *Engine) release() {
+	for _, s := range e.running {
+		s.cache.Truncate(0)
+	}
+	e.running, e.held = nil, 0
+}

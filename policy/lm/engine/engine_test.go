@@ -1,0 +1,249 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+const vocab = 23
+
+func model(t *testing.T) *lm.Model {
+	t.Helper()
+	m, err := lm.New(new(nn.Params[float32]), lm.Config{
+		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20, Eps: 1e-5,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.4, QKVBias: true, Tied: true,
+	}, lm.Options{Frozen: true})
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(3)
+	return m
+}
+
+// requests are prompts of 1 to 40 tokens.
+func requests(n int, s engine.Sampling) []engine.Request {
+	var all []engine.Request
+	for i := range n {
+		r := engine.Request{Sampling: s, Key: uint64(i / 2), Sample: uint64(i % 2)}
+		for k := range 1 + (i*13)%40 {
+			r.Prompt = append(r.Prompt, int32((i*7+k*5)%vocab))
+		}
+		r.Sampling.MaxTokens = 1 + (i*5)%s.MaxTokens
+		all = append(all, r)
+	}
+	return all
+}
+
+// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and in chunks of any size. They
+// are those of a pass over the whole text.
+func TestAnyBatch(t *testing.T) {
+	m := model(t)
+	sampled := engine.Sampling{MaxTokens: 24, Temperature: 0.8, TopP: 1, RepetitionPenalty: 1, Seed: 5}
+	cut := sampled
+	cut.TopK, cut.TopP, cut.RepetitionPenalty = 9, 0.9, 1.3
+	for name, s := range map[string]engine.Sampling{"greedy": engine.Greedy(24), "sampled": sampled, "cut": cut} {
+		all := requests(11, s)
+		generate := func(o engine.Options, some []engine.Request) []engine.Result {
+			e, err := engine.New(m, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			emitted := make([][]int32, len(some))
+			results, err := e.Generate(t.Context(), some, func(r int, id int32) { emitted[r] = append(emitted[r], id) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range results {
+				if !slices.Equal(emitted[i], r.Tokens) || len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
+					t.Fatalf("%s, request %d: %+v, emitted %v", name, i, r, emitted[i])
+				}
+			}
+			return results
+		}
+		want := generate(engine.Options{}, all)
+		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3}, {MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}} {
+			got := generate(o, all)
+			for i := range want {
+				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
+					t.Errorf("%s, %+v, request %d:\n%v\n%v", name, o, i, got[i], want[i])
+				}
+			}
+		}
+		for i := range all {
+			if alone := generate(engine.Options{}, all[i:i+1]); fmt.Sprint(alone[0]) != fmt.Sprint(want[i]) {
+				t.Errorf("%s, request %d alone:\n%v\n%v", name, i, alone[0], want[i])
+			}
+		}
+		if name == "cut" {
+			continue // its log-probs are after the penalty
+		}
+		for i, r := range want {
+			text := slices.Concat(all[i].Prompt, r.Tokens)
+			w := m.NewTraining(len(text))
+			if err := m.Forward(w, lm.Batch{IDs: text, Starts: []int32{0, int32(len(text))}}); err != nil {
+				t.Fatal(err)
+			}
+			var targets []lm.Target
+			for k := range r.Tokens {
+				at := len(all[i].Prompt) + k
+				targets = append(targets, lm.Target{Row: int32(at - 1), Token: text[at]})
+			}
+			logProbs, temperature := make([]float32, len(targets)), float32(1)
+			if s.Temperature > 0 {
+				temperature = float32(s.Temperature)
+			}
+			m.LogProbs(w, logProbs, nil, targets, temperature)
+			if !slices.Equal(logProbs, r.LogProbs) {
+				t.Errorf("%s, request %d: log-probs %v, in training %v", name, i, r.LogProbs, logProbs)
+			}
+		}
+	}
+}
+
+// TestStop: a stop token is the last of its answer.
+func TestStop(t *testing.T) {
+	m := model(t)
+	e, err := engine.New(m, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := requests(1, engine.Greedy(1))[:1]
+	r[0].Sampling = engine.Greedy(12)
+	free, err := e.Generate(t.Context(), r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r[0].Sampling.Stop = []int32{free[0].Tokens[4]}
+	first := slices.Index(free[0].Tokens, free[0].Tokens[4])
+	got, err := e.Generate(t.Context(), r, nil)
+	if err != nil || !got[0].Stopped || !slices.Equal(got[0].Tokens, free[0].Tokens[:first+1]) {
+		t.Errorf("%+v, %v; without a stop %v", got, err, free[0].Tokens)
+	}
+}
+
+// TestFrequencies: tokens come as often as softmax(logits/temperature) says, within top_k and top_p.
+func TestFrequencies(t *testing.T) {
+	m := model(t)
+	prompt := []int32{4, 2}
+	w := m.NewTraining(2)
+	if err := m.Forward(w, lm.Batch{IDs: prompt, Starts: []int32{0, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	const temperature = 0.7
+	logProbs, targets := make([]float32, vocab), make([]lm.Target, vocab)
+	for id := range targets {
+		targets[id] = lm.Target{Row: 1, Token: int32(id)}
+	}
+	m.LogProbs(w, logProbs, nil, targets, temperature)
+	byProb := make([]int, vocab)
+	for id := range byProb {
+		byProb[id] = id
+	}
+	slices.SortFunc(byProb, func(a, b int) int { return int(math.Copysign(1, float64(logProbs[b]-logProbs[a]))) })
+	e, err := engine.New(m, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		topK int
+		topP float64
+		kept int // tokens, the likeliest
+	}{{0, 1, vocab}, {4, 1, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 2}} {
+		const n = 4000
+		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1, Seed: 9}
+		var all []engine.Request
+		for i := range n {
+			all = append(all, engine.Request{Prompt: prompt, Sampling: s, Key: uint64(i), Sample: 3})
+		}
+		results, err := e.Generate(t.Context(), all, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count, share := make([]float64, vocab), 0.0
+		for _, r := range results {
+			count[r.Tokens[0]]++
+		}
+		for _, id := range byProb[:c.kept] {
+			share += math.Exp(float64(logProbs[id]))
+		}
+		for rank, id := range byProb {
+			want := 0.0
+			if rank < c.kept {
+				want = math.Exp(float64(logProbs[id])) / share
+			}
+			if d := math.Abs(count[id]/n - want); d > 5*math.Sqrt(want*(1-want)/n) {
+				t.Errorf("top_k %d, top_p %.3f: token %d %.4f of the time, want %.4f", c.topK, c.topP, id, count[id]/n, want)
+			}
+		}
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	m := model(t)
+	if _, err := engine.New(m, engine.Options{MaxRunning: 8, ChunkTokens: 4}); err == nil {
+		t.Error("passes of fewer tokens than sequences are not refused")
+	}
+	e, err := engine.New(m, engine.Options{CacheTokens: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := engine.Request{Prompt: []int32{1, 2}, Sampling: engine.Greedy(4)}
+	for want, spoil := range map[string]func(*engine.Request){
+		"an empty prompt":       func(r *engine.Request) { r.Prompt = nil },
+		"token 1 of the prompt": func(r *engine.Request) { r.Prompt = []int32{0, vocab} },
+		"the cache holds 32":    func(r *engine.Request) { r.Sampling.MaxTokens = 32 },
+		"0 new tokens":          func(r *engine.Request) { r.Sampling.MaxTokens = 0 },
+		"temperature -1":        func(r *engine.Request) { r.Sampling.Temperature = -1 },
+		"top_k -1":              func(r *engine.Request) { r.Sampling.TopK = -1 },
+		"top_p 0":               func(r *engine.Request) { r.Sampling.TopP = 0 },
+		"repetition penalty 0":  func(r *engine.Request) { r.Sampling.RepetitionPenalty = 0 },
+	} {
+		bad := good
+		spoil(&bad)
+		results, err := e.Generate(t.Context(), []engine.Request{good, bad}, func(int, int32) { t.Errorf("%s: work has begun", want) })
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "request 1: ") || results != nil {
+			t.Errorf("%v, want request 1: %s", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(fmt.Errorf("enough"))
+	if _, err := e.Generate(ctx, []engine.Request{good}, nil); err == nil || err.Error() != "enough" {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := e.Generate(t.Context(), []engine.Request{good}, nil); err != nil {
+		t.Errorf("after errors: %v", err)
+	}
+}
+
+// TestNoAllocation: a longer answer costs no more allocations than a short one.
+func TestNoAllocation(t *testing.T) {
+	m := model(t)
+	e, err := engine.New(m, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(tokens int) float64 {
+		s := engine.Sampling{MaxTokens: tokens, Temperature: 1, TopK: 5, TopP: 0.9, RepetitionPenalty: 1.1}
+		r := []engine.Request{{Prompt: []int32{1}, Sampling: s}, {Prompt: []int32{2, 3}, Sampling: s}}
+		return testing.AllocsPerRun(5, func() {
+			if _, err := e.Generate(t.Context(), r, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if short, long := count(8), count(200); long > short {
+		t.Errorf("%v allocations for 8 tokens, %v for 200", short, long)
+	}
+}

@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// Sampling says how tokens are drawn. The zero value draws nothing; see Greedy.
+type Sampling struct {
+	MaxTokens         int     // new tokens at most; at least 1
+	Temperature       float64 // 0: the likeliest token
+	TopK              int     // only the likeliest so many; 0: all
+	TopP              float64 // only the likeliest that have this share together; 1: all
+	RepetitionPenalty float64 // > 1 makes tokens that the text has already less likely; 1: does not
+	Stop              []int32 // tokens that end a text
+	Seed              uint64
+}
+
+// Greedy returns the likeliest tokens, n at most.
+func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionPenalty: 1} }
+
+func (s *Sampling) check() error {
+	switch {
+	case s.MaxTokens < 1:
+		return fmt.Errorf("%d new tokens: want at least 1", s.MaxTokens)
+	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
+		return fmt.Errorf("temperature %v: want a number ≥ 0", s.Temperature)
+	case s.TopK < 0:
+		return fmt.Errorf("top_k %d: want a number ≥ 0", s.TopK)
+	case !(s.TopP > 0 && s.TopP <= 1):
+		return fmt.Errorf("top_p %v: want a number in (0, 1]", s.TopP)
+	case !(s.RepetitionPenalty > 0) || math.IsInf(s.RepetitionPenalty, 0):
+		return fmt.Errorf("repetition penalty %v: want a number > 0", s.RepetitionPenalty)
+	}
+	return nil
+}
+
+func (s *Sampling) stops(id int32) bool { return slices.Contains(s.Stop, id) }
+
+// A picker draws tokens from logits. Its memory serves one draw after the other.
+type picker struct {
+	order []int32 // token ids
+	seen  []bool  // [vocabulary]: whether the penalty has been applied
+}
+
+func newPicker(vocab int) picker { return picker{make([]int32, vocab), make([]bool, vocab)} }
+
+// pick draws the next token of s from its logits, which it overwrites. The random number is named
+// by the prompt, the sample and the position.
+func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, logProb float32) {
+	o := &s.request.Sampling
+	if o.RepetitionPenalty != 1 {
+		p.penalise(s, logits)
+	}
+	if o.Temperature == 0 {
+		id = largest(logits)
+		return id, m.Distribution(logits).LogProb(logits[id])
+	}
+	inverse := float32(1 / o.Temperature)
+	for i := range logits {
+		logits[i] *= inverse
+	}
+	all := m.Distribution(logits)
+	n := uint64(len(s.result.Tokens))
+	stream := philox.New(o.Seed, philox.Token, s.request.Key, s.request.Sample<<48|n)
+	id = p.sample(logits, all.LSE, o, stream.Float64())
+	return id, all.LogProb(logits[id])
+}
+
+// sample returns the token at which the cumulative probability passes u, among those that top_k and
+// top_p leave. Tokens are in the order of their ids, or with top_k and top_p by falling probability.
+func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
+	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
+	if o.TopK == 0 && o.TopP == 1 {
+		sum, last := 0.0, int32(0)
+		for id := range int32(len(logits)) {
+			if q := share(id); q > 0 {
+				if sum += q; sum > u {
+					return id
+				}
+				last = id
+			}
+		}
+		return last // rounding left a little
+	}
+	for i := range p.order {
+		p.order[i] = int32(i)
+	}
+	slices.SortFunc(p.order, func(a, b int32) int {
+		switch {
+		case logits[a] > logits[b] || logits[a] == logits[b] && a < b:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	kept, sum := 0, 0.0
+	for kept < len(p.order) && (o.TopK == 0 || kept < o.TopK) && (kept == 0 || sum < o.TopP) {
+		sum += share(p.order[kept])
+		kept++
+	}
+	u *= sum
+	sum = 0
+	for _, id := range p.order[:kept] {
+		if sum += share(id); sum > u {
+			return id
+		}
+	}
+	return p.order[kept-1]
+}
+
+// penalise divides the positive logits of tokens that the text has, and multiplies the negative
+// ones (Keskar et al. 2019, arXiv:1909.05858).
+func (p *picker) penalise(s *sequence, logits []float32) {
+	by := float32(s.request.Sampling.RepetitionPenalty)
+	for _, ids := range [][]int32{s.request.Prompt, s.result.Tokens} {
+		for _, id := range ids {
+			if p.seen[id] {
+				continue
+			}
+			p.seen[id] = true
+			if logits[id] > 0 {
+				logits[id] /= by
+			} else {
+				logits[id] *= by
+			}
+		}
+	}
+	for _, ids := range [][]int32{s.request.Prompt, s.result.Tokens} {
+		for _, id := range ids {
+			p.seen[id] = false
+		}
+	}
+}
+
+// largest returns the first of the largest logits.
+func largest(logits []float32) int32 {
+	best := 0
+	for i, x := range logits {
+		if x > logits[best] {
+			best = i
+		}
+	}
+	return int32(best)
+}

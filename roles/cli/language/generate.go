@@ -1,0 +1,265 @@
+package language
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+const generateUsage = "A prompt is --ids, each line of --prompts, or what a person types: one line, one answer."
+
+func generateFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "prompts", Usage: "`FILE` with a prompt in each line; - is standard input"},
+		&cli.BoolFlag{Name: "chat", Usage: "write prompts as the model's chat template does"},
+		&cli.IntFlag{Name: "max-new-tokens", Value: 128, Usage: "new tokens of an answer, at most"},
+		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "0 takes the likeliest tokens"},
+		&cli.IntFlag{Name: "top-k", Usage: "only the likeliest so many; 0 is all"},
+		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "only the likeliest that have this share together"},
+		&cli.Float64Flag{Name: "repetition-penalty", Value: 1, Usage: "more than 1 avoids tokens that were there"},
+		&cli.BoolFlag{Name: "ignore-eos", Usage: "do not stop at the tokens that end a text"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the random numbers"},
+		&cli.IntFlag{Name: "max-running-requests", Value: 64, Usage: "answers that grow at the same time"},
+		&cli.IntFlag{Name: "cache-tokens", Usage: "tokens that the cache holds",
+			DefaultText: "what the requests need, at most 16384"},
+	}
+}
+
+// runGenerate continues the prompts.
+func runGenerate(c *cli.Context) error {
+	dir, err := folder(c)
+	if err != nil {
+		return err
+	}
+	m, err := loadModel(dir)
+	if err != nil {
+		return err
+	}
+	sampling, err := samplingOf(c, dir)
+	if err != nil {
+		return err
+	}
+	if c.IsSet("ids") {
+		ids, err := parseIDs(c, m.Config.Vocab)
+		if err != nil {
+			return err
+		}
+		return continueIDs(c, m, ids, sampling)
+	}
+	w := &writer{c: c, model: m, sampling: sampling}
+	if w.tokens, err = loadTokenizer(dir); err != nil {
+		return err
+	}
+	if c.Bool("chat") {
+		if w.chat, err = w.tokens.ChatTemplate(""); err != nil {
+			return config.UsageError{Err: err}
+		}
+	}
+	w.encoder = w.tokens.NewEncoder()
+	if file := c.String("prompts"); file != "" {
+		return w.answerFile(file)
+	}
+	return w.answerPerson()
+}
+
+func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
+	s := engine.Sampling{
+		MaxTokens: c.Int("max-new-tokens"), Temperature: c.Float64("temperature"), TopK: c.Int("top-k"),
+		TopP: c.Float64("top-p"), RepetitionPenalty: c.Float64("repetition-penalty"), Seed: c.Uint64("seed"),
+	}
+	if c.Bool("ignore-eos") {
+		return s, nil
+	}
+	tokens, err := hf.ReadTokens(dir)
+	if err != nil {
+		return s, config.UsageError{Err: err}
+	}
+	for _, id := range tokens.EOS {
+		s.Stop = append(s.Stop, int32(id))
+	}
+	return s, nil
+}
+
+// newEngine returns an engine for these requests.
+func newEngine(c *cli.Context, m *lm.Model, requests []engine.Request) (*engine.Engine, error) {
+	o := engine.Options{MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens")}
+	if o.CacheTokens == 0 {
+		longest, all := 0, 0
+		for _, r := range requests {
+			n := (len(r.Prompt) + r.Sampling.MaxTokens + lm.PageLen - 1) / lm.PageLen * lm.PageLen
+			longest, all = max(longest, n), all+n
+		}
+		o.CacheTokens = max(lm.PageLen, longest, min(all, 1<<14))
+	}
+	e, err := engine.New(m, o)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	return e, nil
+}
+
+// continueIDs writes the ids that follow ids.
+func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) error {
+	requests := []engine.Request{{Prompt: ids, Sampling: s}}
+	e, err := newEngine(c, m, requests)
+	if err != nil {
+		return err
+	}
+	results, err := e.Generate(c.Context, requests, nil)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, map[string][]int32{"ids": results[0].Tokens})
+	}
+	_, err = fmt.Fprintln(c.App.Writer, joined(results[0].Tokens))
+	return err
+}
+
+// A writer answers prompts in text.
+type writer struct {
+	c        *cli.Context
+	model    *lm.Model
+	tokens   *tokenizer.Tokenizer
+	encoder  *tokenizer.Encoder
+	chat     *tokenizer.ChatTemplate // nil: prompts are as they are
+	sampling engine.Sampling
+	prompts  uint64 // so far: they name the random numbers
+}
+
+// request returns a prompt as ids.
+func (w *writer) request(prompt string) (engine.Request, error) {
+	r := engine.Request{Sampling: w.sampling, Key: w.prompts}
+	w.prompts++
+	if w.chat == nil {
+		r.Prompt = w.encoder.EncodeSequence(nil, prompt)
+		return r, nil
+	}
+	messages := tokenizer.Messages(tokenizer.Message{Role: "user", Content: prompt})
+	text, err := w.chat.Render(tokenizer.Chat{Messages: messages, GenerationPrompt: true})
+	if err != nil {
+		return r, config.UsageError{Err: err}
+	}
+	r.Prompt = w.encoder.Encode(nil, text)
+	return r, nil
+}
+
+// answerFile answers all lines of a file at once.
+func (w *writer) answerFile(name string) error {
+	in := w.c.App.Reader
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return config.UsageError{Err: err}
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("read prompts: %w", err)
+	}
+	var lines []string
+	var requests []engine.Request
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\r\n")
+		r, err := w.request(line)
+		if err != nil {
+			return err
+		}
+		lines, requests = append(lines, line), append(requests, r)
+	}
+	if len(requests) == 0 {
+		return config.UsageError{Err: fmt.Errorf("--prompts %s: no line: want a prompt in each", name)}
+	}
+	e, err := newEngine(w.c, w.model, requests)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	results, err := e.Generate(w.c.Context, requests, nil)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	took, n := time.Since(start), 0
+	for i, r := range results {
+		n += len(r.Tokens)
+		answer := w.tokens.DecodeText(trimStop(r, w.sampling.Stop))
+		if w.c.Bool("json") {
+			err = writeJSON(w.c.App.Writer, map[string]any{"prompt": lines[i], "text": answer, "ids": r.Tokens})
+		} else {
+			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.speed(n, took)
+	return nil
+}
+
+// trimStop returns the tokens of an answer without the one that ended it.
+func trimStop(r engine.Result, stop []int32) []int32 {
+	if n := len(r.Tokens); n > 0 && slices.Contains(stop, r.Tokens[n-1]) {
+		return r.Tokens[:n-1]
+	}
+	return r.Tokens
+}
+
+// answerPerson answers line by line, and writes each answer as it grows.
+func (w *writer) answerPerson() error {
+	lines := bufio.NewReader(w.c.App.Reader)
+	for {
+		fmt.Fprint(w.c.App.ErrWriter, "> ")
+		line, err := lines.ReadString('\n')
+		if line = strings.TrimRight(line, "\r\n"); line != "" {
+			if err := w.stream(line); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			fmt.Fprintln(w.c.App.ErrWriter)
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read standard input: %w", err)
+		}
+	}
+}
+
+func (w *writer) stream(prompt string) error {
+	r, err := w.request(prompt)
+	if err != nil {
+		return err
+	}
+	e, err := newEngine(w.c, w.model, []engine.Request{r})
+	if err != nil {
+		return err
+	}
+	out, start := w.tokens.NewStream(true), time.Now()
+	results, err := e.Generate(w.c.Context, []engine.Request{r}, func(_ int, id int32) {
+		fmt.Fprint(w.c.App.Writer, out.Next(id))
+	})
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	fmt.Fprintln(w.c.App.Writer, out.End())
+	w.speed(len(results[0].Tokens), time.Since(start))
+	return nil
+}
+
+// speed says how fast tokens came.
+func (w *writer) speed(tokens int, took time.Duration) {
+	fmt.Fprintf(w.c.App.ErrWriter, "%d tokens, %.1f tokens/s\n", tokens, float64(tokens)/took.Seconds())
+}

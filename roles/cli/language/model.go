@@ -1,0 +1,108 @@
+package language
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/tensor"
+	"github.com/urfave/cli/v2"
+)
+
+// Commands are generate, score and tokenizer.
+func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
+	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
+	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
+	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
+	return []*cli.Command{
+		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,
+			Flags:  append([]cli.Flag{model, ids, asJSON}, generateFlags()...),
+			Action: alone(runGenerate)},
+		{Name: "score", Usage: "say how likely a language model finds tokens, each after those before it",
+			Flags:  []cli.Flag{model, ids, asJSON},
+			Action: alone(runScore)},
+		{Name: "tokenizer", Usage: "turn text into token ids and back",
+			Subcommands: []*cli.Command{
+				{Name: "encode", Usage: "read a text on standard input and write its ids",
+					Flags: []cli.Flag{model, asJSON}, Action: alone(runEncode)},
+				{Name: "decode", Usage: "write the text of ids",
+					Flags: []cli.Flag{model, ids, asJSON}, Action: alone(runDecode)},
+				{Name: "train", Usage: "make a new tokenizer from texts", ArgsUsage: "FILE [FILE...]",
+					Flags: trainFlags(), Action: alone(runTrain)},
+			}},
+	}
+}
+
+// folder returns the folder that -m names.
+func folder(c *cli.Context) (string, error) {
+	if dir := c.String("model"); dir != "" {
+		return dir, nil
+	}
+	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: want -m FOLDER", c.Command.Name)}
+}
+
+// loadModel reads the weights of a folder.
+func loadModel(dir string) (*lm.Model, error) {
+	c, err := hf.ReadConfig(dir)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{Frozen: true})
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Alloc(tensor.Heap); err != nil {
+		return nil, err
+	}
+	if err := hf.Load(m, dir); err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	return m, nil
+}
+
+// parseIDs reads --ids for a vocabulary of so many tokens.
+func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
+	text := c.String("ids")
+	wrong := func(format string, args ...any) error {
+		return config.UsageError{Err: fmt.Errorf("--ids: "+format, args...)}
+	}
+	if text == "" {
+		return nil, wrong("not given: want token ids, as 5,17,3")
+	}
+	var ids []int32
+	for word := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 0 || n >= vocab {
+			return nil, wrong("%q: want numbers from 0 to %d, as 5,17,3", word, vocab-1)
+		}
+		ids = append(ids, int32(n))
+	}
+	return ids, nil
+}
+
+// loadTokenizer reads the tokenizer of a folder.
+func loadTokenizer(dir string) (*tokenizer.Tokenizer, error) {
+	k, err := tokenizer.Load(dir)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	return k, nil
+}
+
+// writeJSON writes one line.
+func writeJSON(out io.Writer, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return errors.Join(errors.New("write JSON"), err)
+	}
+	_, err = fmt.Fprintf(out, "%s\n", text)
+	return err
+}

@@ -1,0 +1,71 @@
+package language
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+// runScore writes the log-probability of each token after the first, and the mean of their negative
+// values.
+func runScore(c *cli.Context) error {
+	dir, err := folder(c)
+	if err != nil {
+		return err
+	}
+	m, err := loadModel(dir)
+	if err != nil {
+		return err
+	}
+	ids, err := parseIDs(c, m.Config.Vocab)
+	if err != nil {
+		return err
+	}
+	if len(ids) < 2 {
+		return config.UsageError{Err: fmt.Errorf("--ids: %d token: want at least 2", len(ids))}
+	}
+	logProbs, err := score(m, ids)
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	loss := 0.0
+	for _, p := range logProbs {
+		loss -= float64(p) / float64(len(logProbs))
+	}
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, struct {
+			LogProbs []float32 `json:"logprobs"`
+			Loss     float64   `json:"loss"`
+		}{logProbs, loss})
+	}
+	for i, p := range logProbs {
+		fmt.Fprintf(c.App.Writer, "%8d  %10.5f\n", ids[i+1], p)
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "loss      %10.5f\n", loss)
+	return err
+}
+
+// scoreTokens is how many tokens one pass takes.
+const scoreTokens = 512
+
+// score returns the log-probabilities of all tokens but the first.
+func score(m *lm.Model, ids []int32) ([]float32, error) {
+	cache := m.NewCache((len(ids) + lm.PageLen - 1) / lm.PageLen)
+	w, s := m.NewDecoding(min(scoreTokens, len(ids))), cache.NewSequence(len(ids))
+	logProbs := make([]float32, len(ids)-1)
+	var targets []lm.Target
+	for lo := 0; lo < len(logProbs); lo += scoreTokens {
+		part := ids[lo:min(lo+scoreTokens, len(logProbs))]
+		if err := m.Extend(w, lm.Piece{Seq: s, IDs: part}); err != nil {
+			return nil, err
+		}
+		targets = targets[:0]
+		for i := range part {
+			targets = append(targets, lm.Target{Row: int32(i), Token: ids[lo+i+1]})
+		}
+		m.LogProbs(w, logProbs[lo:lo+len(part)], nil, targets, 1)
+	}
+	return logProbs, nil
+}

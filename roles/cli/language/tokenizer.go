@@ -1,0 +1,100 @@
+package language
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+// runEncode writes the ids of standard input.
+func runEncode(c *cli.Context) error {
+	dir, err := folder(c)
+	if err != nil {
+		return err
+	}
+	k, err := loadTokenizer(dir)
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(c.App.Reader)
+	if err != nil {
+		return fmt.Errorf("read standard input: %w", err)
+	}
+	ids := k.NewEncoder().EncodeSequence([]int32{}, string(text))
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, map[string][]int32{"ids": ids})
+	}
+	_, err = fmt.Fprintln(c.App.Writer, joined(ids))
+	return err
+}
+
+// joined writes ids as --ids reads them.
+func joined(ids []int32) string {
+	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
+}
+
+// runDecode writes the text of ids.
+func runDecode(c *cli.Context) error {
+	dir, err := folder(c)
+	if err != nil {
+		return err
+	}
+	k, err := loadTokenizer(dir)
+	if err != nil {
+		return err
+	}
+	ids, err := parseIDs(c, k.Size())
+	if err != nil {
+		return err
+	}
+	text := k.Decode(ids)
+	if c.Bool("json") {
+		return writeJSON(c.App.Writer, map[string]string{"text": text})
+	}
+	_, err = fmt.Fprintln(c.App.Writer, text)
+	return err
+}
+
+func trainFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for tokenizer.json and tokenizer_config.json"},
+		&cli.IntFlag{Name: "vocab-size", Value: 1024, Usage: "tokens, special ones and bytes among them"},
+		&cli.StringFlag{Name: "pattern", Value: "qwen2", Usage: "how words are cut: gpt2, qwen2 or llama3"},
+		&cli.StringSliceFlag{Name: "special", Value: cli.NewStringSlice("<|endoftext|>"),
+			Usage: "a `TOKEN` with a meaning of its own; the first ends a text"},
+	}
+}
+
+// runTrain makes a new tokenizer from the lines of files.
+func runTrain(c *cli.Context) error {
+	out, files := c.String("out"), c.Args().Slice()
+	switch {
+	case out == "":
+		return config.UsageError{Err: fmt.Errorf("tokenizer train: no folder: want --out FOLDER")}
+	case len(files) == 0:
+		return config.UsageError{Err: fmt.Errorf("tokenizer train: no files: want texts to learn from")}
+	}
+	var texts []string
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return config.UsageError{Err: err}
+		}
+		texts = append(texts, string(text))
+	}
+	special := c.StringSlice("special")
+	k, err := tokenizer.Train(out, slices.Values(texts), tokenizer.Training{
+		VocabSize: c.Int("vocab-size"), Pattern: c.String("pattern"), MinCount: 2, Special: special, EOS: special[0],
+	})
+	if err != nil {
+		return config.UsageError{Err: err}
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %d tokens\n", out, k.Size())
+	return err
+}
