@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // A Tokenizer turns text into token ids and back. It is read-only: any number of goroutines may use
@@ -122,7 +123,7 @@ func (t *Tokenizer) Known(id int32) bool {
 func (t *Tokenizer) IsSpecial(id int32) bool { return t.Known(id) && t.tokens[id].kind == special }
 
 // Added returns the added tokens in the order of their ids.
-func (t *Tokenizer) Added() []AddedToken { return t.added }
+func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
 // BOS returns the id of the token that begins a sequence, -1 if the tokenizer has none.
 func (t *Tokenizer) BOS() int32 { return t.configured(t.config.bos) }
