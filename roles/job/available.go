@@ -22,8 +22,8 @@ type Available struct {
 // String says what has how much.
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.of, Mebibytes(r.Free)) }
 
-// AvailableOn returns the memory for the ranks of a node, where this process is; rank r is on node
-// nodes[r].
+// AvailableOn returns the memory for the ranks of a node. This process must be on that node; rank r
+// is on node nodes[r].
 func AvailableOn(nodes []int, node int) Available {
 	processes := 1
 	if n, _ := mpi.Launched(); n > 1 {
@@ -38,8 +38,8 @@ func AvailableOn(nodes []int, node int) Available {
 }
 
 // FindAvailable returns the least memory that is available: of this machine, of the control groups
-// that this process is in (those of a container or of a Slurm job among them), and of so many
-// processes with its resource limits. root is where the file systems /proc and /sys are.
+// of this process (those of a container or of a Slurm job among them), and of so many processes
+// with its resource limits. root is where the file systems /proc and /sys are.
 func FindAvailable(root string, processes int) Available {
 	const addressable = 1 << 47
 	least := Available{addressable, "the address space of a process"}

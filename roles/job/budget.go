@@ -7,8 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// CheckMemory returns an error where what the ranks of a node take does not fit into the
-// memory there.
+// CheckMemory returns an error if the ranks of a node need more memory than it has.
 func (j *Job) CheckMemory(nodes []int, node int, have Available) error {
 	need := int64(0)
 	for r, at := range nodes {
@@ -31,10 +30,10 @@ type Footprint struct {
 	Optimiser  int64 // its state
 	Rollouts   int64 // trajectories that are recorded, wait, and are trained on
 	Channels   int64 // observations and actions on their way
-	Replay     int64 // what is drawn from: the replay buffer, and demonstrations with the copy that was read
+	Replay     int64 // the replay buffer, and demonstrations, with the copy of the file
 }
 
-// MemoryOf returns what rank r takes.
+// MemoryOf returns the memory that rank r needs.
 func (j *Job) MemoryOf(r int) (f Footprint) {
 	params, rollouts := int64(j.paramBytes), int64(j.QueuedRollouts()+1)
 	f.Replay = int64(j.demoBytes())
@@ -68,8 +67,8 @@ func (j *Job) MemoryOf(r int) (f Footprint) {
 	return f
 }
 
-// heapWithin is tensor.Heap as long as all that is asked for fits into that memory; more
-// is a shortage.
+// heapWithin is tensor.Heap up to that much memory in all; beyond it allocations fail with a
+// shortage.
 func heapWithin(have Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
@@ -80,20 +79,20 @@ func heapWithin(have Available) tensor.Allocator {
 	}
 }
 
-// A shortage says that something needs more memory than there is.
+// A shortage is an allocation of more memory than there is.
 type shortage struct {
 	need int64
 	have Available
 }
 
-// Error says how much there is of both.
+// Error says how much is needed and how much is available.
 func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", Mebibytes(s.need), s.have)
 }
 
-// checkObservations checks that what the environments show in an iteration, and at once in an
-// evaluation, fits into so many nodes with that memory each. It is the least that is needed: before
-// anything is made, and in numbers that do not overflow.
+// checkObservations checks that the observations of an iteration, and those of one step of an
+// evaluation, fit into the memory of so many nodes. This is a lower bound, which needs no
+// environment and does not overflow.
 func (d *draft) checkObservations(nodes int, have Available) {
 	row := 0
 	for _, f := range d.Spec.Obs {

@@ -10,15 +10,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A draft is a job in the making, with what has been found wrong with its configuration.
+// A draft is a job that is being checked, with the findings so far.
 type draft struct {
 	*Job
 	found *config.Findings
 }
 
-// newDraft places cfg in a world whose rank r is on node nodes[r]. With that every mistake has been
-// found for which no environment and no policy must be made, and nothing read but the
-// configuration.
+// newDraft places cfg in a world whose rank r is on node nodes[r]. It finds every mistake that can
+// be found without making an environment or a policy and without reading other files.
 func newDraft(cfg *config.Config, reg config.Registries, nodes []int) *draft {
 	d := &draft{Job: &Job{Config: cfg, Registries: reg, Learning: reg.Learning(cfg)}, found: cfg.CheckParts(reg)}
 	if file := cfg.Comm.Table; file != "" {
@@ -47,8 +46,8 @@ func (d *draft) checkCounts() {
 	}
 }
 
-// Check returns everything that is wrong with a job in a world whose rank r is on node nodes[r], as
-// far as newDraft finds it. A job that only evaluates needs no world.
+// Check returns everything that newDraft finds wrong with a job in a world whose rank r is on node
+// nodes[r]. A job that only evaluates needs no world.
 func Check(cfg *config.Config, reg config.Registries, nodes []int) error {
 	if !cfg.Trains() {
 		return cfg.CheckNames(reg)
@@ -56,10 +55,10 @@ func Check(cfg *config.Config, reg config.Registries, nodes []int) error {
 	return newDraft(cfg, reg, nodes).found.Err()
 }
 
-// placeOn works the placement out; there is none where it does not fit.
+// placeOn computes the placement. It leaves none if it does not fit.
 func (d *draft) placeOn(nodes []int) {
 	if d.found.Reported("cluster.node_groups", "spmd.nodes") {
-		return // what is missing there may be what was refused
+		return // the placement may fail because of these mistakes
 	}
 	place, err := d.Config.Place(nodes)
 	if err == nil {
@@ -88,7 +87,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// workers returns how many workers a component has, 0 where that is not known either.
+// workers returns how many workers a component has; 0 if there is no placement.
 func (d *draft) workers(component string) int {
 	if d.Placement == nil || !d.Placement.Has(component) {
 		return 0
@@ -96,7 +95,7 @@ func (d *draft) workers(component string) int {
 	return len(d.Placement.Group(component).Ranks)
 }
 
-// problem reports that key, dotted, has a value that will not do. A nil value is not said; want
+// problem reports that key, dotted, has a wrong value. A nil value is left out of the message; want
 // completes "want …".
 func (d *draft) problem(key string, value any, want string) { d.found.Want(false, key, value, want) }
 
@@ -170,8 +169,8 @@ func (d *draft) checkBatches() {
 	d.found.Want(want == "", "actor.global_batch_size", global, want)
 }
 
-// knownSamples returns the samples of an iteration; none where a number was refused that they
-// follow from, or the algorithm, which may learn from others.
+// knownSamples returns the samples of an iteration and the steps of each environment. It returns 0
+// if a value that they depend on has been reported.
 func (d *draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
 	if d.Config.Actor.Model.NumActionChunks < 1 || d.Config.Reported(train("total_num_envs"),

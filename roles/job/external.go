@@ -8,11 +8,11 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// An ExternalUse is what simulators outside of this program are for.
+// An ExternalUse is training or evaluation in simulators outside of this program.
 type ExternalUse struct {
 	Key  string      // of the configuration: env.train.external or env.eval.external
 	Env  *env.Config // its environments
-	Vecs int         // Vecs of their environments on all ranks
+	Vecs int         // how many groups of environments are made, on all ranks
 }
 
 // ExternalUses returns the uses of cfg on ranks.
@@ -28,11 +28,11 @@ func ExternalUses(cfg *config.Config, ranks []int) (uses []ExternalUse) {
 	return uses
 }
 
-// checkOutside checks that environments can be dealt out to the programs that play them.
+// checkOutside checks that the environments of a rank divide over the programs that play them.
 func (d *draft) checkOutside() {
 	for _, u := range ExternalUses(d.Config, d.Placement.Group("env").Ranks) {
 		if u.Env.External.Greeting == "" {
-			continue // whoever makes them will ask
+			continue // the simulators will be asked when they start
 		}
 		if _, err := external.Children(u.Env.External, u.Env.TotalNumEnvs/u.Vecs); err != nil {
 			d.problem(strings.TrimSuffix(u.Key, "external")+"total_num_envs", u.Env.TotalNumEnvs,

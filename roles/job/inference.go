@@ -18,11 +18,11 @@ func (j *Job) inferredFields(n int) (fs []tensor.Field) {
 	return fs
 }
 
-// InferenceWorker returns the inference worker that s goes through.
+// InferenceWorker returns the inference worker of s.
 func (j *Job) InferenceWorker(s ActorShard) int { return s.Lo * j.Inferences / j.Train.Envs }
 
-// NextOf returns the member that a rollout worker sends s to: an inference worker where there are
-// some, else the actor.
+// NextOf returns the member that a rollout worker sends s to: an inference worker if there are any,
+// else the actor.
 func (j *Job) NextOf(s ActorShard) int {
 	if j.Inferences > 0 {
 		return j.InferenceWorker(s)
@@ -30,8 +30,8 @@ func (j *Job) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns who sends trajectories to inference workers, and to whom these send them,
-// as pairs of producer and consumer.
+// InferencePairs returns the pairs of producer and consumer before (in) and after (out) inference
+// workers.
 func (j *Job) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range j.Train.Routes {

@@ -1,9 +1,9 @@
 package job
 
 // RunsInline reports whether the rollout worker of l, a route of p, steps the environments itself,
-// in its own goroutine: both workers are on one rank, and nobody else chooses actions for them. To
-// hand observations and actions to another goroutine would take longer than the environments' step.
-// training tells routes of training from those of evaluation.
+// in its own goroutine. It does if both workers are on one rank and no other worker chooses actions
+// for them: passing observations and actions between goroutines would take longer than the
+// environments' step. training tells routes of training from those of evaluation.
 func (j *Job) RunsInline(p Plan, l Route, training bool) bool {
 	if j.Placement.Group("env").Ranks[l.Env] != j.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
@@ -17,7 +17,6 @@ func (j *Job) RunsInline(p Plan, l Route, training bool) bool {
 			serving++
 		}
 	}
-	// In an asynchronous run a worker that has other routes must not keep them waiting for a
-	// simulator.
+	// In an asynchronous run a worker with other routes must not keep them waiting for a simulator.
 	return sharing == 1 && (!training || !j.Async() || serving == 1)
 }

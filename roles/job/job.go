@@ -15,26 +15,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Job is what follows from the configuration and the world, the same on every rank. It does not
+// A Job is what follows from a configuration in a world. It is the same on every rank, and does not
 // change.
 type Job struct {
 	Config     *config.Config
 	Registries config.Registries // what it is made of
 	Placement  *spmd.Placement   // the ranks of each component
 
-	Spec     env.Spec   // of one environment, wrappers and all
+	Spec     env.Spec   // of one environment with its wrappers
 	EvalEnv  env.Config // of evaluations
 	EvalSpec env.Spec   // of their environments
 
 	Actors, rollouts, simulators int  // workers of each component
-	Rewards, Inferences          int  // those of the components that need not be; 0: they are not
+	Rewards, Inferences          int  // workers of the optional components; 0: there is none
 	Train, Eval                  Plan // of training, and of evaluations
 
 	Epochs, Steps    int  // rollouts for one update, and steps of each
 	RolloutsAtMost   int  // that actors may choose from for one update
 	Chunks, logProbs int  // C actions chosen at a time, with L log-probs
 	rewardsPerSample int  // C where each action has its own, else 1
-	memoryLen        int  // numbers that the policy remembers of an environment
+	memoryLen        int  // length of the hidden state
 	paramBytes       int  // of one copy of the parameters
 	AutoReset        bool // environments of training begin new episodes by themselves
 	BootstrapAll     bool // the last observation of every episode is valued, not only of truncated ones
@@ -51,9 +51,8 @@ func (j *Job) Collectives() collectives.Options {
 		Debug: j.Config.Comm.Debug}
 }
 
-// New works cfg out for a world whose rank r is on node nodes[r]: one pass of checks, and, where
-// they find nothing, what follows from an environment, a policy and files. The error joins
-// everything that is wrong.
+// New makes the job of cfg in a world whose rank r is on node nodes[r]. After one pass of checks it
+// makes an environment and a policy, and reads files. The error joins everything that is wrong.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
 	d := newDraft(cfg, reg, nodes)
 	if err := d.found.Err(); err != nil {
@@ -95,7 +94,7 @@ func (d *draft) divide() {
 	}
 }
 
-// probe makes an environment of each kind to learn what it shows and takes.
+// probe makes an environment of each kind, to get its spec.
 func (d *draft) probe(nodes []int) (err error) {
 	if d.Spec, err = Probe(d.Registries, d.Config.Env.Train); err != nil {
 		d.problem("env.train.env_type", d.Config.Env.Train.ID(), "environments that can be made: "+err.Error())
@@ -111,7 +110,7 @@ func (d *draft) probe(nodes []int) (err error) {
 	return err
 }
 
-// tryPolicy makes the policy to see that it fits environments, algorithm and memory.
+// tryPolicy makes the policy, to check that it fits the environments, the algorithm and the memory.
 func (d *draft) tryPolicy(nodes []int) {
 	c := d.Config
 	pol, err := d.Registries.Policies.New(c.PolicyConfig(), d.Spec, c.Actor.Seed, heapWithin(AvailableOn(nodes, 0)))
@@ -131,7 +130,7 @@ func (d *draft) tryPolicy(nodes []int) {
 	d.checkSequences()
 }
 
-// checkSequences checks that training can be from sequences where the policy remembers.
+// checkSequences checks that a recurrent policy can be trained on sequences.
 func (d *draft) checkSequences() {
 	c := d.Config
 	if !c.Trains() {
@@ -179,8 +178,8 @@ func Probe(reg config.Registries, cfg env.Config) (env.Spec, error) {
 	return vec.Spec(), vec.Close()
 }
 
-// EvalEnv returns the environments of evaluations, whose episodes end after
-// env.eval.max_steps_per_rollout_epoch steps if not before, and what one is.
+// EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most
+// env.eval.max_steps_per_rollout_epoch steps.
 func EvalEnv(cfg *config.Config, reg config.Registries) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
 	spec, err := Probe(reg, e)
@@ -190,7 +189,7 @@ func EvalEnv(cfg *config.Config, reg config.Registries) (env.Config, env.Spec, e
 	return e, spec, err
 }
 
-// NewPolicy makes the policy with its initial parameters, the same wherever it is called.
+// NewPolicy makes the policy with its initial parameters, which are the same on every rank.
 func (j *Job) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	return j.Registries.Policies.New(j.Config.PolicyConfig(), j.Spec, j.Config.Actor.Seed, alloc)
 }
@@ -235,7 +234,7 @@ func (j *Job) StepLayout(l Route) *tensor.Layout {
 	if j.fallible() && training {
 		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
 	}
-	if infos := len(j.Spec.Info); infos > 0 && j.Rewards > 0 && training { // the reward component wants to know
+	if infos := len(j.Spec.Info); infos > 0 && j.Rewards > 0 && training { // reward workers need them
 		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
 	}
 	return tensor.NewLayout(fs...)
@@ -265,8 +264,8 @@ func (j *Job) fallible() bool { return j.Config.Env.Train.ID() == env.ExternalID
 // EnvSteps returns how many steps all environments take together in one iteration.
 func (j *Job) EnvSteps() int64 { return int64(j.Train.Envs) * int64(j.Epochs*j.Steps*j.Chunks) }
 
-// SyncsAt reports whether the iteration after step begins with the newest weights. Where rollouts
-// go on by themselves those after a checkpoint do.
+// SyncsAt reports whether the iteration after step begins with the newest weights. In an
+// asynchronous run every iteration after a checkpoint does.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
 
 // EvaluatesApart reports whether evaluations use newer weights than the rollouts around them.

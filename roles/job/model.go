@@ -24,8 +24,8 @@ func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	return d
 }
 
-// LoadModel copies d into the parameters. Every tensor of the policy must be there, of its shape,
-// and none else.
+// LoadModel copies d into the parameters. d must have every tensor of the policy, in its shape, and
+// no other.
 func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	want := ModelDict(p)
 	for i := range want.Len() {

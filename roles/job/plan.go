@@ -31,7 +31,7 @@ type ActorShard struct {
 	Lo, Hi int // environments
 }
 
-// newPlan divides n environments, which checks have found to divide. actors is 0 where nothing is
+// newPlan divides n environments; checks have found that they divide. actors is 0 where nothing is
 // trained on, as in evaluation.
 func newPlan(n, stages, envWorkers, rolloutWorkers, actors int) Plan {
 	p := Plan{Envs: n, Stages: stages, perEnv: n / envWorkers}
@@ -63,8 +63,7 @@ func (p Plan) StageOf(r, s int) (lo, hi int) {
 	return lo, lo + n
 }
 
-// Pairs returns who sends observations, actions and trajectories to whom, as pairs of producer and
-// consumer.
+// Pairs returns the pairs of producer and consumer of observations, actions and trajectories.
 func (p Plan) Pairs() (obs, act, out map[[2]int]bool) {
 	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Routes {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// readDemos reads the demonstrations, where there are any, once nothing else is wrong.
+// readDemos reads the demonstrations, if there are any and nothing else is wrong.
 func (d *draft) readDemos() {
 	path := d.Config.Algorithm.OffPolicy.Demos.LoadPath
 	if path == "" || !d.OffPolicy && !d.Offline || d.found.Err() != nil {
@@ -19,8 +19,8 @@ func (d *draft) readDemos() {
 	}
 }
 
-// replayBytes returns the memory of one actor's replay buffer of so many iterations, up to the
-// largest int; 0 where there is none.
+// replayBytes returns the memory of one actor's replay buffer of so many iterations, at most the
+// largest int; 0 without one.
 func (j *Job) replayBytes(iterations int) int {
 	if !j.OffPolicy {
 		return 0
@@ -29,8 +29,8 @@ func (j *Job) replayBytes(iterations int) int {
 		iterations)
 }
 
-// demoBytes returns the memory of one copy of the demonstrations: every rank has read one, and
-// every actor draws from another.
+// demoBytes returns the memory of one copy of the demonstrations. Every rank reads one, and every
+// actor has another to draw from.
 func (j *Job) demoBytes() int {
 	if j.demos.Len() == 0 {
 		return 0
@@ -38,8 +38,8 @@ func (j *Job) demoBytes() int {
 	return config.Product(algo.TransitionBytes(j.trajectoryFields(1)), j.demos.Must("reward").Dim(0))
 }
 
-// CheckReplay returns an error where what the actors on this rank's node are to draw from does not
-// fit into the memory that this node still has. What it finds differs from node to node.
+// CheckReplay returns an error if the replay buffers and demonstrations of the actors on this
+// rank's node do not fit into its memory. The result differs from node to node.
 func (j *Job) CheckReplay(nodes []int, rank int) error {
 	actors := 0
 	for _, r := range j.Placement.Group("actor").Ranks {

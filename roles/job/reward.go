@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// tryReward makes what reward workers compute, as far as no file must be read, to see that it fits
-// the environments.
+// tryReward makes the rule of reward workers without reading a file, to check that it fits the
+// environments.
 func (d *draft) tryReward() {
 	if d.Rewards == 0 || !d.Config.Trains() {
 		return
@@ -26,8 +26,8 @@ func (d *draft) tryReward() {
 	}
 }
 
-// CheckRewardModel returns an error where a reward worker of this rank could not read its network's
-// parameters. What it finds differs from rank to rank.
+// CheckRewardModel returns an error if a reward worker of this rank cannot read the parameters of
+// its network. The result differs from rank to rank.
 func (j *Job) CheckRewardModel(rank int) error {
 	if j.Rewards == 0 || !slices.Contains(j.Placement.Group("reward").Ranks, rank) {
 		return nil
@@ -36,7 +36,7 @@ func (j *Job) CheckRewardModel(rank int) error {
 	return err
 }
 
-// NewRule makes what a reward worker computes, for at most so many transitions at once.
+// NewRule makes the rule of a reward worker, for at most so many transitions at once.
 func (j *Job) NewRule(rows int) (reward.Rule, error) {
 	s := reward.Setup{Config: j.Config.Reward, Spec: j.Spec, Gamma: j.Config.Algorithm.Gamma, Rows: rows}
 	if s.Config.UseRewardModel {
@@ -84,12 +84,13 @@ func (j *Job) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// RewardLayout is the answer.
+// RewardLayout is what the reward worker answers.
 func (j *Job) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns who asks for rewards and who answers, as pairs of producer and consumer.
+// RewardPairs returns the pairs of producer and consumer of transitions (asks) and of rewards
+// (answers).
 func (j *Job) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range j.Train.Routes {

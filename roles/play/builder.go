@@ -8,30 +8,31 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutBuilder is the policy's side of one route of environments: it chooses their actions and
-// writes down what came of them, as trajectories [T, n]. Per step: act on an observation, then
-// observe what the environments returned; at the end, finish.
+// A RolloutBuilder is the policy's side of one route of environments. It chooses actions and writes
+// trajectories [T, n]. For each step call Act with an observation, then Observe with what the
+// environments returned; at the end call Finish.
 type RolloutBuilder struct {
 	Policy       policy.Policy // which acts
 	work         policy.Work
 	Hidden       HiddenState // of its environments
 	noise        policy.Noise
-	Mixture      *Mixture      // nil: the policy alone acts, and is recorded
-	critic       bool          // the policy gives values, as it last did
-	bootstrapAll bool          // value the last observation of every episode, not only of truncated ones
-	Idles        bool          // an environment whose episode has ended idles until all begin anew: none resets itself
-	parts        []part        // each actor's share of the rows
-	Space        env.Space     // of actions
-	names        []string      // of the observations, in the policy's order
-	obs, next    []string      // the same in transitions, before and after the step
-	final        tensor.Dict   // the final observations to be valued, gathered
-	finals       []tensor.Dict // views of its first k rows
-	rows         []int         // their rows
+	Mixture      *Mixture // nil: only the policy acts
+	critic       bool     // the policy has given values with its last actions
+	bootstrapAll bool     // value the last observation of terminated episodes too
+	// environments do not reset themselves: after the end of an episode they idle until Begin
+	Idles     bool
+	parts     []part        // each actor's share of the rows
+	Space     env.Space     // of actions
+	names     []string      // of the observations, in the policy's order
+	obs, next []string      // the same in transitions, before and after the step
+	final     tensor.Dict   // the final observations to be valued, gathered
+	finals    []tensor.Dict // views of its first k rows
+	rows      []int         // their rows
 }
 
-// NewRolloutBuilder returns a rollout builder for the environments first, first+1, … first+n-1,
-// whose noise is named by seed. cuts are the rows at which one actor's share ends and the next
-// begins: 0, …, n.
+// NewRolloutBuilder returns a rollout builder for the environments first, first+1, … first+n-1.
+// seed and the number of the environment determine its noise. cuts are the rows at which one
+// actor's share ends and the next begins: 0, …, n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -59,8 +60,8 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	return r
 }
 
-// Begin starts trajectories in dicts, one per part; step is the number of steps every environment
-// has taken so far.
+// Begin starts trajectories in dicts, one for each actor's share. step is the number of steps that
+// every environment has taken so far.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -88,8 +89,8 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// Act chooses actions for obs at time t, and records both. Unless episodes were begun anew before
-// it, it completes time t-1 with the values of obs.
+// Act chooses actions for obs at time t, and records both. fresh says that new episodes began
+// before obs; otherwise Act also completes time t-1 with the values of obs.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
@@ -132,8 +133,8 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 	return act, nil
 }
 
-// Observe records what the actions of time t led to, and values the ends of episodes that were not
-// the task's own.
+// Observe records the result of the actions of time t. It values the final observations of episodes
+// that were cut off.
 func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	term, trunc := step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]
@@ -190,8 +191,8 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	return nil
 }
 
-// Transition copies step t, which led to step, into to: a transition of all environments, as reward
-// workers take it.
+// Transition copies step t, with its result step, into to: a transition of all environments, as
+// reward workers take it.
 func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	final := step.FinalObs
 	if r.Idles { // the last observation still shows
@@ -214,8 +215,8 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	}
 }
 
-// SetReward records rewards of time t, one for each row, in place of the environments' own. Those
-// that idle get none.
+// SetReward replaces the environments' rewards of time t, one for each row. Environments that idle
+// get 0.
 func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	for i := range r.parts {
 		p := &r.parts[i]
@@ -229,7 +230,7 @@ func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	}
 }
 
-// valueFinals puts the value of the final observation where an episode was cut off.
+// valueFinals records the value of the final observation where an episode was cut off.
 func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	if len(r.rows) == 0 || !r.critic {
 		return nil
@@ -257,8 +258,8 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// Finish values the observations after step t, the last of an epoch. With cut, episodes that go on
-// are truncated there: the next epoch begins with new ones.
+// Finish values the observations after step t, the last of an epoch. With cut, it truncates
+// episodes that have not ended: the next epoch begins with new ones.
 func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	if r.critic {
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
@@ -286,8 +287,8 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	return nil
 }
 
-// completeNext sets the next values of time t, the last that was observed, from the values of what
-// was observed after it, where no episode ended.
+// completeNext sets the next values of time t, where no episode ended. v are the values of the
+// observations after that step.
 func (r *RolloutBuilder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {
 		return

@@ -9,20 +9,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Camera films evaluations of the first environments of a stage: their episodes side by side,
-// until the last of them is over. What ended is shown once more, and then darker.
+// A Camera films evaluations of the first environments of a stage. Their episodes are shown side by
+// side until the last one has ended. An environment whose episode has ended is drawn once more, and
+// then darker.
 type Camera struct {
 	vec   env.Vec
 	cfg   env.Video
-	file  string // of the next evaluation; "": it is not filmed
+	file  string // of the next evaluation; "": none
 	film  *video.Film
 	sheet *video.Sheet
 	rgb   tensor.Tensor // [N, Height, Width, 3] of all environments
 	on    []bool        // [N]: the episode runs
-	dim   []bool        // [N]: it is over, and was shown so
+	dim   []bool        // [N]: the episode has ended, and its last frame has been drawn
 }
 
-// newCamera returns one for vec, or an error if vec cannot be drawn as cfg says.
+// newCamera returns a camera for vec, or an error if vec cannot be drawn as cfg says.
 func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	n := vec.Len()
 	c := &Camera{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
@@ -45,14 +46,14 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	return c.sheet, nil
 }
 
-// Record has the next evaluation filmed into file. Without a camera nothing is.
+// Record films the next evaluation into file. Without a camera it does nothing.
 func (s *Stage) Record(file string) {
 	if s.camera != nil {
 		s.camera.file = file
 	}
 }
 
-// start begins the film of an evaluation, whose episodes have just begun.
+// start begins the film of an evaluation whose episodes have just begun.
 func (c *Camera) start() (err error) {
 	if c.file == "" {
 		return nil
@@ -68,7 +69,7 @@ func (c *Camera) start() (err error) {
 	return c.shoot()
 }
 
-// step adds what a step led to, and ends the film where it was the last.
+// step adds a frame after a step, and ends the film after the last one.
 func (c *Camera) step(now *env.Step) error {
 	if c.film == nil {
 		return nil
@@ -112,7 +113,7 @@ func (c *Camera) shoot() error {
 	return c.film.Add(c.sheet)
 }
 
-// Drawable returns an error if the environments of cfg are to be filmed and cannot be drawn.
+// Drawable returns an error if cfg asks for a film and its environments cannot be drawn.
 func Drawable(envs *env.Registry, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {
 		return nil

@@ -7,14 +7,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A HiddenState is what a policy remembers of the episodes of some environments, for as long as one
-// user plays them.
+// A HiddenState is the hidden state of a recurrent policy in some environments. Each player of
+// episodes has its own.
 type HiddenState struct {
-	rows tensor.Tensor // F32 [n,M]; the zero Tensor: the policy remembers nothing
-	seen tensor.Dict   // observations, and the rows beside them
+	rows tensor.Tensor // F32 [n,M]; the zero Tensor: the policy is not recurrent
+	seen tensor.Dict   // observations with the rows
 }
 
-// NewHiddenState returns the memory of n environments at the beginning of their episodes.
+// NewHiddenState returns the hidden state of n environments at the beginning of their episodes.
 func NewHiddenState(pol policy.Policy, n int) HiddenState {
 	if m := policy.HiddenLen(pol); m > 0 {
 		return HiddenState{rows: tensor.New(tensor.F32, n, m)}
@@ -22,7 +22,8 @@ func NewHiddenState(pol policy.Policy, n int) HiddenState {
 	return HiddenState{}
 }
 
-// with returns obs, of all environments, as the policy takes it; valid until the next call.
+// with returns obs, of all environments, together with the hidden state. The result is valid until
+// the next call.
 func (m *HiddenState) with(obs tensor.Dict) tensor.Dict {
 	if m.rows.IsZero() {
 		return obs
@@ -34,24 +35,24 @@ func (m *HiddenState) with(obs tensor.Dict) tensor.Dict {
 	return m.seen
 }
 
-// keep remembers what goes with the next observations.
+// keep takes the hidden state that goes with the next observations.
 func (m *HiddenState) keep(act policy.Act) {
 	if !m.rows.IsZero() {
 		m.rows.CopyFrom(act.Hidden)
 	}
 }
 
-// forget begins a new episode in environment n.
+// forget resets environment n, whose episode has ended.
 func (m *HiddenState) forget(n int) {
 	if !m.rows.IsZero() {
 		m.rows.At(n).Zero()
 	}
 }
 
-// Clear begins new episodes everywhere.
+// Clear resets all environments.
 func (m *HiddenState) Clear() { m.rows.Zero() }
 
-// Save returns what is remembered; nothing of a policy that remembers nothing.
+// Save returns the hidden state; an empty Dict for a policy that has none.
 func (m *HiddenState) Save() (d tensor.Dict) {
 	if !m.rows.IsZero() {
 		d.Set("memory", m.rows)
@@ -59,7 +60,7 @@ func (m *HiddenState) Save() (d tensor.Dict) {
 	return d
 }
 
-// Load puts back what save returned.
+// Load restores what Save returned.
 func (m *HiddenState) Load(d tensor.Dict) error {
 	if m.rows.IsZero() {
 		return nil

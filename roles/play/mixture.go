@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Mixture lets the environments' expert act for the policy now and then: DAgger's π_i = β_i π* +
-// (1-β_i) π̂_i.
+// A Mixture lets the environments' expert act in place of the policy in a part of the steps:
+// DAgger's π_i = β_i π* + (1-β_i) π̂_i.
 type Mixture struct {
 	Schedule algo.DaggerConfig // says β of each rollout
 	beta     float64           // of the present rollout
@@ -17,9 +17,8 @@ type Mixture struct {
 // begin sets β for a rollout.
 func (m *Mixture) begin(iteration uint64) { m.beta = m.Schedule.Beta(iteration) }
 
-// replace puts the expert's actions, [n,1,A], in place of what act holds for the environments where
-// the expert's turn is. Whose it is follows from the names that noise has: an environment's number
-// and its step.
+// replace puts the expert's actions, [n,1,A], into act where the expert acts. That follows from the
+// seed, the number of the environment and its step.
 func (m *Mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
 	taken := act.Bounded
 	if taken.IsZero() {

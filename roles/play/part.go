@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A part is the trajectory of rows [lo, hi) of the route.
+// A part is one actor's share of the rows of a route, [lo, hi), and their trajectory.
 type part struct {
 	lo, hi int
 	obs    []tensor.Tensor // [T, n, ...] in the order of the policy's observations
@@ -42,15 +42,15 @@ func (p *part) abort(t, j int) {
 	}
 }
 
-// recordNext records what was observed after step t: where an episode ended its last observation.
+// recordNext records the observation after step t: where an episode ended, its last one.
 func (p *part) recordNext(t int, names []string, step *env.Step) {
 	for i, next := range p.nextObs {
 		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
 	}
 }
 
-// copyNext sets dst, the rows of p, to one observation after the last step: to those of final where
-// an episode ended.
+// copyNext sets dst, the rows of p, to one observation after the last step: from final where an
+// episode ended, else from obs.
 func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()
@@ -61,7 +61,7 @@ func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	}
 }
 
-// markLive marks the steps of time t that belong to an episode: all up to and with its last.
+// markLive marks the steps of time t that belong to an episode, its last step included.
 func (p *part) markLive(t int, fresh, idles bool) {
 	mask := p.mask.At(t).U8()
 	for j := range mask {

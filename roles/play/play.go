@@ -2,8 +2,8 @@ package play
 
 import "fmt"
 
-// PlayEpoch plays n steps in s, whose episodes have begun, into the trajectories of rec from time
-// first on. observed, when not nil, is called when a step has been recorded.
+// PlayEpoch plays n steps in s, whose episodes have begun, and writes them into the trajectories of
+// rec from time first on. It calls observed, unless nil, after each recorded step.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == first)

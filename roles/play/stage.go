@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Stage is environments that step together, with what training and metrics need to know
-// of their episodes.
+// A Stage is environments that step together, with what training and metrics need to know of their
+// episodes.
 type Stage struct {
 	Vec       env.Vec       // the environments
-	Now       *env.Step     // what they returned last
-	Action    tensor.Dict   // what they take next
+	Now       *env.Step     // the result of their last step or reset
+	Action    tensor.Dict   // their next actions
 	Seeder    *env.Seeder   // names the seeds of their episodes
 	Episodes  *env.Episodes // sums up those that run, and keeps those that have ended
 	AutoReset bool          // an episode that ends is followed by the next
@@ -22,7 +22,8 @@ type Stage struct {
 	camera    *Camera       // films evaluations; nil: there is none
 }
 
-// NewStage makes the environments first, first+1, … first+n-1 of cfg, which take chunks of actions.
+// NewStage makes the environments first, first+1, … first+n-1 of cfg. A step takes chunks actions
+// of each.
 func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*Stage, error) {
 	vec, err := reg.New(cfg, n)
 	if err != nil {
@@ -39,24 +40,23 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	return s, err
 }
 
-// take takes memory for chunks of actions and for what they lead to. Episodes are to begin after
-// it.
+// take allocates memory for chunks of actions and for their results. Call Begin after it.
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
 	s.Action.Set("action", tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
-// Label has the environments show what their expert would do, too. Episodes are to begin after it.
+// Label adds the actions of the environments' expert to the observations. Call Begin after it.
 func (s *Stage) Label() {
 	s.Vec = env.NewLabels(s.Vec)
 	s.take(s.Now.Reward.Dim(1))
 }
 
-// Fit takes chunks of as many actions as pol chooses at a time, and returns how many that are and
+// Fit makes steps take as many actions as pol chooses at a time. It returns how many those are, and
 // how many log-probs come with them.
 func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
-	// nothing has been observed yet, and to allow nothing would be an error
+	// Nothing has been observed yet, and a mask that allows no action would be an error.
 	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {
 		for i := range mask.U8() {
 			mask.U8()[i] = 1
@@ -71,7 +71,7 @@ func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	return chunks, logProbs, nil
 }
 
-// Begin starts new episodes, unless those that run go on by themselves.
+// Begin starts new episodes, unless episodes run that reset themselves.
 func (s *Stage) Begin() error {
 	if s.AutoReset && s.Running {
 		return nil
@@ -111,7 +111,7 @@ func (s *Stage) Step() error {
 	return nil
 }
 
-// located says of an error of vec, which counts its environments from 0, which ones those are.
+// located adds to an error of vec the global numbers of its environments; vec counts from 0.
 func (s *Stage) located(err error) error {
 	if s.first == 0 {
 		return err
@@ -120,7 +120,7 @@ func (s *Stage) located(err error) error {
 	return fmt.Errorf("environments %d-%d, called 0-%d in what follows: %w", s.first, s.first+n-1, n-1, err)
 }
 
-// Over reports whether every environment's episode has ended and none begins by itself.
+// Over reports whether the episodes of all environments have ended, with no new ones.
 func (s *Stage) Over() bool {
 	term, trunc := s.Now.Terminated.U8(), s.Now.Truncated.U8()
 	k := s.Now.Reward.Dim(1)
@@ -162,8 +162,8 @@ func (s *Stage) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what save returned; episodes go on. Where the seeds alone were saved new ones
-// begin.
+// Load restores what Save returned, and the episodes go on. If only the seeds were saved, new
+// episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
 	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
 		return err
@@ -186,7 +186,7 @@ func (s *Stage) Load(d tensor.Dict) error {
 	return nil
 }
 
-// HasEpisodes reports whether a state of environments has their episodes, which go on then.
+// HasEpisodes reports whether a state of environments has running episodes.
 func HasEpisodes(d tensor.Dict) bool {
 	_, ok := d.Get("episodes.return")
 	return ok

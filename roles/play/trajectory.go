@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TrajectoryFields are the tensors of a trajectory of t steps of n environments, under the names
-// that travel, for chunks of C actions with L log-probs, and with rewards > 1 that many of each: C,
-// of single actions; and what was remembered at each step, of that length. With mask, steps may be
-// marked as not to be trained on.
+// TrajectoryFields are the tensors of a trajectory of t steps of n environments, under their names
+// in channels. Samples are chunks of C actions with L log-probs. rewards is 1, or C where each
+// action has a reward of its own. memory is the length of the hidden state, 0 without one. With
+// mask, steps can be left out of training.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
@@ -36,8 +36,8 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int
 	)
 }
 
-// TransitionFields are those of a trajectory that is to be cut into transitions, for algorithms
-// with a replay buffer. With status, steps may belong to aborted episodes (env.Aborted).
+// TransitionFields are the tensors of a trajectory for algorithms with a replay buffer, which cut
+// it into transitions. With status, steps may belong to aborted episodes (env.Aborted).
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := append(append(observationFields("observation.", spec, t, n), observationFields("next_observation.", spec, t,
 		n)...),
