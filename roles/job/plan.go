@@ -36,12 +36,12 @@ type ActorShard struct {
 func newPlan(n, stages, envWorkers, rolloutWorkers, actors int) Plan {
 	p := Plan{Envs: n, Stages: stages, perEnv: n / envWorkers}
 	batch := n / stages
-	shard, share := batch/envWorkers, batch/rolloutWorkers
+	each, share := batch/envWorkers, batch/rolloutWorkers
 	for s := range stages {
 		for pos := 0; pos < batch; { // within the stage's batch
-			r, q := pos/shard, pos/share
-			end := min((r+1)*shard, (q+1)*share)
-			base := r*p.perEnv + s*shard - r*shard // position → global index
+			r, q := pos/each, pos/share
+			end := min((r+1)*each, (q+1)*share)
+			base := r*p.perEnv + s*each - r*each // position → global index
 			l := Route{ID: len(p.Routes), Env: r, Rollout: q, Stage: s, Lo: base + pos, Hi: base + end}
 			for lo := l.Lo; actors > 0 && lo < l.Hi; {
 				a := lo * actors / n

@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/play"
 )
 
-// NewChecked makes the job of cfg, and sees that its environments can do what it asks of them.
+// NewChecked makes the job of cfg, and checks that its environments have the expert and the
+// pictures that it asks for.
 func NewChecked(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
 	j, err := New(cfg, reg, nodes)
 	if err != nil {
@@ -24,7 +25,7 @@ func NewChecked(cfg *config.Config, reg config.Registries, nodes []int) (*Job, e
 	return j, nil
 }
 
-// checkExpert checks that the environments have an expert, where it is to be learnt from.
+// checkExpert checks that the environments have an expert, if the algorithm learns from one.
 func checkExpert(j *Job, found *config.Findings) {
 	if !j.Labelled {
 		return
@@ -39,7 +40,7 @@ func checkExpert(j *Job, found *config.Findings) {
 			"(loss_type %s): %v", j.Config.Algorithm.LossType, err))
 }
 
-// checkVideo checks that the environments of evaluations can be drawn, where they are to be filmed.
+// checkVideo checks that the environments of evaluations can be drawn, if they are to be filmed.
 func checkVideo(j *Job, found *config.Findings) {
 	if !j.Config.Evaluates() {
 		return

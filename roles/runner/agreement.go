@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A vote is what one rank says at a loop head.
+// A vote is the state and the wishes of one rank at a loop head.
 type vote struct {
 	step int64  // the step that this rank is about to take
 	path uint64 // hash of the group calls made so far
@@ -23,15 +23,15 @@ type decision struct {
 	save bool
 }
 
-// An agreement makes every branch of the loop uniform, and brings reports to rank 0. Votes given at
-// one loop head are decided on by the next, so nobody waits for it, and no rank runs ahead of
-// another by more than one step.
+// An agreement makes all ranks take the same branch of the loop, and brings their reports to rank
+// 0. Votes given at one loop head are decided at the next, so that nobody waits for them. No rank
+// runs ahead of another by more than one step.
 type agreement struct {
 	comm    spmd.Comm
 	reqs    []spmd.Request
-	votes   []byte // rank 0: everyone's, voteSize each; elsewhere: mine
+	votes   []byte // rank 0: of all ranks, voteSize each; elsewhere: of this rank
 	down    []byte
-	report  []byte // mine, on its way
+	report  []byte // of this rank, being sent
 	pending bool
 }
 
@@ -58,7 +58,7 @@ func newAgreement(comm spmd.Comm, alloc tensor.Allocator) (*agreement, error) {
 	return a, nil
 }
 
-// begin gives this rank's vote and its report, which belongs to the agreement until end returns.
+// begin sends this rank's vote and report. The report must not change until end returns.
 func (a *agreement) begin(v vote, report []byte) error {
 	mine := a.votes[:voteSize]
 	binary.LittleEndian.PutUint64(mine[0:], uint64(v.step))
@@ -87,8 +87,8 @@ func (a *agreement) begin(v vote, report []byte) error {
 	return a.post(a.comm.Irecv(a.down, 0, decisionTag))
 }
 
-// end returns what was decided on the votes of the last begin, and on rank 0 the reports of all
-// ranks. Without a begin before it, it decides nothing.
+// end returns the decision on the votes of the last begin, and on rank 0 the reports of all ranks.
+// Without a begin before it, it decides nothing.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil

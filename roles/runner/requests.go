@@ -25,8 +25,8 @@ const (
 	ExitTerminated  = 143
 )
 
-// Requests are what the outside asks of a run: signals, and the clock. Ranks read it when they
-// vote.
+// Requests are reasons to stop from outside of the run: signals, and the clock. Ranks read them
+// when they vote.
 type Requests struct {
 	parent   *Requests       // of the sweep that the run belongs to; nil: none
 	stop     atomic.Int64    // exit code plus one; 0: none
@@ -40,8 +40,8 @@ type Requests struct {
 	done     chan struct{}
 }
 
-// Watch starts to listen: USR1 stops with a checkpoint and asks to be queued again, INT and TERM
-// stop, USR2 writes all goroutines to standard error and goes on.
+// Watch starts to listen to signals. USR1 stops with a checkpoint and asks for a requeue, INT and
+// TERM stop, USR2 writes all goroutines to standard error.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -68,7 +68,7 @@ func (r *Requests) listen() {
 	}
 }
 
-// again asks to stop with code; the second time there is no asking.
+// again asks to stop with code; the second call stops at once.
 func (r *Requests) again(code int) {
 	if before := r.stop.Swap(int64(code) + 1); before == ExitInterrupted+1 || before == ExitTerminated+1 {
 		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
@@ -78,7 +78,7 @@ func (r *Requests) again(code int) {
 	r.press()
 }
 
-// Fail asks to stop, with a checkpoint, because of something that the run can't go on without.
+// Fail asks to stop, with a checkpoint, because of an error that ends the run.
 func (r *Requests) Fail() { r.stop.CompareAndSwap(0, ExitFailed+1) }
 
 // Close stops listening.
@@ -90,12 +90,12 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of a run that stops when r says so, and has a clock of its own.
+// ForRun returns the requests of one run, which stops when r does, and has a clock of its own.
 func (r *Requests) ForRun() *Requests {
 	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
 
-// Vote returns the exit code to stop with plus one, 0 to go on, and whether to save first.
+// Vote returns the exit code to stop with plus one, or 0 to go on, and whether to save first.
 func (r *Requests) Vote() (stop int, save bool) {
 	stop = int(r.stop.Load())
 	if stop == 0 && r.parent != nil {
@@ -107,7 +107,7 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire makes the run stop, as USR1 does, maxTime after its start (0: any time), or in time for a
+// Expire stops the run as USR1 does, maxTime after its start (0: never), or in time for a
 // checkpoint before Slurm's limit.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
@@ -124,8 +124,8 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	}
 }
 
-// AtStop calls f once a signal or the clock asks to stop, and with true where that is INT or TERM,
-// unless cancel is called before.
+// AtStop calls f when a signal or the clock asks to stop; the argument is true for INT or TERM.
+// cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

@@ -18,7 +18,7 @@ func encodeShares(b []byte, all []worker.Share) []byte {
 			size += len(name) + 1<<7 + len(t.Bytes())
 		}
 	}
-	b = slices.Grow(b, size) // once: what is moved to grow is there twice
+	b = slices.Grow(b, size) // once: growing copies everything
 	for _, s := range all {
 		b = append(b, byte(len(s.Kind)))
 		b = append(b, s.Kind...)
@@ -50,9 +50,9 @@ func decodeShares(b []byte) ([]worker.Share, error) {
 	return all, nil
 }
 
-// join puts shares and those that other ranks have encoded together: those of environments side by
-// side, in the order of their indices, n in all. What only some of them said is left out: a run
-// that goes on would take the rest for said, too. The state may be made of the tensors in shares.
+// join joins shares and those that other ranks have encoded. Shares of environments are joined in
+// the order of their indices, n in all. A tensor that only some environments have is left out: a
+// resumed run would expect it of all. The state may use the memory of shares.
 func join(shares []worker.Share, ranks [][]byte, n int) (worker.State, error) {
 	var st worker.State
 	for _, b := range ranks {

@@ -17,18 +17,17 @@ type StartState struct {
 	state worker.State // of a file of weights the model alone
 }
 
-// rollouts returns how many rollouts of each environment have been learnt from.
+// rollouts returns how many rollouts of each environment the actors have learnt from.
 func (b StartState) rollouts() int64 {
 	return b.state.Rollouts(b.Step)
 }
 
-// resumableKeys are the keys that a resumed run may have changed.
+// resumableKeys are the keys that may differ in a resumed run.
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
 	"env.eval",
-	// How simulators are reached and for how long they are waited for, but not what they say of
-	// themselves.
+	// How simulators are reached, and the timeouts, but not their specification.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
@@ -43,7 +42,7 @@ func NamedState(j *job.Job, yaml []byte, dir string) (StartState, error) {
 	return StateIn(j, yaml, c)
 }
 
-// resolve returns what a checkpoint's configuration means to this program.
+// resolve returns the configuration of a checkpoint as this program resolves it.
 func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 	c, err := config.Parse(reg, stored)
 	if err != nil {
@@ -52,7 +51,7 @@ func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 	return c.Resolved(), nil
 }
 
-// StateIn reads c, and sees that it is of this job.
+// StateIn reads c, and checks that it is of this job.
 func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	resolved := func(stored []byte) ([]byte, error) { return resolve(j.Registries, stored) }
 	if err := c.CheckConfig(yaml, resolved, resumableKeys[:]...); err != nil {
@@ -80,7 +79,7 @@ func WeightsIn(j *job.Job, path string) (b StartState, err error) {
 	return b, b.fits(j)
 }
 
-// fits sees that the model in b is one of this job's policy.
+// fits checks that the model in b is one of this job's policy.
 func (b StartState) fits(j *job.Job) error {
 	pol, err := j.NewPolicy(tensor.Heap)
 	if err == nil {

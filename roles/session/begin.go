@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/roles/runner"
 )
 
-// begin opens the run's folder, on rank 0, and returns what the run starts from and its log.
-// Whatever is the user's to mend is found before anything in the folder changes.
+// begin opens the run's folder, on rank 0, and returns the state that the run starts from and its
+// logbook. It finds mistakes of the user before it changes anything in the folder.
 func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*runner.Logbook, runner.StartState, error) {
 	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
 	var b runner.StartState
@@ -45,8 +45,8 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 }
 
 // lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
-// was killed on another host: its lock looks alive until it has had no heartbeat for a minute. A
-// heartbeat while waiting ends the hope.
+// was killed on another host, whose lock looks alive until it has had no heartbeat for a minute. It
+// stops waiting when it sees a heartbeat.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last time.Duration
 	for {
@@ -67,9 +67,9 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open makes f ready for a run that starts from b, or with auto from the newest usable checkpoint
-// in it. A run that resumes nothing moves aside what an earlier one left; so does one with auto
-// where there is no checkpoint, if the earlier one has come to anything.
+// open prepares f for a run that starts from b, or with auto from the newest usable checkpoint in
+// it. A run that resumes nothing moves the files of an earlier run aside. So does a run with auto
+// if there is no checkpoint but the earlier run has written metrics.
 func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume string,
 	b runner.StartState) (*runner.Logbook, runner.StartState,
 	error) {
@@ -124,7 +124,7 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	return book, b, f.WriteConfig(sv.YAML)
 }
 
-// newest reads the newest usable checkpoint in f, and returns b where there is none.
+// newest reads the newest usable checkpoint in f, and returns b if there is none.
 func (s *session) newest(f *runfolder.Folder, j *job.Job, sv *runner.Saver, b runner.StartState) (runner.StartState,
 	error) {
 	c, rejected, err := sv.Store.Newest()

@@ -16,8 +16,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// EvaluateCheckpoint writes the mean figures of one episode in every evaluation environment, with
-// the policy in the checkpoint dir; "": the newest of the run's folder, or runner.ckpt_path.
+// EvaluateCheckpoint plays one episode in every evaluation environment and writes the mean figures.
+// The policy is that of the checkpoint dir; "" is the newest of the run's folder, or
+// runner.ckpt_path.
 func EvaluateCheckpoint(out io.Writer, cfg *config.Config, reg config.Registries, dir string) error {
 	spec, err := job.Probe(reg, cfg.Env.Eval)
 	if err != nil {
@@ -77,7 +78,7 @@ func EvaluateCheckpoint(out io.Writer, cfg *config.Config, reg config.Registries
 	return nil
 }
 
-// readModel returns the tensors of a policy, and where they are from.
+// readModel returns the tensors of a policy, and the folder or file that they are from.
 func readModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		d, err := job.ReadWeights("runner.ckpt_path", path)

@@ -20,20 +20,20 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// WithHub returns reg with the environments that hub brings.
+// WithHub returns reg with the environments of hub.
 func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	return reg
 }
 
-// handshake asks the simulators that are programs of their own what they are, on the first rank
-// that has environments, and tells all ranks. It returns the configuration with what they said; nil
-// where they could not be asked, which rank 0 has said.
+// handshake asks external simulators for their specification, on the first rank with environments,
+// and broadcasts the answers. It returns the configuration with them. It returns nil if they cannot
+// be asked; then rank 0 has written why.
 func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
 	cfg *config.Config) (*config.Config, error) {
 	place, err := cfg.Place(w.Nodes())
 	if err != nil || !place.Has("env") {
-		return cfg, nil // New says so
+		return cfg, nil // job.New reports this
 	}
 	ranks := place.Group("env").Ranks
 	met := *cfg
@@ -77,14 +77,14 @@ func (s *session) ask(uses []job.ExternalUse, greetings []string) (err error) {
 	return nil
 }
 
-// A assignment is a solver of the same MPI job, and the rank that has its environments.
+// An assignment is a solver of the same MPI job, and the rank that has its environments.
 type assignment struct {
 	Process, Rank int
 	Hello         []byte
 }
 
-// assign gives the ranks with environments the solvers of the same MPI job, where external.listen
-// is mpi: they all greet rank 0.
+// assign assigns the solvers of the same MPI job to the ranks with environments, if external.listen
+// is mpi. All solvers greet rank 0.
 func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []job.ExternalUse,
 	ranks []int) (bool,
 	error) {
@@ -127,8 +127,8 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	return s.agreeTo(ctx, w, world, err)
 }
 
-// gather waits for as many solvers as the uses need, and deals them to ranks in the order of their
-// processes.
+// gather waits for as many solvers as the uses need, and assigns them to ranks in the order of
+// their processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -161,8 +161,8 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ra
 	return all, nil
 }
 
-// needed returns how many solvers the uses need, if all are as the one that said hello, and for
-// what.
+// needed returns how many solvers the uses need, if all are like the one that sent hello, and the
+// number for each use.
 func needed(hello []byte, uses []job.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -175,12 +175,12 @@ func needed(hello []byte, uses []job.ExternalUse) (solvers int, each string, err
 	return solvers, each, nil
 }
 
-// lastCall is how long a solver that was given up may take to hear that it is to end.
+// lastCall is how long a solver that was given up may take to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// disconnect ends the solvers of the same MPI job, while MPI is still there to tell them; rank 0
-// those that have greeted and were not needed. Those that were given up and do not hear it would
-// keep MPI from ending: rank 0 then ends the job, when all that it has to write is written.
+// disconnect ends the solvers of the same MPI job before MPI is finalized. Rank 0 ends those that
+// have greeted but were not needed. MPI cannot end while a solver hangs: if one does not
+// acknowledge the shutdown, rank 0 aborts the job after everything has been written.
 func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collectives.Group) error {
 	out := w.ForeignPeers()
 	if out == nil {
@@ -198,7 +198,7 @@ func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collecti
 		if late != nil {
 			break
 		}
-		// else an answer that nobody waits for any more
+		// else it is a late answer
 		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
@@ -219,7 +219,7 @@ func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collecti
 	return nil
 }
 
-// A solver is the way to a program in the same MPI job.
+// A solver is the connection to a program in the same MPI job.
 type solver struct {
 	out     spmd.ForeignPeers
 	hub     *external.Hub
@@ -236,7 +236,7 @@ var _ external.Link = (*solver)(nil)
 
 // Send sends a frame.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
-	if s.closed { // what is still to be said is that it is to end, and that it hears it is to be known
+	if s.closed { // only the shutdown follows, and it must be acknowledged
 		return s.out.DeliverForeign(by, s.process, head)
 	}
 	s.told = external.Dismisses(head)
@@ -258,7 +258,7 @@ func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return external.Split(s.message, accept)
 }
 
-// Close keeps what comes after it from waiting.
+// Close makes the next Send deliver a shutdown.
 func (s *solver) Close() error {
 	s.closed = true
 	return nil

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// A Profile is what --cpu-profile and --pprof ask of a process. The zero value asks for nothing.
+// A Profile is what --cpu-profile and --pprof ask for. The zero value asks for nothing.
 type Profile struct {
 	Prefix  string // the file is PREFIX-rank-R.pprof
 	Address string // HOST:PORT; each rank serves on PORT + rank

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// A RankLog is where a process says what went wrong: standard error, and, once its run has a
-// folder, the log of its rank there. The file begins with what was said before, and is not made
-// where nothing was. Safe for concurrent use.
+// A RankLog is the log of a process: standard error, and a file in the run's folder once there is
+// one. The file begins with what was written before, and is only made if there is something to
+// write. Safe for concurrent use.
 type RankLog struct {
 	to    io.Writer // in place of standard error; nil: that
 	mu    sync.Mutex
@@ -19,7 +19,8 @@ type RankLog struct {
 	file  *os.File
 }
 
-// Write writes p to both. An unwritable log is no reason to end a run: the other has it all.
+// Write writes p to both. A file that cannot be written does not end the run: standard error has
+// everything.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,7 +32,7 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	return os.Stderr.Write(p)
 }
 
-// open says where the log goes from now on.
+// open sets the file of the log.
 func (l *RankLog) open(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,7 +40,7 @@ func (l *RankLog) open(path string) {
 	l.flush()
 }
 
-// flush moves what was said to the file.
+// flush writes to the file what has not been written yet.
 func (l *RankLog) flush() {
 	if l.path == "" || l.early.Len() == 0 {
 		return

@@ -31,17 +31,17 @@ type SyncCollector struct {
 // numbers follow from seed.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
-	shard, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
+	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
 	if err != nil {
 		return nil, err
 	}
-	spec, rec := shard.Vec.Spec(), play.NewRolloutBuilder(pol, seed, 0, n, []int{0, n}, false)
-	rec.Idles = !shard.AutoReset
-	chunks, logProbs, err := shard.Fit(pol)
+	spec, rec := stage.Vec.Spec(), play.NewRolloutBuilder(pol, seed, 0, n, []int{0, n}, false)
+	rec.Idles = !stage.AutoReset
+	chunks, logProbs, err := stage.Fit(pol)
 	if err != nil {
 		return nil, fmt.Errorf("collect in %s: %w", spec.Name, err)
 	}
-	return &SyncCollector{stage: shard, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1,
+	return &SyncCollector{stage: stage, spec: spec, rec: rec, chunks: chunks, logProbs: logProbs, rewards: 1,
 		fallible: cfg.ID() == env.ExternalID}, nil
 }
 

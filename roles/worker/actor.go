@@ -21,7 +21,7 @@ type ActorWorker struct {
 	policy   policy.Policy
 	algo     algo.Algorithm
 	replicas *replicas
-	weights  *Weights    // of the first actor of a rank, which publishes for all of them; nil for the others
+	weights  *Weights    // of the first actor of a rank, which publishes for all of its actors; nil in the others
 	inputs   []*input    // the shards that make up this actor's share, in the order of their environments
 	joined   tensor.Dict // the shards side by side, where there are several
 	batch    tensor.Dict // what is trained on
@@ -34,11 +34,11 @@ type input struct {
 	job.ActorShard
 	from *spmd.Receiver
 	item *spmd.Item // what is trained on
-	next *spmd.Item // in an asynchronous run: taken, and waits until there is one of every shard
+	next *spmd.Item // in an asynchronous run: received, until there is one of every shard
 }
 
-// NewActorWorker returns the worker of member m. Every replica starts from the same parameters,
-// which follow from the seed.
+// NewActorWorker returns the worker of member m. Every replica starts with the same parameters,
+// which the seed determines.
 func NewActorWorker(ctx context.Context, m *spmd.Member, j *job.Job, ws *Weights) (*ActorWorker, error) {
 	pol := ws.actors[m.Index()]
 	a := &ActorWorker{m: m, job: j, policy: pol, trace: newTracer(j, m)}
@@ -78,7 +78,7 @@ func (a *ActorWorker) Algorithm() algo.Algorithm { return a.algo }
 // Batch returns the trajectories that the actor has received last, valid until it trains on them.
 func (a *ActorWorker) Batch() tensor.Dict { return a.batch }
 
-// SyncModelToRollout gives the parameters, which are of that version, to the rollout workers.
+// SyncModelToRollout publishes the parameters, which are of that version, to the rollout workers.
 func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) error {
 	if a.weights == nil {
 		return nil
@@ -86,7 +86,7 @@ func (a *ActorWorker) SyncModelToRollout(ctx context.Context, version int64) err
 	return a.weights.training.Publish(ctx, version)
 }
 
-// SyncModelToEvaluation gives them to the rollout workers for the next evaluation alone.
+// SyncModelToEvaluation publishes them to the rollout workers for the next evaluation alone.
 func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) error {
 	if a.weights == nil {
 		return nil
@@ -94,7 +94,7 @@ func (a *ActorWorker) SyncModelToEvaluation(ctx context.Context, version int64) 
 	return a.weights.evaluation.Publish(ctx, version)
 }
 
-// SyncModelToInference gives the parameters, which are of that version, to the inference workers.
+// SyncModelToInference publishes them to the inference workers.
 func (a *ActorWorker) SyncModelToInference(ctx context.Context, version int64) error {
 	if a.weights == nil {
 		return nil
@@ -137,8 +137,7 @@ func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 	return nil
 }
 
-// stamp writes the version of the weights that made a rollout into it, where the algorithm wants to
-// know.
+// stamp writes the version of the weights into a rollout, if the algorithm uses it.
 func stamp(item *spmd.Item) {
 	if t, ok := item.Dict.Get("version"); ok {
 		for i := range t.I64() {
@@ -147,8 +146,7 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble lays the shards side by side in the order of their environments. One shard alone is
-// used where it lies.
+// assemble joins the shards in the order of their environments. A single shard is used in place.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
 		a.batch = a.inputs[0].item.Dict
@@ -163,7 +161,7 @@ func (a *ActorWorker) assemble() {
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
-			if name != "advantage" && name != "return" { // the algorithm's own by now, as is what else it has added
+			if name != "advantage" && name != "return" { // the algorithm has added these, and others, itself
 				copyColumns(a.joined.Must(name), src, at)
 			}
 		}
@@ -198,14 +196,14 @@ func (a *ActorWorker) Resample(n int) (more bool, err error) {
 // ComputeAdvantagesAndReturns prepares the batch for training.
 func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
 
-// RunTraining trains on the batch and gives its memory back.
+// RunTraining trains on the batch and releases its memory.
 func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	start := a.trace.start()
 	m, err := a.algo.Update(a.batch)
 	a.trace.done("train", start)
 	a.release()
 	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && a.m.Index() > 0 {
-		select { // the first actor has found the same, and its report ends the job
+		select { // the first actor has the same error, and reports it
 		case <-ctx.Done():
 		case <-time.After(5 * time.Second):
 		}
@@ -219,13 +217,13 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return m, err
 }
 
-// CompareReplicas is called after each iteration: it adds to m what compression has cost, and every
-// comm.check_replicas iterations it compares the parameters of all actors. They must be equal.
+// CompareReplicas is called after each iteration. It adds the metric of compression to m. Every
+// comm.check_replicas iterations it compares the parameters of all actors, which must be equal.
 func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
 	return a.replicas.trained(ctx, m)
 }
 
-// release gives back the memory that shards came in, unless that has been done.
+// release gives back the memory of the shards, unless that has been done.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

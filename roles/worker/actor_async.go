@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Arrivals are what an actor takes of the rollouts that come by themselves, and how many iterations
-// they lie behind: their age.
+// Arrivals are the rollouts that an actor has received in an asynchronous run. The age of a rollout
+// is the number of iterations that it lies behind.
 type Arrivals struct {
 	Rollouts int64 // of each environment, taken in the whole run
 
@@ -18,7 +18,7 @@ type Arrivals struct {
 	Taken, Dropped float64
 	ages           float64   // sum
 	Oldest         float64   // the largest age
-	by             []float64 // rollouts of each age; nil where nothing bounds it
+	by             []float64 // rollouts of each age; nil without a bound
 }
 
 func newArrivals(j *job.Job) *Arrivals {
@@ -29,10 +29,10 @@ func newArrivals(j *job.Job) *Arrivals {
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor. An algorithm with a replay
-// buffer is given it, and those that have arrived beyond it, up to a number, on all actors alike;
-// others get one, in the order in which they were made. What is too old is dropped. version is that
-// of the actor's weights.
+// RecvRollouts waits for a rollout of every environment of this actor, and drops those that are too
+// old. An algorithm with a replay buffer also gets the rollouts that have arrived beyond it, up to
+// a number, the same on all actors. Other algorithms get one, in the order of production. version
+// is that of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -73,11 +73,11 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// Arrivals returns what the actor has taken in an asynchronous run; nil in others.
+// Arrivals returns what the actor has received in an asynchronous run; nil in others.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
-// TakenRollouts returns how many rollouts of each environment this actor has taken in the whole
-// run. It reports false in a run that is not asynchronous: there it is one in each iteration.
+// TakenRollouts returns how many rollouts of each environment this actor has received in the whole
+// run. counts is false in a run that is not asynchronous, which has one in each iteration.
 func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	if a.arrivals == nil {
 		return 0, false
@@ -85,8 +85,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take takes the oldest rollout of each shard that is not too old. With wait it waits until there
-// are; else it reports whether there were.
+// take receives the oldest rollout of each shard that is not too old. With wait it waits for them;
+// else complete says whether all have arrived.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {
@@ -129,8 +129,9 @@ func (r *Arrivals) add(age int64, envs int) {
 	}
 }
 
-// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0),
-// rollout/dropped, and where there is a bound the share of each age as data_staleness_{age}/ratio.
+// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0)
+// and rollout/dropped. With a bound it also adds the share of each age as
+// data_staleness_{age}/ratio.
 func (r *Arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
 	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.by...)
 	if err := all.Sum(sums); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EnvWorker simulates a contiguous range of the environments, in stages, and nothing else.
+// An EnvWorker simulates a contiguous range of the environments, in stages.
 type EnvWorker struct {
 	m     *spmd.Member
 	job   *job.Job
@@ -42,23 +42,23 @@ func newStages(j *job.Job, p job.Plan, worker int, cfg env.Config, use env.Use) 
 		if err != nil {
 			return nil, err
 		}
-		sh := &envStage{Stage: envs}
+		st := &envStage{Stage: envs}
 		if j.Labelled && use == env.Train {
-			sh.Label()
+			st.Label()
 		}
 		for _, l := range p.Routes {
 			if l.Env == worker && l.Stage == s {
-				sh.routes = append(sh.routes, &envRoute{Route: l, layout: j.StepLayout(l), row: l.Lo - lo})
-				sh.inline = j.RunsInline(p, l, use == env.Train)
+				st.routes = append(st.routes, &envRoute{Route: l, layout: j.StepLayout(l), row: l.Lo - lo})
+				st.inline = j.RunsInline(p, l, use == env.Train)
 			}
 		}
-		stages = append(stages, sh)
+		stages = append(stages, st)
 	}
 	return stages, nil
 }
 
-// inlineEnvs returns the environments of l where their rollout worker, on the same rank as envs, is
-// to step them itself; else nil. See job.RunsInline.
+// inlineEnvs returns the environments of l if their rollout worker, on the same rank as envs, steps
+// them itself (job.RunsInline); else nil.
 func inlineEnvs(envs []*EnvWorker, l job.Route, use env.Use) *play.Stage {
 	for _, w := range envs {
 		if w.m.Index() != l.Env {
@@ -75,8 +75,8 @@ func inlineEnvs(envs []*EnvWorker, l job.Route, use env.Use) *play.Stage {
 	return nil
 }
 
-// Interact runs the environments of an iteration: observations leave through obs, actions come
-// through act.
+// Interact runs the environments of an iteration. It sends observations through obs and receives
+// actions through act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {
@@ -117,15 +117,15 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 	return train, eval
 }
 
-// Film has the next evaluation filmed into file, by the worker that has the first environments, if
-// films are wanted.
+// Film films the next evaluation into file. Only the worker with the first environments does, and
+// only if films are configured.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
 		s.Record(file)
 	}
 }
 
-// Evaluate runs one episode of every environment for evaluation.
+// Evaluate runs one evaluation episode of every environment.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
 	if err := w.open(eval, obs, act); err != nil {
@@ -144,7 +144,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 				return err
 			}
 		}
-		// To what is sent last comes no answer, which would wait for the next evaluation.
+		// The last item gets no answer: that would wait until the next evaluation.
 		if err := s.send(ctx, lastOfEvaluation); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout
-// workers say to pause; the next call goes on there. It steps whichever stage is told to first.
+// workers pause it. The next call continues there. It steps the stage whose actions arrive first.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -34,7 +34,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 			return fmt.Errorf("actions: %w", err)
 		}
 		s := w.stageFrom(item.Lo)
-		paused := item.Version == pauseShard
+		paused := item.Version == pauseStage
 		if paused {
 			running--
 		} else {
@@ -52,7 +52,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 
 // listen makes the ends of the channels of s, once.
 func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
-	l := s.routes[0] // the only one: see checkAsync
+	l := s.routes[0] // there is only one in an asynchronous run
 	if l.obs != nil {
 		return nil
 	}
@@ -73,8 +73,8 @@ func (w *EnvWorker) stageFrom(lo int) *envStage {
 	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
 }
 
-// simulate takes the next step of s, and shows what it led to; after the last of a rollout, also
-// how the next begins.
+// simulate steps s and sends the result. After the last step of a rollout it begins the next one,
+// and sends how that begins.
 func (w *EnvWorker) simulate(ctx context.Context, s *envStage) error {
 	start := w.trace.start()
 	if err := s.Step(); err != nil {

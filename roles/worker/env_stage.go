@@ -15,11 +15,11 @@ import (
 type envStage struct {
 	*play.Stage
 	routes []*envRoute
-	inline bool // the rollout worker of its only route steps it itself: see job.RunsInline
+	inline bool // its rollout worker steps it: see job.RunsInline
 	at     int  // steps in the present rollout of an asynchronous run
 }
 
-// A envRoute is a route as its env worker sees it.
+// An envRoute is a route with the channel ends of its env worker.
 type envRoute struct {
 	job.Route
 	obs    *spmd.Sender
@@ -28,7 +28,7 @@ type envRoute struct {
 	row    int // its first row in the stage
 }
 
-// advance receives actions over every route, and takes a step.
+// advance receives actions over every route, and steps.
 func (s *envStage) advance(ctx context.Context, trace *Tracer) error {
 	for _, l := range s.routes {
 		item, err := l.act.Get(ctx)
@@ -52,7 +52,7 @@ func (s *envStage) accept(l *envRoute, d tensor.Dict) {
 	copy(s.Action.Must("action").Bytes()[l.row*len(a)/(l.Hi-l.Lo):], a)
 }
 
-// send sends what the environments returned last, over every route.
+// send sends the result of the last step over every route.
 func (s *envStage) send(ctx context.Context, version int64) error {
 	for _, l := range s.routes {
 		item, err := l.obs.Take(ctx, l.layout)

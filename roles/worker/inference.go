@@ -13,9 +13,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An InferenceWorker stands between rollouts and actors: it adds to trajectories what the actors'
-// policy, as it is before the update, says of their actions (prox_log_prob), and what the reference
-// policy does (ref_log_prob), so that the actors need not.
+// An InferenceWorker stands between rollouts and actors. It adds log-probabilities of the actions
+// to trajectories: those of the actors' policy before the update (prox_log_prob) and of the
+// reference policy (ref_log_prob).
 type InferenceWorker struct {
 	m       *spmd.Member
 	job     *job.Job
@@ -26,11 +26,11 @@ type InferenceWorker struct {
 	trace   *Tracer
 
 	proximal  bool
-	reference []byte // the parameters of the first version; nil: nobody asks
+	reference []byte // the parameters of the first version; nil: not needed
 	known     bool   // reference holds them
 }
 
-// A passage is a shard on its way through.
+// A passage is a shard with its channel ends.
 type passage struct {
 	job.ActorShard
 	layout *tensor.Layout
@@ -60,8 +60,8 @@ func NewInferenceWorker(m *spmd.Member, j *job.Job, ws *Weights) *InferenceWorke
 	return w
 }
 
-// SyncModelFromActor lets the policy compute with that version of the weights. The first that the
-// worker sees is the reference, unless that was loaded.
+// SyncModelFromActor makes the policy use that version of the weights. The first version is the
+// reference, unless a checkpoint had one.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, _, err := w.weights.Adopt(ctx, version)
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *InferenceWorker) pass(ctx context.Context, p *passage, in, out *spmd.Ch
 	return p.to.Put(ctx, item)
 }
 
-// infer adds to a rollout what is asked for.
+// infer adds the configured log-probabilities to a rollout.
 func (w *InferenceWorker) infer(rollout tensor.Dict) error {
 	if w.proximal {
 		if err := algo.LogProbs(rollout.Must("prox_log_prob"), w.policy, w.work, rollout,

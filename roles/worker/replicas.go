@@ -12,8 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// replicas are the actors' copies of one model, as one of them sees it: how their gradients are
-// summed, and how it is found out when they drift apart.
+// replicas are the actors' copies of one model: they sum gradients, and compare parameters.
 type replicas struct {
 	*collectives.Reducer
 	group      *collectives.Group
@@ -48,8 +47,8 @@ func (r *replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 // Gradient is the Reducer's, as algorithms see it.
 func (r *replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
 
-// trained is called after each iteration: it adds what compression has cost to the metrics, and
-// compares the parameters when it is time to.
+// trained is called after each iteration: it adds the metric of compression, and compares the
+// parameters when that is due.
 func (r *replicas) trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		m.Names, m.Values = append(m.Names, "actor/compression_error"), append(m.Values, r.CompressionError())

@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RewardWorker tells the rollout workers of some routes what the steps of their environments are
-// worth.
+// A RewardWorker computes rewards for the rollout workers of some routes.
 type RewardWorker struct {
 	m      *spmd.Member
 	job    *job.Job
@@ -22,14 +21,14 @@ type RewardWorker struct {
 	trace  *Tracer
 }
 
-// A rewardRoute is a route as its reward worker sees it.
+// A rewardRoute is a route with the channel end of its reward worker.
 type rewardRoute struct {
 	job.Route
 	layout *tensor.Layout
 	to     *spmd.Sender
 }
 
-// transitionsKey names the one queue of a reward worker: it takes what comes first.
+// transitionsKey names the one queue of a reward worker, which answers in the order of arrival.
 const transitionsKey = "transitions"
 
 // NewRewardWorker returns the worker of member m.
@@ -95,7 +94,7 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	return l.to.Put(ctx, out)
 }
 
-// A transitionView is an item as a reward.Batch. Memory comes round again, for routes of different
+// A transitionView binds an item as a reward.Batch. Items are reused, for routes of different
 // lengths.
 type transitionView struct {
 	item  *spmd.Item

@@ -281,7 +281,7 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// A evalRoute is a route of evaluation: the policy's mode, nothing recorded.
+// An evalRoute is a route of evaluation: the policy's mode, nothing recorded.
 type evalRoute struct {
 	job.Route
 	player  *play.EvalPlayer

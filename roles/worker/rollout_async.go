@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A asyncRoute is a route whose rollouts follow one another without the actors' word, each with the
-// newest weights at its beginning. It has a copy of these, so that neither actors nor other routes
-// wait for it. A call may end, and another go on, between any two of its steps.
+// An asyncRoute makes one rollout after the other, independently of the actors. Each begins with a
+// copy of the newest weights, so that neither actors nor other routes wait for it. A call may end,
+// and the next one continue, between any two steps.
 type asyncRoute struct {
 	*rolloutRoute
 	weights []byte // of version
@@ -22,8 +22,8 @@ type asyncRoute struct {
 	taken   int        // shards of the next one whose memory has been taken
 	open    bool       // one is under way
 	at      int        // actions recorded in it
-	acting  bool       // what the last of them led to has not been seen
-	item    *spmd.Item // what the environments show, and wait with for actions; nil: they are at work
+	acting  bool       // the result of the last action has not arrived
+	item    *spmd.Item // observations that wait for actions; nil: the environments are stepping
 	paused  bool       // they were told to wait for the next call
 }
 
@@ -52,11 +52,11 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	return r.serve(ctx, stop)
 }
 
-// anyRoute is the key of all routes of a worker, by which it sees to whichever comes first: of a
-// rollout worker for observations, of an env worker for actions. Item.Lo says which it is.
-const anyRoute = "any lane"
+// anyRoute is the key that all routes of a worker share, so that it answers in the order of
+// arrival: a rollout worker observations, an env worker actions. Item.Lo identifies the route.
+const anyRoute = "any route"
 
-// play makes rollouts in the route's own environments.
+// play makes rollouts in environments that this worker steps.
 func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	for stop.Err() == nil {
 		if ready, err := l.begin(stop, r, true); err != nil || !ready {
@@ -82,8 +82,8 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	return nil
 }
 
-// serve makes rollouts in environments of env workers, for whichever shows something, until stop
-// has ended and all of them were told to pause.
+// serve makes rollouts in environments of env workers, in the order in which they send, until stop
+// has ended and all have been paused.
 func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 	for _, l := range r.running {
 		l.paused = false
@@ -98,7 +98,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 				}
 			}
 			switch {
-			case l.paused: // if its environments show something, they have been called again already
+			case l.paused: // an observation of its environments belongs to the next call
 				paused++
 			case l.item != nil:
 				shown++
@@ -122,7 +122,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 	}
 }
 
-// look waits for what any route's environments show.
+// look waits for observations of any route.
 func (r *RolloutWorker) look(ctx context.Context) error {
 	item, err := r.obsIn.Get(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (r *RolloutWorker) look(ctx context.Context) error {
 	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
 }
 
-// answer sends actions for what the environments show, or the word to pause once stop has ended.
-// Where a rollout may not begin yet they wait.
+// answer sends actions for the observations, or pauses the environments once stop has ended. If no
+// rollout may begin yet, the environments wait.
 func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if stop.Err() != nil {
 		l.paused = true
@@ -167,7 +167,7 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	return l.tell(ctx, r, &act)
 }
 
-// tell sends actions to the environments, or without the word to pause.
+// tell sends actions to the environments; nil pauses them.
 func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act) error {
 	item, err := l.act.Take(ctx, l.actions)
 	if err != nil {
@@ -175,7 +175,7 @@ func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act
 	}
 	item.Lo, item.Hi = l.Lo, l.Hi
 	if act == nil {
-		item.Version = pauseShard
+		item.Version = pauseStage
 	} else {
 		act.Feed(l.rec.Space, item.Dict.Must("action"))
 	}
@@ -184,12 +184,12 @@ func (l *asyncRoute) tell(ctx context.Context, r *RolloutWorker, act *policy.Act
 	return l.act.Put(ctx, item)
 }
 
-// pauseShard is the version of the item that tells environments to wait for the next call.
-const pauseShard = -1
+// pauseStage is the version of the item that tells environments to wait for the next call.
+const pauseStage = -1
 
-// begin begins a rollout, unless one is under way: it takes memory and the newest weights. It
-// reports false where there is no room yet, or where the weights would be too old; with wait only
-// when stop ends meanwhile.
+// begin begins a rollout, unless one runs: it takes memory and the newest weights. It returns false
+// if there is no memory yet or the weights would be too old; with wait, only if stop ends
+// meanwhile.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil
@@ -226,7 +226,7 @@ func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (b
 	return true, nil
 }
 
-// choose chooses actions for what was observed, and records both.
+// choose chooses actions for observations, and records both.
 func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, error) {
 	r.policy.Params().View(l.weights)
 	act, err := l.rec.Act(l.at, obs, l.at%r.job.Steps == 0)
@@ -235,7 +235,8 @@ func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, erro
 	return act, err
 }
 
-// observe records what the actions led to; the last of a rollout hands the trajectories on.
+// observe records the result of the actions. After the last step of a rollout it sends the
+// trajectories.
 func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step) error {
 	r.policy.Params().View(l.weights)
 	if err := l.rec.Observe(l.at-1, st); err != nil {

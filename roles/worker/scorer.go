@@ -11,9 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer asks the reward component what the steps of a route are worth. While it thinks about one
-// step the environments take the next: the answer is recorded when the next is asked about, or at
-// the end.
+// A scorer asks a reward worker for the rewards of a route's steps. The environments take the next
+// step meanwhile: the answer is recorded at the next question, or at the end.
 type scorer struct {
 	job.Route
 	worker int // the reward worker that is asked
@@ -46,7 +45,7 @@ func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	return err
 }
 
-// ask sends what step t of rec was and led to. A nil scorer asks nobody.
+// ask sends step t of rec with its result. A nil scorer does nothing.
 func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
 	if s == nil {
 		return nil
@@ -64,7 +63,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	return s.to.Put(ctx, item)
 }
 
-// settle records the answer under way.
+// settle records the outstanding answer.
 func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
 	if s == nil || s.asked < 0 {
 		return nil

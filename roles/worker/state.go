@@ -36,8 +36,8 @@ func (st State) Rollouts(step int64) int64 {
 	return step
 }
 
-// Save returns this actor's part of the state, where it lies: what its algorithm keeps for each
-// environment, and of the first actor the model and all else that the algorithm keeps.
+// Save returns this actor's part of the state, not copied: what its algorithm keeps for each
+// environment. The first actor adds the model and the rest of the algorithm's state.
 func (a *ActorWorker) Save() (shares []Share, err error) {
 	trainer, err := a.algo.Save()
 	if err != nil {
@@ -87,8 +87,8 @@ func (a *ActorWorker) share() (lo, hi int) {
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state, where it lies: what the policy remembers of each
-// environment. With model, the first worker adds the weights that it uses.
+// Save returns this worker's part of the state, not copied: the hidden state of each environment.
+// With model, the first worker adds the weights that it uses.
 func (r *RolloutWorker) Save(model bool) (shares []Share) {
 	if model && r.m.Index() == 0 {
 		shares = append(shares, Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
@@ -101,7 +101,7 @@ func (r *RolloutWorker) Save(model bool) (shares []Share) {
 	return shares
 }
 
-// Load takes this worker's part of st. Weights of the rollouts' own are of that version.
+// Load takes this worker's part of st. Own weights of rollouts are of that version.
 func (r *RolloutWorker) Load(st State, version int64) error {
 	if taken, ok := st.Trainer.Get(takenRollouts); ok {
 		for _, l := range r.running {
@@ -122,8 +122,8 @@ func (r *RolloutWorker) Load(st State, version int64) error {
 	return job.LoadModel(r.policy.Params(), st.Rollout)
 }
 
-// Save returns the state of this worker's environments, where it lies. whole is false where they
-// cannot save it: then it is that of their seeds alone.
+// Save returns the state of this worker's environments, not copied. If they cannot save it, whole
+// is false, and it is the state of their seeds alone.
 func (w *EnvWorker) Save() (shares []Share, whole bool, err error) {
 	whole = true
 	for i, s := range w.train {
@@ -131,7 +131,7 @@ func (w *EnvWorker) Save() (shares []Share, whole bool, err error) {
 		d, err := s.Save()
 		if errors.Is(err, errors.ErrUnsupported) {
 			whole = false
-			d, err = s.Seeder.Save() // which are not those of its beginning again
+			d, err = s.Seeder.Save() // so that a resumed run does not repeat the first seeds
 		}
 		if err != nil {
 			return nil, false, err

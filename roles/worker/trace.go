@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Tracer notes when this rank's workers were busy with what, to be looked at in a browser
-// (chrome://tracing, ui.perfetto.dev). A nil tracer notes nothing. A worker has its own, so that no
-// two write at once.
+// A Tracer records when a worker was busy, for a browser to show (chrome://tracing,
+// ui.perfetto.dev). A nil tracer records nothing. Each worker has its own, so that no two write at
+// once.
 type Tracer struct {
 	rank   int
 	worker string
@@ -25,7 +25,7 @@ type Span struct {
 	Start, End time.Time // of the work
 }
 
-// maxSpans bounds the memory of a tracer; what comes later is not noted.
+// maxSpans bounds the memory of a tracer; it ignores later spans.
 const maxSpans = 1 << 18
 
 // start returns the time, for a span that ends with done.
@@ -42,7 +42,7 @@ func (t *Tracer) done(what string, start time.Time) {
 	}
 }
 
-// newTracer returns the tracer of a worker, nil where none was asked for.
+// newTracer returns the tracer of a worker, nil without cluster.tracer.
 func newTracer(j *job.Job, m *spmd.Member) *Tracer {
 	if !j.Config.Cluster.Tracer.Enable {
 		return nil

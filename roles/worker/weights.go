@@ -19,12 +19,12 @@ import (
 // Weights bring the actors' parameters to the rollout workers; see collectives.Weights. A version
 // is the number of iterations that went into it.
 //
-// An asynchronous run has slots, and its rollouts copies of them; see asyncRoute.
+// An asynchronous run has slots, and each rollout a copy; see asyncRoute.
 //
-// Where every iteration begins with the newest weights, rollout workers on an actor's node read
-// them where that actor has them: an actor changes its parameters only when all trajectories are
-// with the actors, and by then nobody infers any more. Else they are copied: the rollouts' weights
-// stay while the actors' move on.
+// If every iteration begins with the newest weights, rollout workers on an actor's node read them
+// in place: an actor changes its parameters only after it has received all trajectories, when
+// nobody infers. Otherwise the weights are copied: those of the rollouts stay while the actors'
+// change.
 type Weights struct {
 	training   *collectives.Weights
 	evaluation *collectives.Weights // for evaluations with newer weights than the rollouts'; nil: with theirs
@@ -38,8 +38,8 @@ type Weights struct {
 func NewWeights(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, error) {
 	ws := new(Weights)
 	var err error
-	// Others may read the actors' parameters where they lie. Those that infer begin with a copy,
-	// and then look at the weights.
+	// Other workers may read the actors' parameters in place. Workers that infer begin with a copy,
+	// and later use the weights.
 	if ws.actors, err = policiesOn(w.Rank(), j, "actor", w.Alloc); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,7 @@ func NewWeights(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, error
 	if j.Inferences == 0 {
 		return ws, nil
 	}
-	// Inference workers use the newest before every update: where an actor has them, or as exact
-	// copies.
+	// Inference workers use the newest weights before every update: in place, or as exact copies.
 	if spec, ok := ws.between(j, "inference", ws.inferences); ok {
 		spec.Label, spec.Slots, spec.Wire, spec.Patch = "weights of inference", 0, tensor.F32, nil
 		ws.inference, err = collectives.NewWeights(ctx, w, spec)
@@ -92,8 +91,9 @@ func policiesOn(rank int, j *job.Job, component string, alloc tensor.Allocator) 
 	return policies, nil
 }
 
-// between says how parameters travel from the actors to the workers of a component, readers, of
-// which those of this rank have these policies. It reports false where no worker of either is here.
+// between says how parameters travel from the actors to the workers of a component, readers. here
+// are the policies of the readers on this rank. It returns false if neither an actor nor a reader
+// is on this rank.
 func (ws *Weights) between(j *job.Job, readers string, here map[int]policy.Policy) (collectives.WeightsSpec, bool) {
 	if len(ws.actors) > 0 {
 		here = ws.actors
@@ -108,7 +108,7 @@ func (ws *Weights) between(j *job.Job, readers string, here map[int]policy.Polic
 	return spec, true
 }
 
-// speaks reports whether actor m publishes the parameters for all of its rank: the first one does.
+// speaks reports whether actor m publishes the parameters for its rank: the first actor does.
 func (ws *Weights) speaks(m int) bool { return m == slices.Min(slices.Collect(maps.Keys(ws.actors))) }
 
 // weightsSpec says how parameters like p travel.
