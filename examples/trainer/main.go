@@ -1,11 +1,13 @@
 // Command trainer trains a policy in one process, without ranks or YAML: create the policy, the
 // algorithm, the collector and the environments; then collect, update, evaluate.
 //
-//	go run ./examples/trainer
+//	go run ./examples/trainer            collect, then learn, in turns
+//	go run ./examples/trainer -async     collect in the background, with the weights of one update before
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 
@@ -18,25 +20,28 @@ import (
 )
 
 const (
-	seed    = 1
-	nEnvs   = 8
-	nSteps  = 64
-	nEpochs = 200
+	seed   = 1
+	nEnvs  = 8
+	nSteps = 64
 )
 
 func main() {
-	trainer, err := newTrainer()
+	async := flag.Bool("async", false, "collect in the background")
+	nEpochs := flag.Int("epochs", 200, "how often to collect and update")
+	flag.Parse()
+	trainer, err := newTrainer(*async, *nEpochs)
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The training loop: collect nSteps in every environment, update the policy, look at how it
-	// does.
-	err = trainer.Train(context.Background(), nEpochs, nSteps, func(s roles.TrainerStep) error {
-		if (s.Epoch+1)%25 != 0 {
+	// The training loop: collect nSteps in every environment, a rollout [nSteps, nEnvs], update the
+	// policy, look at how it does.
+	err = trainer.Train(context.Background(), *nEpochs, nSteps, func(s roles.TrainerStep) error {
+		if (s.Epoch+1)%25 != 0 && s.Epoch+1 != *nEpochs {
 			return nil
 		}
-		eval, err := trainer.Evaluate()
-		fmt.Printf("epoch %3d  return %5.1f  evaluation %5.1f\n", s.Epoch+1, s.Episodes.Return, eval.Return)
+		eval, err := trainer.Evaluate(10, true)
+		loss, _ := s.Metrics.Get("loss")
+		fmt.Printf("epoch %3d  loss %8.3f  return %5s  evaluation %5s\n", s.Epoch+1, loss, mean(s.Episodes), mean(eval))
 		return err
 	})
 	if err != nil {
@@ -44,14 +49,20 @@ func main() {
 	}
 }
 
+// mean writes the mean return of episodes, and a dash where none ended.
+func mean(s env.Summary) string {
+	if s.NumTrajectories == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.1f", s.Return)
+}
+
 // newTrainer creates the components.
-func newTrainer() (*roles.Trainer, error) {
+func newTrainer(async bool, nEpochs int) (*roles.Trainer, error) {
 	envs := all.Registry()
 	cartpole := env.DefaultConfig()
 	cartpole.EnvType, cartpole.TotalNumEnvs, cartpole.Seed = "CartPole-v1", nEnvs, seed
-	test := cartpole
-	test.TotalNumEnvs = 20
-	evaluator, err := roles.NewEvaluator(envs, test)
+	evaluator, err := roles.NewEvaluator(envs, cartpole)
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +82,23 @@ func newTrainer() (*roles.Trainer, error) {
 		return nil, err
 	}
 
-	collector, err := roles.NewSyncCollector(envs, cartpole, pol, seed)
+	collector, err := newCollector(async, envs, cartpole, evaluator.Spec(), pol)
 	if err != nil {
 		return nil, err
 	}
 	return &roles.Trainer{Policy: pol, Algorithm: algorithm, Collector: collector, Evaluator: evaluator}, nil
+}
+
+// newCollector creates a collector of either kind. One that works in the background has a policy of
+// its own, which gets the parameters of pol with each rollout.
+func newCollector(async bool, envs *env.Registry, cfg env.Config, spec env.Spec, pol policy.Policy) (roles.Collector,
+	error) {
+	if !async {
+		return roles.NewSyncCollector(envs, cfg, pol, seed)
+	}
+	actor, err := policy.NewMLP(policy.DefaultConfig(), spec, seed, tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	return roles.NewAsyncCollector(envs, cfg, pol, actor, seed)
 }

@@ -5,26 +5,45 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An EvalPlayer plays a policy's most likely actions in n environments.
+// An EvalPlayer plays a policy in n environments, without learning from it.
 type EvalPlayer struct {
 	Policy policy.Policy // which acts
+	Mode   policy.Mode   // how it chooses actions
+	n      int
 	work   policy.Work
-	Hidden HiddenState // of its environments
+	noise  policy.Noise // of Mode Sample; see Seed
+	Hidden HiddenState  // of its environments
 }
 
-// NewEvalPlayer returns the player of pol in n environments.
+// NewEvalPlayer returns the player of pol's most likely actions in n environments.
 func NewEvalPlayer(pol policy.Policy, n int) *EvalPlayer {
-	return &EvalPlayer{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n)}
+	return &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
+		Hidden: NewHiddenState(pol, n)}
+}
+
+// Seed names the random numbers of Mode Sample, which needs them. They are not those of a training
+// with the same seed.
+func (p *EvalPlayer) Seed(seed uint64) {
+	p.noise = policy.Noise{Seed: ^seed, Env: make([]uint64, p.n), Step: make([]uint64, p.n)}
+	for i := range p.noise.Env {
+		p.noise.Env[i] = uint64(i)
+	}
 }
 
 // Begin begins new episodes.
-func (p *EvalPlayer) Begin() { p.Hidden.Clear() }
+func (p *EvalPlayer) Begin() {
+	p.Hidden.Clear()
+	clear(p.noise.Step)
+}
 
 // Act chooses actions for obs.
 func (p *EvalPlayer) Act(obs tensor.Dict) (policy.Act, error) {
-	act, err := p.Policy.Forward(p.work, p.Hidden.with(obs), policy.Deterministic, policy.Noise{})
+	act, err := p.Policy.Forward(p.work, p.Hidden.with(obs), p.Mode, p.noise)
 	if err == nil {
 		p.Hidden.keep(act)
+	}
+	for i := range p.noise.Step {
+		p.noise.Step[i]++
 	}
 	return act, err
 }

@@ -51,7 +51,7 @@ func EvaluateCheckpoint(out io.Writer, cfg *config.Config, reg config.Registries
 	}
 	film := cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
 	ev.Film(film)
-	sum, err := ev.Evaluate(pol)
+	sum, err := ev.Evaluate(pol, test.TotalNumEnvs, true)
 	if err != nil {
 		return err
 	}

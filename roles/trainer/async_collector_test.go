@@ -121,7 +121,7 @@ func TestTrainerLearnsFromTheBackground(t *testing.T) {
 		if err := collector.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s, err := trainer.Evaluate()
+		s, err := trainer.Evaluate(20, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) 
 	if err := trainer.Train(t.Context(), epochs, s.Steps, nil); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := trainer.Evaluate()
+	sum, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 		t.Fatal(err)
 	}
 	trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: newCollector(t, cfg, pol), Evaluator: eval}
-	before, err := trainer.Evaluate()
+	before, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, err := trainer.Evaluate()
+	after, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 	other := rolestest.NewPolicy(t, cfg, 2, func(p *policy.Config) { p.NumActionChunks = 3 })
 	var sums []env.Summary
 	for _, pol := range []policy.Policy{one, one, other, one} {
-		s, err := e.Evaluate(pol)
+		s, err := e.Evaluate(pol, 5, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,6 +420,42 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 	}
 	if !reflect.DeepEqual(sums[0], sums[1]) || !reflect.DeepEqual(sums[0], sums[3]) || sums[0].Return == sums[2].Return {
 		t.Errorf("evaluations of policies 1, 1, 2, 1: %+v", sums)
+	}
+}
+
+// An evaluation plays as many episodes as asked for, the same ones first, and draws actions where that is asked for.
+func TestEvaluatorPlaysAsManyAsAskedFor(t *testing.T) {
+	cfg := rolestest.EnvConfig("Pendulum-v1", 2)
+	cfg.MaxEpisodeSteps = 10
+	e, err := NewEvaluator(all.Registry(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pol := rolestest.NewPolicy(t, cfg, 1, nil)
+	evaluate := func(n int, deterministic bool) env.Summary {
+		t.Helper()
+		s, err := e.Evaluate(pol, n, deterministic)
+		if err != nil || s.NumTrajectories != n {
+			t.Fatalf("%d episodes: %+v, %v", n, s, err)
+		}
+		return s
+	}
+	two, drawn := evaluate(2, true), evaluate(2, false)
+	if reflect.DeepEqual(two, drawn) {
+		t.Errorf("drawn and most likely actions alike: %+v", two)
+	}
+	one := evaluate(1, true)
+	if one.Return == two.Return {
+		t.Errorf("one episode and two: return %v", one.Return)
+	}
+	if again := evaluate(2, true); !reflect.DeepEqual(again, two) {
+		t.Errorf("two episodes: %+v, and again %+v", two, again)
+	}
+	if again := evaluate(2, false); !reflect.DeepEqual(again, drawn) {
+		t.Errorf("two episodes, drawn: %+v, and again %+v", drawn, again)
+	}
+	if _, err := e.Evaluate(pol, 0, true); err == nil {
+		t.Error("0 episodes: no error")
 	}
 }
 

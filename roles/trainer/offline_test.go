@@ -60,7 +60,7 @@ func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations
 	if err := trainer.Train(t.Context(), iterations, 0, func(s Step) error { m = s.Metrics; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	sum, err := trainer.Evaluate()
+	sum, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}

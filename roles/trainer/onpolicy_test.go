@@ -102,14 +102,14 @@ func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds
 		t.Fatal(err)
 	}
 	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: collector, Evaluator: eval}
-	first, err := trainer.Evaluate()
+	first, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := trainer.Train(t.Context(), rounds, s.Steps, nil); err != nil {
 		t.Fatal(err)
 	}
-	last, err := trainer.Evaluate()
+	last, err := trainer.Evaluate(20, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package trainer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -30,7 +31,7 @@ type Trainer struct {
 type Step struct {
 	Epoch    int          // from 0 on
 	Episodes env.Summary  // of the episodes that ended while collecting
-	Metrics  algo.Metrics // of the update
+	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then what the algorithm says
 }
 
 // Train collects nSteps in every environment and updates the policy, nEpochs times, and tells each
@@ -57,12 +58,22 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 			return fmt.Errorf("epoch %d: update: %w", epoch, err)
 		}
 		if each != nil {
-			if err := each(Step{epoch, env.Summarize(episodes), metrics}); err != nil {
+			if err := each(Step{epoch, env.Summarize(episodes), withLoss(t.Algorithm, metrics)}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// withLoss returns m with the metric loss in front, where m says what it is.
+func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
+	loss, ok := algo.Loss(a, m)
+	if !ok {
+		return m
+	}
+	return algo.Metrics{Names: slices.Concat([]string{"loss"}, m.Names),
+		Values: slices.Concat([]float64{loss}, m.Values)}
 }
 
 // collect collects rollouts until the algorithm has enough: as a rule, one.
@@ -79,22 +90,39 @@ func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	return rollout, err
 }
 
-// Evaluate plays one episode in each evaluation environment with the policy's most likely actions.
-func (t *Trainer) Evaluate() (env.Summary, error) { return t.Evaluator.Evaluate(t.Policy) }
+// Evaluate plays nEpisodes with the policy, without learning from them: with its most likely actions
+// if deterministic, else with actions drawn from it. See Evaluator.
+func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, error) {
+	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
+}
 
-// An Evaluator plays episodes without learning from them, always from the same initial states.
+// An Evaluator plays episodes without learning from them, each in an environment of its own. An
+// episode begins with the same state in every evaluation, and depends on none of the others.
 type Evaluator struct {
+	reg    *env.Registry
+	cfg    env.Config
+	file   string // of the next film
 	stage  *play.Stage
 	player *play.EvalPlayer // of the policy of the last evaluation; nil before
 }
 
-// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg.
+// NewEvaluator makes cfg.TotalNumEnvs environments of cfg, from reg. An evaluation of another number
+// of episodes makes others.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
-	s, err := play.NewStage(reg, cfg, env.Eval, 0, cfg.TotalNumEnvs, 1)
-	if err != nil {
-		return nil, err
+	e := &Evaluator{reg: reg, cfg: cfg}
+	return e, e.open(cfg.TotalNumEnvs)
+}
+
+// open makes n environments.
+func (e *Evaluator) open(n int) (err error) {
+	if e.stage != nil {
+		if err := e.stage.Vec.Close(); err != nil {
+			return err
+		}
 	}
-	return &Evaluator{stage: s}, nil
+	e.player = nil
+	e.stage, err = play.NewStage(e.reg, e.cfg, env.Eval, 0, n, 1)
+	return err
 }
 
 // Spec describes one environment.
@@ -103,16 +131,32 @@ func (e *Evaluator) Spec() env.Spec { return e.stage.Vec.Spec() }
 // Film has the next evaluation filmed into file, as the environments' VideoCfg says; without its
 // SaveVideo nothing is.
 func (e *Evaluator) Film(file string) {
-	e.stage.Record(file)
+	e.file = file
 }
 
-// Evaluate plays one episode in each environment with pol's most likely actions.
-func (e *Evaluator) Evaluate(pol policy.Policy) (env.Summary, error) {
+// Evaluate plays nEpisodes > 0 with pol: with its most likely actions if deterministic, else with
+// actions drawn from it, whose random numbers follow from the environments' seed.
+func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
+	if nEpisodes <= 0 {
+		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: want at least 1", nEpisodes)
+	}
+	if nEpisodes != e.stage.Vec.Len() {
+		if err := e.open(nEpisodes); err != nil {
+			return env.Summary{}, fmt.Errorf("evaluate: %d episodes of %s: %w", nEpisodes, e.cfg.ID(), err)
+		}
+	}
+	e.stage.Record(e.file)
+	e.file = ""
 	if e.player == nil || e.player.Policy != pol {
 		if _, _, err := e.stage.Fit(pol); err != nil {
 			return env.Summary{}, fmt.Errorf("evaluate in %s: %w", e.Spec().Name, err)
 		}
 		e.player = play.NewEvalPlayer(pol, e.stage.Vec.Len())
+		e.player.Seed(e.cfg.Seed)
+	}
+	e.player.Mode = policy.Sample
+	if deterministic {
+		e.player.Mode = policy.Deterministic
 	}
 	if err := e.player.PlayEpisodes(e.stage); err != nil {
 		return env.Summary{}, err
