@@ -36,7 +36,7 @@ func TestOwnKeys(t *testing.T) {
 		writeFile(t, module, filepath.Base(file), string(text))
 	}
 	program := filepath.Join(dir, "own_keys")
-	buildModule(t, module, program)
+	buildModule(t, module, program, ".")
 
 	work := t.TempDir()
 	job, err := os.ReadFile(filepath.Join(module, "job.yaml"))
@@ -66,8 +66,8 @@ func TestOwnKeys(t *testing.T) {
 	}
 }
 
-// buildModule builds the program in the folder module, which is a module that requires this one.
-func buildModule(t *testing.T, module, program string) {
+// buildModule builds packages of the folder module, which becomes a module that requires this one, to out.
+func buildModule(t *testing.T, module, out, packages string) {
 	t.Helper()
 	of, err := filepath.Abs(root)
 	if err != nil {
@@ -84,7 +84,7 @@ func buildModule(t *testing.T, module, program string) {
 	_, rest, _ := strings.Cut(string(ours), "\n")
 	writeFile(t, module, "go.mod", "module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+of+"\n")
 	writeFile(t, module, "go.sum", string(sums))
-	c := exec.Command("go", "build", "-mod=mod", "-o", program, ".")
+	c := exec.Command("go", "build", "-mod=mod", "-o", out, packages)
 	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("go build in another module: %v\n%s", err, out)

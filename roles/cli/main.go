@@ -24,12 +24,15 @@ import (
 // A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg config.Registries) int {
+func Main(args []string, reg config.Registries) int { return Run(args, reg, runner.TrainEmbodied) }
+
+// Run is Main with a program of your own: each rank of a job that trains runs it.
+func Run(args []string, reg config.Registries, program runner.Program) int {
 	code := runner.ExitOK
 	hub := external.NewHub(os.Stderr, 0)
 	defer hub.Close()
 	reg = session.WithHub(reg, hub)
-	app := newApp(reg, &code)
+	app := newApp(reg, program, &code)
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if err != nil {
 		return explain(err)
@@ -59,7 +62,7 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"request, queue me again;\n" +
 	"76 a peer stalled; 130 interrupted; 143 terminated."
 
-func newApp(reg config.Registries, code *int) *cli.App {
+func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher",
@@ -82,7 +85,7 @@ func newApp(reg config.Registries, code *int) *cli.App {
 		HideVersion: true, Flags: train, ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return config.UsageError{Err: err} },
 		Action: func(c *cli.Context) (err error) {
-			*code, err = runTrain(c, reg)
+			*code, err = runTrain(c, reg, program)
 			return err
 		},
 	}
@@ -121,7 +124,7 @@ func newApp(reg config.Registries, code *int) *cli.App {
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
 			Action: func(c *cli.Context) (err error) {
-				*code, err = sweep.Run(c, reg)
+				*code, err = sweep.Run(c, reg, program)
 				return err
 			}},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",

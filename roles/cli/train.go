@@ -15,12 +15,12 @@ import (
 
 // runTrain is the root command: it trains, and returns the exit code of what it has explained
 // itself.
-func runTrain(c *cli.Context, reg config.Registries) (int, error) {
+func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (int, error) {
 	_, launcher := mpi.Launched()
 	asked := runner.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{
-		Registries: reg, Resume: c.String("resume"), Asked: asked,
+		Registries: reg, Program: program, Resume: c.String("resume"), Asked: asked,
 		// Open MPI's ranks see a terminal whatever the user sees
 		Out: os.Stdout, Live: launcher == "" && metrics.IsTerminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),

@@ -13,6 +13,9 @@ type Registries struct {
 	Policies   *policy.Registry // actor.model.model_type
 	Algorithms *algo.Registry   // algorithm.adv_type, algorithm.loss_type
 	Rewards    *reward.Registry // reward.reward_type
+	// Components are the names of a program's own components, that cluster.component_placement may
+	// place beside actor, rollout, env, reward and inference.
+	Components []string
 }
 
 // A Learning says what the algorithm of a job learns from. The zero learning is from rollouts of

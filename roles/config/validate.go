@@ -93,7 +93,8 @@ func (c *validation) checkName(key, name string, known []string) {
 func (c *validation) checkCluster() {
 	want := c.found.At("cluster").Want
 	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
-	known, needed := []string{"actor", "rollout", "env", "reward", "inference"}, []string{"rollout", "env"}
+	known := append([]string{"actor", "rollout", "env", "reward", "inference"}, c.reg.Components...)
+	needed := []string{"rollout", "env"}
 	if c.Trains() {
 		needed = append(needed, "actor")
 	}

@@ -261,6 +261,9 @@ func (j *Job) trajectoryFields(n int) []tensor.Field {
 // fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
 func (j *Job) fallible() bool { return j.Config.Env.Train.ID() == env.ExternalID }
 
+// NumParams returns the number of parameters of the policy.
+func (j *Job) NumParams() int { return j.paramBytes / 4 }
+
 // EnvSteps returns how many steps all environments take together in one iteration.
 func (j *Job) EnvSteps() int64 { return int64(j.Train.Envs) * int64(j.Epochs*j.Steps*j.Chunks) }
 

@@ -7,34 +7,6 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// iterateAsync takes one step of training with rollouts that are made meanwhile: waiting for them
-// is all there is of their phase.
-func (r *EmbodiedRunner) iterateAsync(ctx context.Context) error {
-	r.world.SetStep(r.step + 1)
-	r.produce(ctx)
-	if (r.step%r.job.SyncInterval == 0 || r.synced < 0) && r.synced != r.step {
-		if err := r.timed(syncWeights, ctx, r.publishWeights); err != nil {
-			return err
-		}
-	}
-	if err := r.timed(generateRollouts, ctx, r.receiveRollouts); err != nil {
-		return err
-	}
-	if !r.job.OffPolicy { // a replay buffer has taken them
-		if err := r.timed(calAdvAndReturns, ctx, r.computeAdvantages); err != nil {
-			return err
-		}
-	}
-	if err := r.timed(actorTraining, ctx, r.train); err != nil {
-		return err
-	}
-	r.step++
-	if r.job.EvaluatesAt(r.step) {
-		return r.timed(evaluating, ctx, r.evaluate)
-	}
-	return nil
-}
-
 // produce lets env and rollout workers go on from where they paused. They do until quiesce.
 func (r *EmbodiedRunner) produce(ctx context.Context) {
 	if r.pause != nil {
@@ -58,7 +30,7 @@ func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil
 	}
-	if err := r.Saver.group.Barrier(ctx); err != nil {
+	if err := r.with.Saver.group.Barrier(ctx); err != nil {
 		return err
 	}
 	r.pause()

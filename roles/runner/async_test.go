@@ -40,7 +40,7 @@ func TestStalenessIsBounded(t *testing.T) {
 					"algorithm.staleness_threshold="+bound.threshold, "runner.weight_sync_interval="+bound.interval,
 				), func(ctx context.Context, r *EmbodiedRunner) error {
 					for range 10 {
-						if err := r.iterateAsync(ctx); err != nil {
+						if err := r.iterate(ctx); err != nil {
 							return err
 						}
 						for _, a := range r.Actor.Here() {
@@ -62,12 +62,8 @@ func TestBoundOfZeroIsSynchronous(t *testing.T) {
 	train := func(place []string, np int, args ...string) (params []float32) {
 		var mu sync.Mutex
 		onRanks(t, np, "../../configs/cartpole_disaggregated.yaml", asyncArgs(place, args...), func(ctx context.Context, r *EmbodiedRunner) error {
-			iterate := r.iterate
-			if r.job.Async() {
-				iterate = r.iterateAsync
-			}
 			for range 7 {
-				if err := iterate(ctx); err != nil {
+				if err := r.iterate(ctx); err != nil {
 					return err
 				}
 			}
@@ -99,7 +95,7 @@ func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 				"actor.recv_drain_max_trajectories=5", "env.train.step_delay=200us",
 			), func(ctx context.Context, r *EmbodiedRunner) error {
 				for range 20 {
-					if err := r.iterateAsync(ctx); err != nil {
+					if err := r.iterate(ctx); err != nil {
 						return err
 					}
 					if r.step%4 == 0 { // most often in the middle of a rollout

@@ -2,65 +2,95 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
-	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/worker"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Groups are those that a runner leads, and the weights between them.
+// Launch launches a group of workers, one for each member of at, which new makes. Like all launches
+// it is collective over the world: every rank makes the same ones, in the same order.
+func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
+	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
+	if known := c.job.Placement.Components(); len(at.Ranks) == 0 {
+		return nil, fmt.Errorf("launch group %q: cluster.component_placement has no such component; did you mean %s?",
+			at.Name, config.Nearest(at.Name, known))
+	}
+	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
+}
+
+// NewActorWorker makes the worker of a member of the component actor, for Launch.
+func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.ActorWorker, error) {
+	return worker.NewActorWorker(ctx, m, c.job, c.weights)
+}
+
+// NewRolloutWorker makes the worker of a member of the component rollout, for Launch.
+func NewRolloutWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.RolloutWorker, error) {
+	return worker.NewRolloutWorker(m, c.job, c.weights), nil
+}
+
+// NewEnvWorker makes the worker of a member of the component env, for Launch.
+func NewEnvWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.EnvWorker, error) {
+	return worker.NewEnvWorker(m, c.job)
+}
+
+// NewRewardWorker makes the worker of a member of the component reward, for Launch.
+func NewRewardWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.RewardWorker, error) {
+	return worker.NewRewardWorker(m, c.job)
+}
+
+// NewInferenceWorker makes the worker of a member of the component inference, for Launch.
+func NewInferenceWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.InferenceWorker, error) {
+	return worker.NewInferenceWorker(m, c.job, c.weights), nil
+}
+
+// Groups are the groups that an EmbodiedRunner leads.
 type Groups struct {
-	Weights   *worker.Weights                      // from actors to workers that infer
-	Actor     *spmd.Group[*worker.ActorWorker]     // trains
-	Rollout   *spmd.Group[*worker.RolloutWorker]   // chooses actions
-	Env       *spmd.Group[*worker.EnvWorker]       // simulates
+	Actor     *spmd.Group[*worker.ActorWorker]
+	Rollout   *spmd.Group[*worker.RolloutWorker]
+	Env       *spmd.Group[*worker.EnvWorker]
 	Reward    *spmd.Group[*worker.RewardWorker]    // nil: rewards are the environments' own
 	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
 }
 
-// Services are what a runner needs of the session around it.
-type Services struct {
-	Saver    *Saver    // writes checkpoints
-	Log      *Logbook  // on rank 0
-	Requests *Requests // to stop
-}
-
-// Launch launches the groups of a job, and returns the runner that leads them. Collective over the
-// world.
-func Launch(ctx context.Context, w *spmd.World, j *job.Job, with Services) (*EmbodiedRunner, error) {
-	var g Groups
-	var err error
-	if g.Weights, err = worker.NewWeights(ctx, w, j); err != nil {
-		return nil, err
-	}
-	if g.Actor, err = worker.LaunchActor(ctx, w, j, g.Weights); err != nil {
-		return nil, err
-	}
-	if g.Env, err = worker.LaunchEnv(w, j); err != nil {
-		return nil, err
-	}
-	if g.Rollout, err = worker.LaunchRollout(w, j, g.Weights, g.Env); err != nil {
-		return nil, err
-	}
-	if j.Rewards > 0 {
-		if g.Reward, err = worker.LaunchReward(w, j); err != nil {
-			return nil, err
+// check returns an error that names the groups which the placement asks for and g lacks, and those
+// which g has without a place.
+func (g *Groups) check(place *spmd.Placement) error {
+	var errs []error
+	for _, of := range []struct {
+		component, field string
+		launched         bool
+	}{
+		{"actor", "Actor", g.Actor != nil}, {"rollout", "Rollout", g.Rollout != nil}, {"env", "Env", g.Env != nil},
+		{"reward", "Reward", g.Reward != nil}, {"inference", "Inference", g.Inference != nil},
+	} {
+		switch placed := place.Has(of.component); {
+		case placed && !of.launched:
+			errs = append(errs, fmt.Errorf("embodied runner: cluster.component_placement places %s: want Groups.%s, "+
+				"launched with New%sWorker", of.component, of.field, of.field))
+		case !placed && of.launched:
+			errs = append(errs, fmt.Errorf("embodied runner: Groups.%s: cluster.component_placement does not place %s",
+				of.field, of.component))
 		}
 	}
-	if j.Inferences > 0 {
-		if g.Inference, err = worker.LaunchInference(w, j, g.Weights); err != nil {
-			return nil, err
-		}
-	}
-	return NewEmbodiedRunner(w, j, g, with)
+	return errors.Join(errs...)
 }
 
-// NewEmbodiedRunner returns the runner that leads g, and makes the channels between the groups.
-// Collective over the world.
-func NewEmbodiedRunner(w *spmd.World, j *job.Job, g Groups, with Services) (*EmbodiedRunner, error) {
-	r := &EmbodiedRunner{job: j, world: w, Groups: g, Services: with, synced: -1}
+// NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
+// them. Collective over the world. A job has one runner.
+func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
+	if c.runner != nil {
+		return nil, errors.New("embodied runner: this job has one already")
+	}
+	if err := g.check(c.job.Placement); err != nil {
+		return nil, err
+	}
+	r := &EmbodiedRunner{Groups: g, job: c.job, world: c.world, weights: c.weights, with: c.with, synced: -1}
 	r.report.times = make([]float64, len(Phases))
-	return r, r.connect(w, g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec())
+	c.runner = r
+	return r, r.connect(c.world, g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec())
 }
 
 // connect makes the channels and the agreement.

@@ -102,6 +102,9 @@ func (l *Logbook) add(reports [][]byte) error {
 			}
 			l.set(name, r.values[i])
 		}
+		for i, name := range r.ownNames {
+			l.set(name, r.ownValues[i])
+		}
 	}
 	for i, name := range Phases {
 		if i != evaluating || longest[i] > 0 {

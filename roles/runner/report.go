@@ -14,6 +14,9 @@ type report struct {
 	names    []string  // of metrics, from actor 0 alone: they are the same on all actors
 	values   []float64 //
 	rollouts int64     // of each environment that training has taken, in the whole run
+
+	ownNames  []string // of the program's own metrics
+	ownValues []float64
 }
 
 // append encodes the report behind b.
@@ -21,11 +24,8 @@ func (r *report) append(b []byte) []byte {
 	b = appendFloats(b, r.times)
 	b = appendFloats(b, r.episodes)
 	b = appendFloats(b, r.evals)
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(r.names)))
-	for _, n := range r.names {
-		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
-	}
-	b = appendFloats(b, r.values)
+	b = appendFloats(appendNames(b, r.names), r.values)
+	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
 	return binary.LittleEndian.AppendUint64(b, uint64(r.rollouts))
 }
 
@@ -52,18 +52,32 @@ func (r *report) parse(b []byte) (err error) {
 	r.times = floats(r.times)
 	r.episodes = floats(r.episodes)
 	r.evals = floats(r.evals)
-	r.names = r.names[:0]
-	for range next() {
-		n := next()
-		r.names = append(r.names, string(b[:n]))
-		b = b[n:]
+	names := func(x []string) []string {
+		x = x[:0]
+		for range next() {
+			n := next()
+			x = append(x, string(b[:n]))
+			b = b[n:]
+		}
+		return x
 	}
+	r.names = names(r.names)
 	r.values = floats(r.values)
+	r.ownNames = names(r.ownNames)
+	r.ownValues = floats(r.ownValues)
 	r.rollouts = int64(next())
 	if len(b) > 0 {
 		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
 	}
 	return nil
+}
+
+func appendNames(b []byte, names []string) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(names)))
+	for _, n := range names {
+		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
+	}
+	return b
 }
 
 func appendFloats(b []byte, x []float64) []byte {

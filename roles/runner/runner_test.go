@@ -46,19 +46,35 @@ func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrid
 		if err != nil {
 			return err
 		}
-		r, err := Launch(ctx, w, j, Services{Saver: NewSaver(group, nil, nil)})
+		c, err := NewCluster(ctx, w, j, Services{Saver: NewSaver(group, nil, nil)})
 		if err != nil {
+			return err
+		}
+		r, err := launchRunner(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := r.InitWorkers(ctx); err != nil {
 			return err
 		}
 		if err := f(ctx, r); err != nil {
 			return err
 		}
-		r.Weights.Close()
+		r.weights.Close()
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// launchRunner returns the runner of all groups that have a place.
+func launchRunner(ctx context.Context, c *Cluster) (*EmbodiedRunner, error) {
+	g, err := LaunchEmbodied(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return NewEmbodiedRunner(c, g)
 }
 
 // TestAllocations counts allocations of whole iterations, all ranks together: none per environment step, channels included, and few per

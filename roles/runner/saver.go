@@ -154,10 +154,10 @@ func (r *EmbodiedRunner) shares() (all []worker.Share, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !whole && !r.Saver.warned {
-			r.Saver.warned = true
-			r.Saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not be "+
-				"bit-identical", r.job.Spec.Name))
+		if !whole && !r.with.Saver.warned {
+			r.with.Saver.warned = true
+			r.with.Saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
+				"be bit-identical", r.job.Spec.Name))
 		}
 		all = append(all, shares...)
 	}

@@ -7,13 +7,11 @@ import (
 	"os"
 	"slices"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/roles/worker"
 )
 
-// SaveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the
-// world; nothing happens where no trace was asked for.
-func (r *EmbodiedRunner) SaveTrace(ctx context.Context, world *collectives.Group, file string) error {
+// saveTrace is Cluster.SaveTrace.
+func (r *EmbodiedRunner) saveTrace(ctx context.Context, file string) error {
 	if !r.job.Config.Cluster.Tracer.Enable {
 		return nil
 	}
@@ -31,6 +29,7 @@ func (r *EmbodiedRunner) SaveTrace(ctx context.Context, world *collectives.Group
 	if err := worker.WriteEvents(&mine, tracers); err != nil {
 		return err
 	}
+	world := r.with.Saver.group
 	all, err := world.Gather(ctx, mine.Bytes(), 0)
 	if err != nil || world.Rank() != 0 {
 		return err

@@ -32,6 +32,7 @@ type Options struct {
 	Log        io.Writer         // what goes wrong; nil: standard error
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
+	Program    runner.Program    // what each rank runs
 }
 
 // A session is one start of a job: what the ranks of this process share.
@@ -108,20 +109,11 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	shareCores(w, j)
-	r, err := runner.Launch(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked})
+	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from})
 	if err != nil {
 		return err
 	}
-	if err := sv.Restore(ctx, r, from); err != nil {
-		return err
-	}
-	if err := s.train(ctx, w, r); err != nil {
-		return err
-	}
-	if err := r.SaveTrace(ctx, world, s.traceFile(cfg)); err != nil {
-		return err
-	}
-	if err := s.finish(w, r, book); err != nil {
+	if err := s.finish(w, stopped, book); err != nil {
 		return err
 	}
 	return s.disconnect(ctx, w, world)
@@ -170,24 +162,38 @@ func shareCores(w *spmd.World, j *job.Job) {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+1))
 }
 
-// train lets r run, while rank 0 keeps the run's folder.
-func (s *session) train(ctx context.Context, w *spmd.World, r *runner.EmbodiedRunner) error {
+// train runs the program, while rank 0 keeps the run's folder. It returns why the run stopped before
+// its last step: an exit code plus one, or 0.
+func (s *session) train(ctx context.Context, w *spmd.World, j *job.Job, with runner.Services) (stopped int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if w.Rank() == 0 {
-		f := s.folder.Load()
-		w.Go("run folder", func() error {
-			err := f.KeepAlive(ctx)
-			if err != nil {
-				s.path.Store(nil) // it may be another job's by now
-			}
-			return err
-		})
-		if err := f.SetStatus(runfolder.Running); err != nil {
-			return err
-		}
+		with.Started = func() error { return s.keepFolder(ctx, w) }
 	}
-	return r.Run(ctx)
+	c, err := runner.NewCluster(ctx, w, j, with)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Program(ctx, c); err != nil {
+		return 0, err
+	}
+	if stopped, err = c.Leave(ctx); err != nil {
+		return 0, err
+	}
+	return stopped, c.SaveTrace(ctx, s.traceFile(j.Config))
+}
+
+// keepFolder marks the run's folder as one of a run that goes on, until ctx ends.
+func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
+	f := s.folder.Load()
+	w.Go("run folder", func() error {
+		err := f.KeepAlive(ctx)
+		if err != nil {
+			s.path.Store(nil) // it may be another job's by now
+		}
+		return err
+	})
+	return f.SetStatus(runfolder.Running)
 }
 
 // configure returns the configuration that rank 0 has read, if nothing is wrong with it in this
@@ -361,12 +367,12 @@ func (s *session) traceFile(cfg *config.Config) string {
 }
 
 // finish leaves the run's folder in order.
-func (s *session) finish(w *spmd.World, r *runner.EmbodiedRunner, book *runner.Logbook) error {
+func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error {
 	status := runfolder.Done
-	if r.Stopped != 0 {
-		s.code.Store(int64(r.Stopped - 1))
+	if stopped != 0 {
+		s.code.Store(int64(stopped - 1))
 		status = runfolder.Interrupted
-		switch r.Stopped - 1 {
+		switch stopped - 1 {
 		case runner.ExitRequeue:
 			status = runfolder.Checkpointed
 		case runner.ExitFailed:

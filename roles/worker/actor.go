@@ -66,6 +66,9 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job.Job, ws *Weights
 	return a, nil
 }
 
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (a *ActorWorker) Member() *spmd.Member { return a.m }
+
 // Index returns which actor this is, from 0 on.
 func (a *ActorWorker) Index() int { return a.m.Index() }
 

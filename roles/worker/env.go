@@ -75,6 +75,9 @@ func inlineEnvs(envs []*EnvWorker, l job.Route, use env.Use) *play.Stage {
 	return nil
 }
 
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *EnvWorker) Member() *spmd.Member { return w.m }
+
 // Interact runs the environments of an iteration. It sends observations through obs and receives
 // actions through act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {

@@ -60,6 +60,9 @@ func NewInferenceWorker(m *spmd.Member, j *job.Job, ws *Weights) *InferenceWorke
 	return w
 }
 
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *InferenceWorker) Member() *spmd.Member { return w.m }
+
 // SyncModelFromActor makes the policy use that version of the weights. The first version is the
 // reference, unless a checkpoint had one.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {

@@ -12,6 +12,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+// Gradients is the purpose of the actors' communicator.
+const Gradients = "gradients"
+
 // replicas are the actors' copies of one model: they sum gradients, and compare parameters.
 type replicas struct {
 	*collectives.Reducer
@@ -26,7 +29,7 @@ var _ algo.Replicas = (*replicas)(nil)
 
 // newReplicas returns member m's view of the actors.
 func newReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*replicas, error) {
-	group, err := collectives.New(m.World(), m.Comm(gradients), j.Collectives())
+	group, err := collectives.New(m.World(), m.Comm(Gradients), j.Collectives())
 	if err != nil {
 		return nil, err
 	}

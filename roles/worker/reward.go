@@ -46,6 +46,9 @@ func NewRewardWorker(m *spmd.Member, j *job.Job) (*RewardWorker, error) {
 	return w, err
 }
 
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (w *RewardWorker) Member() *spmd.Member { return w.m }
+
 // Score answers what comes through ch.Transitions in an iteration, through ch.Rewards.
 func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	if err := w.open(ch); err != nil {

@@ -48,10 +48,9 @@ type rolloutRoute struct {
 	scorer  *scorer     // nil: rewards are the environments' own
 }
 
-// NewRolloutWorker returns the worker of member m. It gives up the memory of its policy's
-// parameters with the first weights. envs are the env workers of the same rank: it steps those of
-// their environments itself that job.RunsInline names.
-func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights, envs []*EnvWorker) *RolloutWorker {
+// NewRolloutWorker returns the worker of member m, which InitWorker completes. It gives up the memory
+// of its policy's parameters with the first weights.
+func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights) *RolloutWorker {
 	pol := ws.rollouts[m.Index()]
 	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: newTracer(j, m),
 		training: ws.training.Reader(m.Index())}
@@ -60,7 +59,7 @@ func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights, envs []*EnvWorker
 	}
 	for _, l := range j.Train.Routes {
 		if l.Rollout == m.Index() {
-			r.routes = append(r.routes, newRolloutRoute(l, j, pol, inlineEnvs(envs, l, env.Train)))
+			r.routes = append(r.routes, newRolloutRoute(l, j, pol))
 		}
 	}
 	if j.Async() {
@@ -71,15 +70,29 @@ func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights, envs []*EnvWorker
 	for _, l := range j.Eval.Routes {
 		if l.Rollout == m.Index() {
 			r.evals = append(r.evals, &evalRoute{Route: l, player: play.NewEvalPlayer(pol, l.Hi-l.Lo),
-				actions: j.ActionLayout(l), stage: inlineEnvs(envs, l, env.Eval)})
+				actions: j.ActionLayout(l)})
 		}
 	}
 	return r
 }
 
-func newRolloutRoute(l job.Route, j *job.Job, pol policy.Policy, inline *play.Stage) *rolloutRoute {
+// Member returns the worker's place in its group, through which it reaches other workers.
+func (r *RolloutWorker) Member() *spmd.Member { return r.m }
+
+// InitWorker completes the worker, before its first call. envs are the env workers of the same rank:
+// it steps those of their environments itself that job.RunsInline names.
+func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
+	for _, l := range r.routes {
+		l.stage = inlineEnvs(envs, l.Route, env.Train)
+	}
+	for _, l := range r.evals {
+		l.stage = inlineEnvs(envs, l.Route, env.Eval)
+	}
+}
+
+func newRolloutRoute(l job.Route, j *job.Job, pol policy.Policy) *rolloutRoute {
 	cuts := []int{0}
-	rl := &rolloutRoute{Route: l, actions: j.ActionLayout(l), stage: inline}
+	rl := &rolloutRoute{Route: l, actions: j.ActionLayout(l)}
 	for _, s := range l.Shards {
 		cuts = append(cuts, s.Hi-l.Lo)
 		rl.layouts = append(rl.layouts, j.TrajectoryLayout(s.Hi-s.Lo))

@@ -47,11 +47,12 @@ func Flags() []cli.Flag {
 
 // A sweep is many runs of one job, with other settings and seeds.
 type sweep struct {
-	reg    config.Registries
-	runs   []*sweepRun
-	metric string
-	asked  *runner.Requests
-	out    io.Writer
+	reg     config.Registries
+	program runner.Program
+	runs    []*sweepRun
+	metric  string
+	asked   *runner.Requests
+	out     io.Writer
 
 	mu       sync.Mutex // guards what follows
 	next     int        // in runs: the first that nobody has taken
@@ -69,9 +70,9 @@ type outcome struct {
 }
 
 // Run trains all runs that are not finished, and tables them all. It returns the exit code.
-func Run(c *cli.Context, reg config.Registries) (int, error) {
+func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, error) {
 	n, launcher := mpi.Launched()
-	s := &sweep{reg: reg, metric: c.String("metric"), out: c.App.Writer}
+	s := &sweep{reg: reg, program: program, metric: c.String("metric"), out: c.App.Writer}
 	var err error
 	if s.runs, err = sweepRuns(c, reg, os.Stderr); err != nil {
 		return 0, err
@@ -132,7 +133,7 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	o := session.Options{Registries: s.reg, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said}
+	o := session.Options{Registries: s.reg, Program: s.program, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
 		o.Resume = "auto"
 	}

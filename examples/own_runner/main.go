@@ -1,0 +1,118 @@
+// Command own_runner has a training loop and a group of its own. The phases of the loop are RLinf's.
+// The group, monitor, watches the policy: an actor sends it the parameters through a channel, its
+// member 0 finds the largest change of one and sends it to member 1, which has it logged.
+//
+//	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+func main() {
+	os.Exit(roles.Run(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(),
+		Algorithms: algo.Builtin(), Rewards: reward.Builtin(), Components: []string{"monitor"}}, train))
+}
+
+// A monitor is a member of the group of that name.
+type monitor struct {
+	member *spmd.Member
+	before []float32 // the parameters of the iteration before, of member 0
+}
+
+func newMonitor(_ context.Context, _ *roles.Cluster, m *spmd.Member) (*monitor, error) {
+	return &monitor{member: m}, nil
+}
+
+// compare gets the parameters, and sends their largest change to member 1.
+func (m *monitor) compare(ctx context.Context, from *spmd.Receiver) error {
+	item, err := from.Get(ctx)
+	if err != nil {
+		return err
+	}
+	now, change := item.Dict.Must("parameters").F32(), tensor.New(tensor.F32, 1)
+	for i := range m.before {
+		change.F32()[0] = max(change.F32()[0], now[i]-m.before[i], m.before[i]-now[i])
+	}
+	m.before = append(m.before[:0], now...)
+	from.Release(item)
+	var message tensor.Dict
+	message.Set("change", change)
+	return m.member.SendTo(ctx, "monitor", 1, message)
+}
+
+func train(ctx context.Context, cluster *roles.Cluster) error {
+	groups, err := roles.LaunchEmbodied(ctx, cluster) // examples/embodied does it one by one
+	if err != nil {
+		return err
+	}
+	at := roles.NewHybridComponentPlacement(cluster).Strategy("monitor")
+	at.Direct = []string{"monitor"} // its members send each other messages
+	monitors, err := roles.Launch(ctx, cluster, at, newMonitor)
+	if err != nil {
+		return err
+	}
+	layout := tensor.NewLayout(tensor.Field{Name: "parameters", DType: tensor.F32, Shape: []int{cluster.NumParams()}})
+	channel, err := spmd.NewChannel(cluster.World(), spmd.ChannelSpec{Name: "parameters", From: groups.Actor.Spec(),
+		To: monitors.Spec(), ItemBytes: layout.Size()})
+	if err != nil {
+		return err
+	}
+	runner, err := roles.NewEmbodiedRunner(cluster, groups)
+	if err != nil {
+		return err
+	}
+	watch := func(ctx context.Context) error {
+		spmd.Call(groups.Actor.ExecuteOn(0), ctx, "show", func(ctx context.Context, a *roles.ActorWorker) (any, error) {
+			to, err := channel.Sender(a.Member(), spmd.Key{To: 0})
+			if err != nil {
+				return nil, err
+			}
+			item, err := to.Take(ctx, layout)
+			if err != nil {
+				return nil, err
+			}
+			copy(item.Dict.Must("parameters").F32(), a.Policy().Params().Data)
+			return nil, to.Put(ctx, item)
+		})
+		spmd.Call(monitors.ExecuteOn(0), ctx, "compare", func(ctx context.Context, m *monitor) (any, error) {
+			from, err := channel.Receiver(m.member, spmd.Key{To: 0})
+			if err != nil {
+				return nil, err
+			}
+			return nil, m.compare(ctx, from)
+		})
+		receive := func(ctx context.Context, m *monitor) (tensor.Dict, error) {
+			return m.member.RecvFrom(ctx, "monitor", 0, tensor.Dict{})
+		}
+		received, err := spmd.Call(monitors.ExecuteOn(1), ctx, "receive", receive).Wait(ctx)
+		for _, r := range received { // on the rank of member 1
+			runner.Log("monitor/largest_change", float64(r.Value.Must("change").F32()[0]))
+		}
+		return err
+	}
+	if err := runner.InitWorkers(ctx); err != nil {
+		return err
+	}
+	for {
+		more, err := runner.Next(ctx) // writes metrics and checkpoints
+		if err != nil || !more {
+			return err
+		}
+		for _, phase := range []func(context.Context) error{runner.UpdateRolloutWeights, runner.GenerateRollouts,
+			runner.ComputeAdvantagesAndReturns, runner.RunTraining, watch, runner.EvaluateIfDue} {
+			if err := phase(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package roles
+
+import (
+	"context"
+
+	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/cli"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A Program is what a job runs on every rank; a Cluster is what it gets there: the ranks of the job,
+// and the configuration.
+type (
+	Program = runner.Program
+	Cluster = runner.Cluster
+)
+
+// Run is Main with a program of your own, which each rank of a job that trains runs. The program of
+// Main is TrainEmbodied.
+func Run(args []string, reg Registries, program Program) int { return cli.Run(args, reg, program) }
+
+// TrainEmbodied is the program of rlinf. It launches a group for each component that has a place, and
+// lets an EmbodiedRunner lead them.
+func TrainEmbodied(ctx context.Context, c *Cluster) error { return runner.TrainEmbodied(ctx, c) }
+
+// A HybridComponentPlacement says on which ranks each component has its workers.
+type HybridComponentPlacement = runner.HybridComponentPlacement
+
+// NewHybridComponentPlacement returns the placement of c's components.
+func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
+	return runner.NewHybridComponentPlacement(c)
+}
+
+// Launch launches a group of workers, one for each member of at, which new makes: one of the
+// functions below, or one of your own. Like all launches it is collective over the world: every rank
+// makes the same ones, in the same order.
+func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
+	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
+	return runner.Launch(ctx, c, at, new)
+}
+
+// LaunchEmbodied launches the groups that an EmbodiedRunner leads: those that have a place.
+func LaunchEmbodied(ctx context.Context, c *Cluster) (Groups, error) {
+	return runner.LaunchEmbodied(ctx, c)
+}
+
+// The workers of RLinf's components.
+type (
+	ActorWorker     = worker.ActorWorker
+	RolloutWorker   = worker.RolloutWorker
+	EnvWorker       = worker.EnvWorker
+	RewardWorker    = worker.RewardWorker
+	InferenceWorker = worker.InferenceWorker
+)
+
+// NewActorWorker makes the worker of a member of the component actor, for Launch.
+func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*ActorWorker, error) {
+	return runner.NewActorWorker(ctx, c, m)
+}
+
+// NewRolloutWorker makes the worker of a member of the component rollout, for Launch.
+func NewRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RolloutWorker, error) {
+	return runner.NewRolloutWorker(ctx, c, m)
+}
+
+// NewEnvWorker makes the worker of a member of the component env, for Launch.
+func NewEnvWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*EnvWorker, error) {
+	return runner.NewEnvWorker(ctx, c, m)
+}
+
+// NewRewardWorker makes the worker of a member of the component reward, for Launch.
+func NewRewardWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RewardWorker, error) {
+	return runner.NewRewardWorker(ctx, c, m)
+}
+
+// NewInferenceWorker makes the worker of a member of the component inference, for Launch.
+func NewInferenceWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*InferenceWorker, error) {
+	return runner.NewInferenceWorker(ctx, c, m)
+}
+
+// An EmbodiedRunner leads the training of a policy on environments, by Groups.
+type (
+	EmbodiedRunner = runner.EmbodiedRunner
+	Groups         = runner.Groups
+)
+
+// NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
+// them. Collective over the world. A job has one runner.
+func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
+	return runner.NewEmbodiedRunner(c, g)
+}
+
+// The configuration of a job, what its algorithm learns from, what is wrong with it, and a key of a
+// program's own part.
+type (
+	Config   = config.Config
+	Learning = config.Learning
+	Check    = yaml.Check
+	OwnKey   = yaml.OwnKey
+)
+
+// Types of what workers take and return. A loop of your own has no need of them.
+type (
+	Arrivals       = worker.Arrivals
+	RewardChannels = worker.RewardChannels
+	Share          = worker.Share
+	State          = worker.State
+	Tracer         = worker.Tracer
+)
