@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// bridgeCommand is rlinf bridge: what has to do with simulators that are programs of their own.
+// bridgeCommand is rlinf bridge: commands for simulators in programs of their own.
 func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Command {
 	return &cli.Command{Name: "bridge", Usage: "simulators in programs of their own (docs/bridge.md)",
 		Subcommands: []*cli.Command{
@@ -39,7 +39,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 		}}
 }
 
-// runBridgeCheck writes what became of every rule, and returns the exit code.
+// runBridgeCheck writes the result of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context) (int, error) {
 	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
 		Timeout: c.Duration("timeout"), Only: c.String("rule")}
@@ -58,7 +58,7 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
-	first := map[string]string{} // the rules by what was found, which one mistake makes many find
+	first := map[string]string{} // the first rule with each finding: one mistake breaks many rules
 	failed := check.Run(func(v external.Verdict) {
 		rules++
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck shows what a configuration means, on the ranks that it would have, and refuses what
+// runCheck shows what a configuration means on the ranks that it would have. It refuses a job that
 // would not run.
 func runCheck(c *cli.Context, reg config.Registries) error {
 	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
@@ -36,7 +36,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 	return describe(c.App.Writer, j, nodes)
 }
 
-// describe writes the table of ranks, the batches and the memory, and returns an error when that
+// describe writes the table of ranks, the batches and the memory. It returns an error if the memory
 // does not fit this machine.
 func describe(out io.Writer, j *job.Job, nodes []int) error {
 	devices, note := gpu.Devices()
@@ -89,8 +89,7 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	return nil
 }
 
-// writeOwn writes a line for each key of users' own parts: its value, where that is from, and what
-// it means.
+// writeOwn writes a line for each key of users' own parts: its value, its origin and its meaning.
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {

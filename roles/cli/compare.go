@@ -35,7 +35,7 @@ func compareFlags() []cli.Flag {
 	}
 }
 
-// runCompare tables and draws what the arguments name, and returns the exit code.
+// runCompare tables and draws the runs that the arguments name, and returns the exit code.
 func runCompare(c *cli.Context) (int, error) {
 	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
 	if c.IsSet("at") {
@@ -122,7 +122,7 @@ func loadGroups(paths []string, metric string) ([]results.Group, error) {
 	return groups, nil
 }
 
-// stepsOf says from where to where the groups have the metric.
+// stepsOf returns the range of steps in which the groups have the metric.
 func stepsOf(groups []results.Group, metric string) string {
 	least, most := math.Inf(1), 0.0
 	for _, g := range groups {
@@ -137,8 +137,8 @@ func stepsOf(groups []results.Group, metric string) string {
 	return fmt.Sprintf("from %.0f to %.0f", least, most)
 }
 
-// keptRuns returns all evaluations of the runs that paths name, which are one job's with different
-// seeds, as results.Keep writes them.
+// keptRuns returns all evaluations of the runs at paths, as results.Keep writes them. The runs must
+// be of one job with different seeds.
 func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
@@ -162,8 +162,8 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin says in a line what the first of runs whose folder tells came from; in none where no
-// folder does.
+// origin returns a line on the provenance of the first run whose folder has one; no line if none
+// has.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		var starts []runfolder.Provenance

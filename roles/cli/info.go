@@ -19,7 +19,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/mpi"
 )
 
-// writeVersion says what is inside this binary.
+// writeVersion writes the version and the parts of this binary.
 func writeVersion(out io.Writer) error {
 	b := runfolder.ReadBuild()
 	fmt.Fprintf(out, "rlinf %s", b.Version)
@@ -39,8 +39,8 @@ func writeVersion(out io.Writer) error {
 	return err
 }
 
-// writeDoctor says what this machine offers to a job, a line for each thing that has made jobs slow
-// or fail.
+// writeDoctor writes what this machine offers to a job: a line for each thing that has made jobs
+// slow or fail.
 func writeDoctor(out io.Writer) error {
 	if err := writeVersion(out); err != nil {
 		return err
@@ -95,7 +95,7 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory, which MPI libraries use for large
+// singleCopy says whether a process may read another's memory. MPI libraries do so for large
 // messages within a node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
@@ -106,7 +106,7 @@ func singleCopy() string {
 	return "allowed"
 }
 
-// listEnvs lists the environments of reg with what they show and take.
+// listEnvs lists the environments of reg with their observations and actions.
 func listEnvs(out io.Writer, reg config.Registries) error {
 	for _, name := range reg.Envs.Names() {
 		cfg := env.DefaultConfig()

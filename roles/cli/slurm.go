@@ -30,8 +30,8 @@ func slurmFlags() []cli.Flag {
 	}
 }
 
-// runSlurm prints the batch script of a job: one of the templates, with the resources that follow
-// from the configuration's placement.
+// runSlurm prints the batch script of a job: a template with the resources that the placement
+// needs.
 func runSlurm(c *cli.Context, reg config.Registries) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
@@ -68,8 +68,8 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	return err
 }
 
-// slurmParts divides np ranks over nodes that are all alike, or with two parts over those with
-// actors and then the others. What would not run there is an error.
+// slurmParts divides np ranks over equal nodes; with two parts, over nodes with actors and then the
+// others. A job that would not run there is an error.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
 	if err != nil {
@@ -121,7 +121,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, c
 	return parts, nil
 }
 
-// nodesAsked reads --nodes, a number for each part; nil where it is not given.
+// nodesAsked reads --nodes, a number for each part; nil if it is not given.
 func nodesAsked(text string, parts int) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -149,7 +149,7 @@ func sum(of []int) (s int) {
 	return s
 }
 
-// actorRanks returns how many ranks have actors, when these are the first ones and there are
+// actorRanks returns how many ranks have actors. These must be the first ranks, and there must be
 // others.
 func actorRanks(j *job.Job, np int) (int, error) {
 	has := make([]bool, np)
@@ -164,8 +164,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns the most workers that a rank of first..end-1 has at work at one time: those
-// that simulate and those that infer. Its actors work before or after them.
+// sideBySide returns the largest number of workers of a rank in first..end-1 that work at one time:
+// those that simulate and those that infer. Its actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

@@ -15,9 +15,8 @@ import (
 // are looked for beside the file and in configs/. The warnings are for the user; strict makes
 // errors of keys that have no effect.
 //
-// All that is wrong with the values is in one error, see config.FieldErrors. The Config that comes
-// with it serves to find what else is wrong, with its names and in a world; it is nil when the file
-// cannot be read.
+// All mistakes in the values are in one error, see config.FieldErrors. The Config that comes with
+// it can be checked further, with its names and in a world. It is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
 	tree, err := config.Load(path, overrides, c.options(p))
@@ -67,8 +66,8 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	v.checkValues()
 }
 
-// derive fills in what counts where a key is not given and depends on another. evalApart says that
-// evaluations are in another environment than training.
+// derive sets the keys that are not given and depend on others. evalApart: evaluations are in
+// another environment than training.
 func (c *Config) derive(evalApart bool) {
 	if !c.found.Has("env.train.group_size") {
 		c.Env.Train.GroupSize = c.Algorithm.GroupSize
@@ -103,7 +102,8 @@ func (c *Config) derive(evalApart bool) {
 	}
 }
 
-// PolicyConfig returns actor.model with what follows for the policy from other sections.
+// PolicyConfig returns actor.model together with the settings of other sections that the policy
+// needs.
 func (c *Config) PolicyConfig() policy.Config {
 	m := c.Actor.Model
 	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic

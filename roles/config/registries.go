@@ -18,8 +18,8 @@ type Registries struct {
 	Components []string
 }
 
-// A Learning says what the algorithm of a job learns from. The zero learning is from rollouts of
-// the present policy, or of none.
+// A Learning says what the algorithm of a job learns from. The zero value: rollouts of the present
+// policy.
 type Learning struct {
 	OffPolicy bool // from a replay buffer: rollouts are transitions
 	Offline   bool // from demonstrations alone: there are no rollouts

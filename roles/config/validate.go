@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// A validation checks a Config without a world: its values when it has been read, later the names
-// in it and what these ask of the values.
+// A validation checks a Config without a world: the values after reading, later the names and their
+// requirements.
 type validation struct {
 	*Config
 	reg   Registries
@@ -36,8 +36,7 @@ func (c *validation) checkValues() {
 	}
 }
 
-// CheckNames returns everything that is wrong with the values, and the names that the registries
-// lack.
+// CheckNames returns everything that is wrong with the values, and unknown names.
 func (c *Config) CheckNames(reg Registries) error {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkNames()
@@ -184,8 +183,8 @@ func (c *validation) checkEnv(section string) {
 	}
 }
 
-// EnvKey returns a key of env.train or env.eval from the root: one that evaluation takes from
-// training is where training has it.
+// EnvKey returns a key of env.train or env.eval from the root. A key that evaluation inherits is
+// that of training.
 func (c *Config) EnvKey(section, key string) string {
 	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"

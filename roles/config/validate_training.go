@@ -35,8 +35,8 @@ func (c *validation) checkTraining() {
 	}
 }
 
-// CheckParts returns what is wrong with the values, with the names of the parts, and with what
-// these ask of a job, for the caller to add more to.
+// CheckParts returns what is wrong with the values, the names and their requirements, for the
+// caller to add more to.
 func (c *Config) CheckParts(reg Registries) *Findings {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkParts()
@@ -59,7 +59,7 @@ func (c *validation) checkParts() {
 	}
 }
 
-// checkScores checks what algorithms need that compare whole episodes.
+// checkScores checks the requirements of algorithms that compare whole episodes.
 func (c *validation) checkScores() {
 	a := &c.Algorithm
 	if a.AdvType != "grpo" && a.AdvType != "reinpp" {
@@ -91,15 +91,15 @@ func (c *validation) checkReward() {
 		"chunk_level (the component reward says what whole chunks are worth)")
 }
 
-// checkOffPolicy checks what algorithms with a replay buffer need, and that others are not given
-// what only those have.
+// checkOffPolicy checks the requirements of algorithms with a replay buffer, and that others do not
+// have their keys.
 func (c *validation) checkOffPolicy(learns Learning) {
 	loss, off := c.Algorithm.LossType, &c.Algorithm.OffPolicy
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
 		c.found.Want(path == "", "algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
 	}
 	if learns.Offline {
-		return // what policy it wants says Fits
+		return // Fits reports the required policy
 	}
 	if !learns.OffPolicy {
 		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
@@ -127,8 +127,7 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
 }
 
-// checkAsync checks what asynchronous runs need, and that others are not given what only those
-// have.
+// checkAsync checks the requirements of asynchronous runs, and that others do not have their keys.
 func (c *validation) checkAsync(learns Learning) {
 	threshold, loss := c.Algorithm.StalenessThreshold, c.Algorithm.LossType
 	want := c.found.Want
@@ -137,7 +136,7 @@ func (c *validation) checkAsync(learns Learning) {
 			"no bound without runner.async")
 		return
 	}
-	// else all would be dropped, for ever
+	// else all rollouts would be dropped
 	if least := c.Runner.WeightSyncInterval - 1; !learns.OffPolicy || threshold >= 0 {
 		want(threshold >= least, "algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d "+
 			"(runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))
@@ -155,7 +154,7 @@ func (c *validation) checkAsync(learns Learning) {
 	}
 }
 
-// checkInference checks that there is something for inference workers to do.
+// checkInference checks that inference workers have something to do.
 func (c *validation) checkInference(learns Learning) {
 	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
 		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// VideoFile returns where the film of the evaluation called name goes, in the run's folder unless
-// the configuration names another.
+// VideoFile returns the file of the film of the evaluation called name: in the run's folder, unless
+// video_base_dir is set.
 func (c *Config) VideoFile(name string) string {
 	dir := c.Env.Eval.VideoCfg.VideoBaseDir
 	if dir == "" {
@@ -18,8 +18,7 @@ func (c *Config) VideoFile(name string) string {
 	return filepath.Join(dir, name+".avi")
 }
 
-// OpenVideos makes the folder of films, where the configuration names one, and sees that it can be
-// written.
+// OpenVideos makes the folder video_base_dir, if it is set, and checks that it can be written.
 func (c *Config) OpenVideos() error {
 	v := &c.Env.Eval.VideoCfg
 	if !c.Evaluates() || !v.SaveVideo || v.VideoBaseDir == "" {

@@ -9,9 +9,9 @@ import (
 )
 
 // An AsyncCollector is a SyncCollector that works in the background: while its caller learns from
-// one rollout it makes the next, with the parameters as they were when the call for that one
-// returned. So each but the first is of weights one update old, which its version says, and what a
-// run computes does not depend on time.
+// one rollout, it makes the next, with the parameters at the time when it returned the one before.
+// So each rollout but the first is one update old, as its version says. The result of a run does
+// not depend on time.
 type AsyncCollector struct {
 	*SyncCollector               // with the parameters that the rollout under way is made with
 	learner        policy.Policy // whose parameters the caller changes
@@ -19,7 +19,7 @@ type AsyncCollector struct {
 	lentLength     int
 	version        tensor.Tensor
 	underWay       chan collected // nil: nothing
-	steps          int            // of that
+	steps          int            // of the rollout in production
 	calls          int64
 }
 
@@ -32,7 +32,7 @@ type collected struct {
 var _ Collector = (*AsyncCollector)(nil)
 
 // NewAsyncCollector is NewSyncCollector with learner's parameters. actor is a policy of the same
-// kind, which is the collector's from now on.
+// kind, which belongs to the collector from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
@@ -46,11 +46,11 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 	return &AsyncCollector{SyncCollector: sync, learner: learner}, nil
 }
 
-// Collect returns the rollout of n steps that is under way, waits for it if it must, and begins the
-// next, of as many. With reset, or another n, it begins a new one and waits for that. Nobody may
-// change the learner's parameters meanwhile. The rollout is valid until the next call; its version,
-// I64 [n,N], is how many calls had returned when it began, which is the number of updates where
-// each call is followed by one.
+// Collect waits for the rollout of n steps in production, returns it, and begins the next, of as
+// many steps. With reset, or another n, it makes a new one first. Nobody may change the learner's
+// parameters during the call. The rollout is valid until the next call. Its version, I64 [n,N], is
+// the number of calls that had returned when it began: the number of updates, if each call is
+// followed by one.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1
@@ -78,7 +78,7 @@ func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 }
 
 // begin begins a rollout with the learner's present parameters, in the memory that the caller has
-// given up.
+// returned.
 func (c *AsyncCollector) begin(n int, reset bool) {
 	copy(c.rec.Policy.Params().State(), c.learner.Params().State())
 	sync := c.SyncCollector

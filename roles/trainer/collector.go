@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns what
-// happened as rollouts [T, N].
+// A SyncCollector plays a policy in environments, in the caller's goroutine, and returns rollouts
+// [T, N].
 type SyncCollector struct {
 	stage       *play.Stage
 	spec        env.Spec // as the policy knows the environments
@@ -27,8 +27,8 @@ type SyncCollector struct {
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg, from reg, and collects with pol, whose random
-// numbers follow from seed.
+// NewSyncCollector makes the environments of cfg, from reg, and collects with pol. seed determines
+// the random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
@@ -45,15 +45,15 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		fallible: cfg.ID() == env.ExternalID}, nil
 }
 
-// CollectTransitions lets rollouts hold what algorithms with a replay buffer learn from,
+// CollectTransitions makes rollouts hold transitions for algorithms with a replay buffer:
 // next_observation.<name>, and neither log-probs nor values. Call it before the first Collect, and
 // let environments reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels lets rollouts hold transitions as CollectTransitions does, the environments' expert
-// acting for the policy as d says, and its actions in place of those taken: what DAgger learns
-// from. Call it before the first Collect, which gives an error that is errors.ErrUnsupported where
-// there is no expert. The policy must choose one action at a time.
+// CollectLabels makes rollouts hold transitions for DAgger: the expert of the environments acts in
+// place of the policy in a part of the steps, as d says, and its actions are recorded in all. Call
+// it before the first Collect, which returns an errors.ErrUnsupported if there is no expert. The
+// policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: want 1", c.chunks)
@@ -64,9 +64,9 @@ func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	return nil
 }
 
-// CollectActionRewards lets rollouts hold a reward for each action of a chunk, with its ends: what
-// algorithms with reward_type action_level learn from. Call it before the first Collect. A critic
-// must give a value for each action (policy.Config.ActionValues).
+// CollectActionRewards makes rollouts hold a reward for each action of a chunk, for algorithms with
+// reward_type action_level. Call it before the first Collect. A critic must give a value for each
+// action (policy.Config.ActionValues).
 func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 
 // Fields returns what a rollout of n steps holds, [n, N, ...]: algo.Setup.Rollout.
@@ -83,7 +83,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
 // Collect takes n > 0 steps in every environment, each of as many actions as the policy chooses at
-// a time. With reset all start new episodes first; else they go on where they were, unless
+// a time. With reset, all environments start new episodes first; else they continue, unless
 // cfg.AutoReset is off. The rollout is valid until the next call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	if n <= 0 {
@@ -106,5 +106,5 @@ func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	return c.rollout, play.PlayEpoch(c.rec, c.stage, 0, n, nil)
 }
 
-// Episodes returns the episodes that ended, or were lost, since the last call.
+// Episodes returns the episodes that ended, or were aborted, since the last call.
 func (c *SyncCollector) Episodes() []env.Episode { return c.stage.Episodes.Take() }

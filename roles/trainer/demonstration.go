@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Demonstration is what an expert did: episodes one after another, each in the order of time.
+// A Demonstration records episodes of an expert, one after another, each in the order of time.
 type Demonstration struct {
 	Episodes int     // to keep
 	Noise    float64 // standard deviation
@@ -26,8 +26,8 @@ type Demonstration struct {
 	Played, Succeeded int            // episodes
 }
 
-// Play lets the expert of cfg's environments play until enough episodes are kept. Every environment
-// gives its share of them, so that short episodes do not come first.
+// Play lets the expert of cfg's environments play until there are enough episodes. Every
+// environment contributes an equal share, so that short episodes are not preferred.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
 	cfg.AutoReset = true

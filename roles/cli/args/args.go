@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// NoArguments is run for a command that takes no arguments.
+// NoArguments returns run for a command that takes no arguments.
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if c.Args().Present() {
@@ -27,8 +27,8 @@ func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// Config loads the configuration that the command line names, with nothing wrong with its values,
-// and writes its warnings to log.
+// Config loads the configuration that the command line names, and writes its warnings to log. A
+// wrong value is an error.
 func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Config, error) {
 	cfg, err := ReadConfig(c, reg, c.Args().Slice(), log)
 	if err == nil && cfg.Err() != nil {
@@ -38,7 +38,7 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 }
 
 // ReadConfig loads the configuration that the command line names, with these overrides, and writes
-// its warnings to log. What is wrong with its values the Config says, so that a job can be checked
+// its warnings to log. The Config has the errors of its values, so that a job can be checked as a
 // whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
 	path := c.String("config")
@@ -64,8 +64,8 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	return cfg, nil
 }
 
-// CheckOut returns a usage error where the file that --out names cannot be made: before there is
-// anything to write.
+// CheckOut returns a usage error if the file of --out cannot be made, before there is anything to
+// write.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
 		return config.UsageError{Err: fmt.Errorf("--out %s: want a file in a folder that can be written: %w", path,
@@ -92,8 +92,8 @@ func CheckHere(c *cli.Context, reg config.Registries, cfg *config.Config) error 
 	return err
 }
 
-// OpenWorld returns the ranks of this process: an MPI process under a launcher, else as many
-// goroutines as the placement needs. A stall is told on log.
+// OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many
+// goroutines as the placement needs. It reports stalls on log.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer) ([]spmd.Transport, error) {
 	if Launched() {
 		_, launcher := mpi.Launched()

@@ -28,7 +28,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Command returns rlinf bench and what is below it; code takes the exit code.
+// Command returns rlinf bench with its subcommands. It stores the exit code in code.
 func Command(reg config.Registries, code *int) *cli.Command {
 	common := benchFlags()
 	withOverrides := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
@@ -98,8 +98,8 @@ type benchJob struct {
 	log     session.RankLog
 }
 
-// runBench opens the world, lets measure measure, and does with the report what the flags ask for.
-// verdict, if any, says what is wrong with it. link, if any, is laid between goroutine ranks.
+// runBench opens the world, runs measure, and does with the report what the flags ask for. verdict,
+// if any, returns what is wrong with the report.
 func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
 	measure func(context.Context, *bench.Run, *spmd.World) error, verdict func(*results.Report) []string) (int, error) {
 	j := &benchJob{verdict: verdict}
@@ -259,9 +259,8 @@ func (j *benchJob) closeFiles() error {
 	return errors.Join(errs...)
 }
 
-// hurry ends the job when it was asked to stop and does not come to it: something may be waiting
-// for what does not come. Launchers kill a second after they have asked; the leading process, which
-// has the report, goes first.
+// hurry cancels the job if it does not end soon after a request to stop. Launchers kill a second
+// after the request; the leading process, which has the report, ends first.
 func (j *benchJob) hurry(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
 	grace := 900 * time.Millisecond
 	if leads {
@@ -309,7 +308,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World,
 	return err
 }
 
-// judge writes what is made of the whole report, and returns the exit code.
+// judge writes the plot, the verdict and the comparison, and returns the exit code.
 func (j *benchJob) judge(c *cli.Context) (int, error) {
 	if j.report == nil {
 		return runner.ExitOK, nil // not the leading process
@@ -326,7 +325,7 @@ func (j *benchJob) judge(c *cli.Context) (int, error) {
 	code := runner.ExitOK
 	say := c.App.Writer
 	if c.String("format") != "table" {
-		say = os.Stderr // a program reads the other forms
+		say = os.Stderr // the other forms are for programs
 	}
 	for _, row := range j.report.Rows {
 		if row.Wrong > 0 {

@@ -154,7 +154,7 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	return p, nil
 }
 
-// named reads a list of names, or all, and returns what each stands for.
+// named reads a list of names, or all, and returns their values.
 func named[T any](c *cli.Context, flag string, names []string, of func(i int) T) ([]T, error) {
 	text := c.String(flag)
 	if text == "all" {

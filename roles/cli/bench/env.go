@@ -78,7 +78,7 @@ func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 	}, nil)
 }
 
-// A player steps environments with actions from a list that it goes round.
+// A player steps environments with actions from a list, over and over.
 type player struct {
 	vec     env.Vec
 	seeds   *env.Seeder

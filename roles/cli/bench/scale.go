@@ -235,8 +235,8 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	return args, nil
 }
 
-// placement returns overrides that place every component on the same part of n ranks as it has of
-// the configuration's.
+// placement returns overrides that place every component on the same part of n ranks as in the
+// configuration.
 func (s *scaling) placement(n int) ([]string, error) {
 	var args []string
 	for _, name := range s.place.Components() {
@@ -252,8 +252,8 @@ func (s *scaling) placement(n int) ([]string, error) {
 	return args, nil
 }
 
-// row sums up the steps of a job, and says of each phase what part of a step it is and what part of
-// it the mean rank waits.
+// row summarizes the steps of a job. The note gives the share of each phase in a step, and how long
+// the mean rank waits in it.
 func (s *scaling) row(n int, steps []map[string]any) (row results.Row, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {

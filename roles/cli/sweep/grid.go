@@ -17,13 +17,13 @@ import (
 
 // A sweepRun is one run of a sweep.
 type sweepRun struct {
-	point string // what the grid says, as lr=0.001,gamma=0.9; "" without a grid
+	point string // the settings of the grid, as lr=0.001,gamma=0.9; "" without a grid
 	seed  uint64
 	cfg   *config.Config
 	ranks int // goroutine ranks that it needs
 }
 
-// name is that of the run's folder, below the sweep's.
+// name returns the name of the run's folder, below the sweep's.
 func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("seed_%d", r.seed)) }
 
 // finished reports whether the run has been trained to its end.
@@ -37,8 +37,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid tells overrides of several values, which commas separate, from those of one. Commas
-// within brackets or quotes separate nothing.
+// splitGrid separates overrides with several values, separated by commas, from those with one.
+// Commas within brackets or quotes do not separate.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -104,8 +104,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName is that of a point's folder: its overrides with the last parts of their keys, or with
-// the whole keys where those are alike.
+// pointName returns the name of a point's folder: its overrides with the last parts of their keys,
+// or with the whole keys if those are equal.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -124,11 +124,11 @@ func pointName(point []string) string {
 	return strings.NewReplacer("/", "_", `\`, "_", " ", "", `"`, "", "'", "").Replace(strings.Join(words, ","))
 }
 
-// maxRuns is how many runs a sweep may have, each of which is looked at before the first begins.
+// maxRuns bounds the runs of a sweep, each of which is checked before the first begins.
 const maxRuns = 2000
 
-// sweepRuns returns the runs that the command line asks for, point by point, each of which could
-// begin. Warnings go to log.
+// sweepRuns returns the runs that the command line asks for, point by point, after checking each.
+// Warnings go to log.
 func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
 	if err != nil {
@@ -156,7 +156,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 		if err != nil {
 			return nil, err
 		}
-		if first.Err() != nil { // so that what is told is from where the user wrote it
+		if first.Err() != nil { // so that messages have the origin of the value
 			_, err := place(c, reg, first)
 			return nil, err
 		}
@@ -184,8 +184,7 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	return runs, nil
 }
 
-// configure loads the configuration of r, whose folder is below that of the sweep, and sees that
-// such a job could begin.
+// configure loads the configuration of r, whose folder is below that of the sweep, and checks it.
 func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []string, sweep string) (err error) {
 	r.cfg, err = args.ReadConfig(c, reg, append(slices.Clone(overrides), fmt.Sprintf("runner.seed=%d", r.seed),
 		"runner.logger.experiment_name="+filepath.Join(sweep, r.name())), io.Discard)
@@ -199,7 +198,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []
 	return err
 }
 
-// place returns how many goroutine ranks the job of cfg takes, which could begin there.
+// place checks the job of cfg and returns how many goroutine ranks it takes.
 func place(c *cli.Context, reg config.Registries, cfg *config.Config) (ranks int, err error) {
 	if ranks, err = args.LocalRanks(c, cfg); err != nil {
 		return 0, err

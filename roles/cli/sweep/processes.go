@@ -14,17 +14,17 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Messages of the work list: a process tells rank 0 what became of its run, with nothing before the
-// first, and gets the number of the next, or one below 0.
+// Messages of the work list: a process sends rank 0 the outcome of its run, empty before the first,
+// and gets the number of the next run, or a negative one.
 const (
 	tagOutcome = iota
 	tagRun
 )
 
-// mostSaid bounds an outcome that travels.
+// mostSaid bounds the message of an outcome.
 const mostSaid = 64 << 10
 
-// onProcesses trains the runs on the processes that a launcher started, and returns the exit code.
+// onProcesses trains the runs on the processes of a launcher, and returns the exit code.
 func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	var log session.RankLog
 	ranks, err := args.OpenWorld(c, s.runs[0].cfg, nil, &log)
@@ -41,7 +41,8 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	return runner.ExitOK, nil
 }
 
-// process is the life of one rank: it trains the runs that rank 0 gives it, which has some itself.
+// process is the life of one rank: it trains the runs that rank 0 assigns. Rank 0 trains some
+// itself.
 func (s *sweep) process(ctx context.Context, w *spmd.World) error {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
 	all := make([]int, w.Size())
@@ -62,7 +63,7 @@ func (s *sweep) process(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// work trains what rank 0 gives until that has nothing more.
+// work trains the runs that rank 0 assigns, until there are no more.
 func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 	var said []byte
 	answer := make([]byte, 8)
@@ -90,7 +91,7 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 	}
 }
 
-// serve gives runs to the other processes until all have been told that there are no more.
+// serve assigns runs to the other processes until there are none, and all of them know.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())
