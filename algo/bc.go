@@ -13,11 +13,11 @@ import (
 // (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
 // batch drawn from there:
 //
-//  1. observation statistics are those of the demonstrations, once                                  newBC
-//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its most likely action,
-//     because actions at the
-//     bounds of the box, where experts often are, have no likelihood under a squashed distribution  LikelihoodLoss, ActionLoss
-//  3. the same of the episodes that were set aside, demo_buffer.validation_share                    validate
+//  1. observation statistics are those of the demonstrations, once                  newBC
+//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
+//     most likely action: actions at the bounds of the box, where experts often
+//     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
+//  3. the same of the episodes that were set aside, demo_buffer.validation_share    validate
 //
 // A critic that the policy has stays as it is. The weights are for others to begin with
 // (runner.ckpt_path), which explore: actor.model.learn_std false keeps their deviations.

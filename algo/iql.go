@@ -12,12 +12,13 @@ import (
 // quality it learns to do what the better of them did, and never asks what an action is worth that
 // none of them took. Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
-//  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the best that was done there    ExpectileLoss
-//  2. the policy by the error of its most likely action, weighted by how much better than V the
-//     action was;
-//     that is their likelihood under a normal distribution of fixed deviation                                  AdvantageWeights, ActionLoss
-//  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                                                   QLoss
-//  4. every target_update_freq updates Q' ← Q' + τ (Q - Q')                                                    follow
+//  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
+//     best that was done there                                                        ExpectileLoss
+//  2. the policy by the error of its most likely action, weighted by how much better
+//     than V the action was; that is their likelihood under a normal distribution of
+//     fixed deviation                                                                 AdvantageWeights, ActionLoss
+//  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                          QLoss
+//  4. every target_update_freq updates Q' ← Q' + τ (Q - Q')                           follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss,
 // iql/critic_loss; critic/q_data = mean estimate of what was done, critic/value = of where;

@@ -13,10 +13,11 @@ import (
 // Prepare adds a rollout to the replay buffer, Update makes update_epoch updates, each on a batch
 // drawn from there:
 //
-//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off, the action kept in its box   smooth
-//  2. the critics against y, squared error, every head by itself                                                    QLoss
-//  3. every critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and then
-//     Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                                                  follow
+//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off,
+//     the action kept in its box                                                        smooth
+//  2. the critics against y, squared error, every head by itself                        QLoss
+//  3. every critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and
+//     then Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
 // td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of what was done, critic/lr,

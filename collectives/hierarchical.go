@@ -10,12 +10,14 @@ import (
 // members on each. Inside a node they work in the memory that its members share, or by messages
 // where they share none; every byte between nodes crosses once.
 //
-//	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the nodes for each of the L shards, one member a shard,
-//	             allgather in the node. Between nodes each member moves 2(N-1)/N·S/L bytes:           2(N-1)(α + S/(N·L)·β)
-//	             else: reduce to the node's head, recursive doubling over the heads, broadcast        log₂N(α + Sβ)
-//	broadcast    a tree over the heads, then in the nodes                                             ⌈log₂N⌉(α + Sβ)
-//	reduce       to the heads, then a tree over them                                                  ⌈log₂N⌉(α + Sβ + Sγ)
-//	barrier      the node, then the heads, then the node                                              ⌈log₂N⌉α
+//	allreduce    long, nodes of one size: reduce-scatter in the node, a ring over the
+//	             nodes for each of the L shards, one member a shard, allgather in the
+//	             node. Between nodes each member moves 2(N-1)/N·S/L bytes:             2(N-1)(α + S/(N·L)·β)
+//	             else: reduce to the node's head, recursive doubling over the heads,
+//	             broadcast                                                             log₂N(α + Sβ)
+//	broadcast    a tree over the heads, then in the nodes                              ⌈log₂N⌉(α + Sβ)
+//	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
+//	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
 //
 // The costs count what crosses between nodes. A node's head is its first member, the root on its
 // own node.

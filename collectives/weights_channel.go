@@ -130,7 +130,8 @@ const (
 //	head      { more u8, version i64, bytes of the patch u64, how each tensor travels u8 }
 //	patch     the sparse tensors, see weights_patch.go
 //	buckets   the others: runs of tensors in the order of the layout, each of as few as make up the size of a bucket
-//	credit    from each receiver when it has all that: the next publication waits for it, or a fast source would flood a slow reader
+//	credit    from each receiver when it has all that: the next publication waits for it, or a fast
+//	          source would flood a slow reader
 //
 // On the wire F32 tensors have the type of WeightsSpec.Wire. An image holds all tensors as they
 // travel; where that is as they are, it is the state itself.

@@ -7,11 +7,11 @@
 //	p, err := policy.Builtin().New(cfg, vec.Spec(), seed, tensor.Heap)
 //	w := p.NewWork(rows)
 //
-//	act, err := p.Forward(w, step.Obs, policy.Sample, noise)    // to act: actions, their log-probs, values
-//	act.Feed(space, taken)                                      // what the environment gets; act.Action is what is stored
+//	act, err := p.Forward(w, step.Obs, policy.Sample, noise)  // to act: actions, log-probs, values
+//	act.Feed(space, taken)                                    // what the environment gets; act.Action is stored
 //
-//	eval, err := p.Evaluate(w, obs, action)                     // to learn: log-probs, entropies and values of what was done
-//	err = p.Backward(w, grad, ready)                            // adds to p.Params().Grad
+//	eval, err := p.Evaluate(w, obs, action)                   // to learn: log-probs, entropies, values
+//	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
 // What Forward says of an action is bit for bit what Evaluate says of it while the parameters stay
 // the same, in whatever batch the row stands. Random numbers are named, not drawn in turn (Noise),

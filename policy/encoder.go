@@ -195,7 +195,8 @@ func (w *encoderWork[T]) Forward(x sight[T], rows int) []T {
 	}
 	at := e.said
 	for i, net := range e.images {
-		kernel.CopyColumns(w.y[at:], e.out, net.Forward(w.images[i], x.images[i], x.words, rows), net.Out, net.Out, rows)
+		y := net.Forward(w.images[i], x.images[i], x.words, rows)
+		kernel.CopyColumns(w.y[at:], e.out, y, net.Out, net.Out, rows)
 		at += net.Out
 	}
 	kernel.CopyColumns(w.y[at:], e.out, x.vector, e.vector, e.vector, rows)

@@ -49,7 +49,8 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 		}
 		width = p.encoder.Width()
 		if p.encoder.State() > 0 {
-			return nil, fmt.Errorf("policy: for %s: add_q_head: true: want an encoder without recurrent cells", spec.Name)
+			return nil, fmt.Errorf("policy: for %s: add_q_head: true: want an encoder without recurrent cells",
+				spec.Name)
 		}
 	}
 	p.trunk = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f)

@@ -13,7 +13,7 @@ import (
 // by the log-probs of actions of the past, but through the actions that it chooses now.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
-//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by act.Action and act.LogProb, [N,1]
+//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by those two of act
 //
 // Imitation trains it by the log-probs of actions that others chose (Evaluate). Log-probs are those
 // of actions in [-1, 1], whatever units the environment measures in, and of all actions of a chunk

@@ -3,7 +3,7 @@
 // to judge observations.
 //
 //	rules := reward.Builtin()
-//	rules.Add("upright", func(s reward.Setup) (reward.Rule, error) { … })     // one of your own, for reward.reward_type: upright
+//	rules.Add("upright", func(s reward.Setup) (reward.Rule, error) { … })  // for reward.reward_type: upright
 //	rule, err := rules.New(setup)
 //	err = rule(scores, &batch)                                               // one number for each transition
 //

@@ -5,9 +5,10 @@
 // workers of a component form a group:
 //
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
-//		place, err := spmd.Place(cluster, w.Nodes())                         // component_placement → ranks per component
-//		actor, err := spmd.Launch(w, place.Group("actor"), newActor)         // collective: every rank, in the same order
-//		res, err := spmd.Call(actor, ctx, "train", (*Actor).Train).Wait(ctx) // works on the group's ranks, done at once elsewhere
+//		place, err := spmd.Place(cluster, w.Nodes())                 // component_placement → ranks per component
+//		actor, err := spmd.Launch(w, place.Group("actor"), newActor) // collective: every rank, in the same order
+//		train := func(ctx context.Context, a *Actor) (Metrics, error) { return a.Train(ctx) }
+//		res, err := spmd.Call(actor, ctx, "train", train).Wait(ctx)  // works on the group's ranks, at once elsewhere
 //	})
 //
 // A worker's calls run one at a time, in the order they were made; two workers of one rank run side
@@ -20,7 +21,9 @@
 // group to those of another. An item is a set of tensors in one slab of memory, filled where it is
 // taken and read where it arrives:
 //
-//	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size()})
+//	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
+//		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),
+//	})
 //
 //	s, err := obs.Sender(member, spmd.Key{To: 3, Name: "stage 0"}) // once
 //	it, err := s.Take(ctx, layout)                                 // waits until the key has room

@@ -18,13 +18,17 @@ import (
 // What is observed is chosen by env.Config.Observations, in its order; lengths are in dm,
 // velocities in dm/s, so that numbers are about 1:
 //
-//	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position (3), cosine and sine of its turn about z; of each
-//	             zone x and y; which object (3) and which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand to the object
-//	             meant (3), and from that to the zone meant (2); velocity of the object meant (3). What the task has no zone for is 0
-//	proprio      8 numbers: position between the fingertips, how far each finger is from shut on average, the last command to them (±1), the way from
-//	             the hand to the commanded position
+//	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position
+//	             (3), cosine and sine of its turn about z; of each zone x and y; which object (3) and
+//	             which zone (2) are meant, 1 for the one and 0 for the others; the way from the hand
+//	             to the object meant (3), and from that to the zone meant (2); velocity of the
+//	             object meant (3). What the task has no zone for is 0
+//	proprio      8 numbers: position between the fingertips, how far each finger is from shut on
+//	             average, the last command to them (±1), the way from the hand to the commanded
+//	             position
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
-//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after its end: see Sentence
+//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after
+//	             its end: see Sentence
 //
 // The figures of a step are "success", the task is done for the second step in a row, and
 // "wrong_object", it is done so with another object, which is a failure. Both end the episode.
@@ -53,14 +57,15 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constr
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
 //	held   = 0 to 1 as the fingers shut on a cube between them, else 0
-//	grip   = ½ + ½ held with the cube between the fingers, else ½ (1 - tanh 20|hand - cube|) opening / widest opening, in the plane
+//	grip   = ½ + ½ held with the cube between the fingers, else, in the plane,
+//	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
 
 // TabletopPut makes TabletopPut-v1: the cube meant is to lie within 4 cm of the middle of the zone
 // meant, the fingers open and the hand more than 5 cm above the table, in 100 steps.
 //
-//	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6,    while the cube is not on the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                            while it is
+//	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
 //
 // with TabletopPick's held and grip.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }

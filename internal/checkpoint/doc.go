@@ -4,7 +4,7 @@
 // and checksum of each file, the step, and what the run was. A Store is the folder of them:
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
-//	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason, the one before is used
+//	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason
 //	err = last.CheckConfig(config, resolve, "runner.max_steps", "runner.logger") // the keys that may differ
 //	state, err := last.Read("actor")
 //	err = store.Rewind(last.Step)                                       // this run's future starts here

@@ -2,7 +2,7 @@
 // from the command line, decoded into structs whose fields hold the defaults. It knows nothing of
 // what the keys mean.
 //
-//	tree, err := config.Load("configs/ppo.yaml", []string{"runner.max_epochs=10"}, config.Options{})   // err: nothing could be read
+//	tree, err := config.Load("configs/ppo.yaml", []string{"runner.max_epochs=10"}, config.Options{})
 //	check := tree.Decode(&cfg)                                       // wrong types, unknown keys
 //	check.At("runner").Want(cfg.Runner.Epochs > 0, "max_epochs", cfg.Runner.Epochs, "a number > 0")
 //	err = check.Err()                                                // everything that is wrong, together

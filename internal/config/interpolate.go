@@ -14,7 +14,8 @@ const maxText = 1 << 16 // bytes of one value after interpolation
 // interpolate replaces every interpolation in the tree by what it stands for, in OmegaConf's
 // notation:
 //
-//	${a.b}  ${a.list[0]}            another value, a map or a list too; ${.x} is a sibling, ${..x} a sibling of the parent
+//	${a.b}  ${a.list[0]}            another value, a map or a list too
+//	${.x}  ${..x}                   a sibling, a sibling of the parent
 //	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
 //	${multiply:2,${a.b}} ${int_div:7,2} ${subtract:3,1} ${not:${a.flag}}
 //	text-${a.b}-text                pasted into text; \${ is a plain ${

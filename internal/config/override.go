@@ -6,7 +6,8 @@ const commandLine = "command line"
 
 // override applies one override of the command line, in Hydra's forms:
 //
-//	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}; nothing after = is the empty string
+//	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}
+//	key=          sets it to the empty string
 //	+key=value    adds it, an error when it is there; ++key=value is key=value
 //	~key          removes it, so that the default counts; ~key=value only if it has that value
 func (t *Tree) override(text string) *FieldError {

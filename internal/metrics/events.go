@@ -18,7 +18,8 @@ import (
 // these 8 bytes, the data, and its masked CRC-32C, all little-endian. The data is an Event
 // (tensorflow/core/util/event.proto):
 //
-//	Event:         1 wall_time double, 2 step int64, 3 file_version string | 5 summary Summary | 7 session_log SessionLog
+//	Event:         1 wall_time double, 2 step int64,
+//	               3 file_version string | 5 summary Summary | 7 session_log SessionLog
 //	Summary:       1 value Value, repeated;   Value: 1 tag string, 2 simple_value float
 //	SessionLog:    1 status enum, START = 1
 type Events struct {

@@ -203,8 +203,8 @@ func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 	if upper.Len() > 0 {
 		fmt.Fprintf(b, `<path d="%s%sZ" fill="%s" fill-opacity="0.18"/>`+"\n", upper.String(), lower.String(), color)
 	}
-	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>%s`+"\n", line.String(), color, dashOf(i),
-		marks.String())
+	fmt.Fprintf(b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.6"%s/>%s`+"\n", line.String(), color,
+		dashOf(i), marks.String())
 }
 
 // point adds a point to a path.

@@ -1,7 +1,7 @@
 // Package results reads what runs have left, and says what their figures are worth: means over
 // seeds with confidence intervals, tables, and curves.
 //
-//	groups, err := results.Load("logs/sweep", "eval/") // the runs of a sweep, those that differ in their seeds together
+//	groups, err := results.Load("logs/sweep", "eval/") // runs that differ in their seeds together
 //	finals := groups[0].At("eval/return", math.Inf(1))
 //	fmt.Println(results.NewEstimate(finals))
 //

@@ -4,7 +4,7 @@
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
 //	w.Go("run folder", func() error { return folder.KeepAlive(ctx) })
-//	earlier, err := folder.SetAside()                   // a new run, not a resumed one: what an earlier run left moves away, whole
+//	earlier, err := folder.SetAside()                   // a new run, not a resumed one: an earlier run moves away
 //	err = folder.WriteConfig(resolved)
 //	err = folder.AddProvenance(p)
 //	err = folder.SetStatus(runfolder.Running)

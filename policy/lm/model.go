@@ -125,13 +125,15 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // loaded; nil where there are none.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
-// reach prepares rotations for so many positions.
+// reach prepares rotations for so many positions, and for twice as many as before when it must make
+// them again, so that a growing sequence costs few of them.
 func (m *Model) reach(positions int) error {
 	if w := m.Config.Window; w > 0 && positions > w {
 		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, w)
 	}
 	if positions > m.positions {
-		m.rotation, m.positions = newRotation(&m.Config, positions), positions
+		m.positions = max(positions, 2*m.positions)
+		m.rotation = newRotation(&m.Config, m.positions)
 	}
 	return nil
 }

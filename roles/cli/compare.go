@@ -30,7 +30,8 @@ func compareFlags() []cli.Flag {
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
 		&cli.StringFlag{Name: "keep",
-			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared like a run"},
+			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared " +
+				"like a run"},
 		&cli.Float64Flag{Name: "fail-below", Usage: "exit code 3 if a mean is below `X`, or is none"},
 	}
 }

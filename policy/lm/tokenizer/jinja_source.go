@@ -56,7 +56,8 @@ func tagLength(source string) int {
 // rawLength returns the length of what comes before the tag endraw.
 func rawLength(source string) int {
 	for i := 0; i < len(source); i++ {
-		if strings.HasPrefix(source[i:], "{%") && strings.HasPrefix(strings.TrimLeft(source[i+2:], "-+ \t\r\n"), "endraw") {
+		if strings.HasPrefix(source[i:], "{%") &&
+			strings.HasPrefix(strings.TrimLeft(source[i+2:], "-+ \t\r\n"), "endraw") {
 			return i
 		}
 	}
@@ -117,7 +118,8 @@ func plainTag(tag string) string {
 // top returns where a word or a sign stands at the top of an expression, from i on, -1 if it does not.
 func top(s string, i int, word string) int {
 	letter := func(i int) bool {
-		return i >= 0 && i < len(s) && (s[i] == '_' || s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z' || s[i] >= '0' && s[i] <= '9')
+		return i >= 0 && i < len(s) &&
+			(s[i] == '_' || s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z' || s[i] >= '0' && s[i] <= '9')
 	}
 	for ; i < len(s); i = unit(s, i) {
 		if strings.HasPrefix(s[i:], word) && !(letter(i) && (letter(i-1) || letter(i+len(word)))) {
@@ -146,7 +148,8 @@ func plainExpression(s string) string {
 	if j := top(condition, 0, "else"); j >= 0 {
 		condition, otherwise = condition[:j], condition[j+len("else"):]
 	}
-	return "((" + plainGroups(condition) + ") and [" + plainGroups(s[:i]) + "] or [" + plainExpression(otherwise) + "])[0]"
+	return "((" + plainGroups(condition) + ") and [" + plainGroups(s[:i]) + "] or [" +
+		plainExpression(otherwise) + "])[0]"
 }
 
 // plainGroups rewrites what stands in the brackets of an expression: parts between commas, colons and signs

@@ -30,9 +30,10 @@ import (
 const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
    mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
 
-Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher --jobs of them run side by side in
-this process; under a launcher every process takes runs from a list that rank 0 keeps. A run that fails stops no other. Started again, the sweep
-leaves out what is finished, and goes on with what has a checkpoint. It has at most 2000 runs.`
+Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher
+--jobs of them run side by side in this process; under a launcher every process takes runs from a list that rank 0
+keeps. A run that fails stops no other. Started again, the sweep leaves out what is finished, and goes on with what
+has a checkpoint. It has at most 2000 runs.`
 
 // Flags are those of rlinf sweep, besides the configuration's.
 func Flags() []cli.Flag {
