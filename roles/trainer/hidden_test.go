@@ -192,30 +192,6 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 	}
 }
 
-// Without its velocities CartPole is learnt by a policy that remembers, and by no other.
-func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
-	for model, want := range map[string][2]float64{"gru": {400, 500}, "lstm": {400, 500}, "mlp_policy": {0, 100}} {
-		t.Run(model, func(t *testing.T) {
-			t.Parallel()
-			s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16, GlobalBatch: 256}
-			s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.NormalizeRewards, s.Config.ValueLossCoef = 0.98, 0.9, 8, true, 0.5
-			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 2e-3, 0, 0.5
-			cfg := maskedCartPole(s.Envs)
-			s.Policy = newRecurrent(t, cfg, func(net *policy.Config) {
-				net.HiddenSizes, net.RNNHiddenSize, net.NormalizeObservations = []int{32}, 32, true
-				if net.RNNType = model; model == "mlp_policy" {
-					net.ModelType, net.RNNType = model, "gru"
-				} else {
-					s.Config.SequenceLength = 32
-				}
-			})
-			if _, after := learn(t, all.Registry(), cfg, s, 70); after < want[0] || after > want[1] {
-				t.Errorf("evaluation %.1f after: want it in %v", after, want)
-			}
-		})
-	}
-}
-
 func TestRecurrentCollectDoesNotAllocate(t *testing.T) {
 	cfg := maskedCartPole(8)
 	c := newCollector(t, cfg, newRecurrent(t, cfg, nil))
