@@ -443,7 +443,7 @@ func TestWatched(t *testing.T) {
 				ranks = 1
 			}
 			for r := range ranks {
-				if text := fetch(t, j, fmt.Sprintf("http://localhost:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "roles.(*EmbodiedRunner)") {
+				if text := fetch(t, j, fmt.Sprintf("http://localhost:%d/debug/pprof/goroutine?debug=1", port+r)); !strings.Contains(text, "runner.(*EmbodiedRunner)") {
 					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
 				}
 			}
