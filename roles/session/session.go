@@ -165,8 +165,7 @@ func shareCores(w *spmd.World, j *job.Job) {
 // train runs the program, while rank 0 keeps the run's folder. It returns why the run stopped before
 // its last step: an exit code plus one, or 0.
 func (s *session) train(ctx context.Context, w *spmd.World, j *job.Job, with runner.Services) (stopped int, err error) {
-	// The folder alone: what workers have begun, such as a broadcast of weights, ends by itself.
-	keep, cancel := context.WithCancel(ctx)
+	keep, cancel := context.WithCancel(ctx) // for the folder alone: a broadcast under way ends by itself
 	defer cancel()
 	if w.Rank() == 0 {
 		with.Started = func() error { return s.keepFolder(keep, w) }
