@@ -38,7 +38,7 @@ type Transport interface {
 // A Departer is a Transport that finds out who waits in vain: for a rank whose program has ended.
 type Departer interface {
 	// Leave says that the program of this rank has ended, so that it sends and posts no more, but
-	// for communicators that Outlast was called for. Who waits for it gets an error that names the
+	// for communicators that Outlast was called for. A rank that waits for it gets an error with the
 	// rank, the communicator and the request, though not before `after` has passed; 0: never.
 	Leave(after time.Duration)
 	// Outlast says that c is served until the transport closes, whatever its members' programs do.

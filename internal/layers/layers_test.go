@@ -73,7 +73,7 @@ var layers = []layer{
 		"text in, ids out: a tokenizer knows its files, no model; gonja runs chat templates"},
 	{"policy/lm/...", []string{"policy/lm", "policy/nn/...", "internal/philox", "tensor"}, nil, "language models know layers and files, neither policies nor environments"},
 	{"policy/...", []string{"policy/...", "env", "params", "internal/philox", "tensor"}, []string{yaml}, "of env a policy needs the spaces; it never sees a rank"},
-	{"env/all", []string{"env/..."}, []string{"tensor"}, "the list of environments"},
+	{"env/all", []string{"env/..."}, nil, "the list of environments"},
 	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml}, "the only package that sees MuJoCo"},
 	{"env/external", []string{"env", "tensor", sys}, []string{"env/..."}, "the bridge sees frames, whatever carries them"},
 	{"env/...", []string{"env", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "environments know nothing of policies, nor of each other"},

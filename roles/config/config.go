@@ -271,7 +271,7 @@ type ActorConfig struct {
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 }
 
-// Default returns the defaults. What has none is reported by LoadConfig when it is not given.
+// Default returns the defaults. Load reports a key that has none and is not given.
 func Default() *Config {
 	return &Config{
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,

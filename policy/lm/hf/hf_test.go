@@ -271,7 +271,7 @@ func rounded(v float32, dtype tensor.DType) float32 {
 	return x[0]
 }
 
-// What is not the checkpoint of this model is one clear error.
+// A checkpoint of another model is refused with one clear error.
 func TestLoadRefuses(t *testing.T) {
 	save := func(change func(c *lm.Config, d string)) (*lm.Model, string) {
 		m, dir := newModel(t, tiny(lm.Qwen2), lm.Options{}), t.TempDir()
