@@ -26,6 +26,8 @@ const (
 	Mixture
 	// tokens of generated texts: key = prompt, counter = sample·2^48 + position in the answer
 	Token
+	// texts that are generated to learn from: counter = number of the draw
+	Text
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream

@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are generate, score and tokenizer.
+// Commands are generate, score, tokenizer, data and export.
 func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
@@ -38,6 +38,8 @@ func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*
 				{Name: "train", Usage: "make a new tokenizer from texts", ArgsUsage: "FILE [FILE...]",
 					Flags: trainFlags(), Action: alone(runTrain)},
 			}},
+		{Name: "data", Usage: "generate the data of a task for language models", ArgsUsage: "NAME",
+			Description: dataUsage(), Flags: dataFlags(), Action: alone(runData)},
 	}
 }
 

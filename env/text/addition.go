@@ -1,0 +1,18 @@
+package text
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// addition asks for a sum of two numbers below 1000, units first, as carries go.
+func addition(s *philox.Stream, _ *Task) Problem {
+	a, b := s.IntN(1000), s.IntN(1000)
+	digits := []byte(fmt.Sprintf("%04d", a+b))
+	for i, j := 0, len(digits)-1; i < j; i, j = i+1, j-1 {
+		digits[i], digits[j] = digits[j], digits[i]
+	}
+	return Problem{Prompt: fmt.Sprintf("%03d+%03d=", a, b), Answer: string(digits), Solution: string(digits),
+		numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is no other problem
+}

@@ -1,0 +1,112 @@
+package text
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// A Problem is a question with an answer that can be checked.
+type Problem struct {
+	Prompt   string
+	Answer   string // what a model learns to say
+	Solution string // what an answer is checked against
+	// numbers say which problem it is: no two of them are in both training and test.
+	numbers string
+}
+
+// A Task makes problems of one kind.
+type Task struct {
+	Name string
+	Doc  string // what a problem is
+	Chat bool   // problems are conversations
+	// Vocab is how many tokens a tokenizer for it has: 256 bytes and more.
+	Vocab int
+	// MinSteps and MaxSteps are the steps of a problem, of tasks that have several; 0: it has none.
+	MinSteps, MaxSteps int
+	draw               func(s *philox.Stream, t *Task) Problem
+}
+
+// Tasks returns all there are.
+func Tasks() []Task {
+	return []Task{
+		{Name: "addition", Doc: "sums of two numbers below 1000, units first: 123+456= is 9750", Vocab: 257,
+			draw: addition},
+		{Name: "countdown", Doc: "reach a number with three others by two steps: 3 7 12:60= is 12-7=5 5*12=60",
+			Vocab: 257, draw: countdown},
+		{Name: "problems", Doc: "word problems in one to five steps, as conversations with a boxed number", Chat: true,
+			Vocab: 512, MinSteps: 1, MaxSteps: 3, draw: wordProblem},
+	}
+}
+
+// TaskNamed returns the task of a name. The error says which there are.
+func TaskNamed(name string) (Task, error) {
+	var names []string
+	for _, t := range Tasks() {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return Task{}, fmt.Errorf("no task %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+// testShare is the share of all problems that are for tests alone: one in so many.
+const testShare = 8
+
+// Generate returns so many problems for training and for tests, all different. Whether a problem is
+// for tests follows from its numbers and the seed alone, so training and test share no numbers,
+// whatever their sizes.
+func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
+	seen := map[string]bool{}
+	const patience = 1000 // draws for one problem
+	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
+		if since > patience+testShare*patience {
+			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: want fewer",
+				t.Name, len(training), len(tests))
+		}
+		s := philox.New(seed, philox.Text, 0, i)
+		p := t.draw(&s, t)
+		into, size := &training, train
+		if forTest(seed, p.numbers) {
+			into, size = &tests, test
+		}
+		if len(*into) == size || seen[p.Prompt] {
+			continue
+		}
+		seen[p.Prompt], since = true, 0
+		*into = append(*into, p)
+	}
+	return training, tests, nil
+}
+
+func forTest(seed uint64, numbers string) bool {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %s", seed, numbers)
+	s := philox.New(h.Sum64(), philox.Text, 1, 0) // whose bits are all as good
+	return s.IntN(testShare) == 0
+}
+
+// Write writes problems as lines of JSON, with the keys of RLinf's data sets and the answer.
+func (t *Task) Write(w io.Writer, problems []Problem) error {
+	for i, p := range problems {
+		line, err := json.Marshal(struct {
+			Prompt    string   `json:"prompt"`
+			Answer    string   `json:"answer"`
+			Solutions []string `json:"solutions"`
+			Task      string   `json:"task"`
+			ID        int      `json:"query_id"`
+		}{p.Prompt, p.Answer, []string{p.Solution}, t.Name, i})
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return nil
+}

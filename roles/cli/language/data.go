@@ -1,0 +1,125 @@
+package language
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+func dataFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for train.jsonl, test.jsonl and tokenizer/; default: data/NAME"},
+		&cli.IntFlag{Name: "train", Value: 20000, Usage: "problems for training"},
+		&cli.IntFlag{Name: "test", Value: 500, Usage: "problems for tests, which share no numbers with the others"},
+		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the problems"},
+		&cli.StringFlag{Name: "steps", Usage: "steps of a word problem, as 1-3"},
+	}
+}
+
+// dataUsage lists the tasks.
+func dataUsage() string {
+	var b strings.Builder
+	for _, t := range text.Tasks() {
+		fmt.Fprintf(&b, "%-10s %s\n", t.Name, t.Doc)
+	}
+	return b.String()
+}
+
+// runData writes the data of a task, and a tokenizer for them.
+func runData(c *cli.Context) error {
+	if c.Args().Len() != 1 {
+		return config.UsageError{Err: fmt.Errorf("data: %d arguments: want the name of a task:\n%s", c.Args().Len(),
+			dataUsage())}
+	}
+	t, err := text.TaskNamed(c.Args().First())
+	if err == nil {
+		err = readSteps(&t, c.String("steps"))
+	}
+	for _, key := range []string{"train", "test"} {
+		if n := c.Int(key); err == nil && n < 0 {
+			err = fmt.Errorf("--%s %d: want a number ≥ 0", key, n)
+		}
+	}
+	if err != nil {
+		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
+	}
+	train, test, err := t.Generate(c.Uint64("seed"), c.Int("train"), c.Int("test"))
+	if err != nil {
+		return config.UsageError{Err: fmt.Errorf("data: %w", err)}
+	}
+	dir := c.String("out")
+	if dir == "" {
+		dir = filepath.Join("data", t.Name)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for name, problems := range map[string][]text.Problem{"train.jsonl": train, "test.jsonl": test} {
+		if err := writeProblems(&t, filepath.Join(dir, name), problems); err != nil {
+			return err
+		}
+	}
+	k, err := trainTokenizer(&t, filepath.Join(dir, "tokenizer"), train)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %d problems for training, %d for tests, a tokenizer of %d tokens\n", dir,
+		len(train), len(test), k.Size())
+	return err
+}
+
+// readSteps reads --steps.
+func readSteps(t *text.Task, steps string) error {
+	if steps == "" {
+		return nil
+	}
+	if t.MaxSteps == 0 {
+		return fmt.Errorf("--steps %s: %s has none", steps, t.Name)
+	}
+	first, last, isRange := strings.Cut(steps, "-")
+	if !isRange {
+		last = first
+	}
+	lo, err := strconv.Atoi(first)
+	hi, err2 := strconv.Atoi(last)
+	if err != nil || err2 != nil || lo < 1 || hi < lo || hi > 5 {
+		return fmt.Errorf("--steps %s: want numbers from 1 to 5, as 1-3", steps)
+	}
+	t.MinSteps, t.MaxSteps = lo, hi
+	return nil
+}
+
+func writeProblems(t *text.Task, path string, problems []text.Problem) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := t.Write(file, problems); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return file.Close()
+}
+
+// trainTokenizer makes a tokenizer for a task. One of 256 tokens and the end of a text has no merges.
+func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
+	o := tokenizer.Training{VocabSize: t.Vocab, Pattern: "qwen2", MinCount: 2, EOS: "<|endoftext|>",
+		Special: []string{"<|endoftext|>"}}
+	if t.Chat {
+		o.EOS, o.Special = "<|im_end|>", append(o.Special, "<|im_start|>", "<|im_end|>")
+	}
+	return tokenizer.Train(dir, func(yield func(string) bool) {
+		for _, p := range problems {
+			if !yield(p.Prompt) || !yield(p.Answer) {
+				return
+			}
+		}
+	}, o)
+}
