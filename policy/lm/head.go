@@ -24,7 +24,7 @@ type headWork struct {
 
 func (w *Work) headRows() int {
 	v := w.m.Config.Vocab
-	rows := max(1, min(headRows, headLogits/v, w.rows))
+	rows := headRowsOf(&w.m.Config, w.rows)
 	if w.head.logits == nil {
 		w.head.logits = nn.Vector[float32](rows * v)
 		w.head.hidden = nn.Vector[float32](rows * w.m.Config.Hidden)

@@ -76,9 +76,9 @@ func (a *adapter) down(x *kernel.Multiplier, low, in []float32, n, blocks int) {
 	kernel.Scale(low, a.scale)
 }
 
-// initAdapters draws A normal with deviation 1/rank and sets B to 0, so that a new adapter changes
-// nothing.
-func (m *Model) initAdapters(seed uint64) {
+// InitAdapters draws A normal with deviation 1/rank and sets B to 0, so that new adapters change
+// nothing. Init does the same.
+func (m *Model) InitAdapters(seed uint64) {
 	for i, a := range m.adapters {
 		fillNormal(a.a(), 1/float64(a.rank), seed, uint64(len(m.list)+i))
 		clear(a.b())

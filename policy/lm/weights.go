@@ -138,7 +138,7 @@ func (m *Model) Count() int {
 }
 
 // Init draws the weights of a new model: normal numbers with deviation Config.InitRange, biases 0,
-// norms 1; adapters as NewLoRA says.
+// norms 1; adapters as InitAdapters says.
 func (m *Model) Init(seed uint64) {
 	for i, l := range m.list {
 		data := l.weight.data()
@@ -153,7 +153,7 @@ func (m *Model) Init(seed uint64) {
 			fillNormal(data, m.Config.InitRange, seed, uint64(i))
 		}
 	}
-	m.initAdapters(seed)
+	m.InitAdapters(seed)
 }
 
 // fillNormal draws x in the order of its elements from the stream named by seed and key.

@@ -1,0 +1,226 @@
+package algo
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// SFT is supervised fine-tuning of a language model: it raises the log-probabilities of the tokens
+// that are to be learnt. One update is one optimiser step:
+//
+//	loss = -Σ log p(token | tokens before it) / T
+//
+// where T is the number of tokens to be learnt of the whole batch, on all replicas. Gradients are
+// summed, never averaged. The sequences of a replica are packed one after the other, in their
+// order. Where a micro-batch ends changes no bit, except of the load-balancing loss of a mixture of
+// experts, which is a mean over micro-batches, weighted by their tokens.
+//
+// Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
+// sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
+type SFT struct {
+	model    *lm.Model
+	work     *lm.Work
+	opt      *trainState
+	replicas Replicas
+	limit    MicroBatch
+	counters tensor.Tensor // I64 [1]: updates made
+	batch    lm.Batch
+	targets  []lm.Target
+	logp     []float32
+	dlogp    []float32
+	likely   []bool
+	sums     []float64
+}
+
+// A Sequence is a text to learn from: Learn says of each token whether it is to be predicted, false
+// for the first.
+type Sequence struct {
+	IDs   []int32
+	Learn []bool
+}
+
+// A MicroBatch bounds what is computed at once.
+type MicroBatch struct {
+	Tokens    int // at most so many; a sequence must not have more
+	Sequences int // at most so many; 0: any number
+}
+
+// SFTSetup is what an SFT is made of.
+type SFTSetup struct {
+	Model      *lm.Model // its Params are trained
+	Optim      OptimConfig
+	Iterations int // length of the run, where schedules without an end of their own end
+	MicroBatch MicroBatch
+	Replicas   Replicas         // nil: Single
+	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
+}
+
+// NewSFT makes the fine-tuning of a model that has its weights.
+func NewSFT(s SFTSetup) (*SFT, error) {
+	if len(s.Model.Params.Data) == 0 {
+		return nil, errors.New("sft: the model has nothing to train")
+	}
+	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
+	common.setDefaults()
+	opt, err := common.newTrainState(s.Model.Params, s.Optim)
+	if err != nil {
+		return nil, fmt.Errorf("sft: %w", err)
+	}
+	return &SFT{model: s.Model, work: s.Model.NewTraining(s.MicroBatch.Tokens), opt: opt, replicas: common.Replicas,
+		limit: s.MicroBatch, counters: tensor.New(tensor.I64, 1), sums: make([]float64, 6)}, nil
+}
+
+// Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
+// whole batch has, on all replicas.
+func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
+	clear(s.sums)
+	s.opt.open()
+	step := float32(-1 / float64(targets))
+	err := s.each(mine, func() {
+		for i := range s.dlogp {
+			s.dlogp[i] = step
+		}
+		share := float64(len(s.batch.IDs)) / float64(tokens)
+		s.model.Backward(s.work, s.dlogp, nil, s.targets, 1, float32(share))
+		for _, p := range s.logp {
+			s.sums[0] -= float64(p)
+		}
+		s.sums[1] += share * s.work.AuxLoss()
+	})
+	if err != nil {
+		return Metrics{}, err
+	}
+	s.model.FinishGradients(s.work)
+	iteration := s.counters.I64()
+	if err := s.opt.step(int(iteration[0])); err != nil {
+		return Metrics{}, err
+	}
+	lr, _ := s.opt.adam.LR(int(iteration[0]))
+	iteration[0]++
+	if err := s.replicas.Sum(s.sums); err != nil {
+		return Metrics{}, err
+	}
+	m := Metrics{Names: []string{"sft/loss", "sft/tokens", "sft/targets", "actor/lr", "actor/grad_norm"},
+		Values: []float64{s.sums[0] / float64(targets), float64(tokens), float64(targets), lr, s.opt.meanNorm()}}
+	if s.model.Config.Experts.Count > 0 {
+		m.Names, m.Values = append(m.Names, "sft/aux_loss"), append(m.Values, s.sums[1])
+	}
+	return m, nil
+}
+
+// Evaluate measures all replicas' sequences together, without learning from them. The metrics are
+// loss, the mean over their tokens to be learnt; token_accuracy, the share of these tokens that the
+// model finds likeliest; and exact_match, the share of sequences in which that is true of all of
+// them: greedy generation answers these token for token.
+func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
+	clear(s.sums)
+	err := s.each(mine, func() {
+		s.likely = s.model.Likeliest(s.work, s.likely[:0], s.targets)
+		for i, p := range s.logp {
+			s.sums[0] -= float64(p)
+			if s.likely[i] {
+				s.sums[2]++
+			}
+		}
+		s.sums[1] += float64(len(s.targets))
+		i := 0
+		for b := range len(s.batch.Starts) - 1 {
+			exact := true
+			for ; i < len(s.targets) && s.targets[i].Row < s.batch.Starts[b+1]; i++ {
+				exact = exact && s.likely[i]
+			}
+			if exact {
+				s.sums[3]++
+			}
+			s.sums[4]++
+		}
+	})
+	if err != nil {
+		return Metrics{}, err
+	}
+	if err := s.replicas.Sum(s.sums); err != nil {
+		return Metrics{}, err
+	}
+	t := s.sums
+	return Metrics{Names: []string{"loss", "token_accuracy", "exact_match"},
+		Values: []float64{t[0] / t[1], t[2] / t[1], t[3] / t[4]}}, nil
+}
+
+// each packs sequences into micro-batches, in their order, and computes the log-probabilities of
+// each before it calls f.
+func (s *SFT) each(all []Sequence, f func()) error {
+	for lo := 0; lo < len(all); {
+		hi := lo + s.limit.Fit(all[lo:])
+		s.pack(all[lo:hi])
+		if err := s.model.Forward(s.work, s.batch); err != nil {
+			return fmt.Errorf("sft: %w", err)
+		}
+		s.logp, s.dlogp = sized(s.logp, len(s.targets)), sized(s.dlogp, len(s.targets))
+		s.model.LogProbs(s.work, s.logp, nil, s.targets, 1)
+		f()
+		lo = hi
+	}
+	return nil
+}
+
+// Fit returns how many of the sequences, at least one and from the first on, are computed at once.
+func (b MicroBatch) Fit(all []Sequence) int {
+	n, tokens := 1, len(all[0].IDs)
+	for n < len(all) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(all[n].IDs) <= b.Tokens {
+		tokens += len(all[n].IDs)
+		n++
+	}
+	return n
+}
+
+// Permutation returns 0..n-1 in an order that belongs to the seed and an epoch alone; without
+// shuffle they stay in order. It uses the memory of order.
+func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
+	if cap(order) < n {
+		order = make([]int32, n)
+	}
+	permute(order[:n], shuffle, seed, 0, 0, int(epoch))
+	return order[:n]
+}
+
+// pack makes one batch of sequences.
+func (s *SFT) pack(part []Sequence) {
+	b := &s.batch
+	b.IDs, b.Starts, s.targets = b.IDs[:0], append(b.Starts[:0], 0), s.targets[:0]
+	for _, q := range part {
+		for t, id := range q.IDs {
+			if q.Learn[t] {
+				s.targets = append(s.targets, lm.Target{Row: int32(len(b.IDs) - 1), Token: id})
+			}
+			b.IDs = append(b.IDs, id)
+		}
+		b.Starts = append(b.Starts, int32(len(b.IDs)))
+	}
+}
+
+func sized(x []float32, n int) []float32 {
+	if cap(x) < n {
+		return make([]float32, n)
+	}
+	return x[:n]
+}
+
+// Save returns views of the optimiser's state and the counter of updates, which are the same on all
+// replicas.
+func (s *SFT) Save() tensor.Dict {
+	var d tensor.Dict
+	d.Set("counters", s.counters)
+	s.opt.save(&d, "actor", false)
+	return d
+}
+
+// Load puts back what Save returned.
+func (s *SFT) Load(d tensor.Dict) error {
+	if err := restore(s.Save(), d); err != nil {
+		return fmt.Errorf("sft: %w", err)
+	}
+	return nil
+}
