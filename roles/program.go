@@ -19,11 +19,14 @@ type (
 )
 
 // Run is Main with a program of your own, which each rank of a job that trains runs. The program of
-// Main is TrainEmbodied.
+// Main is TrainEmbodied, or FineTune for a job of the task sft.
 func Run(args []string, reg Registries, program Program) int { return cli.Run(args, reg, program) }
 
-// TrainEmbodied is the program of rlinf. It launches a group for each component that has a place, and
-// lets an EmbodiedRunner lead them.
+// FineTune is the program of the task sft: it trains a language model on texts, by an SFTRunner.
+func FineTune(ctx context.Context, c *Cluster) error { return runner.FineTune(ctx, c) }
+
+// TrainEmbodied is the program of the other tasks. It launches a group for each component that has a
+// place, and lets an EmbodiedRunner lead them.
 func TrainEmbodied(ctx context.Context, c *Cluster) error { return runner.TrainEmbodied(ctx, c) }
 
 // A HybridComponentPlacement says on which ranks each component has its workers.
@@ -93,13 +96,14 @@ func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return runner.NewEmbodiedRunner(c, g)
 }
 
-// The configuration of a job, what its algorithm learns from, what is wrong with it, and a key of a
-// program's own part.
+// The configuration of a job, what its algorithm learns from, its language model, what is wrong with
+// it, and a key of a program's own part.
 type (
-	Config   = config.Config
-	Learning = config.Learning
-	Check    = yaml.Check
-	OwnKey   = yaml.OwnKey
+	Config        = config.Config
+	Learning      = config.Learning
+	LanguageModel = config.LanguageModel
+	Check         = yaml.Check
+	OwnKey        = yaml.OwnKey
 )
 
 // Types of what workers take and return. A loop of your own has no need of them.

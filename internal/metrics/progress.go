@@ -14,6 +14,9 @@ type State struct {
 	Step, MaxStep int64 // MaxStep 0: no end is known
 	EnvSteps      int64
 	Return, Eval  float64 // mean return of training and of evaluation; NaN: none yet
+	// Texts says that a language model learns from texts: Return and Eval are losses, of training and
+	// of validation, and there are no environment steps.
+	Texts bool
 }
 
 // Progress shows the State of a run on one line: on a terminal in place, elsewhere a line now and
@@ -118,9 +121,13 @@ func (p *Progress) line() string {
 	if s.MaxStep > 0 {
 		fmt.Fprintf(&b, "/%d", s.MaxStep)
 	}
-	fmt.Fprintf(&b, " · %s env steps · %s/s", short(float64(s.EnvSteps)), short(p.rate))
+	name := " · loss"
+	if !s.Texts {
+		fmt.Fprintf(&b, " · %s env steps · %s/s", short(float64(s.EnvSteps)), short(p.rate))
+		name = " · return"
+	}
 	if !math.IsNaN(s.Return) {
-		fmt.Fprintf(&b, " · return %.4g", s.Return)
+		fmt.Fprintf(&b, "%s %.4g", name, s.Return)
 	}
 	if !math.IsNaN(s.Eval) {
 		fmt.Fprintf(&b, " · eval %.4g", s.Eval)

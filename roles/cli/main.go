@@ -24,7 +24,7 @@ import (
 // A main of your own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg config.Registries) int { return Run(args, reg, runner.TrainEmbodied) }
+func Main(args []string, reg config.Registries) int { return Run(args, reg, runner.Train) }
 
 // Run is Main with a program of your own: each rank of a job that trains runs it.
 func Run(args []string, reg config.Registries, program runner.Program) int {

@@ -25,6 +25,7 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`       // environments of training and of evaluation
 	Rollout   RolloutConfig   `yaml:"rollout"`   // how rollouts are made
 	Actor     ActorConfig     `yaml:"actor"`     // the policy and its optimiser
+	Data      DataConfig      `yaml:"data"`      // texts that a language model learns from
 	// Reward is what rollouts record as rewards, where the component reward is placed.
 	Reward reward.Config `yaml:"reward"`
 	// WeightSyncer is how the actors' parameters travel to rollout workers.
@@ -155,7 +156,8 @@ type CommConfig struct {
 
 // RunnerConfig is the section runner: how long the job goes on, and what it writes.
 type RunnerConfig struct {
-	// TaskType is embodied (default), or embodied_eval, which only evaluates.
+	// TaskType is embodied (default), embodied_eval, which only evaluates, or sft, which fine-tunes a
+	// language model on the texts of data.
 	TaskType string `yaml:"task_type"`
 	// Logger says where the run's folder is.
 	Logger LoggerConfig `yaml:"logger"`
@@ -197,6 +199,16 @@ type RunnerConfig struct {
 	// Seed is that of everything random that has none of its own (actor.seed, env.train.seed,
 	// env.eval.seed). Default 1. (+)
 	Seed uint64 `yaml:"seed"`
+	// SeqLength is the number of tokens of the longest text that a language model learns from. No
+	// default.
+	SeqLength int `yaml:"seq_length"`
+	// EnableDynamicBatchSize packs texts into micro-batches of up to MaxTokensPerMbs tokens. Default
+	// false: actor.micro_batch_size texts, whatever their length.
+	EnableDynamicBatchSize bool `yaml:"enable_dynamic_batch_size"`
+	// MaxTokensPerMbs is the number of tokens of a micro-batch then: at least SeqLength.
+	MaxTokensPerMbs int `yaml:"max_tokens_per_mbs"`
+	// EarlyStop ends fine-tuning when it no longer helps.
+	EarlyStop EarlyStopConfig `yaml:"early_stop"`
 }
 
 // LoggerConfig says where the run's folder is and what is written there.
@@ -262,7 +274,12 @@ type ActorConfig struct {
 	// Seed is that of the first weights, of the noise of actions and of the order of samples.
 	// Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
-	// Model is the policy.
+	// EnableDPLoadBalance deals the texts of a batch to the actors so that all have about as many
+	// tokens. Default false: in their order, as many texts to each.
+	EnableDPLoadBalance bool `yaml:"enable_dp_load_balance"`
+	// Tokenizer turns texts into tokens.
+	Tokenizer TokenizerConfig `yaml:"tokenizer"`
+	// Model is the policy, or a language model, whose keys LanguageModel has.
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
@@ -282,6 +299,7 @@ func Default() *Config {
 				LoggerBackends: config.Words{"tensorboard"}, LogInterval: 1},
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
 			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
+			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: "val_loss"},
 		},
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
@@ -289,6 +307,7 @@ func Default() *Config {
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Model: policy.DefaultConfig(),
 			Optim: algo.DefaultOptimConfig()},
 		Reward: reward.DefaultConfig(),
+		Data:   DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true},
 
 		WeightSyncer: defaultWeightSyncer(),
 	}

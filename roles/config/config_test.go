@@ -90,10 +90,10 @@ func TestSeedsKeysLoad(t *testing.T) {
 	rolestest.Expect(t, "warnings", warnings,
 		"../config/testdata/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
 		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
-		"known keys without effect here: actor.tokenizer.tokenizer_model: /models/tokenizer (../config/testdata/seeds.yaml:17), "+
-			"actor.checkpoint_save_path: /models/out (../config/testdata/seeds.yaml:19), "+
+		"known keys without effect here: actor.checkpoint_save_path: /models/out (../config/testdata/seeds.yaml:19), "+
 			"actor.model.model_path: /models/checkpoint (../config/testdata/seeds.yaml:18), "+
-			"rollout.model.model_path: /models/policy (../config/testdata/seeds.yaml:14)",
+			"rollout.model.model_path: /models/policy (../config/testdata/seeds.yaml:14), "+
+			"actor.tokenizer.tokenizer_model: /models/tokenizer (../config/testdata/seeds.yaml:17)",
 	)
 }
 

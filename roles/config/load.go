@@ -86,6 +86,9 @@ func (c *Config) derive(evalApart bool) {
 	if !c.found.Has("actor.seed") {
 		c.Actor.Seed = c.Runner.Seed
 	}
+	if !c.found.Has("data.seed") {
+		c.Data.Seed = c.Actor.Seed
+	}
 	if c.Algorithm.EntropyType == "" {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}

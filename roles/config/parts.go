@@ -41,6 +41,9 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 		return p.Policies.Own(of).Clone()
 	}
 	c.Actor.Model.Own = model("actor.model", c.Actor.Model.ModelType)
+	if of := name("", "actor.model.model_type"); isLanguageModel(of) {
+		c.Actor.Model.Own, p.unknown["actor.model"] = languageModel(of), false
+	}
 	c.Reward.Model.Own = model("reward.model", c.Reward.Model.ModelType)
 
 	environment := func(section, of string) params.Own {

@@ -27,6 +27,11 @@ func (c *validation) checkValues() {
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
 	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
 	c.Actor.Model.Check(c.found.At("actor.model").Want)
+	if c.FineTunes() {
+		c.checkSFT()
+		return
+	}
+	c.idleSFT()
 	if c.Trains() {
 		c.checkTraining()
 		c.checkEnv("env.train")
@@ -45,7 +50,10 @@ func (c *Config) CheckNames(reg Registries) error {
 
 // checkNames looks up all names, and reports whether there is an algorithm of the one given.
 func (c *validation) checkNames() (algorithm bool) {
-	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
+	c.checkFamily()
+	if c.FineTunes() {
+		return false
+	}
 	if c.Trains() {
 		c.checkEnvName("env.train", &c.Env.Train)
 	}
@@ -97,6 +105,9 @@ func (c *validation) checkCluster() {
 	if c.Trains() {
 		needed = append(needed, "actor")
 	}
+	if c.FineTunes() {
+		known, needed = append([]string{"actor"}, c.reg.Components...), []string{"actor"}
+	}
 	for _, e := range c.Cluster.ComponentPlacement {
 		key := "component_placement." + e.Key
 		for name := range strings.SplitSeq(e.Key, ",") {
@@ -130,8 +141,8 @@ func (c *validation) checkCluster() {
 
 func (c *validation) checkRunner() {
 	r, want := &c.Runner, c.found.At("runner").Want
-	want(r.TaskType == TaskEmbodied || r.TaskType == TaskEmbodiedEval, "task_type", r.TaskType,
-		"embodied or embodied_eval")
+	want(slices.Contains([]string{TaskEmbodied, TaskEmbodiedEval, TaskSFT}, r.TaskType), "task_type", r.TaskType,
+		"embodied, embodied_eval or sft")
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
 		"logger.experiment_name", r.Logger.ExperimentName,

@@ -46,7 +46,7 @@ func (c *Config) CheckParts(reg Registries) *Findings {
 // checkParts checks the names of the parts, and what these ask of a job.
 func (c *validation) checkParts() {
 	known := c.checkNames()
-	if !c.Trains() {
+	if !c.Trains() || c.FineTunes() {
 		return
 	}
 	c.checkReward()

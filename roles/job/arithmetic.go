@@ -7,6 +7,9 @@ import (
 
 // BatchArithmetic says in a few lines what one iteration does.
 func (j *Job) BatchArithmetic() []string {
+	if j.Tuning != nil {
+		return j.Tuning.lines()
+	}
 	c, actors, rollouts, envs := j.Config, j.Actors, j.rollouts, j.simulators
 	split := func(name string, n, stages, steps int) string {
 		staged := ""

@@ -12,12 +12,15 @@ func (j *Job) CheckMemory(nodes []int, node int, have Available) error {
 	need := int64(0)
 	for r, at := range nodes {
 		if at == node {
-			mem := j.MemoryOf(r)
-			need += mem.Parameters + mem.Optimiser + mem.Rollouts + mem.Channels + mem.Replay
+			need += j.MemoryOf(r).Sum()
 		}
 	}
 	if need-int64(j.demoBytes()) <= have.Free { // the demonstrations have been read once
 		return nil
+	}
+	if j.Tuning != nil {
+		return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: want fewer "+
+			"tokens in a micro-batch, adapters (actor.model.is_lora) or more nodes", node, Mebibytes(need), have)
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
 		"%v: want fewer environments, shorter rollouts or more nodes",
@@ -31,10 +34,21 @@ type Footprint struct {
 	Rollouts   int64 // trajectories that are recorded, wait, and are trained on
 	Channels   int64 // observations and actions on their way
 	Replay     int64 // the replay buffer, and demonstrations, with the copy of the file
+
+	Activations int64 // of a language model, in one micro-batch, with the logits
+	Texts       int64 // that it learns from
+}
+
+// Sum returns all of it.
+func (f Footprint) Sum() int64 {
+	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Texts
 }
 
 // MemoryOf returns the memory that rank r needs.
 func (j *Job) MemoryOf(r int) (f Footprint) {
+	if j.Tuning != nil {
+		return j.tuningMemory(r)
+	}
 	params, rollouts := int64(j.paramBytes), int64(j.QueuedRollouts()+1)
 	f.Replay = int64(j.demoBytes())
 	if j.Config.Trains() {
@@ -116,3 +130,28 @@ func (d *draft) checkObservations(nodes int, have Available) {
 
 // Mebibytes writes a number of bytes in MiB.
 func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// tuningMemory returns the memory that rank r needs to fine-tune a language model.
+func (j *Job) tuningMemory(r int) (f Footprint) {
+	t := j.Tuning
+	sequences := t.Limit.Sequences
+	if sequences == 0 {
+		sequences = t.batch
+	}
+	for _, at := range j.Placement.Group("actor").Ranks {
+		if at != r {
+			continue
+		}
+		f.Parameters += 4 * int64(2*t.Trained)
+		if t.LoRA != nil {
+			f.Parameters += 4 * int64(t.Count) // frozen: without a gradient
+		}
+		f.Optimiser += 4 * int64(2*t.Trained) // Adam's two moments
+		f.Activations += int64(t.Model.TrainingBytes(t.Limit.Tokens, sequences, t.LoRA))
+	}
+	f.Texts = int64(t.Train.Bytes())
+	if t.Valid != nil {
+		f.Texts += int64(t.Valid.Bytes())
+	}
+	return f
+}

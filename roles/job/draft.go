@@ -20,16 +20,23 @@ type draft struct {
 // be found without making an environment or a policy and without reading other files.
 func newDraft(cfg *config.Config, reg config.Registries, nodes []int) *draft {
 	d := &draft{Job: &Job{Config: cfg, Registries: reg, Learning: reg.Learning(cfg)}, found: cfg.CheckParts(reg)}
-	if file := cfg.Comm.Table; file != "" {
-		var err error
-		d.table, err = collectives.ReadTable(file)
-		d.found.Want(err == nil, "comm.table", nil, fmt.Sprintf("a table that can be read: %v", err))
-	}
+	d.readTable()
 	d.placeOn(nodes)
 	d.Actors, d.rollouts, d.simulators = d.workers("actor"), d.workers("rollout"), d.workers("env")
 	d.Rewards, d.Inferences = d.workers("reward"), d.workers("inference")
 	d.checkCounts()
 	return d
+}
+
+// readTable reads the table of collective algorithms, if there is one.
+func (d *draft) readTable() {
+	file := d.Config.Comm.Table
+	if file == "" {
+		return
+	}
+	var err error
+	d.table, err = collectives.ReadTable(file)
+	d.found.Want(err == nil, "comm.table", nil, fmt.Sprintf("a table that can be read: %v", err))
 }
 
 // checkCounts checks that environments and samples divide over the workers.
@@ -51,6 +58,9 @@ func (d *draft) checkCounts() {
 func Check(cfg *config.Config, reg config.Registries, nodes []int) error {
 	if !cfg.Trains() {
 		return cfg.CheckNames(reg)
+	}
+	if cfg.FineTunes() {
+		return newTuningDraft(cfg, reg, nodes).found.Err()
 	}
 	return newDraft(cfg, reg, nodes).found.Err()
 }

@@ -74,7 +74,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: cluster.node_groups.0.label: node: want a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: want at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: want ordered or fast",
-		"command line: runner.task_type: reasoning: want embodied or embodied_eval",
+		"command line: runner.task_type: reasoning: want embodied, embodied_eval or sft",
 		"command line: runner.logger.experiment_name: ../x: want the name of a folder below log_path",
 		"command line: runner.logger.logger_backends: tensorbord: want tensorboard, or an empty list",
 		"command line: runner.max_epochs: -1: want a number ≥ 0, here or in max_steps, or a max_time",

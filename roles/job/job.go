@@ -39,6 +39,7 @@ type Job struct {
 	AutoReset        bool // environments of training begin new episodes by themselves
 	BootstrapAll     bool // the last observation of every episode is valued, not only of truncated ones
 	config.Learning
+	Tuning *Tuning // of a language model; nil where a policy learns in environments
 
 	demos                  tensor.Dict // demonstrations to learn from
 	SyncInterval, MaxSteps int64       // iterations between new weights of rollouts, and of the whole run
@@ -54,6 +55,9 @@ func (j *Job) Collectives() collectives.Options {
 // New makes the job of cfg in a world whose rank r is on node nodes[r]. After one pass of checks it
 // makes an environment and a policy, and reads files. The error joins everything that is wrong.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
+	if cfg.FineTunes() {
+		return newTuning(cfg, reg, nodes)
+	}
 	d := newDraft(cfg, reg, nodes)
 	if err := d.found.Err(); err != nil {
 		return nil, err
@@ -261,15 +265,22 @@ func (j *Job) trajectoryFields(n int) []tensor.Field {
 // fallible reports whether simulators may fail and leave episodes aborted while the job goes on.
 func (j *Job) fallible() bool { return j.Config.Env.Train.ID() == env.ExternalID }
 
-// NumParams returns the number of parameters of the policy.
-func (j *Job) NumParams() int { return j.paramBytes / 4 }
+// NumParams returns the number of parameters of the policy, or of those that a language model trains.
+func (j *Job) NumParams() int {
+	if j.Tuning != nil {
+		return j.Tuning.Trained
+	}
+	return j.paramBytes / 4
+}
 
 // EnvSteps returns how many steps all environments take together in one iteration.
 func (j *Job) EnvSteps() int64 { return int64(j.Train.Envs) * int64(j.Epochs*j.Steps*j.Chunks) }
 
 // SyncsAt reports whether the iteration after step begins with the newest weights. In an
 // asynchronous run every iteration after a checkpoint does.
-func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
+func (j *Job) SyncsAt(step int64) bool {
+	return j.Async() || j.Tuning != nil || step%j.SyncInterval == 0
+}
 
 // EvaluatesApart reports whether evaluations use newer weights than the rollouts around them.
 func (j *Job) EvaluatesApart() bool { return j.Config.Evaluates() && j.SyncInterval > 1 && !j.Async() }

@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -46,6 +47,28 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 		}
 	}
 	want.CopyFrom(d)
+	return nil
+}
+
+// Fits reports whether d has the trained parameters of the job's language model, in their shapes, and
+// no others.
+func (t *Tuning) Fits(d tensor.Dict) error {
+	m, err := t.New()
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Params.Fields {
+		x, ok := d.Get(f.Name)
+		if !ok {
+			return fmt.Errorf("model: no %s %v in it: it is another model's", f.Name, f.Shape)
+		}
+		if x.DType() != tensor.F32 || !slices.Equal(x.Shape(), f.Shape) {
+			return fmt.Errorf("model: %s is %v, this model's is %v", f.Name, x, f.Shape)
+		}
+	}
+	if d.Len() != len(m.Params.Fields) {
+		return fmt.Errorf("model: it has %d tensors, this model has %d", d.Len(), len(m.Params.Fields))
+	}
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 // pictures that it asks for.
 func NewChecked(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
 	j, err := New(cfg, reg, nodes)
-	if err != nil {
-		return nil, err
+	if err != nil || cfg.FineTunes() {
+		return j, err
 	}
 	found := cfg.Findings()
 	checkExpert(j, found)

@@ -17,7 +17,7 @@ type Cluster struct {
 	job     *job.Job
 	weights *worker.Weights
 	with    Services
-	runner  *EmbodiedRunner // nil: the program has made none
+	loop    *loop // of the program's runner; nil: it has made none
 }
 
 // A Program is what a job runs on every rank. All ranks run the same one: they launch the same groups
@@ -30,18 +30,27 @@ type Services struct {
 	Log      *Logbook   // on rank 0
 	Requests *Requests  // to stop
 	From     StartState // on rank 0: what the run starts from
+	// Models are the language models of this rank's actors, where the job fine-tunes one.
+	Models worker.LanguageModels
 	// Started is called when the workers are ready; nil: nothing is.
 	Started func() error
+}
+
+// LoadModels makes the language models of this rank's actors, where the job fine-tunes one.
+func LoadModels(w *spmd.World, j *job.Job) (worker.LanguageModels, error) {
+	return worker.NewLanguageModels(w, j)
 }
 
 // NewCluster returns what the program of j gets on a rank, with the weights between the workers. It is
 // collective over the world.
 func NewCluster(ctx context.Context, w *spmd.World, j *job.Job, with Services) (*Cluster, error) {
-	weights, err := worker.NewWeights(ctx, w, j)
-	if err != nil {
-		return nil, err
+	c := &Cluster{world: w, job: j, with: with}
+	if j.Tuning != nil { // its actors are given theirs, and nobody else has any
+		return c, nil
 	}
-	return &Cluster{world: w, job: j, weights: weights, with: with}, nil
+	var err error
+	c.weights, err = worker.NewWeights(ctx, w, j)
+	return c, err
 }
 
 // World returns the ranks of the job, as this one sees them.
@@ -59,21 +68,23 @@ func (c *Cluster) NumParams() int { return c.job.NumParams() }
 // Leave ends what the program has begun and not ended, when it has returned. It returns why the run
 // stopped before its last step: an exit code plus one, or 0. Collective over the world.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
-	if c.runner != nil {
-		err = c.runner.leave(ctx)
-		stopped = c.runner.stopped
+	if c.loop != nil {
+		err = c.loop.leave(ctx)
+		stopped = c.loop.stopped
 	}
-	c.weights.Close()
+	if c.weights != nil {
+		c.weights.Close()
+	}
 	return stopped, err
 }
 
 // SaveTrace gathers what all workers have noted, and writes it on rank 0. Collective over the world;
 // nothing happens where no trace was asked for.
 func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
-	if c.runner == nil {
+	if c.loop == nil {
 		return nil
 	}
-	return c.runner.saveTrace(ctx, file)
+	return c.loop.saveTrace(ctx, file)
 }
 
 // A HybridComponentPlacement says on which ranks each component has its workers, as

@@ -3,9 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
-	"time"
 
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/worker"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -24,30 +22,19 @@ import (
 //	}
 type EmbodiedRunner struct {
 	Groups
-	job     *job.Job
-	world   *spmd.World
+	*loop
 	weights *worker.Weights
-	with    Services
 
 	obs, act         *spmd.Channel         // env → rollout → env
 	out, batches     *spmd.Channel         // rollout → inference → actor, or one and the same, rollout → actor
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
-	agreement        *agreement
 	pause            context.CancelFunc // of producers; nil: they pause
 	producers        []*spmd.Future[none]
-
-	ready    bool      // InitWorkers has been called
-	begun    time.Time // when the iteration under way began
-	step     int64     // iterations done
-	synced   int64     // version of the weights that rollouts use; -1: none yet
-	leaving  bool      // the program has left the loop
-	ended    bool      // there is no further iteration
-	stopped  int       // why the run stopped before its last step: an exit code plus one; 0: it did not
-	report   report
-	reported int64 // the step of the report under way
-	buf      []byte
+	synced           int64 // version of the weights that rollouts use; -1: none yet
 }
+
+var _ leader = (*EmbodiedRunner)(nil)
 
 // Phases are the names of the time/* metrics: a whole iteration, and its parts.
 var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
@@ -72,14 +59,7 @@ func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	if err := waitAll(ctx, rollout); err != nil {
 		return err
 	}
-	if err := r.with.Saver.Restore(ctx, r, r.with.From); err != nil {
-		return err
-	}
-	r.ready = true
-	if r.with.Started == nil {
-		return nil
-	}
-	return r.with.Started()
+	return r.restore(ctx)
 }
 
 // Run trains until the last step, or until the ranks agree to stop; see Next for the reasons.
@@ -181,18 +161,14 @@ func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	return r.timed(evaluating, ctx, r.evaluate)
 }
 
-// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
-func (r *EmbodiedRunner) GlobalStep() int64 { return r.step }
-
-// Log adds a metric of the program's own to those of the iteration, under this name. Any rank may call
-// it, none has to; a metric is the mean of the values that all ranks give.
-func (r *EmbodiedRunner) Log(name string, value float64) {
-	r.report.ownNames, r.report.ownValues = append(r.report.ownNames, name), append(r.report.ownValues, value)
-}
-
-func (r *EmbodiedRunner) timed(phase int, ctx context.Context, f func(context.Context) error) error {
-	start := time.Now()
-	err := f(ctx)
-	r.report.times[phase] += time.Since(start).Seconds()
-	return err
+// describe adds the episodes that have ended here, and how many rollouts training has taken.
+func (r *EmbodiedRunner) describe(rep *report) {
+	for _, w := range r.Env.Here() {
+		rep.episodes, rep.evals = w.TakeEpisodes(rep.episodes, rep.evals)
+	}
+	for _, w := range r.Actor.Here() {
+		if n, counts := w.TakenRollouts(); counts {
+			rep.rollouts = n
+		}
+	}
 }

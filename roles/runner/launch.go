@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/worker"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -81,21 +82,20 @@ func (g *Groups) check(place *spmd.Placement) error {
 // NewEmbodiedRunner returns the runner that leads the groups g of c, and makes the channels between
 // them. Collective over the world. A job has one runner.
 func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
-	if c.runner != nil {
-		return nil, errors.New("embodied runner: this job has one already")
-	}
 	if err := g.check(c.job.Placement); err != nil {
 		return nil, err
 	}
-	r := &EmbodiedRunner{Groups: g, job: c.job, world: c.world, weights: c.weights, with: c.with, synced: -1}
-	r.report.times = make([]float64, len(Phases))
-	c.runner = r
-	return r, r.connect(c.world, g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec())
+	r := &EmbodiedRunner{Groups: g, weights: c.weights, synced: -1}
+	if err := r.connect(c.world, c.job, g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec()); err != nil {
+		return nil, err
+	}
+	var err error
+	r.loop, err = newLoop(c, r)
+	return r, err
 }
 
-// connect makes the channels and the agreement.
-func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSpec) error {
-	j := r.job
+// connect makes the channels.
+func (r *EmbodiedRunner) connect(w *spmd.World, j *job.Job, actor, rollout, env spmd.GroupSpec) error {
 	step, action, trajectory, transition, reward := 0, 0, 0, 0, 0
 	for _, l := range j.Train.Routes {
 		transition, reward = max(transition, j.TransitionLayout(l).Size()), max(reward, j.RewardLayout(l).Size())
@@ -139,17 +139,5 @@ func (r *EmbodiedRunner) connect(w *spmd.World, actor, rollout, env spmd.GroupSp
 	obs, act, _ = j.Eval.Pairs()
 	r.evalObs = channel("eval obs", env, rollout, 1, step, obs)
 	r.evalAct = channel("eval act", rollout, env, 1, action, act)
-	if err != nil {
-		return err
-	}
-	all := make([]int, w.Size())
-	for rank := range all {
-		all[rank] = rank
-	}
-	votes, err := w.NewComm(all, "votes")
-	if err != nil {
-		return err
-	}
-	r.agreement, err = newAgreement(votes[0], w.Alloc)
 	return err
 }

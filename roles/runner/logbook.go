@@ -38,7 +38,7 @@ type Logbook struct {
 // OpenLogbook opens the files that metrics go to.
 func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer, live bool) (*Logbook, error) {
 	b := &Logbook{job: j}
-	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN(), Texts: j.Tuning != nil}
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
@@ -97,7 +97,7 @@ func (l *Logbook) add(reports [][]byte) error {
 		l.rows[0] = append(l.rows[0], r.episodes...)
 		l.rows[1] = append(l.rows[1], r.evals...)
 		for i, name := range r.names {
-			if !strings.HasPrefix(name, "rollout/") {
+			if !strings.HasPrefix(name, "rollout/") && !strings.HasPrefix(name, "eval/") {
 				name = "train/" + name
 			}
 			l.set(name, r.values[i])
@@ -107,7 +107,7 @@ func (l *Logbook) add(reports [][]byte) error {
 		}
 	}
 	for i, name := range Phases {
-		if i != evaluating || longest[i] > 0 {
+		if longest[i] > 0 || i != evaluating && l.job.Tuning == nil {
 			l.set("time/"+name, longest[i])
 			l.set("time/"+name+"_mean", total[i]/float64(len(reports)))
 		}
@@ -125,19 +125,44 @@ func (l *Logbook) write() error {
 	if err != nil {
 		return err
 	}
+	if l.job.Tuning != nil {
+		return l.writeLine("time/tokens_per_second", l.describeTexts())
+	}
 	l.set("env/steps", float64(l.state.EnvSteps))
 	l.state.Return = l.episodes("env/", l.job.Spec, episodes, l.state.Return)
 	if len(evals) > 0 {
 		l.state.Eval = l.episodes("eval/", l.job.EvalSpec, evals, l.state.Eval)
 	}
+	steps := l.state.EnvSteps - l.written
+	l.written = l.state.EnvSteps
+	return l.writeLine("time/env_steps_per_second", float64(steps))
+}
+
+// describeTexts tells the progress line what a language model has learnt, and returns from how many
+// tokens.
+func (l *Logbook) describeTexts() (tokens float64) {
+	for i, name := range l.names {
+		mean := l.sums[i] / float64(l.counts[i])
+		switch name {
+		case "train/sft/loss":
+			l.state.Return = mean
+		case "eval/loss":
+			l.state.Eval = mean
+		case "train/sft/tokens":
+			tokens = l.sums[i]
+		}
+	}
+	return tokens
+}
+
+// writeLine writes the means, and how much was done in a second.
+func (l *Logbook) writeLine(rate string, done float64) error {
 	l.values = l.values[:0]
 	for i, sum := range l.sums {
 		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
 	took := l.sums[slices.Index(l.names, "time/"+Phases[wholeStep])]
-	l.names, l.values = append(l.names, "time/env_steps_per_second"),
-		append(l.values, float64(l.state.EnvSteps-l.written)/took)
-	l.written = l.state.EnvSteps
+	l.names, l.values = append(l.names, rate), append(l.values, done/took)
 	now := time.Now()
 	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
 		return err

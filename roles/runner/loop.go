@@ -4,66 +4,153 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/spmd"
 )
+
+// A loop is what all runners do between iterations: they report, agree, save and resume.
+type loop struct {
+	leader
+	job       *job.Job
+	world     *spmd.World
+	with      Services
+	agreement *agreement
+
+	ready     bool      // the workers have their state
+	begun     time.Time // when the iteration under way began
+	step      int64     // iterations done
+	leaving   bool      // the program has left the loop
+	ended     bool      // there is no further iteration
+	stopEarly bool      // there is no need of one, as all ranks have found
+	stopped   int       // why the run stopped before its last step: an exit code plus one; 0: it did not
+	report    report
+	reported  int64 // the step of the report under way
+	buf       []byte
+}
+
+// A leader is the runner around a loop: it knows the workers.
+type leader interface {
+	// quiesce lets what is under way between iterations end.
+	quiesce(context.Context) error
+	// describe adds to the report what workers of this rank have to say.
+	describe(*report)
+	// shares returns what this rank has of the state, where it lies.
+	shares() ([]worker.Share, error)
+	// load takes this rank's parts of a state, which may be weights alone.
+	load(worker.State) error
+	tracers() []*worker.Tracer
+}
+
+// newLoop returns the loop of a job's only runner. Collective over the world.
+func newLoop(c *Cluster, of leader) (*loop, error) {
+	if c.loop != nil {
+		return nil, errors.New("runner: this job has one already")
+	}
+	l := &loop{leader: of, job: c.job, world: c.world, with: c.with}
+	l.report.times = make([]float64, len(Phases))
+	all := make([]int, c.world.Size())
+	for rank := range all {
+		all[rank] = rank
+	}
+	votes, err := c.world.NewComm(all, "votes")
+	if err != nil {
+		return nil, err
+	}
+	if l.agreement, err = newAgreement(votes[0], c.world.Alloc); err != nil {
+		return nil, err
+	}
+	c.loop = l
+	return l, nil
+}
+
+// restore gives the workers the state that the run goes on from, if it resumes one.
+func (l *loop) restore(ctx context.Context) error {
+	if err := l.with.Saver.Restore(ctx, l, l.with.From); err != nil {
+		return err
+	}
+	l.ready = true
+	if l.with.Started == nil {
+		return nil
+	}
+	return l.with.Started()
+}
+
+// GlobalStep returns how many iterations have been trained, in this run and in those that it resumes.
+func (l *loop) GlobalStep() int64 { return l.step }
+
+// Log adds a metric of the program's own to those of the iteration, under this name. Any rank may call
+// it, none has to; a metric is the mean of the values that all ranks give.
+func (l *loop) Log(name string, value float64) {
+	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
+}
+
+func (l *loop) timed(phase int, ctx context.Context, f func(context.Context) error) error {
+	start := time.Now()
+	err := f(ctx)
+	l.report.times[phase] += time.Since(start).Seconds()
+	return err
+}
 
 // Next is the loop head. It reports the iteration that ended, and decides with all ranks whether to
 // save and whether to go on. What the step number decides needs no vote; what one rank alone can
 // know (a signal, the clock) is decided one step later. When there is no further iteration, it ends
 // the run.
-func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) {
+func (l *loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
-	case !r.ready:
-		return false, errors.New("embodied runner: want a call of InitWorkers before the first iteration")
-	case r.ended:
+	case !l.ready:
+		return false, errors.New("runner: want a call of InitWorkers before the first iteration")
+	case l.ended:
 		return false, nil
 	}
-	if !r.begun.IsZero() {
-		r.report.times[wholeStep] += time.Since(r.begun).Seconds()
+	if !l.begun.IsZero() {
+		l.report.times[wholeStep] += time.Since(l.begun).Seconds()
 	}
-	if more, err = r.next(ctx); err != nil {
+	if more, err = l.next(ctx); err != nil {
 		return false, err
 	}
 	if !more {
-		r.ended = true
-		return false, r.quiesce(ctx)
+		l.ended = true
+		return false, l.quiesce(ctx)
 	}
-	r.world.SetStep(r.step + 1)
-	r.begun = time.Now()
+	l.world.SetStep(l.step + 1)
+	l.begun = time.Now()
 	return true, nil
 }
 
 // leave ends the loop where its program has left it before Next did.
-func (r *EmbodiedRunner) leave(ctx context.Context) error {
-	if !r.ready {
+func (l *loop) leave(ctx context.Context) error {
+	if !l.ready {
 		return nil
 	}
-	r.leaving = true
-	_, err := r.Next(ctx)
+	l.leaving = true
+	_, err := l.Next(ctx)
 	return err
 }
 
-func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
-	d, reports, err := r.agreement.end(ctx)
+func (l *loop) next(ctx context.Context) (bool, error) {
+	d, reports, err := l.agreement.end(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := r.with.Log.record(r.reported, reports); err != nil {
+	if err := l.with.Log.record(l.reported, reports); err != nil {
 		return false, err
 	}
-	last := r.leaving || r.step >= r.job.MaxSteps
-	saves := r.job.SavesAt(r.step) || d.save
-	r.writeReport()
-	v := vote{step: r.step}
-	_, v.path = r.world.Calls()
+	last := l.leaving || l.stopEarly || l.step >= l.job.MaxSteps
+	saves := l.job.SavesAt(l.step) || d.save || l.stopEarly && l.job.Config.Runner.SaveInterval > 0
+	l.writeReport()
+	v := vote{step: l.step}
+	_, v.path = l.world.Calls()
 	if d.stop == 0 {
-		v.stop, v.save = r.with.Requests.Vote()
+		v.stop, v.save = l.with.Requests.Vote()
 	}
 	// nothing is left to be stopped; but what failed in the last iteration has failed
 	if last && v.stop != ExitFailed+1 {
 		v.stop, v.save = 0, false
 	}
-	r.reported = r.step
-	if err := r.agreement.begin(v, r.buf); err != nil {
+	l.reported = l.step
+	if err := l.agreement.begin(v, l.buf); err != nil {
 		return false, err
 	}
 	if !last && d.stop == 0 && !saves {
@@ -71,39 +158,31 @@ func (r *EmbodiedRunner) next(ctx context.Context) (bool, error) {
 	}
 	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes
 	// from it would lack them.
-	now, reports, err := r.agreement.end(ctx)
+	now, reports, err := l.agreement.end(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := r.with.Log.record(r.reported, reports); err != nil {
+	if err := l.with.Log.record(l.reported, reports); err != nil {
 		return false, err
 	}
 	if saves || now.save {
-		if err := r.quiesce(ctx); err != nil {
+		if err := l.quiesce(ctx); err != nil {
 			return false, err
 		}
-		if err := r.with.Saver.save(ctx, r); err != nil {
+		if err := l.with.Saver.save(ctx, l); err != nil {
 			return false, err
 		}
 	}
-	r.stopped = max(d.stop, now.stop)
-	return !last && r.stopped == 0, nil
+	l.stopped = max(d.stop, now.stop)
+	return !last && l.stopped == 0, nil
 }
 
 // writeReport encodes what this rank has to say of the iteration that ended.
-func (r *EmbodiedRunner) writeReport() {
-	rep := &r.report
-	rep.episodes, rep.evals = rep.episodes[:0], rep.evals[:0]
-	for _, w := range r.Env.Here() {
-		rep.episodes, rep.evals = w.TakeEpisodes(rep.episodes, rep.evals)
-	}
-	rep.rollouts = r.step
-	for _, w := range r.Actor.Here() {
-		if n, counts := w.TakenRollouts(); counts {
-			rep.rollouts = n
-		}
-	}
-	r.buf = rep.append(r.buf[:0])
+func (l *loop) writeReport() {
+	rep := &l.report
+	rep.episodes, rep.evals, rep.rollouts = rep.episodes[:0], rep.evals[:0], l.step
+	l.describe(rep)
+	l.buf = rep.append(l.buf[:0])
 	rep.ownNames, rep.ownValues = rep.ownNames[:0], rep.ownValues[:0]
 	clear(rep.times)
 }

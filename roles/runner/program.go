@@ -2,7 +2,31 @@ package runner
 
 import "context"
 
-// TrainEmbodied is the program of rlinf. It launches a group for each component that has a place, and
+// Train is the program of rlinf: FineTune for a job of the task sft, TrainEmbodied for others.
+func Train(ctx context.Context, c *Cluster) error {
+	if c.job.Tuning != nil {
+		return FineTune(ctx, c)
+	}
+	return TrainEmbodied(ctx, c)
+}
+
+// FineTune trains a language model on texts. It launches the actors, and lets an SFTRunner lead them.
+func FineTune(ctx context.Context, c *Cluster) error {
+	actor, err := Launch(ctx, c, NewHybridComponentPlacement(c).Strategy("actor"), NewSFTWorker)
+	if err != nil {
+		return err
+	}
+	r, err := NewSFTRunner(c, actor)
+	if err != nil {
+		return err
+	}
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	return r.Run(ctx)
+}
+
+// TrainEmbodied is the program of a job with environments. It launches a group for each component that has a place, and
 // lets an EmbodiedRunner lead them.
 func TrainEmbodied(ctx context.Context, c *Cluster) error {
 	g, err := LaunchEmbodied(ctx, c)

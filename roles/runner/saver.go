@@ -43,7 +43,7 @@ func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 }
 
 // save writes a checkpoint of the present step, when nothing is in flight.
-func (s *Saver) save(ctx context.Context, r *EmbodiedRunner) error {
+func (s *Saver) save(ctx context.Context, r *loop) error {
 	if s.saved == r.step {
 		return nil
 	}
@@ -68,8 +68,10 @@ func (s *Saver) save(ctx context.Context, r *EmbodiedRunner) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
-	files := []checkpoint.File{safetensors(ModelFile, st.Model), safetensors(trainerFile, st.Trainer),
-		safetensors(envFile, st.Envs)}
+	files := []checkpoint.File{safetensors(ModelFile, st.Model), safetensors(trainerFile, st.Trainer)}
+	if r.job.Tuning == nil {
+		files = append(files, safetensors(envFile, st.Envs))
+	}
 	if !r.job.SyncsAt(r.step) {
 		files = append(files, safetensors(rolloutFile, st.Rollout))
 	}
@@ -79,7 +81,7 @@ func (s *Saver) save(ctx context.Context, r *EmbodiedRunner) error {
 
 // Restore hands what the run starts from, which rank 0 has read, to all ranks; nothing happens
 // where that is nothing.
-func (s *Saver) Restore(ctx context.Context, r *EmbodiedRunner, from StartState) error {
+func (s *Saver) Restore(ctx context.Context, r *loop, from StartState) error {
 	var blob []byte
 	if from.From != "" {
 		r.step = from.Step

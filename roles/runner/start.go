@@ -26,7 +26,7 @@ func (b StartState) rollouts() int64 {
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
-	"env.eval",
+	"env.eval", "runner.early_stop", "data.val_data_paths",
 	// How simulators are reached, and the timeouts, but not their specification.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
@@ -58,7 +58,10 @@ func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, e
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step}
-	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer, envFile: &b.state.Envs}
+	files := map[string]*tensor.Dict{ModelFile: &b.state.Model, trainerFile: &b.state.Trainer}
+	if j.Tuning == nil {
+		files[envFile] = &b.state.Envs
+	}
 	if !j.SyncsAt(c.Step) {
 		files[rolloutFile] = &b.state.Rollout
 	}
@@ -81,8 +84,12 @@ func WeightsIn(j *job.Job, path string) (b StartState, err error) {
 
 // fits checks that the model in b is one of this job's policy.
 func (b StartState) fits(j *job.Job) error {
-	pol, err := j.NewPolicy(tensor.Heap)
-	if err == nil {
+	var err error
+	if j.Tuning != nil {
+		err = j.Tuning.Fits(b.state.Model)
+	} else if pol, e := j.NewPolicy(tensor.Heap); e != nil {
+		err = e
+	} else {
 		err = job.LoadModel(pol.Params(), b.state.Model)
 	}
 	if err != nil {

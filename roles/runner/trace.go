@@ -11,25 +11,15 @@ import (
 )
 
 // saveTrace is Cluster.SaveTrace.
-func (r *EmbodiedRunner) saveTrace(ctx context.Context, file string) error {
-	if !r.job.Config.Cluster.Tracer.Enable {
+func (l *loop) saveTrace(ctx context.Context, file string) error {
+	if !l.job.Config.Cluster.Tracer.Enable {
 		return nil
 	}
 	var mine bytes.Buffer
-	var tracers []*worker.Tracer
-	for _, w := range r.Env.Here() {
-		tracers = append(tracers, w.Tracer())
-	}
-	for _, w := range r.Rollout.Here() {
-		tracers = append(tracers, w.Tracer())
-	}
-	for _, w := range r.Actor.Here() {
-		tracers = append(tracers, w.Tracer())
-	}
-	if err := worker.WriteEvents(&mine, tracers); err != nil {
+	if err := worker.WriteEvents(&mine, l.tracers()); err != nil {
 		return err
 	}
-	world := r.with.Saver.group
+	world := l.with.Saver.group
 	all, err := world.Gather(ctx, mine.Bytes(), 0)
 	if err != nil || world.Rank() != 0 {
 		return err
@@ -39,4 +29,18 @@ func (r *EmbodiedRunner) saveTrace(ctx context.Context, file string) error {
 		return fmt.Errorf("trace: %w", err)
 	}
 	return nil
+}
+
+// tracers returns those of this rank's workers.
+func (r *EmbodiedRunner) tracers() (all []*worker.Tracer) {
+	for _, w := range r.Env.Here() {
+		all = append(all, w.Tracer())
+	}
+	for _, w := range r.Rollout.Here() {
+		all = append(all, w.Tracer())
+	}
+	for _, w := range r.Actor.Here() {
+		all = append(all, w.Tracer())
+	}
+	return all
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -262,4 +263,25 @@ func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error))
 func (s *solver) Close() error {
 	s.closed = true
 	return nil
+}
+
+// warnBound warns of simulators that share the one core which their rank is bound to.
+func (s *session) warnBound(j *job.Job, binding []string) {
+	if !j.Placement.Has("env") {
+		return
+	}
+	at := j.Placement.Group("env").Ranks
+	if !slices.ContainsFunc(job.ExternalUses(j.Config, at), func(u job.ExternalUse) bool {
+		return len(u.Env.External.Command) > 0
+	}) {
+		return
+	}
+	for _, r := range at {
+		if _, err := strconv.Atoi(binding[r]); err == nil {
+			s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to "+
+				"none or more --cpus-per-task, if there are more",
+				r, binding[r]))
+			return
+		}
+	}
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -96,6 +94,10 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
+	models, err := runner.LoadModels(w, j) // when all ranks have seen that there is memory
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+		return err
+	}
 	sv := runner.NewSaver(world, cfg.Resolved(), s.warn)
 	var book *runner.Logbook
 	var from runner.StartState
@@ -109,7 +111,8 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	shareCores(w, j)
-	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from})
+	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
+		Models: models})
 	if err != nil {
 		return err
 	}
@@ -341,19 +344,7 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 		ranks[r] = m.Rank
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
-	at := j.Placement.Group("env").Ranks
-	if slices.ContainsFunc(job.ExternalUses(j.Config, at), func(u job.ExternalUse) bool {
-		return len(u.Env.External.Command) > 0
-	}) {
-		for _, r := range at {
-			if _, err := strconv.Atoi(p.Binding[r]); err == nil {
-				s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to "+
-					"none or more --cpus-per-task, if there are more",
-					r, p.Binding[r]))
-				break
-			}
-		}
-	}
+	s.warnBound(j, p.Binding)
 	f := s.folder.Load()
 	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
 }

@@ -205,12 +205,7 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	m, err := a.algo.Update(a.batch)
 	a.trace.done("train", start)
 	a.release()
-	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && a.m.Index() > 0 {
-		select { // the first actor has the same error, and reports it
-		case <-ctx.Done():
-		case <-time.After(5 * time.Second):
-		}
-	}
+	yieldToFirst(ctx, a.m, err)
 	if err == nil && a.arrivals != nil {
 		err = a.arrivals.describe(&m, a.replicas)
 	}
@@ -218,6 +213,16 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 		err = a.CompareReplicas(ctx, &m)
 	}
 	return m, err
+}
+
+// yieldToFirst lets the first actor report an error that all actors have: that the training diverged.
+func yieldToFirst(ctx context.Context, m *spmd.Member, err error) {
+	if diverged := (*algo.DivergedError)(nil); errors.As(err, &diverged) && m.Index() > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
 }
 
 // CompareReplicas is called after each iteration. It adds the metric of compression to m. Every

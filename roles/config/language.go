@@ -1,0 +1,158 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/params"
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// TaskSFT is the value of RunnerConfig.TaskType for the fine-tuning of a language model on texts.
+const TaskSFT = "sft"
+
+// FineTunes tells whether the job fine-tunes a language model: it has actors alone, and no
+// environment.
+func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT }
+
+// LanguageModel holds the keys of actor.model where model_type names a family of language models.
+// Sizes have the names of config.json. They describe a new model; with model_path the folder has
+// them.
+type LanguageModel struct {
+	ModelPath string `yaml:"model_path" doc:"Folder of Hugging Face to start from; empty: a new model."`
+
+	VocabSize    int     `yaml:"vocab_size" doc:"Tokens; 0: the tokenizer's."`
+	HiddenSize   int     `yaml:"hidden_size" doc:"Width of the residual stream."`
+	Intermediate int     `yaml:"intermediate_size" doc:"Width of the feed-forward blocks."`
+	NumLayers    int     `yaml:"num_hidden_layers" doc:"Layers."`
+	NumHeads     int     `yaml:"num_attention_heads" doc:"Heads of queries."`
+	NumKVHeads   int     `yaml:"num_key_value_heads" doc:"Heads of keys and values; 0: num_attention_heads."`
+	HeadDim      int     `yaml:"head_dim" doc:"Width of a head; 0: the family's default."`
+	MaxPositions int     `yaml:"max_position_embeddings" doc:"Length of texts; 0: runner.seq_length."`
+	RopeTheta    float64 `yaml:"rope_theta" doc:"Base of the rotations; 0: the family's default."`
+	RMSNormEps   float64 `yaml:"rms_norm_eps" doc:"Added to mean squares; 0: the family's default."`
+	Tied         bool    `yaml:"tie_word_embeddings" doc:"The output matrix is the embedding."`
+	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights."`
+
+	NumExperts    int     `yaml:"num_experts" doc:"Experts of a layer."`
+	TokenExperts  int     `yaml:"num_experts_per_tok" doc:"Experts that a token is sent to."`
+	ExpertWidth   int     `yaml:"moe_intermediate_size" doc:"Width of an expert, but of mixtral."`
+	SharedWidth   int     `yaml:"shared_expert_intermediate_size" doc:"Width of the expert of all tokens."`
+	AuxLossCoef   float64 `yaml:"router_aux_loss_coef" doc:"Weight of the load-balancing loss."`
+	NormalizeTopK bool    `yaml:"norm_topk_prob" doc:"Weights of the chosen experts add up to 1."`
+
+	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
+	// LoRARank to LoRATargets count where LoRAPath, which says them too, is empty.
+	LoRARank    int          `yaml:"lora_rank" doc:"Rank of the adapters."`
+	LoRAAlpha   float64      `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
+	LoRATargets config.Words `yaml:"lora_target_modules" doc:"Products with an adapter."`
+	LoRAPath    string       `yaml:"lora_path" doc:"PEFT folder to start from; empty: new adapters."`
+}
+
+// languageModel returns the keys of a family of language models, or none.
+func languageModel(modelType string) params.Own {
+	if !isLanguageModel(modelType) {
+		return params.Own{}
+	}
+	return params.New(LanguageModel{InitRange: 0.02, LoRARank: 32, LoRATargets: slices.Clone(lm.Targets),
+		AuxLossCoef: 0.001})
+}
+
+func isLanguageModel(modelType string) bool {
+	return slices.Contains(lm.Families, lm.Family(modelType))
+}
+
+// LanguageModel returns the keys of the language model under actor.model; the zero value where the
+// model is no language model.
+func (c *Config) LanguageModel() LanguageModel {
+	m, _ := params.Get(c.Actor.Model.Own, LanguageModel{})
+	return m
+}
+
+// Check checks every value by itself.
+func (m LanguageModel) Check(want func(ok bool, key string, value any, want string)) {
+	size := func(n int, key string) {
+		want(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")
+		want(n <= 0 || m.ModelPath == "", key, n, "none beside model_path, whose config.json has the sizes")
+	}
+	size(m.HiddenSize, "hidden_size")
+	size(m.Intermediate, "intermediate_size")
+	size(m.NumLayers, "num_hidden_layers")
+	size(m.NumHeads, "num_attention_heads")
+	for _, n := range []struct {
+		value int
+		key   string
+	}{{m.VocabSize, "vocab_size"}, {m.NumKVHeads, "num_key_value_heads"}, {m.HeadDim, "head_dim"},
+		{m.MaxPositions, "max_position_embeddings"}, {m.NumExperts, "num_experts"},
+		{m.TokenExperts, "num_experts_per_tok"}, {m.ExpertWidth, "moe_intermediate_size"},
+		{m.SharedWidth, "shared_expert_intermediate_size"}} {
+		want(n.value >= 0, n.key, n.value, "a number ≥ 0")
+	}
+	positive := func(x float64, key string) {
+		want(x >= 0 && !math.IsInf(x, 1), key, x, "a number ≥ 0")
+	}
+	positive(m.RopeTheta, "rope_theta")
+	positive(m.RMSNormEps, "rms_norm_eps")
+	positive(m.InitRange, "initializer_range")
+	positive(m.AuxLossCoef, "router_aux_loss_coef")
+	positive(m.LoRAAlpha, "lora_alpha")
+	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
+	want(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))
+	for _, t := range m.LoRATargets {
+		want(slices.Contains(lm.Targets, t), "lora_target_modules", t, "some of "+strings.Join(lm.Targets, ", "))
+	}
+	want(m.LoRAPath == "" || m.IsLoRA, "lora_path", m.LoRAPath, "none without is_lora")
+}
+
+// DataConfig is the section data: the texts that a language model learns from.
+type DataConfig struct {
+	// TrainDataPaths are files of JSON lines, one sample each.
+	TrainDataPaths config.Words `yaml:"train_data_paths"`
+	// ValDataPaths are the same, to evaluate with every runner.val_check_interval steps.
+	ValDataPaths config.Words `yaml:"val_data_paths"`
+	// PromptKey and AnswerKey are the keys of a sample's prompt and answer. What is learnt is the
+	// answer. Defaults prompt and answer.
+	PromptKey string `yaml:"prompt_key"`
+	AnswerKey string `yaml:"answer_key"`
+	// MessagesKey is the key of a conversation, a list of {role, content}, in samples that have one:
+	// what the assistant says is learnt. Default messages. (+)
+	MessagesKey string `yaml:"messages_key"`
+	// ApplyChatTemplate writes prompts and conversations as the tokenizer's chat template does.
+	// Default false: prompt and answer as they are, and the token that ends a text.
+	ApplyChatTemplate bool `yaml:"apply_chat_template"`
+	// FilterPromptByLength leaves out samples of more than runner.seq_length tokens. Default false:
+	// they are an error.
+	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
+	// Shuffle draws another order in every epoch. Default true.
+	Shuffle bool `yaml:"shuffle"`
+	// Seed is that of the order. Default: actor.seed.
+	Seed uint64 `yaml:"seed"`
+}
+
+// EarlyStopConfig is the section runner.early_stop.
+type EarlyStopConfig struct {
+	// Enabled ends the run when validation stops getting better. Default false.
+	Enabled bool `yaml:"enabled"`
+	// Patience is how many evaluations may pass without a better one. Default 5.
+	Patience int `yaml:"patience"`
+	// MinDelta is by how much the loss must fall to count as better. Default 0.001.
+	MinDelta float64 `yaml:"min_delta"`
+	// Monitor is what is looked at: val_loss, the default.
+	Monitor string `yaml:"monitor"`
+}
+
+// TokenizerConfig is the section actor.tokenizer.
+type TokenizerConfig struct {
+	// TokenizerModel is the folder of the tokenizer. Empty, the default: actor.model.model_path.
+	TokenizerModel string `yaml:"tokenizer_model"`
+}
+
+// TokenizerFolder returns the folder of the tokenizer.
+func (c *Config) TokenizerFolder() string {
+	if dir := c.Actor.Tokenizer.TokenizerModel; dir != "" {
+		return dir
+	}
+	return c.LanguageModel().ModelPath
+}

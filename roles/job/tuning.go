@@ -1,0 +1,214 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// A Tuning is what fine-tuning a language model adds to a job: the model, the texts, and which actor
+// learns from which of them in each step.
+type Tuning struct {
+	Language
+	Train, Valid  *text.Dataset // Valid is nil without evaluations
+	StepsPerEpoch int64
+	Limit         algo.MicroBatch // of what an actor computes at once
+
+	batch   int // texts of a step, over all actors
+	actors  int
+	shuffle bool
+	level   bool // texts are dealt by their lengths
+	seed    uint64
+}
+
+// newTuning makes the job of cfg where it fine-tunes a language model. It reads the model's
+// configuration and all texts, but no weights.
+func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
+	d := newTuningDraft(cfg, reg, nodes)
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	c := d.Config
+	t := &Tuning{batch: c.Actor.GlobalBatchSize, actors: d.Actors, shuffle: c.Data.Shuffle,
+		level: c.Actor.EnableDPLoadBalance, seed: c.Data.Seed}
+	k, err := tokenizer.Load(c.TokenizerFolder())
+	if err != nil {
+		d.problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error())
+		return nil, d.found.Err()
+	}
+	if t.Language, err = LanguageOf(c, k.Size()); err != nil {
+		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
+		return nil, d.found.Err()
+	}
+	if w := t.Model.Window; w > 0 && c.Runner.SeqLength > w {
+		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
+	}
+	d.readTexts(t, k)
+	if err := d.found.Err(); err != nil {
+		return nil, err
+	}
+	t.StepsPerEpoch = int64(len(t.Train.Samples) / t.batch)
+	d.MaxSteps = steps(&c.Runner, t.StepsPerEpoch)
+	t.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
+	if !c.Runner.EnableDynamicBatchSize {
+		t.Limit.Sequences = c.Actor.MicroBatchSize
+		longest := t.Train.Longest()
+		if t.Valid != nil {
+			longest = max(longest, t.Valid.Longest())
+		}
+		t.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, t.batch))
+	}
+	d.Tuning = t
+	return d.Job, nil
+}
+
+// newTuningDraft is newDraft for a job that fine-tunes.
+func newTuningDraft(cfg *config.Config, reg config.Registries, nodes []int) *draft {
+	d := &draft{Job: &Job{Config: cfg, Registries: reg}, found: cfg.CheckParts(reg)}
+	d.readTable()
+	d.placeOn(nodes)
+	d.Actors = d.workers("actor")
+	c := cfg.Actor
+	if d.Actors > 0 && c.GlobalBatchSize > 0 {
+		d.found.Want(c.GlobalBatchSize%d.Actors == 0 || c.EnableDPLoadBalance && c.GlobalBatchSize >= d.Actors,
+			"actor.global_batch_size", c.GlobalBatchSize, fmt.Sprintf("a multiple of %d actors", d.Actors))
+	}
+	return d
+}
+
+// steps returns after how many steps the run ends.
+func steps(r *config.RunnerConfig, perEpoch int64) int64 {
+	n := int64(math.MaxInt64)
+	if r.MaxEpochs >= 0 {
+		n = int64(config.Product(r.MaxEpochs, int(perEpoch)))
+	}
+	if r.MaxSteps >= 0 {
+		n = min(n, int64(r.MaxSteps))
+	}
+	return n
+}
+
+// readTexts reads the samples of training and of evaluation.
+func (d *draft) readTexts(t *Tuning, k *tokenizer.Tokenizer) {
+	c := d.Config
+	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
+		EOS: k.EOS(), Vocab: t.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength}
+	if len(t.Tokens.EOS) > 0 && f.EOS < 0 {
+		f.EOS = int32(t.Tokens.EOS[0])
+	}
+	if c.Data.ApplyChatTemplate {
+		var err error
+		if f.Chat, err = k.ChatTemplate(""); err != nil {
+			d.problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+			return
+		}
+	}
+	read := func(key string, paths []string) *text.Dataset {
+		set, err := text.Read(paths, f)
+		if err != nil {
+			d.problem(key, nil, "texts to learn from: "+err.Error())
+			return nil
+		}
+		return set
+	}
+	t.Train = read("data.train_data_paths", c.Data.TrainDataPaths)
+	if c.Evaluates() {
+		t.Valid = read("data.val_data_paths", c.Data.ValDataPaths)
+	}
+	if t.Train != nil && len(t.Train.Samples) < t.batch {
+		d.problem("actor.global_batch_size", t.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
+			len(t.Train.Samples)))
+	}
+}
+
+// Order returns the samples of an epoch, in the order in which steps take them. Another epoch may
+// write over it: order is memory to use again.
+func (t *Tuning) Order(order []int32, epoch int64) []int32 {
+	return algo.Permutation(order, len(t.Train.Samples), t.shuffle, t.seed, epoch)
+}
+
+// A TuningBatch is what one actor learns from in a step.
+type TuningBatch struct {
+	Mine            []algo.Sequence
+	Targets, Tokens int // of the whole batch, over all actors
+}
+
+// Batch returns what an actor learns from in step number within its epoch, which has that order.
+func (t *Tuning) Batch(order []int32, number int64, actor int) (b TuningBatch) {
+	whole := order[number*int64(t.batch):][:t.batch]
+	for _, i := range whole {
+		s := t.Train.Samples[i]
+		b.Targets += s.Targets()
+		b.Tokens += len(s.IDs)
+	}
+	lo, hi := actor*t.batch/t.actors, (actor+1)*t.batch/t.actors
+	share := whole[lo:hi]
+	if t.level {
+		share = t.leveled(whole, actor)
+	}
+	for _, i := range share {
+		b.Mine = append(b.Mine, algo.Sequence(t.Train.Samples[i]))
+	}
+	return b
+}
+
+// leveled returns an actor's samples of whole, in their order. The longest that is left goes to the
+// actor with the fewest tokens, of equals to the first, so that all have about as many. Every actor
+// gets one at least.
+func (t *Tuning) leveled(whole []int32, actor int) (share []int32) {
+	byLength := slices.Clone(whole)
+	length := func(i int32) int { return len(t.Train.Samples[i].IDs) }
+	slices.SortStableFunc(byLength, func(a, b int32) int { return length(b) - length(a) })
+	load, mine := make([]int, t.actors), map[int32]bool{}
+	for _, i := range byLength {
+		least := 0
+		for a := range load {
+			if load[a] < load[least] {
+				least = a
+			}
+		}
+		load[least] += length(i)
+		mine[i] = least == actor
+	}
+	for _, i := range whole {
+		if mine[i] {
+			share = append(share, i)
+		}
+	}
+	return share
+}
+
+// Validation returns what an actor evaluates.
+func (t *Tuning) Validation(actor int) (mine []algo.Sequence) {
+	n := len(t.Valid.Samples)
+	for _, s := range t.Valid.Samples[actor*n/t.actors : (actor+1)*n/t.actors] {
+		mine = append(mine, algo.Sequence(s))
+	}
+	return mine
+}
+
+// lines says in a few lines what a step does.
+func (t *Tuning) lines() []string {
+	micro := fmt.Sprintf("micro-batches of at most %d tokens", t.Limit.Tokens)
+	if t.Limit.Sequences > 0 {
+		micro = fmt.Sprintf("micro-batches of %d texts", t.Limit.Sequences)
+	}
+	lines := []string{
+		fmt.Sprintf("model: %d parameters, %d of them trained", t.Count, t.Trained),
+		fmt.Sprintf("step: %d texts (%d on each actor), in %s", t.batch, t.batch/t.actors, micro),
+		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(t.Train.Samples), t.StepsPerEpoch,
+			t.Train.Longest()),
+	}
+	if t.Train.Dropped > 0 {
+		lines = append(lines, fmt.Sprintf("left out: %d texts that are longer than runner.seq_length", t.Train.Dropped))
+	}
+	if t.Valid != nil {
+		lines = append(lines, fmt.Sprintf("evaluation: %d texts", len(t.Valid.Samples)))
+	}
+	return lines
+}

@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// LanguageModels are those of a rank's actors, by member, with their first weights.
+type LanguageModels map[int]*lm.Model
+
+// NewLanguageModels makes the models of this rank's actors; none where the job has no language model.
+func NewLanguageModels(w *spmd.World, j *job.Job) (LanguageModels, error) {
+	models := LanguageModels{}
+	if j.Tuning == nil {
+		return models, nil
+	}
+	for m, rank := range j.Placement.Group("actor").Ranks {
+		if rank != w.Rank() {
+			continue
+		}
+		var err error
+		if models[m], err = j.Tuning.Load(w.Alloc); err != nil {
+			return nil, err
+		}
+	}
+	return models, nil
+}
+
+// An SFTWorker holds one replica of a language model and trains it on its share of the texts.
+type SFTWorker struct {
+	m        *spmd.Member
+	tuning   *job.Tuning
+	model    *lm.Model
+	algo     *algo.SFT
+	replicas *replicas
+	trace    *Tracer
+	mine     []algo.Sequence // for evaluations
+	order    []int32         // of the epoch
+	epoch    int64           // that order is of; -1: none
+	stop     *earlyStop
+}
+
+// NewSFTWorker returns the worker of member m, which trains model.
+func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model) (*SFTWorker, error) {
+	w := &SFTWorker{m: m, tuning: j.Tuning, model: model, trace: newTracer(j, m), epoch: -1,
+		stop: newEarlyStop(&j.Config.Runner.EarlyStop)}
+	var err error
+	if w.replicas, err = newReplicas(ctx, m, j, model.Params); err != nil {
+		return nil, err
+	}
+	if err := w.compareTexts(ctx); err != nil {
+		return nil, err
+	}
+	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: j.Config.Actor.Optim,
+		Iterations: int(min(j.MaxSteps, math.MaxInt32)), MicroBatch: j.Tuning.Limit, Replicas: w.replicas,
+		Alloc: m.World().Alloc})
+	if w.tuning.Valid != nil {
+		w.mine = w.tuning.Validation(m.Index())
+	}
+	return w, err
+}
+
+// compareTexts checks that all actors have read the same texts.
+func (w *SFTWorker) compareTexts(ctx context.Context) error {
+	names := []string{"data.train_data_paths"}
+	data := [][]byte{binary.LittleEndian.AppendUint64(nil, w.tuning.Train.Hash)}
+	if w.tuning.Valid != nil {
+		names = append(names, "data.val_data_paths")
+		data = append(data, binary.LittleEndian.AppendUint64(nil, w.tuning.Valid.Hash))
+	}
+	return w.replicas.group.SameOnAllRanks(ctx, names, data)
+}
+
+// RunTraining takes optimiser step number step, from 0 on.
+func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
+	start := w.trace.start()
+	epoch := step / w.tuning.StepsPerEpoch
+	if epoch != w.epoch {
+		w.order, w.epoch = w.tuning.Order(w.order, epoch), epoch
+	}
+	b := w.tuning.Batch(w.order, step%w.tuning.StepsPerEpoch, w.m.Index())
+	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
+	w.trace.done("train", start)
+	yieldToFirst(ctx, w.m, err)
+	if err == nil {
+		err = w.replicas.trained(ctx, &m)
+	}
+	return m, err
+}
+
+// Evaluate measures the texts of validation, with the metrics eval/*, and reports whether training is
+// to stop. All actors say the same.
+func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
+	start := w.trace.start()
+	m, err = w.algo.Evaluate(w.mine)
+	w.trace.done("evaluate", start)
+	if err != nil {
+		return m, false, err
+	}
+	stop = w.stop.observe(m.Values[0])
+	for i, name := range m.Names {
+		m.Names[i] = "eval/" + name
+	}
+	return m, stop, nil
+}
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *SFTWorker) Tracer() *Tracer { return w.trace }
+
+// textsHash is the name of the hash of the texts of training in the trainer's state.
+const textsHash = "texts"
+
+// Save returns the state, not copied: the first actor's is everyone's.
+func (w *SFTWorker) Save() []Share {
+	if w.m.Index() > 0 {
+		return nil
+	}
+	trainer := w.algo.Save()
+	trainer.Set(textsHash, tensor.FromI64([]int64{int64(w.tuning.Train.Hash)}, 1))
+	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
+	return []Share{{Kind: "model", Dict: job.ModelDict(w.model.Params)}, {Kind: "trainer", Dict: trainer}}
+}
+
+// Load takes st, which may be weights alone.
+func (w *SFTWorker) Load(st State) error {
+	if err := job.LoadModel(w.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
+		return err
+	}
+	if t, ok := st.Trainer.Get(textsHash); ok && t.I64()[0] != int64(w.tuning.Train.Hash) {
+		return fmt.Errorf("data.train_data_paths: the texts are not those of the checkpoint")
+	}
+	if t, ok := st.Trainer.Get(stopState); ok {
+		copy(w.stop.state[:], t.F64())
+	}
+	return w.algo.Load(st.Trainer)
+}
+
+// An earlyStop watches the loss of validation.
+type earlyStop struct {
+	config *config.EarlyStopConfig
+	state  [2]float64 // the best loss, and evaluations since
+}
+
+const stopState = "early_stop"
+
+func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
+	return &earlyStop{config: c, state: [2]float64{math.Inf(1), 0}}
+}
+
+// observe reports whether to stop after an evaluation with this loss.
+func (s *earlyStop) observe(loss float64) bool {
+	if loss < s.state[0]-s.config.MinDelta {
+		s.state = [2]float64{loss, 0}
+		return false
+	}
+	s.state[1]++
+	return s.config.Enabled && s.state[1] >= float64(s.config.Patience)
+}
