@@ -91,15 +91,21 @@ func sumSqSIMD(lv level, lanes *[sumLanes]float64, x []float32) {
 	}
 }
 
+// transposeTile is the rows and columns of a that are transposed at a time, so that a cache line is
+// read once and written once, however far the rows are apart: 64 of each, in the second-level cache.
+const transposeTile = 64
+
 // transposeSIMD transposes the 8×8 blocks that fit into a [m,n], and returns the rows and columns
 // they cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
-	if rows == 0 {
-		return 0, 0
-	}
-	for j := 0; j < columns; j += 8 {
-		transpose8(&dst[j*m], &a[j], 4*m, 4*n, rows/8)
+	for i := 0; i < rows; i += transposeTile {
+		blocks := min(transposeTile, rows-i) / 8
+		for j := 0; j < columns; j += transposeTile {
+			for k := j; k < min(j+transposeTile, columns); k += 8 {
+				transpose8(&dst[k*m+i], &a[i*n+k], 4*m, 4*n, blocks)
+			}
+		}
 	}
 	return rows, columns
 }
