@@ -37,7 +37,7 @@ func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.All
 	}
 	state := layout.Bind(mem)
 	return &Adam{
-		params: p, cfg: cfg, sched: Schedule{Kind: cfg.LRScheduler, Warmup: cfg.LRWarmupSteps, Total: total},
+		params: p, cfg: cfg, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: total},
 		m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
 	}, nil
 }

@@ -329,8 +329,8 @@ type OptimConfig struct {
 	ClipGrad float32 `yaml:"clip_grad"`
 
 	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is
-	// one training iteration.
-	LRScheduler string `yaml:"lr_scheduler"`
+	// one training iteration. RLinf's torch_constant and torch_cosine are constant and cosine.
+	LRScheduler ScheduleName `yaml:"lr_scheduler"`
 	// LRWarmupSteps is over how many iterations the rates first rise linearly; they are included in
 	// TotalTrainingSteps. <= 0, the default: none.
 	LRWarmupSteps int `yaml:"lr_warmup_steps"`

@@ -30,7 +30,7 @@ type OffPolicyConfig struct {
 	AggQ      string `yaml:"agg_q"`
 	ActorAggQ string `yaml:"actor_agg_q"`
 	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
-	// -1, the default, is all.
+	// -1, the default, and 0 are all.
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
 	// BackupEntropy lets targets include the entropy of what follows. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
@@ -123,8 +123,7 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want(c.AggQ == AggMin || c.AggQ == AggMean, "agg_q", c.AggQ, "min or mean")
 	want(c.ActorAggQ == "" || c.ActorAggQ == AggMin || c.ActorAggQ == AggMean, "actor_agg_q", c.ActorAggQ,
 		"min or mean")
-	want(c.CriticSubsampleSize == -1 || c.CriticSubsampleSize > 0, "critic_subsample_size", c.CriticSubsampleSize,
-		"a number > 0 (-1: all)")
+	want(c.CriticSubsampleSize >= -1, "critic_subsample_size", c.CriticSubsampleSize, "a number > 0 (-1 or 0: all)")
 	want(c.TargetNoise >= 0, "target_noise", c.TargetNoise, "a number >= 0")
 	want(c.TargetNoiseClip >= 0, "target_noise_clip", c.TargetNoiseClip, "a number >= 0")
 	want(c.Expectile > 0 && c.Expectile < 1, "expectile", c.Expectile, "a number in (0, 1)")

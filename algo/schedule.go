@@ -1,6 +1,9 @@
 package algo
 
-import "math"
+import (
+	"math"
+	"strings"
+)
 
 // Values of OptimConfig.LRScheduler and, but for the last, of Config.ClipRatioSchedule.
 const (
@@ -8,6 +11,21 @@ const (
 	ScheduleLinear   = "linear"
 	ScheduleCosine   = "cosine"
 )
+
+// A ScheduleName is the Kind of a Schedule as YAML has it.
+type ScheduleName string
+
+// UnmarshalText reads a ScheduleName. RLinf's torch_constant and torch_cosine lose the prefix.
+// Anything else is left for Check to find.
+func (n *ScheduleName) UnmarshalText(text []byte) error {
+	switch s := string(text); s {
+	case "torch_constant", "torch_cosine":
+		*n = ScheduleName(strings.TrimPrefix(s, "torch_"))
+	default:
+		*n = ScheduleName(s)
+	}
+	return nil
+}
 
 // A Schedule moves a number from its value at the start of a run to the one at its end.
 type Schedule struct {

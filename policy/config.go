@@ -32,6 +32,9 @@ type Config struct {
 	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
 	// [64, 64]; [] is a linear policy.
 	HiddenSizes []int `yaml:"hidden_sizes"`
+	// HiddenDim is what RLinf's files have in place of HiddenSizes: with mlp_policy three hidden
+	// layers of that width. It counts where hidden_sizes is not given. 0, the default, is none.
+	HiddenDim int `yaml:"hidden_dim,omitempty"`
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
 	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
@@ -151,6 +154,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		"none (model_type: "+c.ModelType+"; cnn_policy has one)")
 	noWidth := func(n int) bool { return n < 1 || n > 1<<14 }
 	want(!slices.ContainsFunc(c.HiddenSizes, noWidth), "hidden_sizes", c.HiddenSizes, "widths from 1 to 16384")
+	want(c.HiddenDim == 0 || !noWidth(c.HiddenDim), "hidden_dim", c.HiddenDim, "a width from 1 to 16384, or 0")
 	_, ok := c.activation()
 	want(ok, "activation", c.Activation, "tanh or relu")
 	want(c.RNNType == "gru" || c.RNNType == "lstm", "rnn_type", c.RNNType, "gru or lstm")

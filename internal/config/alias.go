@@ -16,7 +16,7 @@ type Alias struct {
 
 // rename moves what stands under old names in source to today's, and notes it. Where both are given
 // the new name keeps its value and the old one is an error: which of them was meant is not ours to
-// guess.
+// guess; unless both say the same, or the old name has null.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)
@@ -25,7 +25,9 @@ func (t *Tree) rename(source *node) {
 		}
 		today := strings.Join(a.New, " and ")
 		for _, name := range a.New {
-			if source.find(name) != nil {
+			if other := source.find(name); other != nil && (old.isNull() || other.same(old)) {
+				continue
+			} else if other != nil {
 				t.problems = append(t.problems, &FieldError{Origin: old.origin, Key: a.Old,
 					Want: "an old name of " + name + ", which is given too; remove one"})
 				continue

@@ -58,10 +58,9 @@ type Check struct {
 }
 
 type findings struct {
-	errs   []error
-	bad    map[string]bool // keys that have an error
-	idle   []string        // known keys without effect, with origins
-	strict []error         // the same, as errors
+	errs []error
+	bad  map[string]bool // keys that have an error
+	idle []Ignored       // known keys without effect
 }
 
 // At returns a Check for the keys below key.
@@ -74,7 +73,7 @@ func (c *Check) At(key string) *Check {
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
-		idle: slices.Clone(c.found.idle), strict: slices.Clone(c.found.strict),
+		idle: slices.Clone(c.found.idle),
 	}}
 }
 
@@ -95,6 +94,18 @@ func (c *Check) Reported(keys ...string) bool {
 	return false
 }
 
+// ReportedBeside tells whether anything is wrong so far with a key below section, other than those
+// keys of it.
+func (c *Check) ReportedBeside(section string, keys ...string) bool {
+	for bad := range c.found.bad {
+		rest, below := strings.CutPrefix(bad, join(c.prefix, section)+".")
+		if below && !slices.Contains(keys, rest) || bad == join(c.prefix, section) {
+			return true
+		}
+	}
+	return false
+}
+
 // Want reports key unless ok: value is what it has, want what would be valid ("a number > 0"). With
 // a nil value the line does without. A key is reported once: what follows from a value that could
 // not be read is not said.
@@ -104,37 +115,8 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 	}
 }
 
-// Idle lists key, which has a value known to other programs but without effect here, among the keys
-// of Options.Known that do.
-func (c *Check) Idle(key string, value any) {
-	key = join(c.prefix, key)
-	origin := c.tree.origin(key)
-	line := fmt.Sprintf("%s: %s (%s)", key, show(value), origin)
-	if slices.Contains(c.found.idle, line) { // a part of the tree may be decoded twice
-		return
-	}
-	c.found.idle = append(c.found.idle, line)
-	c.found.strict = append(c.found.strict, &FieldError{Origin: origin, Key: key, Value: show(value),
-		Want: "known, but without effect here"})
-}
-
 // Err returns everything reported so far as one error, or nil.
 func (c *Check) Err() error { return errors.Join(c.found.errs...) }
-
-// Strict makes errors of the known keys without effect.
-func (c *Check) Strict() {
-	c.found.errs, c.found.idle, c.found.strict = append(c.found.errs, c.found.strict...), nil, nil
-}
-
-// Warnings returns what a user should know though nothing is wrong: old names, and in one line the
-// keys without effect.
-func (c *Check) Warnings() []string {
-	w := slices.Clone(c.tree.notes)
-	if len(c.found.idle) > 0 {
-		w = append(w, "known keys without effect here: "+strings.Join(c.found.idle, ", "))
-	}
-	return w
-}
 
 func (c *Check) report(e *FieldError) {
 	if c.found.bad[e.Key] {

@@ -123,8 +123,24 @@ func (d *decoder) wrong(n *node, key, want string) {
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "want " + want})
 }
 
+// unresolved reports the interpolations at and below key that cannot be replaced, and whether there
+// are any.
+func (d *decoder) unresolved(n *node, key string) (any bool) {
+	for i, item := range n.items {
+		any = d.unresolved(item, join(key, n.name(i))) || any
+	}
+	if n.wrong != nil {
+		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: show(n.value), Want: n.wrong.Error()})
+	}
+	return any || n.wrong != nil
+}
+
 // value decodes n, which stands at key, into v.
 func (d *decoder) value(n *node, v reflect.Value, key string) {
+	_, itself := v.Addr().Interface().(yaml.Unmarshaler)
+	if (itself || n.kind == scalar || v.Kind() == reflect.Interface) && d.unresolved(n, key) {
+		return
+	}
 	if u, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {
 		d.itself(n, key, u.UnmarshalYAML(n.yaml()))
 		return
@@ -134,7 +150,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && n.kind == scalar {
-		d.itself(n, key, u.UnmarshalText([]byte(n.value)))
+		d.itself(n, key, u.UnmarshalText([]byte(n.text())))
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {

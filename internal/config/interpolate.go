@@ -17,6 +17,8 @@ const maxText = 1 << 16 // bytes of one value after interpolation
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
 //	${.x}  ${..x}                   a sibling, a sibling of the parent
 //	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
+//	${oc.select:a.b,d}              another value, d (or null) where it is not given
+//	${oc.decode:text}               text as the value that YAML makes of it
 //	${multiply:2,${a.b}} ${int_div:7,2} ${subtract:3,1} ${not:${a.flag}}
 //	text-${a.b}-text                pasted into text; \${ is a plain ${
 func (t *Tree) interpolate() {
@@ -47,18 +49,13 @@ const (
 
 func (in *interpolation) walk(n *node, key string) {
 	for i, item := range n.items {
-		below := join(key, strconv.Itoa(i))
-		if n.kind == dict {
-			below = join(key, n.keys[i])
-		}
-		in.walk(item, below)
+		in.walk(item, join(key, n.name(i)))
 	}
 	if n.kind != scalar {
 		return
 	}
 	if err := in.resolve(n, key); err != nil {
-		in.tree.problems = append(in.tree.problems, &FieldError{Origin: n.origin, Key: key, Value: show(n.value),
-			Want: err.Error()})
+		n.wrong = err // a mistake if anybody asks for the value
 	}
 }
 
@@ -67,11 +64,7 @@ func (in *interpolation) walk(n *node, key string) {
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
-			name := strconv.Itoa(i)
-			if n.kind == dict {
-				name = n.keys[i]
-			}
-			if err := in.resolve(item, join(key, name)); err != nil {
+			if err := in.resolve(item, join(key, n.name(i))); err != nil {
 				return err
 			}
 		}
@@ -197,7 +190,10 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 			}
 			args = append(args, arg)
 		}
-		return call(strings.TrimSpace(name), args)
+		if name = strings.TrimSpace(name); name == "oc.select" {
+			return in.selected(args, key)
+		}
+		return call(name, args)
 	}
 	v, err := in.expand(body, key)
 	if err != nil {
@@ -208,6 +204,26 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 	}
 	return in.lookup(strings.TrimSpace(body), key)
 }
+
+// selected returns the value of the key that the first argument names, else the second one, else
+// null.
+func (in *interpolation) selected(args []*node, key string) (*node, error) {
+	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
+		return nil, errors.New("oc.select: want a key, and a value for where it is not given")
+	}
+	if v, err := in.lookup(args[0].value, key); !errors.As(err, new(noKey)) {
+		return v, err
+	}
+	if len(args) == 2 {
+		return args[1], nil
+	}
+	return plain("null", ""), nil
+}
+
+// noKey is the error of a lookup that finds nothing: what it looked for.
+type noKey string
+
+func (path noKey) Error() string { return fmt.Sprintf("${%s}: no such key", string(path)) }
 
 func (in *interpolation) argument(text, key string) (*node, error) {
 	if len(text) >= 2 && (text[0] == '\'' || text[0] == '"') && text[len(text)-1] == text[0] {
@@ -265,7 +281,7 @@ func (in *interpolation) lookup(path, key string) (*node, error) {
 	if n := in.tree.defaults.find(in.tree.today(absolute)); n != nil {
 		return in.copy(n)
 	}
-	return nil, fmt.Errorf("${%s}: no such key", path)
+	return nil, noKey(path)
 }
 
 // descend follows a dotted key, resolving what it meets; nil when there is nothing.
@@ -306,10 +322,11 @@ func (in *interpolation) done(n *node) {
 // call computes a resolver.
 func call(name string, args []*node) (*node, error) {
 	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2},
-		"not": {1, 1}, "torch.dtype": {1, 1}}
+		"not": {1, 1}, "torch.dtype": {1, 1}, "oc.decode": {1, 1}}
 	want, ok := arity[name]
 	if !ok {
-		return nil, fmt.Errorf("no resolver %q, want oc.env, multiply, int_div, subtract, not or torch.dtype", name)
+		return nil, fmt.Errorf("no resolver %q, want oc.env, oc.select, oc.decode, multiply, int_div, subtract, not "+
+			"or torch.dtype", name)
 	}
 	if len(args) < want[0] || len(args) > want[1] {
 		return nil, fmt.Errorf("%s: %d arguments, want %d", name, len(args), want[1])
@@ -334,6 +351,8 @@ func call(name string, args []*node) (*node, error) {
 			return plain(strconv.FormatBool(!b), ""), err
 		}
 		return nil, fmt.Errorf("not: %s is neither true nor false", args[0].what())
+	case "oc.decode":
+		return plain(args[0].value, ""), nil
 	case "torch.dtype": // RLinf's name of a number type, which stands for itself
 		return args[0], nil
 	}

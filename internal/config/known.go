@@ -2,7 +2,6 @@ package config
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -10,9 +9,12 @@ import (
 // here.
 type Known struct {
 	Key string // dotted; * stands for any one name, a final ** for everything from there on
-	// Idle are values, as written, that ask for nothing beside those that never do: null, false, 0,
-	// "" and empty lists and maps.
+	// Idle are values that ask for nothing beside those that never do: null, None, false, 0, "" and
+	// empty lists and maps. They are as written, but true for True.
 	Idle []string
+	// Instead says what happens in place of what the key asks for, where that changes what is
+	// learnt. "": it changes no more than speed, memory, or what is written.
+	Instead string
 	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
 	Switch string
 }
@@ -80,16 +82,12 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 // judge notes the values at and below key that ask for something.
 func (c *Check) judge(n *node, key string, k Known) {
 	for i, item := range n.items {
-		name := strconv.Itoa(i)
-		if n.kind == dict {
-			name = n.keys[i]
-		}
-		c.judge(item, join(key, name), k)
+		c.judge(item, join(key, n.name(i)), k)
 	}
 	if n.kind != scalar || k.asksNothing(n) {
 		return
 	}
-	c.Idle(key, n.what())
+	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead})
 }
 
 // asksNothing tells whether the scalar n is a value that does.
@@ -106,8 +104,11 @@ func (k Known) asksNothing(n *node) bool {
 			return true
 		}
 	}
-	return n.value == "" || slices.Contains(k.Idle, n.value)
+	return n.value == "" || n.value == pythonNone || slices.Contains(k.Idle, n.text())
 }
+
+// pythonNone is how Python writes null, which recipes sometimes do in YAML too, where it is text.
+const pythonNone = "None"
 
 type match uint8
 

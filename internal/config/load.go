@@ -25,8 +25,12 @@ type Options struct {
 	// see only what files and overrides give.
 	Defaults any
 	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a
-	// user's own parts: which parts there are, the values say that were given under other keys.
-	Choose func(given func(key string) (string, bool))
+	// user's own parts: which parts there are, the values say that were given under other keys. It
+	// returns further Known keys, which depend on these values too.
+	Choose func(given func(key string) (string, bool)) []Known
+	// Overriding, if it is not nil, is called before the command line sets key, a dotted one. It
+	// may Remove what files say under other keys, which would count more than what key gets.
+	Overriding func(t *Tree, key string)
 	// Owner, if it is not nil, says to which part a key belongs that Defaults have no field for; ""
 	// with true: to one that may have been chosen under a name that is not known.
 	Owner func(key string) (part string, ok bool)
@@ -78,7 +82,7 @@ func Parse(name string, text []byte, options Options) (*Tree, error) {
 
 func (t *Tree) finish() error {
 	if t.options.Choose != nil {
-		t.options.Choose(t.given)
+		t.options.Known = append(slices.Clip(t.options.Known), t.options.Choose(t.Given)...)
 	}
 	if t.options.Defaults != nil {
 		text, err := Marshal(t.options.Defaults)
@@ -93,9 +97,9 @@ func (t *Tree) finish() error {
 	return nil
 }
 
-// given returns the scalar at key, if there is one, with its interpolations replaced by what is
+// Given returns the scalar at key, if there is one, with its interpolations replaced by what is
 // given.
-func (t *Tree) given(key string) (string, bool) {
+func (t *Tree) Given(key string) (string, bool) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar || n.isNull() {
 		return "", false
@@ -106,6 +110,15 @@ func (t *Tree) given(key string) (string, bool) {
 	}
 	return n.value, true
 }
+
+// Overridden reports whether the command line gave the value at key.
+func (t *Tree) Overridden(key string) bool {
+	n := t.root.find(key)
+	return n != nil && n.origin == commandLine
+}
+
+// Remove takes key away, so that its default counts. A key that was not given stays so.
+func (t *Tree) Remove(key string) { t.root.take(key) }
 
 // has tells whether key, dotted, was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
@@ -304,6 +317,7 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 	if p.optional {
 		return nil
 	}
-	return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
-		Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))}
+	t.problems = append(t.problems, &FieldError{Origin: origin, Key: "defaults", Value: p.path,
+		Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))})
+	return nil
 }

@@ -14,6 +14,7 @@ type node struct {
 	kind   kind
 	tag    string   // scalar: !!str, !!int, !!float, !!bool or !!null
 	value  string   // scalar: as written
+	wrong  error    // scalar: why its interpolation cannot be replaced
 	keys   []string // dict: the name of each item
 	items  []*node  // dict and list
 }
@@ -49,7 +50,21 @@ func scalarTag(tag string) string {
 	return strTag
 }
 
+// text returns the scalar n as written, but for true and false, which have one spelling: True and
+// TRUE are true.
+func (n *node) text() string {
+	if n.tag == boolTag {
+		return strings.ToLower(n.value)
+	}
+	return n.value
+}
+
 func (n *node) isNull() bool { return n.kind == scalar && n.tag == nullTag }
+
+// same reports whether n and o are scalars of the same value.
+func (n *node) same(o *node) bool {
+	return n.kind == scalar && o.kind == scalar && n.tag == o.tag && n.text() == o.text()
+}
 
 // what names the type of n for an error.
 func (n *node) what() string {
@@ -64,6 +79,14 @@ func (n *node) what() string {
 		return show(n.value)
 	}
 	return n.value
+}
+
+// name returns the name of an item: its key in a dict, its index in a list.
+func (n *node) name(i int) string {
+	if n.kind == dict {
+		return n.keys[i]
+	}
+	return strconv.Itoa(i)
 }
 
 // child returns the item under key: a name in a dict, an index in a list. nil when there is none.

@@ -47,6 +47,9 @@ func (t *Tree) override(text string) *FieldError {
 		err.Key = key
 		return err
 	}
+	if t.options.Overriding != nil {
+		t.options.Overriding(t, t.today(key))
+	}
 	t.lay(nest(key, v))
 	return nil
 }

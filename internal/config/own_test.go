@@ -32,10 +32,11 @@ func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) 
 	root := &ownRoot{Section: ownSection{Kind: "none", Rate: 1}}
 	tree, err := Load(filepath.Join(write(t, "c.yaml", text), "c.yaml"), overrides, Options{
 		Known: []Known{{Key: "section.**"}}, Defaults: root,
-		Choose: func(given func(string) (string, bool)) {
+		Choose: func(given func(string) (string, bool)) []Known {
 			if kind, ok := given("section.kind"); ok && kind == "one" {
 				root.Section.Own = params.New(ownOne{Depth: 3})
 			}
+			return nil
 		},
 		Owner: func(key string) (string, bool) {
 			if kind := root.Section.Kind; key == "section.sides" || key == "section.depth" {

@@ -102,7 +102,7 @@ func TestRunFolder(t *testing.T) {
 				t.Errorf("metrics: %v", m)
 			}
 			log, err := os.ReadFile(runfolder.RankLog(run, 0))
-			if err != nil || count(string(log), "warning: known keys without effect here: rollout.enable_offload: true (command line)") != 1 {
+			if err != nil || count(string(log), "    rollout.enable_offload  true  command line") != 1 {
 				t.Errorf("rank 0's log: %v\n%s", err, log)
 			}
 
@@ -523,7 +523,7 @@ func TestWarnings(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			r := p.ok(t, dir, 2, "-c", "job.yaml", "rollout.enable_offload=true", "--debug")
-			if n := strings.Count(r.stderr, "warning: known keys without effect here: rollout.enable_offload: true (command line)"); n != 1 {
+			if n := strings.Count(r.stderr, "rollout.enable_offload  true  command line"); n != 1 {
 				t.Errorf("%d times: %s", n, r.stderr)
 			}
 			for _, group := range []string{`group "actor": ranks [0 1]`, `group "env": ranks [0]`, `group "rollout": ranks [1]`} {

@@ -157,7 +157,8 @@ type CommConfig struct {
 // RunnerConfig is the section runner: how long the job goes on, and what it writes.
 type RunnerConfig struct {
 	// TaskType is embodied (default), embodied_eval, which only evaluates, or sft, which fine-tunes a
-	// language model on the texts of data.
+	// language model on the texts of data. RLinf's offline is the same as embodied, for algorithms
+	// that learn from demonstrations alone.
 	TaskType string `yaml:"task_type"`
 	// Logger says where the run's folder is.
 	Logger LoggerConfig `yaml:"logger"`
@@ -317,6 +318,7 @@ func Default() *Config {
 const (
 	TaskEmbodied     = "embodied"
 	TaskEmbodiedEval = "embodied_eval"
+	TaskOffline      = "offline"
 
 	ReduceOrdered = "ordered"
 	ReduceFast    = "fast"

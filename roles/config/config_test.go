@@ -90,10 +90,13 @@ func TestSeedsKeysLoad(t *testing.T) {
 	rolestest.Expect(t, "warnings", warnings,
 		"../config/testdata/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
 		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
-		"known keys without effect here: actor.checkpoint_save_path: /models/out (../config/testdata/seeds.yaml:19), "+
-			"actor.model.model_path: /models/checkpoint (../config/testdata/seeds.yaml:18), "+
-			"rollout.model.model_path: /models/policy (../config/testdata/seeds.yaml:14), "+
-			"actor.tokenizer.tokenizer_model: /models/tokenizer (../config/testdata/seeds.yaml:17)",
+		"keys without effect here",
+		"  THESE CHANGE WHAT IS LEARNT:",
+		"    actor.model.model_path    /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path is the file of weights to begin with",
+		"    rollout.model.model_path  /models/policy      ../config/testdata/seeds.yaml:14  actor.model is the only model",
+		"  these change speed, memory or what is written:",
+		"    actor.checkpoint_save_path       /models/out        ../config/testdata/seeds.yaml:19",
+		"    actor.tokenizer.tokenizer_model  /models/tokenizer  ../config/testdata/seeds.yaml:17",
 	)
 }
 
@@ -179,10 +182,15 @@ func TestRules(t *testing.T) {
 func TestKnownKeyOfEval(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true", "env.train.video_cfg.save_video=true")
 	rolestest.Expect(t, "warnings", warnings,
-		"known keys without effect here: env.eval.use_full_state: true (command line), env.train.video_cfg.save_video: true (command line)")
+		"keys without effect here",
+		"  THESE CHANGE WHAT IS LEARNT:",
+		"    env.eval.use_full_state  true  command line  the simulator's: set it in its program",
+		"  these change speed, memory or what is written:",
+		"    env.train.video_cfg.save_video  true  command line")
 }
 
 func TestOtherLoggers(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.logger_backends=[tensorboard, wandb]")
-	rolestest.Expect(t, "warnings", warnings, "known keys without effect here: runner.logger.logger_backends: wandb (command line)")
+	rolestest.Expect(t, "warnings", warnings, "keys without effect here",
+		"  these change speed, memory or what is written:", "    runner.logger.logger_backends  wandb  command line")
 }

@@ -54,27 +54,39 @@ func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...
 type Findings = config.Check
 
 func (c *Config) options(p *parts) config.Options {
-	choose := func(given func(key string) (string, bool)) { p.choose(c, given) }
+	choose := func(given func(key string) (string, bool)) []config.Known {
+		p.choose(c, given)
+		if model, _ := given("actor.model.model_type"); ForeignPolicy(model) != "" {
+			return foreignModelKeys()
+		}
+		return nil
+	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Choose: choose, Owner: p.owner}
+		Choose: choose, Owner: p.owner, Overriding: overrideEnv}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
-	c.derive(p.evalApart)
+	c.Algorithm.asHere(c.Actor.Model.QHeadType == policy.QHeadCrossQ)
+	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
 }
 
 // derive sets the keys that are not given and depend on others. evalApart: evaluations are in
-// another environment than training.
-func (c *Config) derive(evalApart bool) {
+// another environment than training. offline: the algorithm learns from demonstrations alone.
+func (c *Config) derive(evalApart, offline bool) {
+	if offline && !c.found.Has("env.train.total_num_envs") {
+		c.found.Decode("env.eval", &c.Env.Train) // nothing is played but evaluations
+		c.found.Decode("env.train", &c.Env.Train)
+	}
 	if !c.found.Has("env.train.group_size") {
 		c.Env.Train.GroupSize = c.Algorithm.GroupSize
 	}
 	if !c.found.Has("env.train.seed") {
 		c.Env.Train.Seed = c.Runner.Seed
 	}
+	connect(&c.Env.Train)
 	own := c.Env.Train.InitParams.Own.Clone()
 	if evalApart {
 		own = c.Env.Eval.InitParams.Own
@@ -83,6 +95,7 @@ func (c *Config) derive(evalApart bool) {
 	c.Env.Eval.InitParams.Own = own
 	c.Env.Eval.VideoCfg = env.DefaultVideo()
 	c.found.Decode("env.eval", &c.Env.Eval)
+	connect(&c.Env.Eval)
 	if !c.found.Has("actor.seed") {
 		c.Actor.Seed = c.Runner.Seed
 	}
@@ -92,6 +105,8 @@ func (c *Config) derive(evalApart bool) {
 	if c.Algorithm.EntropyType == "" {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}
+	c.widen("actor.model", &c.Actor.Model)
+	c.widen("reward.model", &c.Reward.Model.Config)
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}
@@ -102,6 +117,17 @@ func (c *Config) derive(evalApart bool) {
 	c.found.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
+	}
+}
+
+// widen gives m, which stands at section, the hidden layers that its HiddenDim stands for.
+func (c *Config) widen(section string, m *policy.Config) {
+	switch {
+	case m.HiddenDim <= 0 || m.HiddenDim > 1<<14 || c.found.Has(section+".hidden_sizes"):
+	case m.ModelType == "mlp_policy":
+		m.HiddenSizes = []int{m.HiddenDim, m.HiddenDim, m.HiddenDim}
+	default:
+		c.found.Idle(section+".hidden_dim", m.HiddenDim)
 	}
 }
 

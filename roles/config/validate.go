@@ -141,8 +141,11 @@ func (c *validation) checkCluster() {
 
 func (c *validation) checkRunner() {
 	r, want := &c.Runner, c.found.At("runner").Want
-	want(slices.Contains([]string{TaskEmbodied, TaskEmbodiedEval, TaskSFT}, r.TaskType), "task_type", r.TaskType,
-		"embodied, embodied_eval or sft")
+	tasks, names := []string{TaskEmbodied, TaskEmbodiedEval, TaskSFT}, "embodied, embodied_eval or sft"
+	if c.reg.Learning(c.Config).Offline {
+		tasks, names = append(tasks, TaskOffline), "embodied, embodied_eval, sft or offline"
+	}
+	want(slices.Contains(tasks, r.TaskType), "task_type", r.TaskType, names)
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
 		"logger.experiment_name", r.Logger.ExperimentName,

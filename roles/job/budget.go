@@ -105,16 +105,19 @@ func (s shortage) Error() string {
 }
 
 // checkObservations checks that the observations of an iteration, and those of one step of an
-// evaluation, fit into the memory of so many nodes. This is a lower bound, which needs no
-// environment and does not overflow.
-func (d *draft) checkObservations(nodes int, have Available) {
+// evaluation, fit into the memory of so many nodes, and reports whether they do. This is a lower
+// bound, which needs no environment and does not overflow.
+func (d *draft) checkObservations(nodes int, have Available) (fit bool) {
 	row := 0
+	fit = true
 	for _, f := range d.Spec.Obs {
 		row += f.Dim() * f.DType.Size()
 	}
 	check := func(section string, envs, steps int) {
 		need := float64(row) * float64(envs) * float64(steps)
-		d.found.Want(need <= float64(have.Free)*float64(nodes), d.Config.EnvKey(section, "total_num_envs"), envs,
+		fits := need <= float64(have.Free)*float64(nodes)
+		fit = fit && fits
+		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs,
 			fmt.Sprintf(
 				"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %d "+
 					"nodes, and %v", steps, row, need/(1<<20), nodes, have))
@@ -126,6 +129,7 @@ func (d *draft) checkObservations(nodes int, have Available) {
 	if d.Config.Evaluates() {
 		check("env.eval", d.Config.Env.Eval.TotalNumEnvs, 1)
 	}
+	return fit
 }
 
 // Mebibytes writes a number of bytes in MiB.

@@ -14,6 +14,7 @@ import (
 type draft struct {
 	*Job
 	found *config.Findings
+	asks  bool // may start simulators in programs of their own, to ask what they are
 }
 
 // newDraft places cfg in a world whose rank r is on node nodes[r]. It finds every mistake that can
@@ -54,7 +55,8 @@ func (d *draft) checkCounts() {
 }
 
 // Check returns everything that newDraft finds wrong with a job in a world whose rank r is on node
-// nodes[r]. A job that only evaluates needs no world.
+// nodes[r]. If that is something it adds what New would find, without starting simulators in programs
+// of their own. A job that only evaluates needs no world.
 func Check(cfg *config.Config, reg config.Registries, nodes []int) error {
 	if !cfg.Trains() {
 		return cfg.CheckNames(reg)
@@ -62,7 +64,11 @@ func Check(cfg *config.Config, reg config.Registries, nodes []int) error {
 	if cfg.FineTunes() {
 		return newTuningDraft(cfg, reg, nodes).found.Err()
 	}
-	return newDraft(cfg, reg, nodes).found.Err()
+	d := newDraft(cfg, reg, nodes)
+	if d.found.Err() != nil {
+		d.tryParts(nodes)
+	}
+	return d.found.Err()
 }
 
 // placeOn computes the placement. It leaves none if it does not fit.

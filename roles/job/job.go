@@ -1,7 +1,6 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -25,6 +24,7 @@ type Job struct {
 	Spec     env.Spec   // of one environment with its wrappers
 	EvalEnv  env.Config // of evaluations
 	EvalSpec env.Spec   // of their environments
+	Undrawn  string     // the simulator that was to be filmed and draws nothing; "": there is none
 
 	Actors, rollouts, simulators int  // workers of each component
 	Rewards, Inferences          int  // workers of the optional components; 0: there is none
@@ -62,14 +62,9 @@ func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, error) {
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
+	d.asks = true
 	d.divide()
-	if err := d.probe(nodes); err != nil {
-		return nil, err
-	}
-	d.tryPolicy(nodes)
-	d.checkOutside()
-	d.tryReward()
-	d.readDemos()
+	d.tryParts(nodes)
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
@@ -96,68 +91,6 @@ func (d *draft) divide() {
 	if c.Evaluates() {
 		d.Eval = newPlan(c.Env.Eval.TotalNumEnvs, 1, d.simulators, d.rollouts, 0)
 	}
-}
-
-// probe makes an environment of each kind, to get its spec.
-func (d *draft) probe(nodes []int) (err error) {
-	if d.Spec, err = Probe(d.Registries, d.Config.Env.Train); err != nil {
-		d.problem("env.train.env_type", d.Config.Env.Train.ID(), "environments that can be made: "+err.Error())
-		return d.found.Err()
-	}
-	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: d.Chunks,
-		algo.TokenLevel: d.Chunks * d.Spec.Action.Dim()}[d.Config.Algorithm.LogProbType]
-	d.checkObservations(nodes[len(nodes)-1]+1, AvailableOn(nodes, 0))
-	if err := d.found.Err(); err != nil || !d.Config.Evaluates() {
-		return err
-	}
-	d.EvalEnv, d.EvalSpec, err = EvalEnv(d.Config, d.Registries)
-	return err
-}
-
-// tryPolicy makes the policy, to check that it fits the environments, the algorithm and the memory.
-func (d *draft) tryPolicy(nodes []int) {
-	c := d.Config
-	pol, err := d.Registries.Policies.New(c.PolicyConfig(), d.Spec, c.Actor.Seed, heapWithin(AvailableOn(nodes, 0)))
-	if errors.As(err, new(shortage)) {
-		d.problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
-		return
-	} else if err != nil {
-		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a policy that fits: "+err.Error())
-		return
-	}
-	if err := d.Registries.Algorithms.Fits(c.Algorithm.Config, pol); c.Trains() && err != nil {
-		d.problem("algorithm.loss_type", c.Algorithm.LossType, fmt.Sprintf("an algorithm for %s: this one needs %v",
-			d.Spec.Name, err))
-		return
-	}
-	d.memoryLen, d.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
-	d.checkSequences()
-}
-
-// checkSequences checks that a recurrent policy can be trained on sequences.
-func (d *draft) checkSequences() {
-	c := d.Config
-	if !c.Trains() {
-		return
-	}
-	length, model := c.Algorithm.SequenceLength, c.Actor.Model.ModelType
-	if d.memoryLen == 0 {
-		d.found.Want(length == 0, "algorithm.sequence_length", length, "0 (model_type "+model+" remembers nothing)")
-		return
-	}
-	d.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, "chunk_level (model_type "+model+
-		" remembers from chunk to chunk)")
-	_, steps := c.Samples()
-	if length == 0 {
-		length = steps
-	}
-	if steps%length != 0 {
-		d.problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
-		return
-	}
-	micro := c.Actor.MicroBatchSize
-	d.found.Want(micro%length == 0, "actor.micro_batch_size", micro,
-		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
 }
 
 // WorkersOn names the workers of rank r, as env[0].

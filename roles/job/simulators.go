@@ -16,35 +16,43 @@ func NewChecked(cfg *config.Config, reg config.Registries, nodes []int) (*Job, e
 	if err != nil || cfg.FineTunes() {
 		return j, err
 	}
-	found := cfg.Findings()
-	checkExpert(j, found)
-	checkVideo(j, found)
-	if err := found.Err(); err != nil {
+	d := draft{Job: j, found: cfg.Findings()}
+	d.checkAbilities()
+	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
 	return j, nil
 }
 
+// checkAbilities checks what environments are asked for beyond being played. It leaves out those
+// that could not be made.
+func (d *draft) checkAbilities() {
+	if d.Spec.Name != "" {
+		d.checkExpert()
+	}
+	if d.EvalSpec.Name != "" {
+		d.checkVideo()
+	}
+}
+
 // checkExpert checks that the environments have an expert, if the algorithm learns from one.
-func checkExpert(j *Job, found *config.Findings) {
-	if !j.Labelled {
+func (d *draft) checkExpert() {
+	if !d.Labelled {
 		return
 	}
-	s, err := play.NewStage(j.Registries.Envs, j.Config.Env.Train, env.Train, 0, 1, 1)
+	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)
 	if err == nil {
 		s.Label()
 		err = errors.Join(s.Begin(), s.Vec.Close())
 	}
-	found.Want(err == nil, "env.train.env_type", j.Config.Env.Train.ID(),
+	d.found.Want(err == nil, "env.train.env_type", d.Config.Env.Train.ID(),
 		fmt.Sprintf("environments that have an expert "+
-			"(loss_type %s): %v", j.Config.Algorithm.LossType, err))
+			"(loss_type %s): %v", d.Config.Algorithm.LossType, err))
 }
 
 // checkVideo checks that the environments of evaluations can be drawn, if they are to be filmed.
-func checkVideo(j *Job, found *config.Findings) {
-	if !j.Config.Evaluates() {
-		return
-	}
-	err := play.Drawable(j.Registries.Envs, j.Config.Env.Eval)
-	found.Want(err == nil, "env.eval.video_cfg", nil, fmt.Sprintf("a view that can be drawn: %v", err))
+func (d *draft) checkVideo() {
+	var err error
+	d.Undrawn, err = play.Film(d.Registries.Envs, d.Config.Env.Eval)
+	d.found.Want(err == nil, "env.eval.video_cfg", nil, fmt.Sprintf("a view that can be drawn: %v", err))
 }

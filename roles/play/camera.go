@@ -2,7 +2,6 @@ package play
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/video"
@@ -113,6 +112,26 @@ func (c *Camera) shoot() error {
 	return c.film.Add(c.sheet)
 }
 
+// Film checks that the environments of cfg can be filmed, if it asks for that. A simulator in a
+// program of its own may draw nothing: then there is no film, and undrawn names the simulator.
+func Film(envs *env.Registry, cfg env.Config) (undrawn string, err error) {
+	err = Drawable(envs, cfg)
+	var none noPictures
+	if errors.As(err, &none) && mayBeUndrawn(cfg) {
+		return none.name, nil
+	}
+	return "", err
+}
+
+// mayBeUndrawn reports whether environments without pictures are left unfilmed, rather than an
+// error.
+func mayBeUndrawn(cfg env.Config) bool { return cfg.ID() == env.ExternalID }
+
+// noPictures is the error of environments that cannot be drawn.
+type noPictures struct{ name string }
+
+func (e noPictures) Error() string { return e.name + " has no pictures" }
+
 // Drawable returns an error if cfg asks for a film and its environments cannot be drawn.
 func Drawable(envs *env.Registry, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {
@@ -124,7 +143,7 @@ func Drawable(envs *env.Registry, cfg env.Config) error {
 	}
 	_, err = newCamera(vec, cfg.VideoCfg)
 	if errors.Is(err, errors.ErrUnsupported) {
-		err = fmt.Errorf("%s has no pictures", vec.Spec().Name)
+		err = noPictures{vec.Spec().Name}
 	}
 	return errors.Join(err, vec.Close())
 }

@@ -1,6 +1,7 @@
 package play
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
@@ -36,6 +37,9 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	s.take(chunks)
 	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
 		s.camera, err = newCamera(vec, cfg.VideoCfg)
+		if errors.Is(err, errors.ErrUnsupported) && mayBeUndrawn(cfg) {
+			s.camera, err = nil, nil
+		}
 	}
 	return s, err
 }

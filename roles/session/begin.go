@@ -18,6 +18,9 @@ import (
 // begin opens the run's folder, on rank 0, and returns the state that the run starts from and its
 // logbook. It finds mistakes of the user before it changes anything in the folder.
 func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*runner.Logbook, runner.StartState, error) {
+	if j.Undrawn != "" {
+		s.warn("env.eval.video_cfg.save_video: there is no film, because " + j.Undrawn + " draws no pictures")
+	}
 	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
 	var b runner.StartState
 	var err error

@@ -39,7 +39,7 @@ func EvaluateCheckpoint(out io.Writer, cfg *config.Config, reg config.Registries
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
-	if err := play.Drawable(reg.Envs, test); err != nil {
+	if _, err := play.Film(reg.Envs, test); err != nil {
 		return config.UsageError{Err: fmt.Errorf("env.eval.video_cfg: %w", err)}
 	}
 	if err := cfg.OpenVideos(); err != nil {

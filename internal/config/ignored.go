@@ -1,0 +1,110 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// An Ignored is a key that asks for something which does not happen.
+type Ignored struct {
+	Key     string // from the root
+	Value   string
+	Origin  string
+	Instead string // as Known.Instead
+}
+
+// Idle lists key, which has a value known to other programs but without effect here, among the keys
+// of Options.Known that do.
+func (c *Check) Idle(key string, value any) {
+	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value)})
+}
+
+// IdleInstead is Idle for a key whose absence changes what is learnt. instead says what happens.
+func (c *Check) IdleInstead(key string, value any, instead string) {
+	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
+}
+
+// ignore lists i once, though a part of the tree may be decoded twice.
+func (c *Check) ignore(i Ignored) {
+	i.Origin = c.tree.origin(i.Key)
+	if !slices.Contains(c.found.idle, i) {
+		c.found.idle = append(c.found.idle, i)
+	}
+}
+
+// Ignored returns the known keys that ask for something and have no effect: those first that change
+// what is learnt, and each kind by section.
+func (c *Check) Ignored() []Ignored {
+	all := slices.Clone(c.found.idle)
+	kind := func(i Ignored) int {
+		if i.Instead != "" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b Ignored) int {
+		return cmp.Or(kind(a)-kind(b), strings.Compare(a.section(), b.section()))
+	})
+	return all
+}
+
+// section returns the first name of the key.
+func (i Ignored) section() string {
+	section, _, _ := strings.Cut(i.Key, ".")
+	return section
+}
+
+// Strict makes errors of the known keys without effect.
+func (c *Check) Strict() {
+	for _, i := range c.found.idle {
+		c.found.errs = append(c.found.errs, &FieldError{Origin: i.Origin, Key: i.Key, Value: i.Value,
+			Want: "known, but without effect here"})
+	}
+	c.found.idle = nil
+}
+
+// Warnings returns what a user should know though nothing is wrong: old names, and as one table the
+// keys without effect.
+func (c *Check) Warnings() []string {
+	w := slices.Clone(c.tree.notes)
+	if all := c.Ignored(); len(all) > 0 {
+		w = append(w, table(all))
+	}
+	return w
+}
+
+// table writes keys without effect in columns, with a heading for each of the two kinds.
+func table(all []Ignored) string {
+	var out strings.Builder
+	out.WriteString("keys without effect here")
+	w := tabwriter.NewWriter(&out, 0, 0, 2, ' ', 0)
+	for at, i := range all {
+		changes := i.Instead != ""
+		if at == 0 || changes != (all[at-1].Instead != "") {
+			heading := "these change speed, memory or what is written"
+			if changes {
+				heading = "THESE CHANGE WHAT IS LEARNT"
+			}
+			w.Flush()
+			fmt.Fprintf(&out, "\n  %s:", heading)
+		}
+		fmt.Fprintf(w, "\n    %s\t%s\t%s\t%s", i.Key, short(i.Value), i.Origin, i.Instead)
+	}
+	w.Flush()
+	lines := strings.Split(out.String(), "\n")
+	for n, line := range lines {
+		lines[n] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// short cuts a value to the width of its column.
+func short(value string) string {
+	if r := []rune(value); len(r) > 32 {
+		return string(r[:31]) + "…"
+	}
+	return value
+}

@@ -1,0 +1,59 @@
+package config
+
+// ForeignSimulator returns what an env_type of RLinf stands for that no environment here has, as
+// "the simulator ManiSkill"; "" for any other name. It can be connected as env_type external.
+func ForeignSimulator(envType string) string {
+	return map[string]string{
+		"behavior":      "the simulator BEHAVIOR",
+		"calvin":        "the simulator CALVIN",
+		"d4rl":          "the Gym environments of D4RL",
+		"dosw1":         "a robot",
+		"embodichain":   "the simulator EmbodiChain",
+		"frankasim":     "the Gym environments of FrankaSim",
+		"genesis":       "the simulator Genesis",
+		"gsenv":         "the simulator GSEnv",
+		"gym":           "Gym environments",
+		"habitat":       "the simulator Habitat",
+		"isaaclab":      "the simulator Isaac Lab",
+		"libero":        "the simulator LIBERO",
+		"maniskill":     "the simulator ManiSkill",
+		"maniskill_rlt": "the simulator ManiSkill",
+		"metaworld":     "the simulator MetaWorld",
+		"opensora_wm":   "the world model OpenSora",
+		"polaris":       "the simulator PolaRiS",
+		"realworld":     "a robot",
+		"robocasa":      "the simulator RoboCasa",
+		"robocasa365":   "the simulator RoboCasa365",
+		"robotwin":      "the simulator RoboTwin",
+		"roboverse":     "the simulator RoboVerse",
+		"wan_wm":        "the world model Wan",
+	}[envType]
+}
+
+// ForeignPolicy returns what kind a model_type of RLinf is that no policy here has, as "a VLA
+// policy"; "" for any other name.
+func ForeignPolicy(modelType string) string {
+	switch modelType {
+	case "abot_m0", "dexbotic_dm0", "dexbotic_pi", "dreamzero", "evo1", "gr00t", "gr00t_n1d6", "gr00t_n1d7",
+		"lingbotvla", "molmoact2", "openpi", "openpi_rlinf", "openvla", "openvla_oft", "starvla":
+		return "a VLA policy"
+	case "rlt_mlp_policy", "rlt_td3_mlp_policy":
+		return "a VLA policy, whose features it acts on"
+	case "flow_policy":
+		return "a flow policy"
+	}
+	return ""
+}
+
+// asHere writes RLinf's names of algorithms as they are here: RLinf has them in loss_type, or in
+// the kind of critic, and gives adv_type another value or none.
+func (a *AlgorithmConfig) asHere(crossQ bool) {
+	switch a.LossType {
+	case "embodied_sac":
+		if crossQ && a.AdvType == a.LossType {
+			a.AdvType, a.LossType = "embodied_crossq", "embodied_crossq"
+		}
+	case "embodied_dagger", "offline_iql":
+		a.AdvType = a.LossType
+	}
+}

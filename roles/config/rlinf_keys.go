@@ -1,0 +1,212 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/config"
+)
+
+// knownKeys are RLinf's keys that mean nothing here: they concern GPUs, language models,
+// simulators, or algorithms that are not built. One that gets a field in Config is honoured,
+// whether it stands here or not.
+func knownKeys() []config.Known {
+	var k keyList
+	k.cluster()
+	k.algorithm()
+	k.env()
+	k.rollout()
+	k.actor()
+	k.reward()
+	return k
+}
+
+// A keyList grows by the keys of one section after the other.
+type keyList []config.Known
+
+// add adds keys of section, which are words of a text, that change no more than speed, memory or
+// what is written.
+func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
+
+// change adds keys of section that change what is learnt. instead says what happens.
+func (k *keyList) change(section, instead, keys string) {
+	for key := range strings.FieldsSeq(keys) {
+		*k = append(*k, config.Known{Key: section + "." + key, Instead: instead})
+	}
+}
+
+// idle adds a key that asks for nothing if it has one of values, as RLinf's presets have it.
+func (k *keyList) idle(key, instead string, values ...string) {
+	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
+}
+
+// tree adds all keys below key. They ask for nothing where the key toggle below it does not, or if
+// they have one of values.
+func (k *keyList) tree(key, toggle, instead string, values ...string) {
+	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
+}
+
+func (k *keyList) cluster() {
+	k.add("cluster", `auto_scheduler use_pre_process_policy use_wait_before_last_iter_policy
+		node_groups.*.env_configs.** node_groups.*.hardware.** node_groups.*.ignore_hardware`)
+	k.tree("cluster.profiling", "enabled", "")
+	k.tree("cluster.net_emulation", "enabled", "")
+
+	k.change("runner", "an environment's own expert is asked", "expert_ckpt_path")
+	k.add("runner", `seq_length max_prompt_length per_worker_log per_worker_log_path overlap_env_bootstrap
+		enable_decoupled_mode use_training_pipeline enable_dynamic_batch_size max_tokens_per_mbs output_dir
+		experiment_name logger.wandb_proxy logger.wandb_entity log_interval record_task_description`)
+	k.change("runner", "update_epoch counts the updates of an iteration", "local_update_steps")
+	k.change("runner", "env.eval.total_num_envs counts the episodes of an evaluation", "eval_episodes")
+	k.change("runner", "nothing is collected: see rlinf demos", "num_data_episodes")
+	k.idle("runner.logger.swanlab_mode", "", "cloud")
+	k.tree("runner.early_stop", "enabled", "")
+	for _, section := range []string{"data", "profile_data", "env_profile_data", "rollout_profile_data",
+		"router_server_args"} {
+		k.tree(section, "", "")
+	}
+	*k = append(*k, config.Known{Key: "seed", Instead: "runner.seed is the seed"})
+}
+
+func (k *keyList) algorithm() {
+	k.add("algorithm", `training_batch_size_per_gpu rollout_batch_size_per_gpu logprob_forward_micro_batch_size
+		val_rollout_batch_size_per_gpu calculate_entropy use_valid_token_scale length_params.**
+		replay_buffer.enable_cache replay_buffer.cache_size replay_buffer.auto_save replay_buffer.auto_save_path
+		replay_buffer.enable_preload replay_buffer.prefetch_size replay_buffer.max_num_samples
+		demo_buffer.auto_save demo_buffer.cache_size demo_buffer.enable_cache demo_buffer.min_buffer_size
+		demo_buffer.sample_window_size demo_buffer.** dagger.only_save_expert
+		reward_coef hidden_dims dropout_rate recompute_v`)
+	const none = "nothing like it"
+	k.change("algorithm", none, `on_policy_min_ratio ratio_clip_eps early_stop_imp_ratio importance_sampling_fix
+		importance_sampling_clip max_resample adv_clip_max dpo_beta actor_update_action_noise
+		bc_weight q_weight reference_dropout_prob nft_beta nft_loss_form nft_target_space nft_tau
+		nft_weight_mode nft_weight_scale nft_xcur_source rlt_schedule.** actor_weight_schedule.**`)
+	k.change("algorithm", "images are used as they are", "enable_drq")
+	k.change("algorithm", "update_epoch counts the updates of an iteration", "num_updates_per_step")
+	k.change("algorithm", "entropy_tuning.target_entropy counts", "target_entropy")
+	k.tree("algorithm.dagger.online_lerobot", "enabled", none)
+	k.idle("algorithm.kl_penalty", "kl_penalty_type names the estimate", "kl")
+	k.idle("algorithm.rollout_store_size_per_rank", none, "1")
+	k.idle("algorithm.target_update_type", "all of the target is updated", "all")
+	k.idle("algorithm.replay_buffer.trajectory_format", "", "pt")
+	k.idle("algorithm.q_head_type", "actor.model.q_head_type counts", "default")
+	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
+}
+
+func (k *keyList) env() {
+	const its = "the simulator's: set it in its program"
+	for _, section := range []string{"env.train", "env.eval"} {
+		k.change(section, its, `use_ordered_reset_state_ids specific_reset_id wrap_obs_mode use_full_state
+			init_params.**`)
+		k.change(section, its, simulatorKeys)
+		k.add(section, "enable_offload enable_init_offload is_eval delay_sampler.** insert_delay.**")
+		k.tree(section+".video_cfg", "save_video", "")
+		k.tree(section+".data_collection", "enabled", "")
+	}
+	k.add("env", "delay_sampler.**")
+}
+
+// simulatorKeys are those that some simulators have below env.train and env.eval in RLinf.
+const simulatorKeys = `
+	VAE_path action_clip action_dim action_space.** assets_path base_config_name camera camera_depths camera_names
+	center_crop chunk condition_frame_length dataset_source ee_pos_delta_scale ee_rot_delta_scale enable_kir
+	episode_horizon_source gello_port glove_config.** gym_config_path gym_id has_offscreen_renderer has_renderer
+	headless ignore_done image_key image_size image_space initial_image_path keyboard_intervention_wrapper
+	keyboard_reward_wrapper left_gello_port main_image_key no_gripper num_action_chunks num_env_subprocess
+	num_frames num_inference_steps obs_format obs_mode observation.** omni_config.** only_eval
+	opensora_wm_hf_ckpt_path override_cfg.** perturbation_suffix pico.** policy_mode policy_setup policy_wrapper
+	ref_num_action_chunks render render_camera reset_gripper_open reward_model.** right_gello_port
+	rlt_policy_switch.** robot_name rotate_tasks_on_auto_reset seed_strategy seeds_path sim_device
+	simulator_backend skip_intermediate_obs_in_chunk smooth_intervene split state_dim state_key state_keys
+	state_space task_config.** task_filter task_id_filter task_mode task_name task_names
+	task_sampling_strategy task_soup task_source task_suite_name use_3rd_view_as_extra use_camera_obs
+	use_custom_reward use_eval_utils_cfg use_gello use_gello_joint use_object_obs use_pico use_relative_frame
+	use_spacemouse use_step_penalty use_subproc_vector_env wan_wm_hf_ckpt_path wm_env_type world_model_cfg.**
+	zero_state_before_vla`
+
+func (k *keyList) rollout() {
+	k.add("rollout", `enable_offload rollout_queue_size recompute_logprobs enable_torch_compile torch_compile_mode
+		enable_cuda_graph rollout_backend gpu_memory_utilization return_logprobs max_running_requests
+		cuda_graph_max_bs enforce_eager detokenize disable_log_stats validate_weight print_outputs sglang.** vllm.**
+		mode sync_weight_nccl_max_ctas`)
+	k.change("rollout", "an environment's own expert is asked", "expert_model.**")
+	k.change("rollout", "actor.model is the only model", "rlt_feature_model.** unnorm_key")
+	k.idle("rollout.backend", "", "huggingface")
+	k.idle("rollout.generation_backend", "", "huggingface")
+	k.idle("rollout.collect_prev_infos", "", "true")
+	k.idle("rollout.collect_transitions", "", "true") // what the algorithm needs is collected
+	k.idle("rollout.collect_final_values", "", "true")
+	k.idle("rollout.tensor_parallel_size", "", "1")
+	k.idle("rollout.pipeline_parallel_size", "", "1")
+	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
+	// sample in training, as is; the most likely action in evaluation
+	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action", "true", "1",
+		"1.0", "-1")
+}
+
+func (k *keyList) actor() {
+	k.add("actor", `checkpoint_save_path tokenizer.** enable_offload sync_weight_no_wait compile_model
+		enable_dp_load_balance sync_bucket_capacity offload_optimizer offload_weight offload_grad megatron.**
+		use_fsdp_wrap offline_torch_compile num_gpus config_name`)
+	k.change("actor", "images are used as they are", "enable_drq")
+	k.change("actor", "nothing like it", "lr_sched.** enable_sft_co_train sft_loss_weight sft_data_path num_steps")
+	k.change("actor", "the critics' optimiser is critic_optim", "value_optim.**")
+	k.idle("actor.training_backend", "", "fsdp")
+	k.tree("actor.fsdp_config", "", "", "fsdp", "no_shard", "fp32", "32", "true", "bf16", "full_shard", "-1")
+	k.model()
+	k.change("actor.optim", "nothing like it", "num_cycles warmup_style min_lr_rate")
+	k.add("actor.optim", "fp16 bf16 loss_scale use_distributed_optimizer")
+
+	k.add("weight_syncer", "use_ring_sync nccl_max_ctas nccl_min_ctas bucket.is_agent")
+	k.idle("weight_syncer.bucket.load_instant", "", "true")
+	k.idle("weight_syncer.patch.snapshot_device", "", "cpu")
+	k.idle("weight_syncer.patch.transport_device", "", "cpu")
+	k.idle("weight_syncer.snapshot_device", "", "cpu")
+	k.idle("weight_syncer.transport_device", "", "cpu")
+	k.idle("weight_syncer.patch.compression", "", "none")
+	k.tree("critic", "use_critic_model", "the critic is part of actor.model")
+}
+
+// model adds the keys of actor.model: those of other networks than the ones built here, and of how
+// they are computed.
+func (k *keyList) model() {
+	k.add("actor.model", `megatron_checkpoint sequence_parallel recompute_granularity recompute_method
+		recompute_num_layers attn_implementation low_cpu_mem_usage trust_remote_code
+		no_split_modules gradient_checkpointing sharding_strategy`)
+	k.change("actor.model", "runner.ckpt_path is the file of weights to begin with", "model_path ckpt_path")
+	k.change("actor.model", "the simulator's: it chooses how actions control the robot", "policy_setup")
+	const other = "a key of another kind of model"
+	k.change("actor.model", other, `is_lora lora_path backbone encoder_config.** image_num image_size input_type
+		iql_config.** num_steps proprio_dim q_network_separate_processing state_dim unnorm_key use_proprio value_type
+		vh_mode`)
+	k.idle("actor.model.precision", "numbers are float32", "32", "fp32")
+	k.idle("actor.model.lora_rank", "", "32")
+	for _, way := range []string{"tensor", "pipeline", "context", "expert"} {
+		k.idle("actor.model."+way+"_model_parallel_size", "", "1")
+	}
+}
+
+// foreignModelKeys are further keys of actor.model in RLinf, for models that are not built here. With
+// others they are slips.
+func foreignModelKeys() []config.Known {
+	var k keyList
+	k.change("actor.model", "a key of another kind of model", `action_env_dim action_stats_source
+		actor_noise_sigma add_bias_linear add_qkv_bias backbone_model_path batch_norm_momentum center_crop d_model
+		denoising_steps dexbotic.** embodiment_tag evo1.** fixed_std flow_actor_type hidden_size implement_version
+		joint_logprob lingbotvla.** log_std_max_rollout log_std_max_train log_std_min_rollout log_std_min_train
+		max_prompt_length mlp_hidden_dim mlp_num_hidden_layers n_head n_layers noise_level noise_method
+		noise_std_head noise_std_rollout noise_std_train num_images_in_input obs_converter_type openpi.**
+		openpi_data.** qwen_max_length ref_num_action_chunks rl_head_config.** rl_trainable_scope safe_get_logprob
+		starvla.** tokenizer_path use_batch_norm use_film vocab_size z_dim`)
+	return k
+}
+
+func (k *keyList) reward() {
+	const none = "scores are used as they are"
+	k.change("reward", none, "reward_threshold standalone_realworld reward_scale history_reward_assign api.**")
+	k.idle("reward.worker_type", none, "model")
+	k.idle("reward.group_name", "", "RewardGroup")
+	k.tree("reward.model", "", "a key of another kind of model")
+	for _, section := range []string{"actor", "rollout", "env", "reward"} { // removed from RLinf
+		k.tree(section+".channel", "", "")
+	}
+}
