@@ -70,6 +70,9 @@ func (g *Group) Supports(name string, kind spmd.Kind) bool {
 	return a != nil && a.suits(g, &spmd.Collective{Kind: kind})
 }
 
+// Choice returns the name of the algorithm that Run takes for c.
+func (g *Group) Choice(c *spmd.Collective) string { return g.choose(c).name }
+
 // choose returns the algorithm for c: the one that Options name, if it can, else that of the first
 // rule that fits, the built-in ones last.
 func (g *Group) choose(c *spmd.Collective) *algorithm {

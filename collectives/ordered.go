@@ -19,7 +19,7 @@ const maxSingleOwner = 512 << 10
 //  3. the owner sends the result to those that want it                (P-1)α + (P-1)/P·Sβ
 //
 // So it moves the bytes of a ring, in two rounds. A short vector is one shard, which the members
-// own in turn: 2(α + Sβ(P-1)).
+// own in turn: 2(α + Sβ(P-1)). Its reduce is half of that, to the root.
 func newOrdered() *algorithm {
 	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter),
 		run: runOrdered}

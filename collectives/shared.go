@@ -21,7 +21,8 @@ import (
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
 //	allreduce, long                      2σ + 2Sβ
-//	reduce, reduce-scatter               2σ + (1+1/P)Sβ
+//	reduce, short                        σ + (P+1)Sβ
+//	reduce, long, and reduce-scatter     2σ + (1+1/P)Sβ
 //	broadcast, short                     σ + 2Sβ
 //	broadcast, allgather, alltoall, …    2σ + 2Sβ
 func newShared() *algorithm {

@@ -12,7 +12,7 @@ import (
 //	broadcast    ⌈log₂P⌉ rounds, the whole to one member more than have it      ⌈log₂P⌉(α + Sβ)
 //	reduce       the same rounds backwards                                      ⌈log₂P⌉(α + Sβ + Sγ)
 //	allreduce    reduce, then broadcast                                         2⌈log₂P⌉(α + Sβ) + ⌈log₂P⌉Sγ
-//	barrier      the same with nothing to carry                                 2⌈log₂P⌉α
+//	barrier      the dissemination barrier                                      ⌈log₂P⌉α
 func newTree() *algorithm {
 	return &algorithm{name: "tree", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce), run: runTree}
 }

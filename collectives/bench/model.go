@@ -2,69 +2,14 @@ package bench
 
 import (
 	"math"
-	"math/bits"
 	"slices"
+	"strings"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
 )
-
-// A cost says how many messages, and how many times the size, follow one another in an algorithm on
-// n members.
-type cost struct {
-	rounds, bytes               func(n int) float64
-	roundsFormula, bytesFormula string
-}
-
-// costOf returns the cost of an algorithm for an operation; that of an algorithm that is not known,
-// as the library's, is the least there is for either term.
-func costOf(k spmd.Kind, algorithm string) cost {
-	log := func(n int) float64 { return float64(bits.Len(uint(n - 1))) } // ⌈log₂ n⌉
-	part := func(n int) float64 { return float64(n-1) / float64(n) }
-	one := func(int) float64 { return 1 }
-	times := func(k float64, f func(int) float64) func(int) float64 { return func(n int) float64 { return k * f(n) } }
-	hops := func(n int) float64 { return float64(n - 1) }
-
-	c := cost{rounds: log, roundsFormula: "log2 n"}
-	switch k {
-	case spmd.Barrier:
-		c.bytes, c.bytesFormula = func(int) float64 { return 0 }, "0"
-		return c
-	case spmd.Broadcast, spmd.Reduce, spmd.SendReceive:
-		c.bytes, c.bytesFormula = one, "1"
-	case spmd.AllReduce:
-		c.bytes, c.bytesFormula = times(2, part), "2(n-1)/n"
-	default:
-		c.bytes, c.bytesFormula = part, "(n-1)/n"
-	}
-	if k == spmd.SendReceive {
-		c.rounds, c.roundsFormula = one, "1"
-		return c
-	}
-	both := k == spmd.AllReduce // a reduction, and then all get it
-	switch algorithm {
-	case "ring", "ordered", "direct":
-		c.rounds, c.roundsFormula = hops, "(n-1)"
-		if both {
-			c.rounds, c.roundsFormula = times(2, hops), "2(n-1)"
-		}
-	case "rabenseifner":
-		c.rounds, c.roundsFormula = times(2, log), "2 log2 n"
-	case "doubling":
-		if both || k == spmd.Broadcast || k == spmd.Reduce {
-			c.bytes, c.bytesFormula = log, "log2 n"
-		}
-	case "tree":
-		if both {
-			c.rounds, c.roundsFormula = times(2, log), "2 log2 n"
-			c.bytes, c.bytesFormula = times(2, log), "2 log2 n"
-		} else if k == spmd.Broadcast || k == spmd.Reduce {
-			c.bytes, c.bytesFormula = log, "log2 n"
-		}
-	}
-	return c
-}
 
 // busFactor turns size/time into the bandwidth that every link must have (nccl-tests,
 // doc/PERFORMANCE.md).
@@ -103,7 +48,8 @@ func gbs(bytes, microseconds float64) float64 {
 	return bytes / microseconds / 1e3
 }
 
-// fit fits a line through the times of each algorithm, on rank 0.
+// fit fits a line through the times of each algorithm, on rank 0. A row of auto counts with the cost
+// of the algorithm that made it.
 func (r *Run) fit(plan *Plan) {
 	type key struct{ op, algorithm, dtype, memory string }
 	var order []key
@@ -119,38 +65,90 @@ func (r *Run) fit(plan *Plan) {
 		}
 		rows[k] = append(rows[k], row)
 	}
+	nodes := r.w.Nodes()
 	for _, k := range order {
 		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == k.op })]
-		cost := costOf(kind, k.algorithm)
-		var points []stats.Point
-		most, sizes := 0, []int64{}
-		for _, row := range rows[k] {
-			points = append(points, stats.Point{Rounds: cost.rounds(row.Ranks),
-				Bytes: cost.bytes(row.Ranks) * float64(row.Size), Time: row.Median})
-			most = max(most, row.Ranks)
-			if !slices.Contains(sizes, row.Size) {
-				sizes = append(sizes, row.Size)
-			}
+		if fit, ok := fitRows(kind, rows[k], nodes); ok {
+			r.rep.Fits = append(r.rep.Fits, fit)
 		}
-		if len(sizes) < 3 {
-			continue // two points always lie on a line
-		}
-		line := stats.Fit(points)
-		for i, row := range rows[k] {
-			row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
-		}
-		f := report.Fit{Op: k.op, Algorithm: k.algorithm, DType: k.dtype, Memory: k.memory, Rounds: cost.roundsFormula,
-			Bytes: cost.bytesFormula,
-			Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
-		slices.Sort(sizes)
-		for _, factor := range []int{2, 4, 8} {
-			for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
-				n := factor * most
-				f.Predictions = append(f.Predictions,
-					report.Prediction{Ranks: n, Size: size,
-						TimeUS: line.At(cost.rounds(n), cost.bytes(n)*float64(size))})
-			}
-		}
-		r.rep.Fits = append(r.rep.Fits, f)
 	}
+}
+
+// fitRows fits a line through rows, which differ in size and ranks alone, and sets their model_x.
+// nodes are those of all ranks. Rows of fewer than three sizes have no fit: two points always lie
+// on a line.
+func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
+	var points []stats.Point
+	var costs []collectives.Cost
+	largest := map[int64]*report.Row{} // by size, of the most ranks
+	var sizes []int64
+	for _, row := range rows {
+		cost := costOf(kind, row, row.Ranks, len(distinct(nodes[:row.Ranks])))
+		costs = append(costs, cost)
+		points = append(points, stats.Point{Rounds: cost.Rounds, Bytes: cost.Bytes, Time: row.Median})
+		if largest[row.Size] == nil {
+			sizes = append(sizes, row.Size)
+		}
+		if l := largest[row.Size]; l == nil || row.Ranks > l.Ranks {
+			largest[row.Size] = row
+		}
+	}
+	if len(sizes) < 3 {
+		return fit, false
+	}
+	line := stats.Fit(points)
+	for i, row := range rows {
+		row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
+	}
+	first := rows[0]
+	fit = report.Fit{Op: first.Op, Algorithm: first.Algorithm, DType: first.DType, Memory: first.Memory,
+		Rounds: costs[0].RoundsFormula, Bytes: costs[0].BytesFormula,
+		Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
+	if chosen := chosenBy(rows); len(chosen) > 1 {
+		fit.Rounds, fit.Bytes = strings.Join(chosen, "|"), strings.Join(chosen, "|")
+	}
+	slices.Sort(sizes)
+	for _, factor := range []int{2, 4, 8} {
+		for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
+			row := largest[size]
+			n, of := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
+			if of > 1 { // as many ranks on each node as now
+				of *= factor
+			}
+			cost := costOf(kind, row, n, of)
+			fit.Predictions = append(fit.Predictions,
+				report.Prediction{Ranks: n, Size: size, TimeUS: line.At(cost.Rounds, cost.Bytes)})
+		}
+	}
+	return fit, true
+}
+
+// costOf returns the cost of row's operation on so many ranks and nodes, by the algorithm that made
+// it.
+func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
+	name := row.Algorithm
+	if row.Chosen != "" {
+		name = row.Chosen
+	}
+	return collectives.CostOf(name, collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
+}
+
+// chosenBy returns the algorithms that made rows of auto, each once, in the order of rows.
+func chosenBy(rows []*report.Row) []string {
+	var names []string
+	for _, row := range rows {
+		names = append(names, row.Chosen)
+	}
+	return distinct(names)
+}
+
+// distinct returns each of list once, in the order in which they come.
+func distinct[E comparable](list []E) []E {
+	var once []E
+	for _, x := range list {
+		if !slices.Contains(once, x) {
+			once = append(once, x)
+		}
+	}
+	return once
 }

@@ -316,7 +316,12 @@ func (s *sweep) arms(g *group, p point) []*arm {
 			}
 			for _, name := range p.algorithms {
 				if group := g.by[name]; group.Supports(name, p.kind) {
-					add(name, func(ctx context.Context, c *spmd.Collective) error { return group.Run(ctx, *c) })
+					a, c := add(name, func(ctx context.Context, c *spmd.Collective) error { return group.Run(ctx, *c) })
+					if name == collectives.Auto {
+						o := c.operand(0, 0)
+						op := o.collective()
+						a.row.Chosen = group.Choice(&op)
+					}
 				}
 			}
 		}

@@ -35,8 +35,9 @@ type Report struct {
 
 // A Row is one thing measured.
 type Row struct {
-	Op        string `json:"op"`             // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"` // or what else tells rows of one op apart
+	Op        string `json:"op"`               // allreduce, latency, …
+	Algorithm string `json:"algo,omitempty"`   // or what else tells rows of one op apart
+	Chosen    string `json:"chosen,omitempty"` // of algorithm auto: the one that made the operation
 	Ranks     int    `json:"n"`
 	// bytes; of a collective the whole Data at its root or at every member, as nccl-tests counts
 	Size  int64  `json:"size"`

@@ -1,0 +1,56 @@
+package collectives
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// TestCosts holds the costs against the formulas in the algorithms' files, computed by hand for P members on N nodes.
+func TestCosts(t *testing.T) {
+	const kib = 1 << 10
+	for _, x := range []struct {
+		algorithm     string
+		shape         Shape
+		rounds, bytes float64
+	}{
+		{"shared", Shape{spmd.Barrier, 8, 1, 0}, 1, 0},
+		{"shared", Shape{spmd.AllReduce, 8, 1, 16 * kib}, 1, 2 * 8 * 16 * kib},
+		{"shared", Shape{spmd.AllReduce, 8, 1, 32 * kib}, 2, 2 * 32 * kib},
+		{"shared", Shape{spmd.Reduce, 8, 1, 1 * kib}, 1, 9 * kib},
+		{"shared", Shape{spmd.Reduce, 8, 1, 64 * kib}, 2, 72 * kib},
+		{"shared", Shape{spmd.ReduceScatter, 8, 1, 64 * kib}, 2, 72 * kib},
+		{"shared", Shape{spmd.Broadcast, 8, 1, 4 * kib}, 1, 8 * kib},
+		{"shared", Shape{spmd.Broadcast, 8, 1, 8 * kib}, 2, 16 * kib},
+		{"shared", Shape{spmd.AllGather, 8, 1, 8 * kib}, 2, 16 * kib},
+		{"ordered", Shape{spmd.AllReduce, 8, 1, 64 * kib}, 2, 14 * 64 * kib},
+		{"ordered", Shape{spmd.AllReduce, 8, 1, 128 * kib}, 14, 2 * 7 * 16 * kib},
+		{"ordered", Shape{spmd.Reduce, 8, 1, 8 * kib}, 1, 7 * 8 * kib},
+		{"ordered", Shape{spmd.ReduceScatter, 8, 1, 8 * kib}, 7, 7 * kib},
+		{"ring", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 14, 14 * kib},
+		{"ring", Shape{spmd.AllGather, 8, 1, 8 * kib}, 7, 7 * kib},
+		{"direct", Shape{spmd.AllToAll, 8, 1, 8 * kib}, 7, 7 * kib},
+		{"direct", Shape{spmd.SendReceive, 8, 1, 8 * kib}, 1, 8 * kib},
+		{"doubling", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 3, 24 * kib},
+		{"doubling", Shape{spmd.AllReduce, 6, 1, 8 * kib}, 4, 32 * kib}, // 2 rounds among 4, and 2 for the others
+		{"doubling", Shape{spmd.Barrier, 6, 1, 0}, 3, 0},
+		{"rabenseifner", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 6, 14 * kib},
+		{"rabenseifner", Shape{spmd.AllReduce, 6, 1, 8 * kib}, 6, 28 * kib},
+		{"tree", Shape{spmd.Broadcast, 6, 1, 8 * kib}, 3, 24 * kib},
+		{"tree", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 6, 48 * kib},
+		{"hierarchical", Shape{spmd.AllReduce, 8, 4, 64 * kib}, 6, 48 * kib},
+		{"hierarchical", Shape{spmd.AllReduce, 8, 4, 8 * kib}, 2, 16 * kib},
+		{"hierarchical", Shape{spmd.Broadcast, 8, 4, 8 * kib}, 2, 16 * kib},
+		{"mpi", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 3, 14 * kib},
+		{"mpi", Shape{spmd.Broadcast, 8, 1, 8 * kib}, 3, 8 * kib},
+	} {
+		c := CostOf(x.algorithm, x.shape)
+		if c.Rounds != x.rounds || math.Abs(c.Bytes-x.bytes) > 1e-9*x.bytes {
+			t.Errorf("%s %v: %g rounds, %g bytes; want %g and %g", x.algorithm, x.shape, c.Rounds, c.Bytes, x.rounds, x.bytes)
+		}
+		if c.RoundsFormula == "" || c.BytesFormula == "" {
+			t.Errorf("%s %v has no formula: %+v", x.algorithm, x.shape, c)
+		}
+	}
+}
