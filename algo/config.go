@@ -13,8 +13,8 @@ type Config struct {
 	// episodes of a group; reinpp, REINFORCE++, by what an episode paid.
 	AdvType string `yaml:"adv_type"`
 	// LossType says what is minimised: actor_critic (default); decoupled_actor_critic, the same for
-	// rollouts of older policies; actor, the policy's loss alone, the one of grpo and reinpp; a2c,
-	// that of the plain policy gradient and the critic's, in one step per rollout.
+	// rollouts of older policies; actor, the policy's loss alone, for grpo and reinpp. a2c is the
+	// loss of the plain policy gradient and the critic's, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
 	// Gamma is the discount γ per step, in [0, 1]. Default 1.
@@ -40,10 +40,11 @@ type Config struct {
 	FilterRewards     bool    `yaml:"filter_rewards"`
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
-	// MaxNumGenBatches, where it is more than 1, replaces groups whose episodes all score the same
-	// by groups of further rollouts, of which at most so many are made for an update; what is left
-	// of such groups does not count (DAPO's dynamic sampling). For grpo, with rollout_epoch 1. The
-	// metric rollout/gen_batches says how many were made; env/steps counts one of them. Default 1.
+	// MaxNumGenBatches is the number of rollouts that may be made for an update (DAPO's dynamic
+	// sampling). Where it is more than 1, groups of further rollouts replace groups whose episodes
+	// all score the same. Such groups that are left do not count. For grpo, with rollout_epoch 1.
+	// The metric rollout/gen_batches says how many were made; env/steps counts one of them. Default
+	// 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
 	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part
 	// of it from one of more than SafeLength (DAPO's soft overlong punishment, see Overlong). For
@@ -67,9 +68,9 @@ type Config struct {
 	// low_var_kl (k3). Default low_var_kl. kl holds nothing back, since the mean of its gradient is
 	// 0; it is the one of ReinppKLBeta.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
-	// LossAggFunc says how the losses of samples become one: token-mean (default), their mean;
-	// seq-mean-token-mean, the mean over episodes of the mean over each, so that short ones count
-	// as much as long ones; seq-mean-token-sum, the mean over episodes of the sum over each.
+	// LossAggFunc says how the losses of samples become one. token-mean (default) is their mean.
+	// seq-mean-token-mean is the mean over episodes of the mean over each, so that short ones count
+	// as much as long ones. seq-mean-token-sum is the mean over episodes of the sum over each.
 	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
@@ -117,10 +118,11 @@ type Config struct {
 	// EntropyType is for the entropy what LogProbType is for log-probs: EntropyBonus weighs the
 	// mean of such sums. Default: LogProbType.
 	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default): the rewards of the actions of a chunk are added up, and
-	// Gamma discounts chunks; or action_level: each action has its reward, its value and its
-	// advantage, Gamma discounts actions, and those that an end left untaken do not count.
-	// Log-probs are by action or token then. With chunks of one action they are the same.
+	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
+	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
+	// has its reward, its value and its advantage, and Gamma discounts actions. Actions that an end
+	// left untaken do not count, and log-probs are by action or token. With chunks of one action
+	// both are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus weighs the policy's mean entropy, to be kept high. Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`

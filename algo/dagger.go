@@ -37,10 +37,10 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }
 
-// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686: what
-// an expert would have done in the states that the policy gets itself into is learnt as by BC, from
-// all iterations so far that the replay buffer holds. Rollouts have the expert's actions
-// (Registry.AddLabelled).
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An
+// expert says what it would have done in the states that the policy comes to. The policy learns
+// these answers as BC does, from all iterations that the replay buffer holds. Rollouts have the
+// expert's actions (Registry.AddLabelled).
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
 // dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,

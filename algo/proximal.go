@@ -45,11 +45,13 @@ func newProximal(s *Setup) *proximal {
 	return x
 }
 
-// prepare adds to a rollout, trained on in this iteration, what logProbs needs of it:
-// prox_log_prob, by the policy as it is now, or prox_share. A sample that d iterations lie behind,
-// by the rollout's version (I64 [T,N], the iterations that the policy had seen; nil: none lies
-// behind), has the share d/(d+1): at the end of this iteration the policy will have gone d+1 steps
-// from the behaviour's, and the proximal has gone d. It returns the sum of the versions.
+// prepare adds to a rollout what logProbs needs of it: prox_log_prob, by the policy as it is now,
+// or prox_share. It returns the sum of the versions.
+//
+// The version of a sample, I64 [T,N], is the number of iterations that its policy had seen; nil
+// means that none lies behind. A sample that d iterations lie behind has the share d/(d+1). At the
+// end of this iteration the policy will have gone d+1 steps from the behaviour's, and the proximal
+// has gone d.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must("action")
 	samples := action.Dim(0) * action.Dim(1)

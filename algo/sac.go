@@ -24,10 +24,14 @@ import (
 // arXiv:2101.05982). Each replica draws from the experience of its own environments.
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
-// sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha; critic/q_data = mean estimate of what
-// was done, critic/lr, critic/grad_norm; actor/q_pi = of what the policy would do, actor/entropy,
-// actor/lr, actor/grad_norm; alpha/grad_norm; replay_buffer/size = transitions held,
-// replay_buffer/total_samples = ever added; rollout/rewards.
+//
+//   - sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha
+//   - critic/q_data: mean estimate of what was done
+//   - actor/q_pi: mean estimate of what the policy would do
+//   - actor/entropy
+//   - critic/lr, actor/lr, critic/grad_norm, actor/grad_norm, alpha/grad_norm
+//   - replay_buffer/size: transitions held; replay_buffer/total_samples: ever added
+//   - rollout/rewards
 type SAC struct {
 	*softActorCritic
 	target     *policy.Critic

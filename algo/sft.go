@@ -111,10 +111,12 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 	return m, nil
 }
 
-// Evaluate measures all replicas' sequences together, without learning from them. The metrics are
-// loss, the mean over their tokens to be learnt; token_accuracy, the share of these tokens that the
-// model finds likeliest; and exact_match, the share of sequences in which that is true of all of
-// them: greedy generation answers these token for token.
+// Evaluate measures all replicas' sequences together, without learning from them. The metrics are:
+//
+//   - loss: the mean over their tokens to be learnt
+//   - token_accuracy: the share of these tokens that the model finds likeliest
+//   - exact_match: the share of sequences in which that is true of all of them, so that greedy
+//     generation answers token for token
 func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	clear(s.sums)
 	err := s.each(mine, func() {

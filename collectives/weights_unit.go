@@ -60,10 +60,9 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 }
 
 // A unit is one copy of the weights, with what its writer and its readers tell each other, in
-// memory that they share. Publication s lies in slot s mod n. Writer and readers keep out of each
-// other's way as with hazard pointers (Michael 2004): a reader says what it uses, then looks
-// whether the writer has begun to overwrite that; the writer says what it overwrites, then looks
-// who uses it.
+// memory that they share. Publication s lies in slot s mod n. Writer and readers use hazard
+// pointers (Michael 2004). A reader says what it uses, then looks whether the writer has begun to
+// overwrite that. The writer says what it overwrites, then looks who uses it.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // of each reader, for messages

@@ -7,11 +7,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionMask is the name of the observation by which an environment with choices for actions says
-// which are allowed now: a box of U8 with ΣNvec elements, side by side for each choice of the
-// action as Nvec has them, 1 where the option is allowed, else 0. One option of each choice must
-// be, while the episode runs. Policies never take an option that is not allowed. Frames of masks
-// are not stacked. It holds for all actions of a chunk, though it was shown before the first.
+// ActionMask is the name of the observation that says which actions are allowed now, in an
+// environment with choices for actions. It is a box of U8 with ΣNvec elements, side by side for
+// each choice of the action as Nvec has them: 1 where the option is allowed, else 0. While the
+// episode runs, each choice must have an option that is allowed. Policies never take another.
+// Frames of masks are not stacked. A mask holds for all actions of a chunk, though it was shown
+// before the first.
 const ActionMask = "action_mask"
 
 // Blocked returns the first choice of an action in s of which mask, one row of an ActionMask,

@@ -11,11 +11,11 @@ import (
 )
 
 // An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on
-// the same one; both may build on the features of images and words, or be heads alone on what a
-// recurrent core gives (NewRNN). Discrete actions are categorical; those in a box are normal, with
-// a deviation that is the same everywhere or depends on the state (Config.UseSDE,
-// Config.IndependentStd). Actions in a box are not bounded: Act.Feed does that where an environment
-// is fed, as Config.ActionBound says.
+// the same one. Both may build on the features of images and words, or be heads alone on a
+// recurrent core (NewRNN). Discrete actions are categorical. Actions in a box are normal, with a
+// deviation that is the same everywhere or depends on the state (Config.UseSDE,
+// Config.IndependentStd). They are not bounded: Act.Feed bounds what an environment gets, as
+// Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space

@@ -67,9 +67,9 @@ type Config struct {
 	EpsilonStart float64 `yaml:"epsilon_start"`
 	EpsilonEnd   float64 `yaml:"epsilon_end"`
 	EpsilonSteps int     `yaml:"epsilon_steps"`
-	// InitLogStd is where the log of the standard deviation of box actions starts: of each
-	// dimension, or with UseSDE of each element of the noise matrix, where the deviation of an
-	// action is √features times as large, so that -2 is a fit value. With AddQHead it is that of an
+	// InitLogStd is where the log of the standard deviation of box actions starts, for each
+	// dimension. With UseSDE it is that of each element of the noise matrix. The deviation of an
+	// action is then √features times as large, so -2 is a fit value. With AddQHead it is that of an
 	// action before tanh, in (-5, 2). Default -0.5.
 	InitLogStd float64 `yaml:"init_log_std"`
 	// LearnStd lets training change the deviation of box actions. Default true. Without, the

@@ -8,10 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates what an action in a box is worth, H times over: by H = Config.NumQHeads
-// networks of their own, because the least of several estimates, or the mean of some, overrates
-// less than one (Fujimoto et al. 2018, arXiv:1802.09477). Parameters and works are shared as a
-// Policy's are.
+// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks of their
+// own. The least of several estimates, or the mean of some, overrates less than one (Fujimoto et
+// al. 2018, arXiv:1802.09477). Parameters and works are shared as a Policy's are.
 type Critic struct {
 	obs    *observations
 	action env.Space

@@ -20,11 +20,15 @@
 // A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns
 // the next one with the actions.
 //
-// Details of PPO that belong to the network ("The 37 Implementation Details of Proximal Policy
-// Optimization", Huang et al. 2022) and where they are: orthogonal initialisation (network.init),
-// separate networks (Config.ShareTrunk), state-independent deviation and independent dimensions
-// (gaussian), independent multi-discrete choices (categorical), clipped but unclipped stored
-// actions (Act.Feed), normalised and clipped observations (ActorCritic.MergeStats, Config.ObsClip).
+// Some details of PPO belong to the network ("The 37 Implementation Details of Proximal Policy
+// Optimization", Huang et al. 2022):
+//
+//   - orthogonal initialisation: network.init
+//   - separate networks: Config.ShareTrunk
+//   - state-independent deviation and independent dimensions: gaussian
+//   - independent multi-discrete choices: categorical
+//   - actions that are clipped for the environment and stored unclipped: Act.Feed
+//   - normalised and clipped observations: ActorCritic.MergeStats, Config.ObsClip
 //
 // Images and words become features by an encoder (cnn_policy) that actor and critic share; what
 // follows sees rows of numbers, as ever. Choices that an environment does not allow

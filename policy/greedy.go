@@ -10,10 +10,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Greedy chooses one of A discrete actions, of those that are allowed: the one that its network
-// values most, and while it explores (mode Sample) now and then any, with a probability ε that
-// falls linearly over the steps that an environment takes (Mnih et al. 2015,
-// doi:10.1038/nature14236). It is what DQN trains.
+// A Greedy chooses one of the discrete actions that are allowed: the one that its network values
+// most. While it explores (mode Sample) it takes any of them with a probability ε, which falls
+// linearly over the steps of an environment (Mnih et al. 2015, doi:10.1038/nature14236). It is what
+// DQN trains.
 type Greedy struct {
 	cfg    Config
 	action env.Space

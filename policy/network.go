@@ -78,10 +78,10 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	return n, nil
 }
 
-// init draws the initial parameters: orthogonal weights with gain √2 in the trunks, 0.01 in the
-// actor's head, so that the first policy hardly depends on what it sees, and 1 in the critic's;
-// biases 0 (Andrychowicz et al. 2021, arXiv:2006.05990, and the "37 implementation details of PPO",
-// Huang et al. 2022, no. 2).
+// init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the
+// trunks and 1 in the critic's head. It is 0.01 in the actor's head, so that the first policy
+// hardly depends on what it sees (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation
+// details of PPO", Huang et al. 2022, detail 2).
 func (n *network[T]) init(seed uint64) {
 	if n.encoder != nil {
 		n.encoder.Init(seed)

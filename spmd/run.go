@@ -34,9 +34,9 @@ type Options struct {
 const grace = 10 * time.Second
 
 // Run runs main once for every rank that lives in this process, and waits for them and all they
-// started. The first error anywhere (one that main, a worker or a goroutine of World.Go returned,
-// or a panic there) cancels the context of all ranks, is written to opts.Log and ends the world by
-// Transport.Abort; Run returns it, as a *Failure. After a success the transports are closed.
+// started. The first error that main, a worker or a goroutine of World.Go returns, or a panic
+// there, ends the world. It cancels the context of all ranks, is written to opts.Log, and goes to
+// Transport.Abort. Run returns it, as a *Failure. After a success the transports are closed.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")

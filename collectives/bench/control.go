@@ -32,8 +32,8 @@ func (c *control) size() int { return c.comm.Size() }
 func (c *control) barrier(ctx context.Context) error { return c.max(ctx, nil) }
 
 // max replaces every x[i] by the largest that any rank has. The exchange is that of a dissemination
-// barrier (Hensgen, Finkel, Manber 1988): after round k a rank knows of 2ᵏ others, some of them
-// twice when the number of ranks is no power of two, which a maximum does not mind.
+// barrier (Hensgen, Finkel, Manber 1988): after round k a rank knows of 2ᵏ others. Where the number
+// of ranks is no power of two it knows some of them twice, which does a maximum no harm.
 func (c *control) max(ctx context.Context, x []float64) error {
 	rank, size, n := c.rank(), c.size(), 8*len(x)
 	if n > len(c.send) {

@@ -23,9 +23,9 @@ type Overlapping struct {
 }
 
 // Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests
-// of non-blocking collectives: with pure the time of the operation alone, compute that of a
-// computation which takes as long, and overall that of both when the operation is started before
-// and waited for after it,
+// of non-blocking collectives. pure is the time of the operation alone, compute that of a
+// computation which takes as long. overall is the time of both, when the operation is started
+// before the computation and waited for after it:
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //

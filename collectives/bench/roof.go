@@ -11,8 +11,8 @@ import (
 )
 
 // copyRate returns how many bytes per second all ranks of t together read and write when each
-// copies n bytes from src to dst, at the same time, again and again: the median of several rounds
-// of the sum over the ranks.
+// copies n bytes from src to dst at the same time. It is the median of several rounds of the sum
+// over the ranks.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const rounds, atLeast = 5, 2 * time.Millisecond
 	n := min(len(dst), len(src))

@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carries versions from sources to readers in every way that there is: in lockstep, where
-// every reader must get the bits of every version, and in the background, where a reader must find
-// what it has adopted, or copied, whole and unchanged until it moves on. It returns how many
-// tensors were compared on this rank. Collective over the world.
+// Weights carries versions from sources to readers in every way. In lockstep every reader must get
+// the bits of every version. In the background a version that a reader has adopted, or copied, must
+// stay whole and unchanged until it moves on. It returns how many tensors were compared on this
+// rank. Collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(everyone(w), "weights: steps")
 	if err != nil {

@@ -9,10 +9,10 @@
 //	registry.Add("external", hub.New)
 //	vec, err := registry.New(cfg, 16)       // cfg.External.Command: [python3, cartpole.py]
 //
-// From the outside in: vec.go is the env.Vec; restart.go replaces children that fail;
+// From the outside in: vec.go is the env.Vec, and restart.go replaces children that fail.
 // conversation.go speaks with one child; greeting.go and blocks.go define the meaning and the
-// layout of its arrays; frame.go, stream.go, bell.go and memory.go carry them; process.go,
-// listener.go and hub.go start or accept children; shutdown.go ends waiting when the program stops.
+// layout of its arrays. frame.go, stream.go, bell.go and memory.go carry them. process.go,
+// listener.go and hub.go start or accept children. shutdown.go ends waiting when the program stops.
 // serve.go is a child in Go. check.go tests any child against the protocol, in normal play
 // (check_play.go) and with invalid input (check_hostile.go).
 //

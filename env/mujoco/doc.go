@@ -1,11 +1,12 @@
 // Package mujoco has environments on MuJoCo's physics: InvertedPendulum, Reacher, HalfCheetah,
-// Hopper, Walker2d, Ant and Pusher, each as v4 and as v5; a tabletop with objects to reach, push,
-// pick up and put elsewhere; and any model of your own with a task written in YAML (NewModel).
+// Hopper, Walker2d, Ant and Pusher, each as v4 and as v5. It also has a tabletop with objects to
+// reach, push, pick up and put elsewhere, and takes any model of your own with a task written in
+// YAML (NewModel).
 //
 // The named ones follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4) number for
-// number: with MuJoCo 2.2.2, observations and rewards are equal in float64 to the last bit, traps
-// included (contact forces and positions of bodies are those of the last stage that the integrator
-// evaluated, not of the state it left). What the contract carries is float32, under the name
+// number: with MuJoCo 2.2.2, observations and rewards are equal in float64 to the last bit. That
+// includes traps: contact forces and positions of bodies are those of the last stage that the
+// integrator evaluated, not of the state it left. The contract carries float32, under the name
 // "state". Initial states have the same distributions but come from this project's own streams.
 //
 // The package needs MuJoCo's library and the build tag mujoco (scripts/build --tags mujoco).

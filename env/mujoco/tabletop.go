@@ -11,9 +11,9 @@ import (
 // The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured
 // zones. A seed draws where they are, their colours, and which object and zone are meant.
 //
-// An action is four numbers, clipped to ±1: three move the commanded position of the hand by up to
-// 2 cm along x, y and z, within 4 cm of the hand; the fourth closes the fingers where it is > 0 and
-// opens them else. A step lasts 0.05 s.
+// An action is four numbers, clipped to ±1. Three move the commanded position of the hand by up to
+// 2 cm along x, y and z, within 4 cm of the hand. The fourth closes the fingers where it is > 0,
+// and else opens them. A step lasts 0.05 s.
 //
 // What is observed is chosen by env.Config.Observations, in its order; lengths are in dm,
 // velocities in dm/s, so that numbers are about 1:

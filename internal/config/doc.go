@@ -10,7 +10,7 @@
 // Every value remembers its origin, file:line or "command line", and every complaint is a
 // FieldError that says where, what and what would be valid. Nothing stops at the first one.
 //
-// A key of the tree is honoured (a field of the struct has its name), known (Options.Known: another
-// program's key that means nothing here; accepted where its value asks for nothing, else listed in
-// one warning) or unknown, which is an error.
+// A key of the tree is honoured if a field of the struct has its name. It is known (Options.Known)
+// if it is another program's key that means nothing here: it is accepted where its value asks for
+// nothing, and else listed in one warning. Any other key is unknown, which is an error.
 package config

@@ -34,9 +34,9 @@ func (c *Check) owner(key string) (string, bool) {
 	return c.tree.options.Owner(key)
 }
 
-// classify reports what stands at key (from the root), which no field has a name for: nothing where
-// it is known and idle, a line in the common warning where it is known and asks for something, an
-// error where it is unknown, or another part's.
+// classify reports a key, counted from the root, that no field has a name for. A known key that
+// asks for nothing is not reported, and a known key that asks for something is a line in the common
+// warning. An unknown key, or another part's, is an error.
 func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key holds known keys
 	owner, owned := c.owner(key)

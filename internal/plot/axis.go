@@ -47,8 +47,8 @@ func (a *axis) add(v float64) {
 	}
 }
 
-// ticks widens the axis to whole steps and returns the values at them: on a linear axis about six
-// steps of 1, 2 or 5 times a power of ten, on a logarithmic one at most eight steps of whole
+// ticks widens the axis to whole steps and returns the values at them. A linear axis has about six
+// steps of 1, 2 or 5 times a power of ten, a logarithmic one at most eight steps of whole
 // exponents.
 func (a *axis) ticks() []float64 {
 	if a.lo > a.hi { // nothing was added

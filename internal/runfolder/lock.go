@@ -186,8 +186,8 @@ func checkStale(path string, me Owner, now *os.File) error {
 var errLost = errors.New("lock lost")
 
 // KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error when the
-// folder is no longer this job's, because its lock was removed or another job took it after a
-// minute without a sign of life, or when there has been no way to renew it for so long.
+// folder is no longer this job's: its lock was removed, or another job took it after a minute
+// without a heartbeat. It also returns an error when it could not renew the lock for a minute.
 func (f *Folder) KeepAlive(ctx context.Context) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()

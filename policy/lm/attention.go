@@ -7,9 +7,9 @@ import (
 )
 
 // Attention works in blocks of keyBlock keys by their position in the sequence, the first from
-// position 0 on, whatever the number of queries: so the output of a query has the same bits in a
+// position 0 on, for any number of queries. So the output of a query has the same bits in a
 // prefill, in a chunk of one, and when it is decoded with a cache. Within a block scores,
-// probabilities and the weighted sum follow the keys in order; blocks follow each other, with the
+// probabilities and the weighted sum follow the keys in order. Blocks follow each other, with the
 // largest score so far taken out (SoftmaxBlock).
 const (
 	keyBlock    = 64
@@ -120,7 +120,10 @@ func (w *Work) attendTile(layer, g int, pages []int32, t queryTile, out, q []flo
 		}
 	}
 	for r := range t.rows {
-		kernel.ScaleTo(out[r*t.step:][:e], 1/a.sum[r], a.acc[r*e:(r+1)*e])
+		inv, row := 1/a.sum[r], out[r*t.step:][:e]
+		for j, v := range a.acc[r*e : (r+1)*e] {
+			row[j] = v * inv
+		}
 	}
 }
 

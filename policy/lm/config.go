@@ -114,7 +114,7 @@ const (
 )
 
 // Blocks returns in how many blocks every sum over heads, over a feed-forward width or over the
-// vocabulary is computed: the largest power of two, at most 8, that divides the heads and the
+// vocabulary is computed. It is the largest power of two, at most 8, that divides the heads and the
 // widths and leaves each block of the attention's output 32 elements or more.
 func (c *Config) Blocks() int {
 	blocks := 1

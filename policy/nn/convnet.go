@@ -25,8 +25,8 @@ type ConvNet[T Float] struct {
 const NatureSize = 36
 
 // NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images
-// of so many frames and perhaps words: 32 filters of 8×8 every 4 pixels, 64 of 4×4 every 2, 64 of
-// 3×3, ReLU behind each, and 512 features.
+// of so many frames and perhaps words. It has 32 filters of 8×8 every 4 pixels, 64 of 4×4 every 2,
+// 64 of 3×3, ReLU behind each, and 512 features.
 func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 0)
 	n.rectify()
@@ -39,8 +39,8 @@ func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 }
 
 // NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3)
-// in p: for 16, 32 and 32 channels a convolution of 3×3, the maximum of every second window of 3×3
-// and two residual blocks; then ReLU, and 256 features.
+// in p. For 16, 32 and 32 channels it has a convolution of 3×3, the maximum of every second window
+// of 3×3 and two residual blocks. ReLU and 256 features follow.
 func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	var n *ConvNet[T]
 	for i, channels := range []int{16, 32, 32} {
@@ -60,9 +60,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that tells where things of a few pixels are: 32
-// filters of 3×3 every 2 pixels, ReLU, 32 more like them, the place where each is large (Levine et
-// al. 2016, arXiv:1504.00702), and 128 features.
+// NewKeypointCNN declares a small network in p that tells where things of a few pixels are. It has
+// 32 filters of 3×3 every 2 pixels, ReLU, 32 more like them, the place where each is large (Levine
+// et al. 2016, arXiv:1504.00702), and 128 features.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()

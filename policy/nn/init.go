@@ -8,11 +8,13 @@ import (
 )
 
 // Orthogonal fills w, [in,out], with gain times a random matrix whose shorter side is orthonormal:
-// its columns when in ≥ out, else its rows. It is Q of the QR decomposition of a standard normal
-// matrix with R's diagonal positive, which is uniform over all such matrices (Mezzadri 2007, "How
-// to generate random matrices from the classical compact groups"; as an initialisation Saxe,
-// McClelland and Ganguli 2014, arXiv:1312.6120). key names the tensor among those that one seed
+// its columns when in ≥ out, else its rows. key names the tensor among those that one seed
 // initialises.
+//
+// The matrix is Q of the QR decomposition of a standard normal matrix with R's diagonal positive.
+// That is uniform over all such matrices (Mezzadri 2007, "How to generate random matrices from the
+// classical compact groups"). As an initialisation: Saxe, McClelland and Ganguli 2014,
+// arXiv:1312.6120.
 func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
 	if len(w) != in*out {
 		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), in, out))

@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A keypoints layer turns each channel into the place where it is large: the mean x and y of
-// pixels, from -1 to 1 over the image, under the softmax of the channel over all pixels (Levine et
-// al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the
-// channel with mean 0 and variance 1 over the pixels: a small thing that stands out then has nearly
+// A keypoints layer turns each channel into the place where it is large. That is the mean x and y
+// of pixels, from -1 to 1 over the image, under the softmax of the channel over all pixels (Levine
+// et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the
+// channel with mean 0 and variance 1 over the pixels. A small thing that stands out then has nearly
 // all of the weight, whatever the scale of the weights below.
 type keypoints[T Float] struct{ in Image }
 

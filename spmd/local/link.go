@@ -15,11 +15,11 @@ type Link struct {
 	BytesPerSecond float64       // how fast the others follow; 0: at once
 }
 
-// NewLinked is New with a link between every two ranks, as if each were on a machine of its own: a
-// message from rank to rank sets out when the ones before it in its direction are through, or, if
-// it is larger than 4 KiB, when its receive has been posted too, and it is there once the link has
-// carried it. So it shows how far a program computes while its messages are under way, which
-// goroutines that copy memory cannot. Shared is false.
+// NewLinked is New with a link between every two ranks, as if each were on a machine of its own. A
+// message sets out when the ones before it in its direction are through. One larger than 4 KiB also
+// waits until its receive has been posted. It is there once the link has carried it. So it shows
+// how far a program computes while its messages are under way, which goroutines that copy memory
+// cannot. Shared is false.
 //
 // The link waits in the operating system, not on a core, but for the Go scheduler to run what it
 // wakes there must be more of GOMAXPROCS than goroutines that compute. Its ranks must be closed or

@@ -185,10 +185,9 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// vain returns an error if c waits for a rank whose program has ended. What it waits for is hidden
-// in the library, so this goes by what is sure: without any one of its members there is no barrier;
-// a broadcast comes from its root; and who reduces or gathers has reason to wait while there is one
-// of the others.
+// vain returns an error if c waits for a rank whose program has ended. The library hides what c
+// waits for, so vain goes by what is sure. A barrier needs every member. A broadcast comes from its
+// root. A reduction or gather may wait while any of the other members is left.
 func (n *native) vain(c *spmd.Collective) error {
 	among, all := n.ranks, false // one of these, or all
 	switch {

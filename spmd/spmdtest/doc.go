@@ -5,7 +5,7 @@
 //
 //	spmdtest.Run(t, func(n int) []spmd.Transport { return local.New(n) })
 //
-// One whose ranks are processes runs each of Cases on the world that its launcher made; every case
-// leaves that world as it found it, so they can follow each other in one program, in any order that
-// is the same on every rank.
+// A transport whose ranks are processes runs each of Cases on the world that its launcher made.
+// Every case leaves that world as it found it. So they can follow each other in one program, in any
+// order that is the same on every rank.
 package spmdtest

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// MannWhitney returns U of a, the number of pairs in which a's sample is larger than b's (ties
-// count half), and the two-sided probability p of a U at least as far from its mean when both come
+// MannWhitney returns U of a, the number of pairs in which a's sample is larger than b's; ties
+// count half. p is the two-sided probability of a U at least as far from its mean when both come
 // from one distribution (Mann and Whitney 1947). Samples without ties are counted exactly up to 20
 // each; others by the normal approximation, corrected for ties and for continuity. p is 1 when
 // either is empty or all samples are equal.

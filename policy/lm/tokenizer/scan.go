@@ -130,9 +130,10 @@ func (c *classes) lineEnds(s string, n int) int {
 	return n
 }
 
-// blanks returns the length of the first piece of s, which begins with white space: with lines, all
-// up to the last line end of the run of white space if it has one; else the run at the end of the
-// text, the run without its last character before other text, or the one character there is.
+// blanks returns the length of the first piece of s, which begins with a run of white space. With
+// lines it is all up to the last line end of the run, if the run has one. Else it is the whole run
+// at the end of the text. Before other text it is the run without its last character, or the one
+// character there is.
 func (c *classes) blanks(s string, lines bool) int {
 	n, last, line := 0, 0, 0 // ends: of the run, of the run without its last character, of the last line end
 	for n < len(s) {

@@ -20,11 +20,12 @@
 // # The same bits
 //
 // Every element of a product is one chain of fused multiply-adds over k in order, beginning with
-// its initial value; in Gemm and GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod
+// its initial value. In Gemm and GemmBias with n ≤ 4 and k ≥ 32 it is sixteen chains, over k mod
 // 16, that meet in a tree. Every element of an activation depends on its input alone. So a row has
-// the same bits in whatever batch it stands, wherever its memory starts, on AVX2 and on AVX-512,
-// which are chosen once by what the CPU offers (GODEBUG=cpu.avx512f=off or cpu.avx2=off does
-// without). On other machines portable loops take their place: their products and transcendental
-// functions may differ from the vector ones in the last bits (the compiler decides what it fuses),
-// all else is equal. Nothing is skipped: 0·NaN is NaN.
+// the same bits in any batch and at any address, on AVX2 and on AVX-512. The CPU's features choose
+// between the two once; GODEBUG=cpu.avx512f=off or cpu.avx2=off does without.
+//
+// On other machines portable loops take their place. Their products and transcendental functions
+// may differ from the vector ones in the last bits, because the compiler decides what it fuses. All
+// else is equal. Nothing is skipped: 0·NaN is NaN.
 package kernel

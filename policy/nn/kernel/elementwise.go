@@ -14,8 +14,6 @@ const (
 	opLog
 	opAxpy
 	opScale
-	opExpLess
-	opSwiGLU
 )
 
 // Tanh sets dst to tanh x, within 1.5 ulp. dst may be x.
@@ -136,20 +134,12 @@ func axpy[T Float](lv level, dst []T, a T, x []T) {
 // Scale multiplies dst by a.
 func Scale[T Float](dst []T, a T) { scale(best, dst, a) }
 
-func scale[T Float](lv level, dst []T, a T) { scaleTo(lv, dst, a, dst) }
-
-// ScaleTo sets dst to a·x. dst may be x.
-func ScaleTo[T Float](dst []T, a T, x []T) {
-	checkSame("scale to", "x", len(x), len(dst))
-	scaleTo(best, dst, a, x)
-}
-
-func scaleTo[T Float](lv level, dst []T, a T, x []T) {
-	if mapped(lv, opScale, dst, x, nil, a) {
+func scale[T Float](lv level, dst []T, a T) {
+	if mapped(lv, opScale, dst, dst, nil, a) {
 		return
 	}
-	for i, v := range x {
-		dst[i] = a * v
+	for i := range dst {
+		dst[i] *= a
 	}
 }
 

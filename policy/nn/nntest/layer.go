@@ -13,11 +13,11 @@ import (
 // too many for all.
 const perTensor = 25
 
-// Layer makes a network of l in float64, with drawn parameters and inputs, and compares the gradient
-// of a loss Σ c·y + ½y² with its central differences: of every parameter tensor all elements, or 25
-// of them where it has more. Networks with a state read two sequences of three steps, one of which
-// begins anew on the way. An error is a layer that does not fit its input, a parameter that no
-// gradient was reported for, or a derivative that differs by more than 1e-6.
+// Layer makes a network of l in float64, with drawn parameters and inputs. It compares the gradient
+// of a loss Σ c·y + ½y² with its central differences, for all elements of every parameter tensor,
+// or for 25 where it has more. Networks with a state read two sequences of three steps, one of
+// which begins anew on the way. An error is a layer that does not fit its input, a parameter that
+// no gradient was reported for, or a derivative that differs by more than 1e-6.
 func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	const steps, sequences = 3, 2
 	p := new(nn.Params[float64])

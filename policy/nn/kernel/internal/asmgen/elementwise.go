@@ -22,8 +22,6 @@ var functions = []function{
 	{"log", "x", (*vector).log},
 	{"axpy", "xda", (*vector).axpy},
 	{"scale", "xa", (*vector).scale},
-	{"expLess", "xa", (*vector).expLess},
-	{"swiglu", "xy", (*vector).swiglu},
 }
 
 // elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then
@@ -195,9 +193,9 @@ func (v *vector) expReduced() {
 	v.mulAdd(4, 5, v.r(0))
 }
 
-// tanh x has the sign of x, and for |x| < ½·ln 3, where tanh reaches ½, is x + x³·p(x²), so that
-// nothing cancels however small x; above it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ,
-// so that what the quotient is off by counts less.
+// tanh x has the sign of x. For |x| < ½·ln 3, where tanh reaches ½, it is x + x³·p(x²), so that
+// nothing cancels however small x. Above, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ,
+// so that an error of the quotient counts less.
 //
 // p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², tan taking over
 // for z < 0.
@@ -255,12 +253,6 @@ func (v *vector) exp() {
 		v.of("VPADDD", half, half, v.k(one))
 		v.of("VMULPS", 0, 0, v.r(half))
 	}
-}
-
-// expLess is e^(x-a).
-func (v *vector) expLess() {
-	v.of("VSUBPS", 0, 0, v.r(regA(v.w)))
-	v.exp()
 }
 
 // log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial is that of
