@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestOwnKeys builds examples/own_keys, which docs/extending.md shows, as a module of its own: its parts' keys are set, checked and shown as rlinf's own.
+// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a module of its own: its parts' keys are set, checked and shown as rlinf's own.
 func TestOwnKeys(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "own-keys.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestOwnKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Contains(shown, strings.TrimSpace(string(text))) {
-			t.Errorf("docs/extending.md does not show %s as it is", filepath.Base(file))
+			t.Errorf("docs/own-keys.md does not show %s as it is", filepath.Base(file))
 		}
 		writeFile(t, module, filepath.Base(file), string(text))
 	}

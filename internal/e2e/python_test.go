@@ -63,23 +63,46 @@ func TestPythonKinds(t *testing.T) {
 	}
 }
 
-// TestPythonReadme trains what each README says of a simulator of one's own, from its Python and its YAML.
+// tutorial is the page about a simulator of one's own.
+const tutorial = "docs/tutorials/simulator.md"
+
+// TestPythonReadme trains the simulator that each README shows, with the tutorial's YAML.
 func TestPythonReadme(t *testing.T) {
 	python := python(t)
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+	page, err := os.ReadFile(filepath.Join(root, tutorial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range readmes {
 		t.Run(name, func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(root, name))
 			if err != nil {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
-			writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
-			local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20", "runner.val_check_interval=20")
-			if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -5 {
-				t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
+			writeFile(t, dir, "boat.py", block(t, string(text), "python", "rlb.serve"))
+			writeFile(t, dir, "boat.yaml", block(t, string(page), "yaml", "tanks.py"))
+			local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=20", "runner.val_check_interval=20")
+			if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -10 {
+				t.Errorf("eval/return %v, want more than -10; a boat that drifts has some -100", got)
 			}
 		})
+	}
+}
+
+// TestPythonTutorial trains what the tutorial says of a simulator of one's own, from its Python and its YAML.
+func TestPythonTutorial(t *testing.T) {
+	python := python(t)
+	text, err := os.ReadFile(filepath.Join(root, tutorial))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
+	writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
+	local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20", "runner.val_check_interval=20")
+	if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -5 {
+		t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
 	}
 }
 
@@ -146,12 +169,12 @@ func TestTanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, tutorial))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil || string(code) != block(t, string(text), "python", "rlb.serve") {
-		t.Errorf("tanks.py is not what the README shows (%v)", err)
+		t.Errorf("tanks.py is not what the tutorial shows (%v)", err)
 	}
 	dir := t.TempDir()
 	r := local.startProgram(t, filepath.Join(example, "run"), dir, 0, "runner.logger.log_path="+filepath.Join(dir, "logs"), steps(20),

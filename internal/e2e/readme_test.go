@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,71 +10,92 @@ import (
 	"testing"
 )
 
-// imported are the packages that the README's Go may use, by the names it calls them.
-var imported = map[string]string{
-	"fmt": "fmt", "math": "math", "rand": "math/rand/v2", "testing": "testing", "algo": "github.com/rlinf/rlinf/algo",
-	"env": "github.com/rlinf/rlinf/env", "envtest": "github.com/rlinf/rlinf/env/envtest", "nn": "github.com/rlinf/rlinf/policy/nn",
-	"policy": "github.com/rlinf/rlinf/policy", "reward": "github.com/rlinf/rlinf/reward", "tensor": "github.com/rlinf/rlinf/tensor",
+// readmes are the README in both languages.
+var readmes = []string{"README.md", "README.zh-CN.md"}
+
+// TestReadmeJob trains the job that each README shows.
+func TestReadmeJob(t *testing.T) {
+	t.Parallel()
+	for _, name := range readmes {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		writeFile(t, dir, "job.yaml", block(t, string(text), "yaml", "component_placement"))
+		local.ok(t, dir, 0, append([]string{"-c", "job.yaml"}, short...)...)
+		if m := readMetrics(t, filepath.Join(dir, "logs", "default")); len(m) != 2 {
+			t.Errorf("%s: metrics of %d iterations, want 2", name, len(m))
+		}
+	}
 }
 
-// TestReadme builds the program that each README tells to write, tests it as told there, and trains what it is said to learn.
-func TestReadme(t *testing.T) {
-	for _, name := range []string{"README.md", "README.zh-CN.md"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text, err := os.ReadFile(filepath.Join(root, name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			var overlay struct{ Replace map[string]string }
-			overlay.Replace = map[string]string{}
-			module, err := filepath.Abs(root)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, code := range blocks(string(text), "go") {
-				file := fmt.Sprintf("part%d.go", i)
-				if strings.Contains(code, "testing.T") {
-					file = fmt.Sprintf("part%d_test.go", i)
-				}
-				if !strings.HasPrefix(code, "package main") {
-					code = "package main\n\nimport (\n" + imports(code) + ")\n\n" + code
-				}
-				overlay.Replace[filepath.Join(module, "examples", "readme", file)] = writeFile(t, dir, file, code)
-			}
-			list, err := json.Marshal(overlay)
-			if err != nil {
-				t.Fatal(err)
-			}
-			over := "-overlay=" + writeFile(t, dir, "overlay.json", string(list))
-			program := filepath.Join(dir, "mine")
-			for _, args := range [][]string{{"build", over, "-o", program, "./examples/readme"}, {"test", "-c", "-vet=off", over, "-o", program + ".test", "./examples/readme"}} {
-				c := exec.Command("go", args...)
-				c.Dir, c.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
-				if out, err := c.CombinedOutput(); err != nil {
-					t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-				}
-			}
-			if out, err := exec.Command(program + ".test").CombinedOutput(); err != nil {
-				t.Errorf("its tests: %v\n%s", err, out)
-			}
-			for _, text := range blocks(string(text), "yaml") {
-				if strings.Contains(text, "Corridor-v0") {
-					writeFile(t, dir, "job.yaml", text)
-				}
-			}
-			j := local.startProgram(t, program, dir, 0, "-c", "job.yaml")
-			if code := j.wait(); code != 0 {
-				t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
-			}
-			m := readMetrics(t, filepath.Join(dir, "logs", "default"))
-			got, ok := m[len(m)-1]["eval/return"].(json.Number)
-			if x, err := got.Float64(); !ok || err != nil || x < -7 {
-				t.Errorf("eval/return %v, want nearly the best, -5.5", got)
-			}
-		})
+// TestOwnParts builds examples/own_parts, which docs/extending.md shows whole, in a module with the go.mod shown there. It runs its tests, and
+// trains what the page says is learnt.
+func TestOwnParts(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	module := t.TempDir()
+	files := shownFiles(t, string(page))
+	for name, text := range files {
+		if name == "go.mod" {
+			continue
+		}
+		own, err := os.ReadFile(filepath.Join(root, "examples", "own_parts", name))
+		if err != nil || string(own) != text {
+			t.Errorf("docs/extending.md does not show examples/own_parts/%s as it is (%v)", name, err)
+		}
+		writeFile(t, module, name, text)
+	}
+	have, err := os.ReadDir(filepath.Join(root, "examples", "own_parts"))
+	if err != nil || len(have)+1 != len(files) { // go.mod is the page's alone
+		t.Errorf("%d files in examples/own_parts (%v), %d on the page, go.mod among them", len(have), err, len(files))
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod := strings.Replace(files["go.mod"], "=> ../rlinf", "=> "+top, 1)
+	if mod == files["go.mod"] {
+		t.Fatalf("docs/extending.md shows no go.mod beside a clone:\n%s", mod)
+	}
+	writeFile(t, module, "go.mod", mod)
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, module, "go.sum", string(sums))
+	for _, args := range [][]string{{"build", "-mod=mod", "-o", "mine", "."}, {"test", "-mod=mod", "-vet=off", "."}} {
+		c := exec.Command("go", args...)
+		c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	j := local.startProgram(t, filepath.Join(module, "mine"), module, 0, "-c", "job.yaml")
+	if code := j.wait(); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
+	}
+	m := readMetrics(t, filepath.Join(module, "logs", "default"))
+	got, ok := m[len(m)-1]["eval/return"].(json.Number)
+	if x, err := got.Float64(); !ok || err != nil || x < -7 {
+		t.Errorf("eval/return %v, want nearly the best, -5.5", got)
+	}
+}
+
+var shownFile = regexp.MustCompile("(?s)\n`([a-z_.]+)`:\n\n```[a-z]*\n(.*?\n)```")
+
+// shownFiles returns the files that a page shows behind their names.
+func shownFiles(t *testing.T, page string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for _, m := range shownFile.FindAllStringSubmatch(page, -1) {
+		files[m[1]] = m[2]
+	}
+	return files
 }
 
 // blocks returns the parts of a page of Markdown that are in that language.
@@ -84,14 +104,4 @@ func blocks(page, language string) (all []string) {
 		all = append(all, b[1])
 	}
 	return all
-}
-
-// imports returns the lines that import what code calls.
-func imports(code string) (lines string) {
-	for name, path := range imported {
-		if regexp.MustCompile(`\b` + name + `\.[A-Z]`).MatchString(code) {
-			lines += fmt.Sprintf("\t%q\n", path)
-		}
-	}
-	return lines
 }

@@ -1,0 +1,143 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// elsewhere are commands of the pages that other tests run, or that a test cannot run: a prefix of the line, and why.
+var elsewhere = map[string]string{
+	"git clone":          "needs a network",
+	"scripts/quickstart": "installs what is missing, and takes a minute",
+	"scripts/test":       "runs this test",
+	"scripts/build":      "builds with all that the machine has; these tests build with it",
+	"scripts/results":    "trains for minutes: TestResultsScript",
+	"go mod tidy":        "TestOwnParts builds that module",
+	"go build -o mine":   "TestOwnParts",
+	"./mine":             "TestOwnParts",
+	"go test .":          "TestOwnParts",
+	"go build -o rlinf":  "builds without flags what these tests have built",
+	"pip install":        "needs a network",
+	"sbatch":             "internal/e2e/slurm",
+	"RLB_ADDR=":          "TestPythonListens",
+	"export PYTHONPATH=": "sets the path of the lines that follow, which other tests run",
+	"PYTHONPATH=":        "TestPythonReadme, TestPythonTutorial",
+	"python3 ":           "TestTanks",
+}
+
+// short are overrides with which every training command takes two iterations.
+var short = []string{"runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=2", "env.eval.total_num_envs=4",
+	"env.eval.max_steps_per_rollout_epoch=16"}
+
+// TestCommands runs every command of the README, of docs/extending.md and of the pages of the algorithms, for two iterations. Commands of a
+// page follow one another in one folder. Those for Open MPI run on goroutine ranks here, with the same numbers.
+func TestCommands(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "algorithms", "*.md"))
+	if err != nil || len(pages) < 12 {
+		t.Fatalf("%d pages of algorithms, %v", len(pages), err)
+	}
+	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/extending.md", "docs/tracing.md", "docs/running.md", "docs/tutorials/simulator.md"} {
+		pages = append(pages, filepath.Join(root, name))
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	local.program(t, ".")
+	for i, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commands := commandsOf(string(text))
+		if !full && strings.Contains(page, "algorithms") && i%3 != 0 { // of the others one command
+			commands = commands[:min(len(commands), 1)]
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for _, name := range []string{"configs", "clients", "examples", "docs"} {
+				if err := os.Symlink(filepath.Join(top, name), filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, command := range commands {
+				runCommand(t, dir, command)
+			}
+		})
+	}
+}
+
+var (
+	launched   = regexp.MustCompile(`^(mpirun|srun)( -\S+( [a-z0-9]+)?)* (-np|-n) (\d+) \./rlinf`)
+	stepsGiven = regexp.MustCompile(`^runner\.max_steps=`)
+)
+
+// commandsOf returns the lines of a page's shell commands, without their comments, in which \ at the end goes on in the next line.
+func commandsOf(page string) (lines []string) {
+	for _, language := range []string{"sh", "bash"} {
+		for _, text := range blocks(page, language) {
+			for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
+				line, _, _ = strings.Cut(line, " #")
+				for part := range strings.SplitSeq(line, " && ") {
+					if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, "#") {
+						lines = append(lines, part)
+					}
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// runCommand runs a line with short, where it trains.
+func runCommand(t *testing.T, dir, line string) {
+	t.Helper()
+	for prefix := range elsewhere {
+		if strings.HasPrefix(line, prefix) {
+			return
+		}
+	}
+	line = launched.ReplaceAllString(line, "./rlinf -np $5")
+	args, ok := strings.CutPrefix(line, "./rlinf ")
+	if !ok {
+		t.Errorf("%s: neither a call of ./rlinf nor in the list of commands that run elsewhere", line)
+		return
+	}
+	if strings.ContainsAny(args, "|<>;$") {
+		t.Errorf("%s: want a command without the shell's signs, so that a test can run it", line)
+		return
+	}
+	words := strings.Fields(args)
+	for i := range words {
+		words[i] = strings.Trim(words[i], `"'`)
+	}
+	command := words[0]
+	trains := strings.HasPrefix(command, "-") || command == "sweep"
+	at := slices.Index(words, "-c")
+	if trains && at >= 0 && needsMuJoCo(t, filepath.Join(dir, words[at+1])) {
+		t.Logf("%s: needs a build with MuJoCo, not run", line)
+		return
+	}
+	if trains {
+		words = append(slices.DeleteFunc(words, stepsGiven.MatchString), short...)
+	}
+	if r := local.startProgram(t, local.program(t, "."), dir, 0, words...).result(); r.code != 0 {
+		t.Errorf("%s: exit code %d\n%s%s", line, r.code, r.stdout, r.stderr)
+	}
+}
+
+var mujocoTask = regexp.MustCompile(`env_type: (HalfCheetah|Hopper|Walker2d|Ant|Pusher|Reacher|InvertedPendulum|Tabletop|mujoco)`)
+
+func needsMuJoCo(t *testing.T, config string) bool {
+	t.Helper()
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mujocoTask.Match(text)
+}

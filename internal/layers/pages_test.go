@@ -1,0 +1,190 @@
+package layers
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
+
+// TestLinks: what pages link to is there. A link whose text is an identifier and whose target is a Go file names something that the file declares.
+func TestLinks(t *testing.T) {
+	root := os.DirFS("../..")
+	pages := markdown(t, root)
+	chinese, err := fs.ReadFile(root, "README.zh-CN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["README.zh-CN.md"] = string(chinese)
+	declared := 0
+	for name, text := range pages {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, heading, _ := strings.Cut(m[2], "#")
+			if strings.Contains(target, ":") { // another site
+				continue
+			}
+			file := path.Join(path.Dir(name), target)
+			if target == "" {
+				file = name
+			}
+			if _, err := fs.Stat(root, file); err != nil {
+				t.Errorf("%s: link to %s: %v", name, m[2], err)
+				continue
+			}
+			if strings.HasSuffix(file, ".md") && heading != "" {
+				page, _ := fs.ReadFile(root, file)
+				if !hasHeading(string(page), heading) {
+					t.Errorf("%s: link to %s: no such heading", name, m[2])
+				}
+			}
+			if strings.HasSuffix(file, ".go") && identifier.MatchString(m[1]) {
+				declared++
+				if !declares(t, root, file, m[1]) {
+					t.Errorf("%s: %s declares no %s", name, file, m[1])
+				}
+			}
+		}
+	}
+	if declared < 60 {
+		t.Errorf("%d links to functions and types looked at", declared)
+	}
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)?$`)
+
+// declares reports whether a Go file declares a function, type, constant or variable, or the method M of a type T as T.M.
+func declares(t *testing.T, root fs.FS, file, name string) bool {
+	t.Helper()
+	text, err := fs.ReadFile(root, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			full := d.Name.Name
+			if d.Recv != nil {
+				full = receiver(d.Recv.List[0].Type) + "." + full
+			}
+			if full == name {
+				return true
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch s := spec.(type) {
+				case *ast.TypeSpec:
+					if s.Name.Name == name {
+						return true
+					}
+				case *ast.ValueSpec:
+					for _, n := range s.Names {
+						if n.Name == name {
+							return true
+						}
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+func receiver(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return receiver(x.X)
+	case *ast.IndexExpr:
+		return receiver(x.X)
+	case *ast.Ident:
+		return x.Name
+	}
+	return ""
+}
+
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\- ]`)
+
+// hasHeading reports whether a page has a heading with that anchor, made as GitHub makes it.
+func hasHeading(page, anchor string) bool {
+	for line := range strings.SplitSeq(page, "\n") {
+		if text, ok := strings.CutPrefix(line, "#"); ok {
+			text = strings.ToLower(strings.TrimSpace(strings.TrimLeft(text, "#")))
+			if strings.ReplaceAll(notInAnchor.ReplaceAllString(text, ""), " ", "-") == anchor {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var picture = regexp.MustCompile(`(?:src="|!\[[^\]]*\]\()([^")]+)`)
+
+// TestReadme: the README stays short, and has its three pictures.
+func TestReadme(t *testing.T) {
+	const lines, bytes, meanWords, pictureBytes = 180, 10500, 18, 300_000
+	root := os.DirFS("../..")
+	text, err := fs.ReadFile(root, "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chinese, err := fs.ReadFile(root, "README.zh-CN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := strings.Count(string(text), "\n")
+	if n > lines || len(text) > bytes {
+		t.Errorf("README.md has %d lines and %d bytes, want at most %d and %d", n, len(text), lines, bytes)
+	}
+	if z := strings.Count(string(chinese), "\n"); z > n {
+		t.Errorf("README.zh-CN.md has %d lines, README.md %d", z, n)
+	}
+	words, count := 0, 0
+	for _, s := range pageSentences(withoutTables(string(text))) {
+		words, count = words+s.words(), count+1
+	}
+	if mean := float64(words) / float64(count); count < 20 || mean > meanWords {
+		t.Errorf("README.md: %d sentences of %.1f words on average, want at most %d", count, mean, meanWords)
+	}
+	for name, page := range map[string]string{"README.md": string(text), "README.zh-CN.md": string(chinese)} {
+		kinds := map[string]int{}
+		for _, m := range picture.FindAllStringSubmatch(page, -1) {
+			info, err := fs.Stat(root, m[1])
+			if err != nil || info.Size() > pictureBytes {
+				t.Errorf("%s: %s: %v, want a picture of at most %d bytes", name, m[1], err, pictureBytes)
+			}
+			kinds[path.Ext(m[1])]++
+		}
+		if kinds[".svg"] < 2 || kinds[".gif"]+kinds[".webp"] < 1 {
+			t.Errorf("%s: pictures %v, want a curve, a film and the placement", name, kinds)
+		}
+	}
+}
+
+// withoutTables leaves the paragraphs and lists of a page: cells of tables are seldom sentences.
+func withoutTables(page string) string {
+	var kept []string
+	for line := range strings.SplitSeq(page, "\n") {
+		if !strings.HasPrefix(line, "|") {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// TestPagesStayShort: the page about the whole can be read in one go.
+func TestPagesStayShort(t *testing.T) {
+	text, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil || len(text) > 12000 {
+		t.Errorf("docs/architecture.md has %d bytes, %v; want at most 12000", len(text), err)
+	}
+}
