@@ -120,10 +120,7 @@ func (w *Work) attendTile(layer, g int, pages []int32, t queryTile, out, q []flo
 		}
 	}
 	for r := range t.rows {
-		inv, row := 1/a.sum[r], out[r*t.step:][:e]
-		for j, v := range a.acc[r*e : (r+1)*e] {
-			row[j] = v * inv
-		}
+		kernel.ScaleTo(out[r*t.step:][:e], 1/a.sum[r], a.acc[r*e:(r+1)*e])
 	}
 }
 

@@ -50,9 +50,8 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 
 	w.inputGrad(w.doOut, a.o, n, derivative{&l.o, dx})
 	w.attendGrad(number, w.dq, w.dk, w.dv, w.doOut, a.o, a.q, a.lse)
-	kernel.Scale(w.dq[:n*c.Heads*e], queryScale(c))
-	w.rotate(w.dq, c.Heads, true)
-	w.rotate(w.dk, c.KVHeads, true)
+	w.rotate(w.dq, c.Heads, queryScale(c), true)
+	w.rotate(w.dk, c.KVHeads, 1, true)
 	if c.QKNorm {
 		rows := n * c.Heads
 		kernel.RMSNormGrad(w.dq[:rows*e], l.qNorm.grad(), w.dq[:rows*e], a.rawQ[:rows*e], l.qNorm.data(), a.invQ[:rows],

@@ -22,7 +22,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 		pages += (n + PageLen - 1) / PageLen
 		longest = max(longest, n)
 	}
-	if err := m.reach(longest); err != nil {
+	if err := w.reach(longest); err != nil {
 		return err
 	}
 	for _, s := range w.sequences {
@@ -103,7 +103,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if free := w.cache.Free(); missing > free {
 		return fmt.Errorf("%d new tokens need %d pages of the cache, %d are free", n, missing, free)
 	}
-	if err := m.reach(longest); err != nil {
+	if err := w.reach(longest); err != nil {
 		return err
 	}
 	w.spans, w.ids = w.spans[:0], w.ids[:0]
@@ -172,9 +172,8 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 		copy(a.rawK, w.key[:rows*e])
 		kernel.RMSNorm(w.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
 	}
-	w.rotate(a.q, c.Heads, false)
-	kernel.Scale(a.q[:n*c.Heads*c.HeadDim], queryScale(c))
-	w.rotate(w.key, c.KVHeads, false)
+	w.rotate(a.q, c.Heads, queryScale(c), false)
+	w.rotate(w.key, c.KVHeads, 1, false)
 	w.store(number)
 	w.attend(number, a.o, a.q, a.lse)
 	copy(a.middle, a.x[:n*d])
@@ -191,19 +190,6 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 
 // queryScale is what the products of queries and keys are multiplied by.
 func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
-
-// rotate turns the heads of x [n, heads·head_dim] by their positions.
-func (w *Work) rotate(x []float32, heads int, back bool) {
-	e := w.m.Config.HeadDim
-	for _, s := range w.spans {
-		for i := range s.n {
-			row := x[(s.row+i)*heads*e:][:heads*e]
-			for j := range heads {
-				w.m.rotation.turn(row[j*e:(j+1)*e], s.first+i, back)
-			}
-		}
-	}
-}
 
 // store puts keys and values of all rows into the cache.
 func (w *Work) store(layer int) {

@@ -197,20 +197,19 @@ func (m *Model) logitsGrad(x []float32, token int, lse float64, dlogp, dentropy 
 		h = float32(m.Distribution(x).Entropy)
 	}
 	shift := float32(lse)
+	if dentropy == 0 {
+		kernel.ExpLess(x, x, shift)
+		kernel.Scale(x, -dlogp)
+		x[token] += dlogp
+		return
+	}
 	var logs [256]float32
 	for lo := 0; lo < len(x); lo += len(logs) {
 		part := x[lo:min(lo+len(logs), len(x))]
 		for j, v := range part {
-			part[j] = v - shift
+			logs[j] = v - shift
 		}
-		copy(logs[:], part)
-		kernel.Exp(part, part)
-		if dentropy == 0 {
-			for j, p := range part {
-				part[j] = -p * dlogp
-			}
-			continue
-		}
+		kernel.ExpLess(part, part, shift)
 		for j, p := range part {
 			if p == 0 {
 				part[j] = 0

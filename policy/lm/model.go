@@ -21,13 +21,11 @@ type Model struct {
 	list     []listed
 	lora     *LoRA
 	adapters []*adapter
-	rotation *rotation
 
-	embed     weight
-	layers    []layer
-	norm      weight
-	head      linear
-	positions int // that rotation covers
+	embed  weight
+	layers []layer
+	norm   weight
+	head   linear
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
@@ -124,16 +122,3 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Frozen returns the memory of the frozen weights, which never changes after the model has been
 // loaded; nil where there are none.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
-
-// reach prepares rotations for so many positions, and for twice as many as before when it must make
-// them again, so that a growing sequence costs few of them.
-func (m *Model) reach(positions int) error {
-	if w := m.Config.Window; w > 0 && positions > w {
-		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, w)
-	}
-	if positions > m.positions {
-		m.positions = max(positions, 2*m.positions)
-		m.rotation = newRotation(&m.Config, m.positions)
-	}
-	return nil
-}

@@ -3,6 +3,8 @@ package lm
 import (
 	"fmt"
 	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A Rope says by which angles queries and keys are rotated (Su et al. 2021, arXiv:2104.09864): the
@@ -130,13 +132,14 @@ func (r *Rope) attentionFactor() float64 {
 
 // A rotation holds the cosines and sines of the first positions.
 type rotation struct {
-	half     int       // pairs of a head
-	cos, sin []float32 // [positions, half]
+	positions, half int       // half: pairs of a head
+	cos, sin        []float32 // [positions, half]
 }
 
-func newRotation(c *Config, positions int) *rotation {
+func newRotation(c *Config, positions int) rotation {
 	f, scale := c.Rope.Frequencies(c.HeadDim)
-	r := &rotation{half: len(f), cos: make([]float32, positions*len(f)), sin: make([]float32, positions*len(f))}
+	n := positions * len(f)
+	r := rotation{positions, len(f), make([]float32, n), make([]float32, n)}
 	for p := range positions {
 		for j, x := range f {
 			sin, cos := math.Sincos(float64(p) * float64(x))
@@ -146,22 +149,24 @@ func newRotation(c *Config, positions int) *rotation {
 	return r
 }
 
-// turn rotates the head x by the angles of a position; back by their negatives, which is the
-// derivative.
-func (r *rotation) turn(x []float32, position int, back bool) {
-	cos, sin := r.cos[position*r.half:][:r.half], r.sin[position*r.half:][:r.half]
-	lo, hi := x[:r.half], x[r.half:][:r.half]
-	if back {
-		for j, c := range cos {
-			a, b, s := lo[j], hi[j], sin[j]
-			lo[j] = float32(a*c) + float32(b*s)
-			hi[j] = float32(b*c) - float32(a*s)
-		}
-		return
+// reach prepares rotations for so many positions, and for twice as many as before when it must make
+// them again, so that a growing sequence costs few of them.
+func (w *Work) reach(positions int) error {
+	if most := w.m.Config.Window; most > 0 && positions > most {
+		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, most)
 	}
-	for j, c := range cos {
-		a, b, s := lo[j], hi[j], sin[j]
-		lo[j] = float32(a*c) - float32(b*s)
-		hi[j] = float32(b*c) + float32(a*s)
+	if positions > w.rotation.positions {
+		w.rotation = newRotation(&w.m.Config, max(positions, 2*w.rotation.positions))
+	}
+	return nil
+}
+
+// rotate turns the heads of x [n, heads·head_dim] by their positions and multiplies them by scale;
+// back by their negatives, which is the derivative.
+func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
+	r, width := &w.rotation, heads*w.m.Config.HeadDim
+	for _, s := range w.spans {
+		from, to := s.first*r.half, (s.first+s.n)*r.half
+		kernel.Rotate(x[s.row*width:(s.row+s.n)*width], r.cos[from:to], r.sin[from:to], s.n, heads, r.half, scale, back)
 	}
 }

@@ -35,6 +35,8 @@ type Work struct {
 	tiles tiles
 	head  headWork
 
+	rotation rotation // of the positions so far
+
 	normed, delta, delta2         []float32 // [n,d]
 	key, value, dq, dk, dv, doOut []float32 // [n, kv heads·head_dim], [n, heads·head_dim]
 	wide, wide2                   []float32 // [n, the largest intermediate width]

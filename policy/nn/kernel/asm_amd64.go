@@ -85,3 +85,69 @@ func sumSq512(lanes *[16]float64, x *float32, n int)
 
 //go:noescape
 func transpose8(dst, a *float32, dstStep, aStep, blocks int)
+
+//go:noescape
+func expLess256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func swiglu256(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func rmsNorm256(y, inv, x, w *float32, m, n int, eps float64)
+
+//go:noescape
+func rmsNormGrad256(p *normGrad)
+
+//go:noescape
+func rotate256(p *rotation)
+
+//go:noescape
+func swigluGrad256(y, gate, up, dy *float32, n int)
+
+//go:noescape
+func softmax256(p *softmax)
+
+//go:noescape
+func softmaxGrad256(p *softmax)
+
+//go:noescape
+func sumExp256(lanes *[32]float32, x *float32, n int, top float32)
+
+//go:noescape
+func maxLanes256(lanes *[16]float32, x *float32, n int)
+
+//go:noescape
+func dotLanes256(lanes *[16]float32, x, y *float32, n int)
+
+//go:noescape
+func expLess512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func swiglu512(dst, x, y *float32, n int, a float32)
+
+//go:noescape
+func rmsNorm512(y, inv, x, w *float32, m, n int, eps float64)
+
+//go:noescape
+func rmsNormGrad512(p *normGrad)
+
+//go:noescape
+func rotate512(p *rotation)
+
+//go:noescape
+func swigluGrad512(y, gate, up, dy *float32, n int)
+
+//go:noescape
+func softmax512(p *softmax)
+
+//go:noescape
+func softmaxGrad512(p *softmax)
+
+//go:noescape
+func sumExp512(lanes *[32]float32, x *float32, n int, top float32)
+
+//go:noescape
+func maxLanes512(lanes *[16]float32, x *float32, n int)
+
+//go:noescape
+func dotLanes512(lanes *[16]float32, x, y *float32, n int)

@@ -90,14 +90,17 @@ func BenchmarkSumSq(b *testing.B) {
 }
 
 func BenchmarkTranspose(b *testing.B) {
-	const m, n = 64, 64
-	a, dst := randomN(m*n, 1), make([]float32, m*n)
-	benchLevels(b, func(b *testing.B, lv level) {
-		for b.Loop() {
-			transpose(lv, dst, a, m, n)
-		}
-		perElement(b, m*n)
-	})
+	for _, n := range []int{64, 1000, 4096} {
+		a, dst := randomN(n*n, 1), make([]float32, n*n)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			benchLevels(b, func(b *testing.B, lv level) {
+				for b.Loop() {
+					transpose(lv, dst, a, n, n)
+				}
+				perElement(b, n*n)
+			})
+		})
+	}
 }
 
 func BenchmarkColSum(b *testing.B) {

@@ -20,140 +20,261 @@ type Term struct {
 // over piece b of every term; it begins with 0. The blocks are added as a binary tree,
 // ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
-	level level
-	pack  []float32 // a strip of B: panels of [k, columns] one after the other
-	packA []float32 // some columns of A, for gradients
-	tiles []float32 // sums of blocks that wait for their partners in the tree
+	level  level
+	pack   []float32 // panels of B of [k, columns], one after the other
+	packA  []float32 // some columns of A, for gradients
+	tiles  []float32 // sums of blocks that wait for their partners in the tree
+	pieces []piece   // of the sums of the product at hand
 }
 
 const (
-	tileRows    = 192 // rows of C at a time: their piece of A stays in the second-level cache
-	tileColumns = 64  // columns of C at a time
-	maxTree     = 8   // blocks, at most
-	treeLevels  = 4   // log₂ maxTree + 1
-	packRows    = 24  // products of fewer rows read B where it is
-	stripA      = 48  // columns of A that a gradient takes at a time
+	tileRows     = 192  // rows of C at a time: their piece of A stays in the second-level cache
+	treeRows     = 48   // the same where there are blocks: their sums stay in the first-level cache
+	tileColumns  = 64   // columns of C at a time
+	maxTree      = 8    // blocks, at most
+	treeLevels   = 4    // log₂ maxTree + 1
+	packRows     = 24   // products of fewer rows read B where it is, row by row
+	streamDepth  = 16   // rows of B at a time in those
+	stripA       = 48   // columns of A that a gradient takes at a time
+	stripB       = 1024 // columns of B that a gradient packs at a time
+	stridedDepth = 1024 // bytes from row to row from which on a gradient packs A
+	packDepth    = 2048 // steps of k up to which the columns of a strip are packed once for all rows
+	blockDepth   = 256  // steps of k that are done at a time
 )
 
 // NewMultiplier returns a Multiplier for this machine.
 func NewMultiplier() *Multiplier { return newMultiplier(best) }
 
-func newMultiplier(lv level) *Multiplier {
-	return &Multiplier{
-		level: lv, pack: make([]float32, blockDepth*tileColumns), packA: make([]float32, blockDepth*stripA),
-		tiles: make([]float32, treeLevels*tileRows*tileColumns),
-	}
-}
-
-// blockDepth is how many steps of k are done at a time.
-const blockDepth = 256
+func newMultiplier(lv level) *Multiplier { return &Multiplier{level: lv} }
 
 // Product sets C [m,n] to the sum of the terms in so many blocks, a power of two up to 8. The
 // initial value is C itself with acc, bias [n] in every row unless that is nil, else 0. C overlaps
 // no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
+	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
+}
+
+// ProductPart computes one of so many parts of Product. Together they are the product, with the
+// same bits; they may be computed at the same time, each by a Multiplier of its own.
+func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
+	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
 	if blocks < 1 || blocks > maxTree || blocks&(blocks-1) != 0 {
 		panic(fmt.Sprintf("kernel: product: %d blocks", blocks))
 	}
+	stream := m < packRows
 	for _, t := range terms {
 		checkLen("product", "a", len(t.A), m, t.K)
 		checkLen("product", "b", len(t.B), t.K, n)
+		stream = stream && !t.Transposed
 	}
 	if bias != nil {
 		checkLen("product", "bias", len(bias), 1, n)
 	}
-	for i := 0; i < m; i += tileRows {
-		rows := min(tileRows, m-i)
-		for j := 0; j < n; j += tileColumns {
-			x.tile(c[i*n+j:], i, rows, j, min(tileColumns, n-j), n, blocks, bias, acc, terms)
-		}
+	p := blocked{c: c, n: n, blocks: blocks, bias: bias, acc: acc, terms: terms}
+	rows, columns := share{0, m}, share{0, n}
+	if m >= 2*tileRows {
+		rows = rows.part(number, parts, treeRows)
+	} else {
+		columns = columns.part(number, parts, tileColumns)
 	}
-}
-
-// tile computes rows × columns of C from row i and column j on.
-func (x *Multiplier) tile(c []float32, i, rows, j, columns, n, blocks int, bias []float32, acc bool, terms []Term) {
-	if blocks == 1 {
-		s := begin0
-		switch {
-		case acc:
-			s = origin{c, n}
-		case bias != nil:
-			s = origin{bias[j:], 0}
-		}
-		x.block(c, n, s, i, rows, j, columns, n, 0, 1, terms)
+	if rows.size() == 0 || columns.size() == 0 {
 		return
 	}
-	const size = tileRows * tileColumns
-	level := 0
-	for b := range blocks {
-		x.block(x.tiles[level*size:], columns, begin0, i, rows, j, columns, n, b, blocks, terms)
-		for odd := b; odd&1 == 1; odd >>= 1 {
-			level--
-			axpy(x.level, x.tiles[level*size:][:rows*columns], 1, x.tiles[(level+1)*size:][:rows*columns])
-		}
-		level++
+	if stream {
+		x.plan(&p, streamDepth)
+		x.tile(&p, rows, columns, false)
+		return
 	}
-	for r := range rows {
-		row, sum := c[r*n:][:columns], x.tiles[r*columns:][:columns]
-		switch {
-		case acc:
-			axpy(x.level, row, 1, sum)
-		case bias != nil:
-			axpy(x.level, sum, 1, bias[j:j+columns])
-			copy(row, sum)
-		default:
-			copy(row, sum)
+	depth := x.plan(&p, blockDepth)
+	once, height := depth <= packDepth, tileRows
+	if blocks > 1 {
+		height = treeRows
+		if !once {
+			height = tileRows
+		}
+	}
+	for j := columns.from; j < columns.to; j += tileColumns {
+		strip := share{j, min(j+tileColumns, columns.to)}
+		if once {
+			x.pack = grown(x.pack, depth*tileColumns)
+			for _, q := range x.pieces {
+				x.packPiece(x.pack[q.at*strip.size():], terms[q.term], q, strip, n)
+			}
+		}
+		for i := rows.from; i < rows.to; i += height {
+			x.tile(&p, share{i, min(i+height, rows.to)}, strip, once)
 		}
 	}
 }
 
-// An origin is what the sums of a tile begin with: row r at data[r·step]; no data for 0.
+// A blocked is the arguments of Product.
+type blocked struct {
+	c         []float32
+	n, blocks int
+	bias      []float32
+	acc       bool
+	terms     []Term
+}
+
+// A share is the rows, or the columns, from one up to but not including another.
+type share struct{ from, to int }
+
+func (s share) size() int { return s.to - s.from }
+
+// part is one of so many parts of s that are multiples of unit, but for the last.
+func (s share) part(number, parts, unit int) share {
+	units := (s.size() + unit - 1) / unit
+	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
+}
+
+// A piece is some steps of k: depth steps from p on, of one term, in one block. at counts the steps
+// before it.
+type piece struct{ block, term, p, depth, at int }
+
+// plan cuts the sums of a product into pieces of so many steps at most, and returns the number of
+// steps.
+func (x *Multiplier) plan(p *blocked, most int) int {
+	x.pieces = x.pieces[:0]
+	steps := 0
+	for b := range p.blocks {
+		for i, t := range p.terms {
+			width := (t.K + p.blocks - 1) / p.blocks
+			for k, end := min(b*width, t.K), min((b+1)*width, t.K); k < end; k += most {
+				q := piece{b, i, k, min(most, end-k), steps}
+				x.pieces = append(x.pieces, q)
+				steps += q.depth
+			}
+		}
+	}
+	return steps
+}
+
+// tile computes some rows and columns of C. once says that all panels are in pack.
+func (x *Multiplier) tile(p *blocked, rows, columns share, once bool) {
+	c := p.c[rows.from*p.n+columns.from:]
+	var first origin
+	switch {
+	case p.acc:
+		first = origin{c, p.n}
+	case p.bias != nil:
+		first = origin{p.bias[columns.from:], 0}
+	}
+	if p.blocks == 1 {
+		x.block(p, x.pieces, origin{c, p.n}, origin{c, p.n}, first, nil, rows, columns, once)
+		return
+	}
+	size := rows.size() * columns.size()
+	x.tiles = grown(x.tiles, treeLevels*size)
+	waiting := func(i int) origin { return origin{x.tiles[i*size:], columns.size()} }
+	level, pieces := 0, x.pieces
+	for b := range p.blocks {
+		own := 0
+		for own < len(pieces) && pieces[own].block == b {
+			own++
+		}
+		var add [treeLevels + 1]origin
+		n := 0
+		for odd := b; odd&1 == 1; odd >>= 1 {
+			add[n] = waiting(level - 1 - n)
+			n++
+		}
+		to := waiting(level - n)
+		if b == p.blocks-1 {
+			to = origin{c, p.n}
+			if first.data != nil {
+				add[n] = first
+				x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n+1], rows, columns, once)
+				return
+			}
+		}
+		x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n], rows, columns, once)
+		level, pieces = level-n+1, pieces[own:]
+	}
+}
+
+// An origin is a matrix that sums begin with, or to which they are written: row r is at
+// data[r·step]. As a beginning, no data is 0.
 type origin struct {
 	data []float32
 	step int
 }
 
-var begin0 = origin{}
-
-// block sets the tile at c, of row length cStep, to block b of the terms.
-func (x *Multiplier) block(c []float32, cStep int, s origin, i, rows, j, columns, n, b, blocks int, terms []Term) {
-	done := false
-	for _, t := range terms {
-		width := (t.K + blocks - 1) / blocks
-		for p, end := min(b*width, t.K), min((b+1)*width, t.K); p < end; p += blockDepth {
-			depth := min(blockDepth, end-p)
-			x.strip(c, cStep, s, t.A[i*t.K+p:], t.K, 1, t, p, depth, j, rows, columns, n)
-			s, done = origin{c, cStep}, true
-		}
+// block sets the tile at to to first plus the pieces, and then adds add. What is not complete lies
+// in between.
+func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share,
+	once bool) {
+	n := columns.size()
+	if len(pieces) == 0 { // no step of k at all
+		strided(x.level, to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add)
 	}
-	if !done { // no step of k at all
-		strided(x.level, c, cStep, s, nil, 0, 0, nil, 0, rows, columns, 0)
+	for i, q := range pieces {
+		into, last := between, add
+		if i == len(pieces)-1 {
+			into = to
+		} else {
+			last = nil
+		}
+		t := p.terms[q.term]
+		a := t.A[rows.from*t.K+q.p:]
+		if rows.size() < packRows && !t.Transposed && !once {
+			strided(x.level, into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
+				q.depth, last)
+		} else {
+			x.panels(into, first, a, t, q, rows.size(), columns, p.n, last, once)
+		}
+		first = into
 	}
 }
 
-// strip adds depth steps of k, from p on, to the tile at c.
-func (x *Multiplier) strip(c []float32, cStep int, s origin, a []float32, aRow, aCol int, t Term, p, depth, j, rows,
-	columns, n int) {
-	if !t.Transposed && rows < packRows {
-		strided(x.level, c, cStep, s, a, aRow, aCol, t.B[p*n+j:], n, rows, columns, depth)
-		return
+// panels adds a piece from packed panels.
+func (x *Multiplier) panels(into, first origin, a []float32, t Term, q piece, rows int, columns share, step int,
+	add []origin, once bool) {
+	n := columns.size()
+	pack := x.pack
+	if once {
+		pack = pack[q.at*n:]
+	} else {
+		x.pack = grown(x.pack, blockDepth*tileColumns)
+		pack = x.pack
+		x.packPiece(pack, t, q, columns, step)
 	}
 	width := packColumns(x.level)
-	for first := 0; first < columns; first += width {
-		w := min(width, columns-first)
-		panel := x.pack[first*blockDepth:][:depth*w]
-		if t.Transposed {
-			packTransposed(x.level, panel, t.B[(j+first)*t.K+p:], t.K, depth, w)
-		} else {
-			packPlain(panel, t.B[p*n+j+first:], n, depth, w)
+	for j := 0; j < n; j += width {
+		w := min(width, n-j)
+		var part [treeLevels + 1]origin
+		for i, o := range add {
+			part[i] = origin{o.data[j:], o.step}
 		}
-		from := s
-		if s.data != nil {
-			from.data = s.data[first:]
+		from := first
+		if from.data != nil {
+			from.data = from.data[j:]
 		}
-		strided(x.level, c[first:], cStep, from, a, aRow, aCol, panel, w, rows, w, depth)
+		strided(x.level, into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
+			part[:len(add)])
 	}
+}
+
+// packPiece packs the columns of a strip of B, panel by panel.
+func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, step int) {
+	n, width := columns.size(), packColumns(x.level)
+	for j := 0; j < n; j += width {
+		w := min(width, n-j)
+		panel := dst[j*q.depth:][:q.depth*w]
+		if t.Transposed {
+			packTransposed(x.level, panel, t.B[(columns.from+j)*t.K+q.p:], t.K, q.depth, w)
+		} else {
+			packPlain(panel, t.B[q.p*step+columns.from+j:], step, q.depth, w)
+		}
+	}
+}
+
+// grown is x with room for n elements, whose content is lost.
+func grown(x []float32, n int) []float32 {
+	if len(x) >= n {
+		return x
+	}
+	return make([]float32, n)
 }
 
 // packColumns is the width of a packed panel: the columns that the assembly takes at a time.
@@ -191,30 +312,56 @@ func packTransposed(lv level, dst, b []float32, step, depth, w int) {
 
 // Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]: every element goes on as a chain over
 // the k rows in order. C overlaps no input.
-func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) {
+func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
+
+// GradientPart computes one of so many parts of Gradient, as ProductPart does.
+func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)
 	checkLen("gradient", "b", len(b), k, n)
-	width := packColumns(x.level)
+	rows, columns := share{0, m}, share{0, n}
+	if m >= n {
+		rows = rows.part(number, parts, stripA)
+	} else {
+		columns = columns.part(number, parts, tileColumns)
+	}
+	if rows.size() == 0 || columns.size() == 0 {
+		return
+	}
 	for p := 0; p < k; p += blockDepth {
 		depth := min(blockDepth, k-p)
-		for j := 0; j < n; j += tileColumns {
-			columns := min(tileColumns, n-j)
-			for first := 0; first < columns; first += width {
-				w := min(width, columns-first)
-				packPlain(x.pack[first*blockDepth:], b[p*n+j+first:], n, depth, w)
-			}
-			for i := 0; i < m; i += stripA {
-				rows := min(stripA, m-i)
-				packPlain(x.packA, a[p*m+i:], m, depth, rows)
-				for first := 0; first < columns; first += width {
-					w := min(width, columns-first)
-					at := c[i*n+j+first:]
-					strided(x.level, at, n, origin{at, n}, x.packA, 1, rows, x.pack[first*blockDepth:], w, rows, w,
-						depth)
-				}
+		for j := columns.from; j < columns.to; j += stripB {
+			strip := share{j, min(j+stripB, columns.to)}
+			x.packStrip(b, p, depth, strip, n)
+			for i := rows.from; i < rows.to; i += stripA {
+				x.gradientStrip(c, a, p, depth, share{i, min(i+stripA, rows.to)}, strip, m, n)
 			}
 		}
+	}
+}
+
+// packStrip packs some rows and columns of B.
+func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) {
+	x.pack = grown(x.pack, blockDepth*columns.size())
+	width := packColumns(x.level)
+	for j := 0; j < columns.size(); j += width {
+		packPlain(x.pack[j*depth:], b[p*n+columns.from+j:], n, depth, min(width, columns.size()-j))
+	}
+}
+
+// gradientStrip adds the product of some columns of A, and of B, which is packed, to C.
+func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns share, m, n int) {
+	a, step := a[p*m+rows.from:], m
+	if 4*m > stridedDepth {
+		x.packA = grown(x.packA, blockDepth*stripA)
+		packPlain(x.packA, a, m, depth, rows.size())
+		a, step = x.packA, rows.size()
+	}
+	width := packColumns(x.level)
+	for j := 0; j < columns.size(); j += width {
+		w := min(width, columns.size()-j)
+		at := c[rows.from*n+columns.from+j:]
+		strided(x.level, at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil)
 	}
 }
 
@@ -233,28 +380,37 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	if acc {
 		s = origin{c, cStep}
 	}
-	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k)
+	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil)
 }
 
-// strided is Strided that begins with s.
-func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int) {
+// strided is Strided that begins with s, and adds add to the sums at their end, one after the other.
+func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
+	add []origin) {
 	if lv != portable {
-		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k)
+		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add)
 		return
 	}
+	var sums [tileColumns]float32
 	for i := range m {
-		row := c[i*cStep:][:n]
-		switch {
-		case s.data == nil:
-			clear(row)
-		case &s.data[i*s.step] != &row[0]:
-			copy(row, s.data[i*s.step:][:n])
-		}
-		for p := range k {
-			ap, bp := a[i*aRow+p*aCol], b[p*bStep:][:n]
-			for j := range row {
-				row[j] += ap * bp[j]
+		for j := 0; j < n; j += tileColumns {
+			sum := sums[:min(tileColumns, n-j)]
+			if s.data == nil {
+				clear(sum)
+			} else {
+				copy(sum, s.data[i*s.step+j:])
 			}
+			for p := range k {
+				ap, bp := a[i*aRow+p*aCol], b[p*bStep+j:][:len(sum)]
+				for q := range sum {
+					sum[q] += ap * bp[q]
+				}
+			}
+			for _, o := range add {
+				for q, v := range o.data[i*o.step+j:][:len(sum)] {
+					sum[q] += v
+				}
+			}
+			copy(c[i*cStep+j:], sum)
 		}
 	}
 }

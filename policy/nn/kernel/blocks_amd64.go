@@ -2,7 +2,7 @@ package kernel
 
 // stridedSIMD is strided for the vector levels.
 func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
-	k int) {
+	k int, add []origin) {
 	var zeros [maxColumns]float32
 	if m == 0 || n == 0 {
 		return
@@ -17,6 +17,10 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 		}
 		if s.data != nil {
 			t.start, t.startStep = &s.data[j], 4*s.step
+		}
+		t.addends = len(add)
+		for i, o := range add {
+			t.add[i] = addend{&o.data[j], 4 * o.step}
 		}
 		t.run(lv, columns)
 	}

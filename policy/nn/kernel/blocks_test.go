@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -30,6 +31,7 @@ func TestMultiplierProduct(t *testing.T) {
 	}{
 		{1, 1, []int{1}}, {1, 64, []int{64}}, {3, 17, []int{8, 5}}, {25, 66, []int{300}}, {23, 5, []int{40, 16, 24}}, {200, 70, []int{33}}, {2, 3, []int{0}},
 		{30, 130, []int{16, 520}}, {193, 1, []int{7}},
+		{25, 3, []int{2100}}, {4, 70, []int{30, 9}},
 	}
 	eachLevel(t, func(t *testing.T, lv level) {
 		x := newMultiplier(lv)
@@ -111,6 +113,31 @@ func TestMultiplierGradient(t *testing.T) {
 			x.Gradient(c.x, a[half*s.m:], b[half*s.n:], s.m, s.n, s.k-half)
 			c.check(t, fmt.Sprint(s))
 			sameBits(t, fmt.Sprint(s), c.x, want)
+		}
+	})
+}
+
+// Parts of a product, and of a gradient, are together the whole, in every bit.
+func TestMultiplierParts(t *testing.T) {
+	eachLevel(t, func(t *testing.T, lv level) {
+		for _, s := range []struct{ m, n, k, blocks int }{{5, 200, 40, 2}, {400, 70, 33, 4}, {30, 64, 20, 1}, {390, 3, 9, 1}} {
+			for _, transposed := range []bool{false, true} {
+				term := Term{A: randomN(s.m*s.k, 1), B: randomN(s.k*s.n, 2), K: s.k, Transposed: transposed}
+				want, gradient := randomN(s.m*s.n, 3), randomN(s.m*s.n, 4)
+				x := newMultiplier(lv)
+				start, startGradient := slices.Clone(want), slices.Clone(gradient)
+				x.Product(want, s.m, s.n, s.blocks, nil, true, term)
+				x.Gradient(gradient, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m, s.n, s.k)
+				for parts := 2; parts <= 5; parts++ {
+					c, g := slices.Clone(start), slices.Clone(startGradient)
+					for number := range parts {
+						newMultiplier(lv).ProductPart(number, parts, c, s.m, s.n, s.blocks, nil, true, term)
+						newMultiplier(lv).GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m, s.n, s.k)
+					}
+					sameBits(t, fmt.Sprint("product ", s, parts), c, want)
+					sameBits(t, fmt.Sprint("gradient ", s, parts), g, gradient)
+				}
+			}
 		}
 	})
 }

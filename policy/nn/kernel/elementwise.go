@@ -14,6 +14,8 @@ const (
 	opLog
 	opAxpy
 	opScale
+	opExpLess
+	opSwiGLU
 )
 
 // Tanh sets dst to tanh x, within 1.5 ulp. dst may be x.
@@ -134,12 +136,20 @@ func axpy[T Float](lv level, dst []T, a T, x []T) {
 // Scale multiplies dst by a.
 func Scale[T Float](dst []T, a T) { scale(best, dst, a) }
 
-func scale[T Float](lv level, dst []T, a T) {
-	if mapped(lv, opScale, dst, dst, nil, a) {
+func scale[T Float](lv level, dst []T, a T) { scaleTo(lv, dst, a, dst) }
+
+// ScaleTo sets dst to a·x. dst may be x.
+func ScaleTo[T Float](dst []T, a T, x []T) {
+	checkSame("scale to", "x", len(x), len(dst))
+	scaleTo(best, dst, a, x)
+}
+
+func scaleTo[T Float](lv level, dst []T, a T, x []T) {
+	if mapped(lv, opScale, dst, x, nil, a) {
 		return
 	}
-	for i := range dst {
-		dst[i] *= a
+	for i, v := range x {
+		dst[i] = a * v
 	}
 }
 

@@ -98,6 +98,8 @@ var elementwise = []struct {
 	}},
 	{"axpy", func(lv level, dst, x, _ []float32) { axpy(lv, dst, 0.3, x) }, func(dst, x, _ float32) float32 { return dst + float32(0.3*x) }},
 	{"scale", func(lv level, dst, x, _ []float32) { scale(lv, dst, 0.3) }, func(dst, _, _ float32) float32 { return dst * 0.3 }},
+	{"exp less", func(lv level, dst, x, _ []float32) { expLess(lv, dst, x, 0.3) }, nil},
+	{"swiglu", swiglu, nil},
 }
 
 // An element's value depends on its operands, not on its place, the length, or the alignment; and nothing else is written.

@@ -52,6 +52,14 @@ type panel struct {
 	whole            int      // 1 when the last vector of columns has no lane off
 	mask512          uint64   // the lanes of the last vector, for AVX-512
 	mask256          [8]int32 // the same for AVX2
+	addends, added   int      // how many of add there are, and the rows to which they have been added
+	add              [treeLevels + 1]addend
+}
+
+// An addend is a matrix that is added to the sums at their end, and its bytes from row to row.
+type addend struct {
+	at   *float32
+	step int
 }
 
 // One call works on at most so many rows and steps of k: the block of A stays in the second-level

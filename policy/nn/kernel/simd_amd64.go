@@ -45,6 +45,10 @@ func mapSIMD(lv level, o op, dst, x, y []float32, a float32) {
 			axpy512(d, px, py, n, a)
 		case opScale:
 			scale512(d, px, py, n, a)
+		case opExpLess:
+			expLess512(d, px, py, n, a)
+		case opSwiGLU:
+			swiglu512(d, px, py, n, a)
 		}
 		return
 	}
@@ -65,6 +69,10 @@ func mapSIMD(lv level, o op, dst, x, y []float32, a float32) {
 		axpy256(d, px, py, n, a)
 	case opScale:
 		scale256(d, px, py, n, a)
+	case opExpLess:
+		expLess256(d, px, py, n, a)
+	case opSwiGLU:
+		swiglu256(d, px, py, n, a)
 	}
 }
 
@@ -91,15 +99,94 @@ func sumSqSIMD(lv level, lanes *[sumLanes]float64, x []float32) {
 	}
 }
 
+// transposeTile is the rows and columns of a that are transposed at a time, so that a cache line is
+// read once and written once, however far the rows are apart: 64 of each, in the second-level cache.
+const transposeTile = 64
+
 // transposeSIMD transposes the 8×8 blocks that fit into a [m,n], and returns the rows and columns
 // they cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
-	if rows == 0 {
-		return 0, 0
-	}
-	for j := 0; j < columns; j += 8 {
-		transpose8(&dst[j*m], &a[j], 4*m, 4*n, rows/8)
+	for i := 0; i < rows; i += transposeTile {
+		blocks := min(transposeTile, rows-i) / 8
+		for j := 0; j < columns; j += transposeTile {
+			for k := j; k < min(j+transposeTile, columns); k += 8 {
+				transpose8(&dst[k*m+i], &a[i*n+k], 4*m, 4*n, blocks)
+			}
+		}
 	}
 	return rows, columns
+}
+
+func rmsNormSIMD(lv level, y, inv, x, w []float32, m, n int, eps float64) {
+	if lv == avx512 {
+		rmsNorm512(&y[0], &inv[0], &x[0], &w[0], m, n, eps)
+	} else {
+		rmsNorm256(&y[0], &inv[0], &x[0], &w[0], m, n, eps)
+	}
+}
+
+func rmsNormGradSIMD(lv level, g *normGrad) {
+	if lv == avx512 {
+		rmsNormGrad512(g)
+	} else {
+		rmsNormGrad256(g)
+	}
+}
+
+func rotateSIMD(lv level, r *rotation) {
+	if lv == avx512 {
+		rotate512(r)
+	} else {
+		rotate256(r)
+	}
+}
+
+func swigluGradSIMD(lv level, y, gate, up, dy []float32) {
+	if lv == avx512 {
+		swigluGrad512(&y[0], &gate[0], &up[0], &dy[0], len(y))
+	} else {
+		swigluGrad256(&y[0], &gate[0], &up[0], &dy[0], len(y))
+	}
+}
+
+func softmaxSIMD(lv level, s *softmax) {
+	if lv == avx512 {
+		softmax512(s)
+	} else {
+		softmax256(s)
+	}
+}
+
+func softmaxGradSIMD(lv level, s *softmax) {
+	if lv == avx512 {
+		softmaxGrad512(s)
+	} else {
+		softmaxGrad256(s)
+	}
+}
+
+func maxLanesSIMD(lv level, lanes *[sumLanes]float32, x []float32) {
+	if lv == avx512 {
+		maxLanes512(lanes, &x[0], len(x))
+	} else {
+		maxLanes256(lanes, &x[0], len(x))
+	}
+}
+
+func sumExpSIMD(lv level, lanes *[2 * sumLanes]float32, x []float32, top float32) {
+	if lv == avx512 {
+		sumExp512(lanes, &x[0], len(x), top)
+	} else {
+		sumExp256(lanes, &x[0], len(x), top)
+	}
+}
+
+func dotLanesSIMD(lv level, lanes *[sumLanes]float32, x, y []float32) {
+	px, py := unsafe.SliceData(x), unsafe.SliceData(y)
+	if lv == avx512 {
+		dotLanes512(lanes, px, py, len(x))
+	} else {
+		dotLanes256(lanes, px, py, len(x))
+	}
 }

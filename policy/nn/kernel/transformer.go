@@ -9,14 +9,36 @@ func RMSNorm(y, inv, x, w []float32, m, n int, eps float64) {
 	checkLen("rms norm", "inv", len(inv), m, 1)
 	checkLen("rms norm", "x", len(x), m, n)
 	checkLen("rms norm", "w", len(w), 1, n)
+	rmsNorm(best, y, inv, x, w, m, n, eps)
+}
+
+func rmsNorm(lv level, y, inv, x, w []float32, m, n int, eps float64) {
+	if lv != portable && len(x) > 0 {
+		rmsNormSIMD(lv, y, inv, x, w, m, n, eps)
+		return
+	}
 	for i := range m {
 		row, out := x[i*n:(i+1)*n], y[i*n:(i+1)*n]
-		r := float32(1 / math.Sqrt(SumSq(row)/float64(n)+eps))
+		var lanes [sumLanes]float64
+		for j, v := range row {
+			lanes[j%sumLanes] += float64(v) * float64(v) // the product is exact, fused or not
+		}
+		r := float32(1 / math.Sqrt(foldLanes(&lanes)/float64(n)+eps))
 		inv[i] = r
 		for j, v := range row {
 			out[j] = float32(v*r) * w[j]
 		}
 	}
+}
+
+// foldLanes adds partial sums, halves first.
+func foldLanes[T Float](l *[sumLanes]T) T {
+	for half := sumLanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			l[i] += l[i+half]
+		}
+	}
+	return l[0]
 }
 
 // RMSNormGrad adds to dx [m,n] the derivative through y = RMSNorm(x), given dy [m,n] and the inv of
@@ -28,13 +50,37 @@ func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "x", len(x), m, n)
 	checkLen("rms norm grad", "w", len(w), 1, n)
 	checkLen("rms norm grad", "inv", len(inv), m, 1)
+	if dw != nil {
+		checkLen("rms norm grad", "dw", len(dw), 1, n)
+	}
+	rmsNormGrad(best, dx, dw, dy, x, w, inv, m, n, acc)
+}
+
+// A normGrad is the arguments of RMSNormGrad as the assembly takes them.
+type normGrad struct {
+	dx, dw, dy, x, w, inv *float32
+	m, n, acc             int
+}
+
+func rmsNormGrad(lv level, dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
+	if lv != portable && len(x) > 0 {
+		g := normGrad{dx: &dx[0], dy: &dy[0], x: &x[0], w: &w[0], inv: &inv[0], m: m, n: n}
+		if dw != nil {
+			g.dw = &dw[0]
+		}
+		if acc {
+			g.acc = 1
+		}
+		rmsNormGradSIMD(lv, &g)
+		return
+	}
 	for i := range m {
 		row, d, out, r := x[i*n:(i+1)*n], dy[i*n:(i+1)*n], dx[i*n:(i+1)*n], inv[i]
-		var sum [4]float64
+		var lanes [sumLanes]float64
 		for j, v := range row {
-			sum[j&3] += float64(float32(w[j]*d[j])) * float64(v)
+			lanes[j%sumLanes] += float64(float32(w[j]*d[j])) * float64(v)
 		}
-		mean := float32(((sum[0] + sum[1]) + (sum[2] + sum[3])) * float64(r) * float64(r) / float64(n))
+		mean := float32(foldLanes(&lanes) * float64(r) * float64(r) / float64(n))
 		if dw != nil {
 			for j, v := range row {
 				dw[j] += float32(d[j] * float32(v*r))
@@ -50,10 +96,59 @@ func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	}
 }
 
+// Rotate turns the pairs j and half+j of all heads of x [rows, heads, 2·half] by the angles of
+// which cos and sin [rows, half] belong to the rows, or back by them, and multiplies them by scale.
+// Su et al. 2021, arXiv:2104.09864.
+func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
+	checkLen("rotate", "x", len(x), rows*heads, 2*half)
+	checkLen("rotate", "cos", len(cos), rows, half)
+	checkLen("rotate", "sin", len(sin), rows, half)
+	rotate(best, x, cos, sin, rows, heads, half, scale, back)
+}
+
+// A rotation is the arguments of Rotate as the assembly takes them. sign is -0 to turn back.
+type rotation struct {
+	x, cos, sin       *float32
+	rows, heads, half int
+	sign, scale       float32
+}
+
+func rotate(lv level, x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
+	if lv != portable && len(x) > 0 {
+		r := rotation{x: &x[0], cos: &cos[0], sin: &sin[0], rows: rows, heads: heads, half: half, scale: scale}
+		if back {
+			r.sign = float32(math.Copysign(0, -1))
+		}
+		rotateSIMD(lv, &r)
+		return
+	}
+	for i := range rows {
+		c, s := cos[i*half:(i+1)*half], sin[i*half:(i+1)*half]
+		for h := range heads {
+			head := x[(i*heads+h)*2*half:][:2*half]
+			for j := range half {
+				a, b, sj := head[j], head[half+j], s[j]
+				if back {
+					sj = -sj
+				}
+				head[j] = float32(float32(a*c[j])-float32(b*sj)) * scale
+				head[half+j] = float32(float32(b*c[j])+float32(a*sj)) * scale
+			}
+		}
+	}
+}
+
 // SwiGLU sets y to gate·σ(gate)·up, with σ the logistic function. Shazeer 2020, arXiv:2002.05202.
 func SwiGLU(y, gate, up []float32) {
 	checkSame("swiglu", "gate", len(gate), len(y))
 	checkSame("swiglu", "up", len(up), len(y))
+	swiglu(best, y, gate, up)
+}
+
+func swiglu(lv level, y, gate, up []float32) {
+	if mapped(lv, opSwiGLU, y, gate, up, 0) {
+		return
+	}
 	sigmoid(y, gate)
 	for i, s := range y {
 		y[i] = float32(gate[i]*s) * up[i]
@@ -66,6 +161,14 @@ func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
 	checkSame("swiglu grad", "up", len(up), len(y))
 	checkSame("swiglu grad", "dy", len(dy), len(y))
+	swigluGrad(best, y, gate, up, dy)
+}
+
+func swigluGrad(lv level, y, gate, up, dy []float32) {
+	if lv != portable && len(y) > 0 {
+		swigluGradSIMD(lv, y, gate, up, dy)
+		return
+	}
 	sigmoid(y, gate)
 	for i, s := range y {
 		g, u, d := gate[i], up[i], dy[i]
@@ -76,28 +179,15 @@ func SwiGLUGrad(y, gate, up, dy []float32) {
 	}
 }
 
-// sigmoid sets y to 1/(1+e^-x).
+// sigmoid sets y to 1/(1+e^-x), in plain loops.
 func sigmoid(y, x []float32) {
 	for i, v := range x {
 		y[i] = -v
 	}
-	Exp(y, y)
+	exp(portable, y, y)
 	for i, e := range y {
 		y[i] = 1 / (1 + e)
 	}
-}
-
-// softmaxLanes is how many partial sums a softmax keeps: element i goes to sum i mod softmaxLanes.
-const softmaxLanes = 16
-
-// foldLanes adds partial sums, halves first.
-func foldLanes(l *[softmaxLanes]float32) float32 {
-	for half := softmaxLanes / 2; half > 0; half /= 2 {
-		for i := range half {
-			l[i] += l[i+half]
-		}
-	}
-	return l[0]
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018,
@@ -106,8 +196,63 @@ func foldLanes(l *[softmaxLanes]float32) float32 {
 // largest score so far, sets the row to e^(score - top), 0 where a score does not count, sets decay
 // to e^(old top - top) and sum to sum·decay + Σ row. Start with top -Inf and sum 0. A row of whose
 // scores none counts keeps top and sum, once it has had one.
+//
+// Rows have room for a multiple of 16 elements; those behind the width are lost.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
-	inf := float32(math.Inf(-1))
+	softmaxBlock(best, x, step, rows, width, first, more, top, sum, decay)
+}
+
+func softmaxBlock(lv level, x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
+	if rows == 0 || width == 0 {
+		return
+	}
+	checkRows("softmax", x, step, rows, width)
+	var sums [softmaxRows]float32
+	for ; rows > 0; rows -= softmaxRows {
+		n := min(rows, softmaxRows)
+		if lv != portable {
+			s := newSoftmax(x, step, n, width, first, more)
+			s.top, s.sum, s.d = &top[:n][0], &sums[0], &decay[:n][0]
+			softmaxSIMD(lv, &s)
+		} else {
+			softmaxPlain(x, step, n, width, first, more, top, sums[:], decay)
+		}
+		exp(lv, decay[:n], decay[:n])
+		for r := range n {
+			sum[r] = float32(sum[r]*decay[r]) + sums[r]
+		}
+		if rows > n {
+			x, first, top, sum, decay = x[n*step:], first+n*more, top[n:], sum[n:], decay[n:]
+		}
+	}
+}
+
+// softmaxRows is how many rows of a softmax are done at a time.
+const softmaxRows = 32
+
+// checkRows panics unless rows have room for whole vectors.
+func checkRows(op string, x []float32, step, rows, width int) {
+	room := (width + sumLanes - 1) / sumLanes * sumLanes
+	if rows > 1 && step < room || len(x) < (rows-1)*step+room {
+		panic("kernel: " + op + ": rows without room for whole vectors")
+	}
+}
+
+// A softmax is the arguments of SoftmaxBlock, or of SoftmaxBlockGrad, as the assembly takes them. d
+// is decay or dp; step and bytes, the width, are in bytes. For SoftmaxBlockGrad top is lse and sum
+// the mean.
+type softmax struct {
+	x, top, sum, d                        *float32
+	step, rows, width, bytes, first, more int
+}
+
+// newSoftmax returns the arguments but for the last three vectors.
+func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
+	return softmax{x: &x[0], step: 4 * step, rows: rows, width: width, bytes: 4 * width, first: first, more: more}
+}
+
+// softmaxPlain is SoftmaxBlock but for the exponential of decay; it sets sums to Σ row.
+func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]
 		count := min(max(first+r*more, 0), width)
@@ -115,23 +260,17 @@ func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, dec
 		for _, v := range row[:count] {
 			high = max(high, v)
 		}
+		decay[r], top[r] = top[r]-high, high
 		for j, v := range row[:count] {
 			row[j] = v - high
 		}
-		for j := range row[count:] {
-			row[count+j] = inf
+		exp(portable, row[:count], row[:count])
+		clear(row[count:])
+		var lanes [sumLanes]float32
+		for j, v := range row {
+			lanes[j%sumLanes] += v
 		}
-		decay[r] = top[r] - high
-		top[r] = high
-		Exp(row, row)
-	}
-	Exp(decay[:rows], decay[:rows])
-	for r := range rows {
-		var lanes [softmaxLanes]float32
-		for j, v := range x[r*step:][:width] {
-			lanes[j%softmaxLanes] += v
-		}
-		sum[r] = float32(sum[r]*decay[r]) + foldLanes(&lanes)
+		sums[r] = foldLanes(&lanes)
 	}
 }
 
@@ -140,17 +279,29 @@ func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, dec
 // counts are as in SoftmaxBlock; lse and mean belong to the rows, where mean is Σ p·dp over all
 // columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
-	inf := float32(math.Inf(-1))
+	softmaxBlockGrad(best, x, dp, step, rows, width, first, more, lse, mean)
+}
+
+func softmaxBlockGrad(lv level, x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
+	if rows == 0 || width == 0 {
+		return
+	}
+	checkRows("softmax grad", x, step, rows, width)
+	checkRows("softmax grad", dp, step, rows, width)
+	if lv != portable {
+		s := newSoftmax(x, step, rows, width, first, more)
+		s.top, s.sum, s.d = &lse[:rows][0], &mean[:rows][0], &dp[0]
+		softmaxGradSIMD(lv, &s)
+		return
+	}
 	for r := range rows {
 		row, d := x[r*step:][:width], dp[r*step:][:width]
 		count := min(max(first+r*more, 0), width)
 		for j, v := range row[:count] {
 			row[j] = v - lse[r]
 		}
-		for j := range row[count:] {
-			row[count+j] = inf
-		}
-		Exp(row, row)
+		exp(portable, row[:count], row[:count])
+		clear(row[count:])
 		for j, p := range row[:count] {
 			d[j] = float32(p * (d[j] - mean[r]))
 		}
@@ -160,36 +311,78 @@ func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, 
 
 // SumExp returns the largest element of x, Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
 // the sums depends on the length of x alone. x holds at least one element.
-func SumExp(x []float32) (top, sum, weighted float32) {
+func SumExp(x []float32) (top, sum, weighted float32) { return sumExp(best, x) }
+
+func sumExp(lv level, x []float32) (top, sum, weighted float32) {
+	var lanes [2 * sumLanes]float32
+	sums, weights := (*[sumLanes]float32)(lanes[:]), (*[sumLanes]float32)(lanes[sumLanes:])
+	if lv != portable {
+		for i := range sums {
+			sums[i] = x[0]
+		}
+		maxLanesSIMD(lv, sums, x)
+		for half := sumLanes / 2; half > 0; half /= 2 {
+			for i := range half {
+				sums[i] = max(sums[i], sums[i+half])
+			}
+		}
+		top = sums[0]
+		*sums = [sumLanes]float32{}
+		sumExpSIMD(lv, &lanes, x, top)
+		return top, foldLanes(sums), foldLanes(weights)
+	}
 	top = x[0]
 	for _, v := range x[1:] {
 		top = max(top, v)
 	}
 	var z, e [256]float32
-	var sums, weights [softmaxLanes]float32
 	for len(x) > 0 {
 		n := min(len(x), len(z))
 		for j, v := range x[:n] {
 			z[j] = v - top
 		}
-		Exp(e[:n], z[:n])
+		exp(portable, e[:n], z[:n])
 		for j, v := range e[:n] {
-			sums[j%softmaxLanes] += v
+			sums[j%sumLanes] += v
 			if v != 0 {
-				weights[j%softmaxLanes] += float32(v * z[j])
+				weights[j%sumLanes] += float32(v * z[j])
 			}
 		}
 		x = x[n:]
 	}
-	return top, foldLanes(&sums), foldLanes(&weights)
+	return top, foldLanes(sums), foldLanes(weights)
+}
+
+// ExpLess sets dst to e^(x-a). dst may be x.
+func ExpLess(dst, x []float32, a float32) {
+	checkSame("exp less", "x", len(x), len(dst))
+	expLess(best, dst, x, a)
+}
+
+func expLess(lv level, dst, x []float32, a float32) {
+	if mapped(lv, opExpLess, dst, x, nil, a) {
+		return
+	}
+	for i, v := range x {
+		dst[i] = v - a
+	}
+	exp(lv, dst, dst)
 }
 
 // Dot returns Σ x·y, in an order that depends on the length alone.
 func Dot(x, y []float32) float32 {
 	checkSame("dot", "y", len(y), len(x))
-	var lanes [softmaxLanes]float32
+	return dotProduct(best, x, y)
+}
+
+func dotProduct(lv level, x, y []float32) float32 {
+	var lanes [sumLanes]float32
+	if lv != portable {
+		dotLanesSIMD(lv, &lanes, x, y)
+		return foldLanes(&lanes)
+	}
 	for i, v := range x {
-		lanes[i%softmaxLanes] += float32(v * y[i])
+		lanes[i%sumLanes] += float32(v * y[i])
 	}
 	return foldLanes(&lanes)
 }

@@ -22,6 +22,8 @@ var functions = []function{
 	{"log", "x", (*vector).log},
 	{"axpy", "xda", (*vector).axpy},
 	{"scale", "xa", (*vector).scale},
+	{"expLess", "xa", (*vector).expLess},
+	{"swiglu", "xy", (*vector).swiglu},
 }
 
 // elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then
@@ -253,6 +255,12 @@ func (v *vector) exp() {
 		v.of("VPADDD", half, half, v.k(one))
 		v.of("VMULPS", 0, 0, v.r(half))
 	}
+}
+
+// expLess is e^(x-a).
+func (v *vector) expLess() {
+	v.of("VSUBPS", 0, 0, v.r(regA(v.w)))
+	v.exp()
 }
 
 // log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial is that of

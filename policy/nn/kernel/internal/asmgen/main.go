@@ -24,5 +24,6 @@ func files() map[string][]byte {
 		"elementwise_amd64.s": elementwise(),
 		"optimizer_amd64.s":   optimizer(),
 		"transpose_amd64.s":   transpose(),
+		"transformer_amd64.s": transformer(),
 	}
 }

@@ -139,6 +139,7 @@ func (a *asm) tile(w width, vectors, rows int) {
 	a.op("JNZ", loop)
 
 	a.label(end)
+	a.addends(w, vectors, rows, element)
 	a.op("MOVQ", field("cStep"), step)
 	if w.masks() {
 		a.storeRows(w, vectors, rows, true)
@@ -153,6 +154,34 @@ func (a *asm) tile(w width, vectors, rows int) {
 		a.label(stored)
 	}
 	a.nextRows(rows)
+}
+
+// addends adds the tile's rows of other matrices to its sums, one after the other.
+func (a *asm) addends(w width, vectors, rows int, element string) {
+	const count, addend, at, addStep = "CX", "AX", "DX", "R15"
+	loop, end := fmt.Sprintf("add%d", rows), fmt.Sprintf("added%d", rows)
+	a.op("MOVQ", field("addends"), count)
+	a.op("TESTQ", count, count)
+	a.op("JZ", end)
+	a.op("LEAQ", field("add"), addend)
+	a.label(loop)
+	a.op("MOVQ", "8("+addend+")", addStep)
+	a.op("MOVQ", field("added"), at)
+	a.op("IMULQ", addStep, at)
+	a.op("ADDQ", "("+addend+")", at)
+	for r := range rows {
+		for j := range vectors {
+			sum := w.v(r*vectors + j)
+			a.loadColumns(w, at, j, vectors, element)
+			a.op("VADDPS", sum, element, sum)
+		}
+		a.op("ADDQ", addStep, at)
+	}
+	a.op("ADDQ", "$16", addend)
+	a.op("DECQ", count)
+	a.op("JNZ", loop)
+	a.op("ADDQ", fmt.Sprintf("$%d", rows), field("added"))
+	a.label(end)
 }
 
 func (a *asm) storeRows(w width, vectors, rows int, masked bool) {

@@ -1,0 +1,593 @@
+package main
+
+import "fmt"
+
+// transformer writes the kernels of transformers: rows of norms, rotations, softmax and SwiGLU. The
+// doc of each function in transformer.go is its formula.
+func transformer() []byte {
+	file := newFile()
+	constants := new(constants)
+	for _, w := range widths {
+		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", 56, (*vector).rmsNorm)
+		file.fused(w, constants, "rmsNormGrad", "p *normGrad", 8, (*vector).rmsNormGrad)
+		file.fused(w, constants, "rotate", "p *rotation", 8, (*vector).rotate)
+		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", 40, (*vector).swigluGrad)
+		file.fused(w, constants, "softmax", "p *softmax", 8, (*vector).softmax)
+		file.fused(w, constants, "softmaxGrad", "p *softmax", 8, (*vector).softmaxGrad)
+		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", 28, (*vector).sumExp)
+		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", 24, (*vector).maxLanes)
+		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", 32, (*vector).dotLanes)
+	}
+	file.raw("\nDATA lanes<>+0(SB)/8, $0x0000000100000000\n")
+	for i := 2; i < 16; i += 2 {
+		file.raw("DATA lanes<>+%d(SB)/8, $0x%08x%08x\n", 4*i, i+1, i)
+	}
+	file.raw("GLOBL lanes<>(SB), RODATA|NOPTR, $64\n")
+	constants.write(file)
+	return file.Bytes()
+}
+
+// fused writes a function: what body writes, behind the constants that it keeps in registers.
+func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body func(v *vector)) {
+	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
+	body(v)
+	a.function(name+w.name, name+w.name+"("+args+")", argBytes)
+	a.Write(v.before.Bytes())
+	a.Write(v.asm.Bytes())
+	a.ret()
+}
+
+// Registers of rows: the offset of the chunk in bytes, where whole chunks end, and how many
+// elements remain.
+const index, whole, rest = "BX", "R14", "R15"
+
+// chunk is how many elements of a row are taken at a time where sums have lanes: one or two vectors.
+const chunk = 16
+
+func (v *vector) perChunk() int { return chunk / v.w.floats() }
+
+// arguments loads arguments into registers, in order.
+func (v *vector) arguments(names ...string) {
+	for i := 0; i < len(names); i += 2 {
+		v.op("MOVQ", fmt.Sprintf("%s+%d(FP)", names[i], 4*i), names[i+1])
+	}
+}
+
+// fields loads fields of the struct at R13 into registers.
+func (v *vector) fields(name string, pairs ...string) {
+	v.op("MOVQ", "p+0(FP)", "R13")
+	for i := 0; i < len(pairs); i += 2 {
+		v.op("MOVQ", name+"_"+pairs[i]+"(R13)", pairs[i+1])
+	}
+}
+
+// splitRow prepares columns for rows of n elements: n in CX, which is lost.
+func (v *vector) splitRow(vectors int) {
+	v.op("MOVQ", "CX", rest)
+	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
+	v.op("SUBQ", rest, "CX")
+	v.op("SHLQ", "$2", "CX")
+	v.op("MOVQ", "CX", whole)
+	v.op("MOVQ", rest, "CX")
+	if v.w.masks() {
+		v.tailMask(v.w)
+		return
+	}
+	v.op("LEAQ", "·tailMasks+64(SB)", "AX")
+	v.op("SHLQ", "$2", "CX")
+	v.op("SUBQ", "CX", "AX")
+	for h := range vectors {
+		v.op("VMOVDQU", offset(h*v.w.bytes, "AX"), v.r(v.w.regs-vectors+h))
+	}
+}
+
+// A part is one vector of a row: a whole one, or one of the last, of which some lanes are off.
+type part struct {
+	*vector
+	h, vectors int // the h-th of a chunk of so many
+	masked     bool
+	tag        string // for labels
+}
+
+// columns does a row, chunk by chunk.
+func (v *vector) columns(tag string, vectors int, body func(p part)) {
+	v.op("XORQ", index, index)
+	v.label(tag)
+	v.op("CMPQ", index, whole)
+	v.op("JGE", tag+"Rest")
+	for h := range vectors {
+		body(part{v, h, vectors, false, fmt.Sprintf("%s%d", tag, h)})
+	}
+	v.op("ADDQ", fmt.Sprintf("$%d", vectors*v.w.bytes), index)
+	v.op("JMP", tag)
+	v.label(tag + "Rest")
+	v.op("TESTQ", rest, rest)
+	v.op("JZ", tag+"Done")
+	for h := range vectors {
+		body(part{v, h, vectors, true, fmt.Sprintf("%sRest%d", tag, h)})
+	}
+	v.label(tag + "Done")
+}
+
+func (p part) at(base string) string {
+	if p.h == 0 {
+		return fmt.Sprintf("(%s)(%s*1)", base, index)
+	}
+	return fmt.Sprintf("%d(%s)(%s*1)", p.h*p.w.bytes, base, index)
+}
+
+func (p part) mask() string {
+	if p.w.masks() {
+		return "K1"
+	}
+	return p.r(p.w.regs - p.vectors + p.h)
+}
+
+func (p part) load(base string, to int) {
+	if p.masked {
+		p.loadMasked(p.w, p.mask(), p.at(base), p.r(to))
+	} else {
+		p.op("VMOVUPS", p.at(base), p.r(to))
+	}
+}
+
+// loadOr is load with the lanes that are off as in register other.
+func (p part) loadOr(base string, to, other int) {
+	switch {
+	case !p.masked:
+		p.load(base, to)
+	case p.w.masks():
+		p.op("VMOVUPS", p.r(other), p.r(to))
+		p.op("VMOVUPS", p.at(base), p.mask(), p.r(to))
+	default:
+		p.load(base, to)
+		p.op("VBLENDVPS", p.mask(), p.r(to), p.r(other), p.r(to))
+	}
+}
+
+func (p part) store(from int, base string) {
+	switch {
+	case !p.masked:
+		p.op("VMOVUPS", p.r(from), p.at(base))
+	case p.w.masks():
+		p.op("VMOVUPS", p.r(from), p.mask(), p.at(base))
+	default:
+		p.op("VMASKMOVPS", p.r(from), p.mask(), p.at(base))
+	}
+}
+
+func (v *vector) zero(regs ...int) {
+	for _, i := range regs {
+		v.op("VXORPS", v.r(i), v.r(i), v.r(i))
+	}
+}
+
+// widen sets registers lo and hi to the two halves of from as float64. It may be lo.
+func (v *vector) widen(from, lo, hi int) {
+	if v.w.masks() {
+		v.op("VEXTRACTF64X4", "$1", v.r(from), fmt.Sprintf("Y%d", hi))
+		v.op("VCVTPS2PD", fmt.Sprintf("Y%d", from), v.r(lo))
+		v.op("VCVTPS2PD", fmt.Sprintf("Y%d", hi), v.r(hi))
+		return
+	}
+	v.op("VEXTRACTF128", "$1", v.r(from), fmt.Sprintf("X%d", hi))
+	v.op("VCVTPS2PD", fmt.Sprintf("X%d", from), v.r(lo))
+	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
+}
+
+// foldDoubles adds sixteen float64 from register 0 on, halves first, into X0. It needs register 1.
+func (v *vector) foldDoubles() {
+	if v.w.masks() {
+		v.op("VADDPD", "Z1", "Z0", "Z0")
+		v.op("VEXTRACTF64X4", "$1", "Z0", "Y1")
+	} else {
+		v.op("VADDPD", "Y2", "Y0", "Y0")
+		v.op("VADDPD", "Y3", "Y1", "Y1")
+	}
+	v.op("VADDPD", "Y1", "Y0", "Y0")
+	v.op("VEXTRACTF128", "$1", "Y0", "X1")
+	v.op("VADDPD", "X1", "X0", "X0")
+	v.op("VPERMILPD", "$1", "X0", "X1")
+	v.op("VADDSD", "X1", "X0", "X0")
+}
+
+// fold brings sixteen lanes, in register i and where they are two vectors in i+1, into the first
+// lane of X<i>, by op, halves first. It needs register to.
+func (v *vector) fold(op string, i, to int) {
+	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
+	other := fmt.Sprintf("X%d", to)
+	if v.w.masks() {
+		v.op("VEXTRACTF64X4", "$1", v.r(i), fmt.Sprintf("Y%d", to))
+		v.op(op, fmt.Sprintf("Y%d", to), y, y)
+	} else {
+		v.op(op, v.r(i+1), y, y)
+	}
+	v.op("VEXTRACTF128", "$1", y, other)
+	v.op(op, other, x, x)
+	v.op("VPERMILPS", "$0x0e", x, other)
+	v.op(op, other, x, x)
+	v.op("VPERMILPS", "$1", x, other)
+	v.op(op, other, x, x)
+}
+
+// rmsNorm: 12 and 13 hold eps and n, 11 a one.
+func (v *vector) rmsNorm() {
+	v.arguments("y", "DI", "inv", "R8", "x", "SI", "w", "DX", "m", "R9", "n", "CX")
+	v.op("VMOVSD", "eps+48(FP)", "X12")
+	v.op("VCVTSI2SDQ", "CX", "X13", "X13")
+	v.op("MOVQ", "$0x3ff0000000000000", "AX")
+	v.op("VMOVQ", "AX", "X11")
+	v.op("MOVQ", "CX", "R10")
+	v.op("SHLQ", "$2", "R10")
+	v.splitRow(v.perChunk())
+	v.label("row")
+	v.op("DECQ", "R9")
+	v.op("JLT", "done")
+	v.zero(0, 1, 2, 3)
+	v.columns("sum", v.perChunk(), func(p part) {
+		p.load("SI", 8)
+		p.widen(8, 9, 10)
+		for i := range 2 {
+			p.op("VFMADD231PD", p.r(9+i), p.r(9+i), p.r(2*p.h+i))
+		}
+	})
+	v.foldDoubles()
+	v.op("VDIVSD", "X13", "X0", "X0")
+	v.op("VADDSD", "X12", "X0", "X0")
+	v.op("VSQRTSD", "X0", "X0", "X0")
+	v.op("VDIVSD", "X0", "X11", "X0")
+	v.op("VCVTSD2SS", "X0", "X0", "X0")
+	v.op("VMOVSS", "X0", "(R8)")
+	v.op("VBROADCASTSS", "X0", v.r(4))
+	v.columns("scale", v.perChunk(), func(p part) {
+		p.load("SI", 0)
+		p.load("DX", 1)
+		p.of("VMULPS", 0, 0, p.r(4))
+		p.of("VMULPS", 0, 0, p.r(1))
+		p.store(0, "DI")
+	})
+	v.op("ADDQ", "R10", "SI")
+	v.op("ADDQ", "R10", "DI")
+	v.op("ADDQ", "$4", "R8")
+	v.op("JMP", "row")
+	v.label("done")
+}
+
+// rmsNormGrad: 4 holds inv, 5 the mean.
+func (v *vector) rmsNormGrad() {
+	v.fields("normGrad", "dx", "DI", "dy", "SI", "x", "DX", "w", "R8", "dw", "R9", "inv", "R10", "m", "R11", "n", "CX")
+	v.op("MOVQ", "CX", "R12")
+	v.op("SHLQ", "$2", "R12")
+	v.splitRow(v.perChunk())
+	v.label("row")
+	v.op("DECQ", "R11")
+	v.op("JLT", "done")
+	v.zero(0, 1, 2, 3)
+	v.columns("sum", v.perChunk(), func(p part) {
+		p.load("SI", 6)
+		p.load("R8", 7)
+		p.of("VMULPS", 6, 6, p.r(7))
+		p.load("DX", 7)
+		p.widen(6, 8, 9)
+		p.widen(7, 10, 11)
+		for i := range 2 {
+			p.op("VFMADD231PD", p.r(8+i), p.r(10+i), p.r(2*p.h+i))
+		}
+	})
+	v.foldDoubles()
+	v.op("VMOVSS", "(R10)", "X4")
+	v.op("VCVTSS2SD", "X4", "X4", "X5")
+	v.op("VMULSD", "X5", "X0", "X0")
+	v.op("VMULSD", "X5", "X0", "X0")
+	v.op("VCVTSI2SDQ", "normGrad_n(R13)", "X5", "X5")
+	v.op("VDIVSD", "X5", "X0", "X0")
+	v.op("VCVTSD2SS", "X0", "X0", "X0")
+	v.op("VBROADCASTSS", "X0", v.r(5))
+	v.op("VBROADCASTSS", "X4", v.r(4))
+	v.columns("scale", v.perChunk(), func(p part) {
+		p.load("SI", 0)
+		p.load("DX", 1)
+		p.load("R8", 2)
+		p.of("VMULPS", 2, 2, p.r(0)) // w∘dy
+		p.op("TESTQ", "R9", "R9")
+		p.op("JZ", p.tag+"Frozen")
+		p.of("VMULPS", 3, 1, p.r(4))
+		p.of("VMULPS", 3, 3, p.r(0))
+		p.load("R9", 6)
+		p.of("VADDPS", 3, 3, p.r(6))
+		p.store(3, "R9")
+		p.label(p.tag + "Frozen")
+		p.of("VMULPS", 1, 1, p.r(5))
+		p.of("VSUBPS", 2, 2, p.r(1))
+		p.of("VMULPS", 2, 2, p.r(4))
+		p.op("CMPQ", "normGrad_acc(R13)", "$0")
+		p.op("JEQ", p.tag+"Set")
+		p.load("DI", 6)
+		p.of("VADDPS", 2, 2, p.r(6))
+		p.label(p.tag + "Set")
+		p.store(2, "DI")
+	})
+	for _, base := range []string{"DI", "SI", "DX"} {
+		v.op("ADDQ", "R12", base)
+	}
+	v.op("ADDQ", "$4", "R10")
+	v.op("JMP", "row")
+	v.label("done")
+}
+
+// rotate: 6 holds the sign of the sines, 7 the scale.
+func (v *vector) rotate() {
+	v.fields("rotation", "x", "DI", "cos", "SI", "sin", "DX", "rows", "R8", "half", "CX")
+	v.op("MOVQ", "CX", "R10")
+	v.op("SHLQ", "$2", "R10") // bytes of half a head
+	v.op("VBROADCASTSS", "rotation_sign(R13)", v.r(6))
+	v.op("VBROADCASTSS", "rotation_scale(R13)", v.r(7))
+	v.splitRow(1)
+	v.label("row")
+	v.op("DECQ", "R8")
+	v.op("JLT", "done")
+	v.op("MOVQ", "rotation_heads(R13)", "R9")
+	v.label("head")
+	v.op("LEAQ", "(DI)(R10*1)", "R11")
+	v.columns("turn", 1, func(p part) {
+		p.load("DI", 0)
+		p.load("R11", 1)
+		p.load("SI", 2)
+		p.load("DX", 3)
+		p.op("VXORPS", p.r(6), p.r(3), p.r(3))
+		p.of("VMULPS", 4, 0, p.r(2))
+		p.of("VMULPS", 5, 1, p.r(3))
+		p.of("VSUBPS", 4, 4, p.r(5)) // a·c - b·s
+		p.of("VMULPS", 1, 1, p.r(2))
+		p.of("VMULPS", 0, 0, p.r(3))
+		p.of("VADDPS", 1, 1, p.r(0)) // b·c + a·s
+		p.of("VMULPS", 4, 4, p.r(7))
+		p.of("VMULPS", 1, 1, p.r(7))
+		p.store(4, "DI")
+		p.store(1, "R11")
+	})
+	v.op("LEAQ", "(DI)(R10*2)", "DI")
+	v.op("DECQ", "R9")
+	v.op("JNZ", "head")
+	v.op("ADDQ", "R10", "SI")
+	v.op("ADDQ", "R10", "DX")
+	v.op("JMP", "row")
+	v.label("done")
+}
+
+// sigmoid turns register 0 into 1/(1+e^-x). Scratch: 1 to 5.
+func (v *vector) sigmoid() {
+	v.logic("VPXOR", 0, 0, v.k(signBit))
+	v.exp()
+	v.of("VADDPS", 0, 0, v.f(1))
+	v.set(1, v.f(1))
+	v.of("VDIVPS", 0, 1, v.r(0))
+}
+
+func (v *vector) swiglu() {
+	v.op("VMOVUPS", v.r(0), v.r(6))
+	v.op("VMOVUPS", v.r(1), v.r(7))
+	v.sigmoid()
+	v.of("VMULPS", 0, 0, v.r(6))
+	v.of("VMULPS", 0, 0, v.r(7))
+}
+
+func (v *vector) swigluGrad() {
+	v.arguments("y", "DI", "gate", "SI", "up", "DX", "dy", "R8", "n", "CX")
+	v.splitRow(1)
+	v.columns("all", 1, func(p part) {
+		p.load("SI", 0)
+		p.op("VMOVUPS", p.r(0), p.r(6))
+		p.sigmoid()
+		p.load("DX", 7)
+		p.load("R8", 8)
+		p.of("VMULPS", 1, 6, p.r(0)) // silu
+		p.of("VMULPS", 2, 1, p.r(7))
+		p.store(2, "DI")
+		p.of("VMULPS", 2, 8, p.r(1))
+		p.store(2, "DX")
+		p.set(3, p.f(1))
+		p.of("VSUBPS", 3, 3, p.r(0))
+		p.of("VMULPS", 3, 3, p.r(1))
+		p.of("VADDPS", 3, 3, p.r(0)) // the derivative of silu
+		p.of("VMULPS", 2, 8, p.r(7))
+		p.of("VMULPS", 2, 2, p.r(3))
+		p.store(2, "SI")
+	})
+}
+
+// Registers of softmax rows: how many columns that count are left, and the lanes of a vector that
+// count, which K2 holds where there are mask registers.
+const left, shown = 13, 12
+
+const infinite = 0xff800000 // -Inf
+
+// counted sets CX to how many columns of a row count.
+func (v *vector) counted() {
+	v.op("XORQ", "AX", "AX")
+	v.op("MOVQ", "R9", "CX")
+	v.op("CMPQ", "CX", "AX")
+	v.op("CMOVQLT", "AX", "CX")
+	v.op("CMPQ", "CX", "R12")
+	v.op("CMOVQGT", "R12", "CX")
+}
+
+// showFrom sets left to CX.
+func (v *vector) showFrom() {
+	low := fmt.Sprintf("X%d", left)
+	v.op("VMOVD", "CX", low)
+	v.op("VPBROADCASTD", low, v.r(left))
+}
+
+// show makes the mask of the lanes that count in the h-th vector of a chunk.
+func (v *vector) show(h int) {
+	numbers, mask := fmt.Sprintf("lanes<>+%d(SB)", h*v.w.bytes), v.r(shown)
+	if v.w.masks() {
+		mask = "K2"
+	}
+	v.op("VPCMPGTD", numbers, v.r(left), mask)
+}
+
+// hide sets register i to other in lanes that do not count.
+func (v *vector) hide(i int, other string) {
+	if v.w.masks() {
+		v.op("VBLENDMPS", v.r(i), other, "K2", v.r(i))
+	} else {
+		v.op("VBLENDVPS", v.r(shown), v.r(i), other, v.r(i))
+	}
+}
+
+// eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole
+// chunks. R11 holds the bytes.
+func (v *vector) eachChunk(tag string, body func(h int, at string)) {
+	v.op("XORQ", index, index)
+	v.label(tag)
+	for h := range v.perChunk() {
+		body(h, offset(h*v.w.bytes, "SI")+"("+index+"*1)")
+	}
+	v.of("VPSUBD", left, left, v.k(chunk))
+	v.op("ADDQ", "$64", index)
+	v.op("CMPQ", index, "R11")
+	v.op("JLT", tag)
+}
+
+func (v *vector) softmaxRows() {
+	v.fields("softmax", "x", "SI", "step", "R8", "first", "R9", "rows", "R10", "bytes", "R11", "width", "R12", "top",
+		"DI", "sum", "R14", "d", "R15")
+	v.label("row")
+	v.op("DECQ", "R10")
+	v.op("JLT", "done")
+	v.counted()
+}
+
+func (v *vector) nextRow() {
+	v.op("ADDQ", "R8", "SI")
+	v.op("ADDQ", "$4", "DI")
+	v.op("ADDQ", "$4", "R14")
+	v.op("ADDQ", "softmax_more(R13)", "R9")
+	v.op("JMP", "row")
+	v.label("done")
+}
+
+// softmax: 6 and 7 hold lanes of the largest score, then of the sum; 8 the largest score.
+func (v *vector) softmax() {
+	v.softmaxRows()
+	v.showFrom()
+	v.op("VBROADCASTSS", "(DI)", v.r(6))
+	if !v.w.masks() {
+		v.op("VMOVUPS", v.r(6), v.r(7))
+	}
+	v.set(9, v.k(infinite))
+	v.eachChunk("top", func(h int, at string) {
+		v.op("VMOVUPS", at, v.r(0))
+		v.show(h)
+		v.hide(0, v.r(9))
+		v.of("VMAXPS", 6+h, 6+h, v.r(0))
+	})
+	v.fold("VMAXPS", 6, 0)
+	v.op("VMOVSS", "(DI)", "X0")
+	v.op("VSUBSS", "X6", "X0", "X0")
+	v.op("VMOVSS", "X0", "(R15)") // decay's logarithm
+	v.op("ADDQ", "$4", "R15")
+	v.op("VMOVSS", "X6", "(DI)")
+	v.op("VBROADCASTSS", "X6", v.r(8))
+	v.showFrom()
+	v.zero(6, 7)
+	v.eachChunk("exp", func(h int, at string) {
+		v.op("VMOVUPS", at, v.r(0))
+		v.of("VSUBPS", 0, 0, v.r(8))
+		v.exp()
+		v.zero(1)
+		v.show(h)
+		v.hide(0, v.r(1))
+		v.op("VMOVUPS", v.r(0), at)
+		v.of("VADDPS", 6+h, 6+h, v.r(0))
+	})
+	v.fold("VADDPS", 6, 0)
+	v.op("VMOVSS", "X6", "(R14)")
+	v.nextRow()
+}
+
+// softmaxGrad: 6 holds lse, which top points at, 7 the mean, which sum points at. d walks with x.
+func (v *vector) softmaxGrad() {
+	v.softmaxRows()
+	v.showFrom()
+	v.op("VBROADCASTSS", "(DI)", v.r(6))
+	v.op("VBROADCASTSS", "(R14)", v.r(7))
+	v.eachChunk("all", func(h int, at string) {
+		v.op("VMOVUPS", at, v.r(0))
+		v.of("VSUBPS", 0, 0, v.r(6))
+		v.exp()
+		v.zero(1)
+		v.show(h)
+		v.hide(0, v.r(1))
+		v.op("VMOVUPS", v.r(0), at)
+		slope := offset(h*v.w.bytes, "R15") + "(" + index + "*1)"
+		v.op("VMOVUPS", slope, v.r(2))
+		v.of("VSUBPS", 2, 2, v.r(7))
+		v.of("VMULPS", 0, 0, v.r(2))
+		v.hide(0, v.r(1))
+		v.op("VMOVUPS", v.r(0), slope)
+	})
+	v.op("ADDQ", "R8", "R15")
+	v.nextRow()
+}
+
+// sumExp: 6 and 7 hold sums, 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
+func (v *vector) sumExp() {
+	v.arguments("lanes", "DI", "x", "SI", "n", "CX")
+	v.op("VBROADCASTSS", "top+24(FP)", v.r(10))
+	for h := range 2 * v.perChunk() {
+		v.op("VMOVUPS", offset(h*v.w.bytes, "DI"), v.r(sumLane(v, h)))
+	}
+	v.splitRow(v.perChunk())
+	v.set(12, v.k(infinite))
+	v.columns("all", v.perChunk(), func(p part) {
+		p.loadOr("SI", 0, 12)
+		p.of("VSUBPS", 0, 0, p.r(10))
+		p.set(1, p.f(-105))
+		p.of("VMAXPS", 0, 1, p.r(0))
+		p.op("VMOVUPS", p.r(0), p.r(11))
+		p.exp()
+		p.of("VADDPS", 6+p.h, 6+p.h, p.r(0))
+		p.of("VMULPS", 0, 0, p.r(11))
+		p.of("VADDPS", 8+p.h, 8+p.h, p.r(0))
+	})
+	for h := range 2 * v.perChunk() {
+		v.op("VMOVUPS", v.r(sumLane(v, h)), offset(h*v.w.bytes, "DI"))
+	}
+}
+
+// sumLane is the register of the h-th vector of lanes.
+func sumLane(v *vector, h int) int { return 6 + h/v.perChunk()*2 + h%v.perChunk() }
+
+func (v *vector) maxLanes() {
+	v.arguments("lanes", "DI", "x", "SI", "n", "CX")
+	for h := range v.perChunk() {
+		v.op("VMOVUPS", offset(h*v.w.bytes, "DI"), v.r(6+h))
+	}
+	v.splitRow(v.perChunk())
+	v.set(12, v.k(infinite))
+	v.columns("all", v.perChunk(), func(p part) {
+		p.loadOr("SI", 0, 12)
+		p.of("VMAXPS", 6+p.h, 6+p.h, p.r(0))
+	})
+	for h := range v.perChunk() {
+		v.op("VMOVUPS", v.r(6+h), offset(h*v.w.bytes, "DI"))
+	}
+}
+
+func (v *vector) dotLanes() {
+	v.arguments("lanes", "DI", "x", "SI", "y", "DX", "n", "CX")
+	v.zero(6, 7)
+	v.splitRow(v.perChunk())
+	v.columns("all", v.perChunk(), func(p part) {
+		p.load("SI", 0)
+		p.load("DX", 1)
+		p.of("VMULPS", 0, 0, p.r(1))
+		p.of("VADDPS", 6+p.h, 6+p.h, p.r(0))
+	})
+	for h := range v.perChunk() {
+		v.op("VMOVUPS", v.r(6+h), offset(h*v.w.bytes, "DI"))
+	}
+}
