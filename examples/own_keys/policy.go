@@ -23,6 +23,10 @@ func addLayers(r *policy.Registry) {
 
 func newLayers(cfg policy.Config, keys layersKeys, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy,
 	error) {
-	features := nn.Sequence(nn.Input("state"), nn.Dense(keys.Width), nn.Activate(nn.Tanh))
-	return policy.NewWithEncoder(cfg, spec, features, seed, alloc)
+	return policy.NewWithEncoder(cfg, spec, features(keys.Width), seed, alloc)
+}
+
+// features are the layers in front of actor and critic.
+func features(width int) nn.Layer {
+	return nn.Sequence(nn.Input("state"), nn.Dense(width), nn.Activate(nn.Tanh))
 }

@@ -37,6 +37,10 @@ func TestOwnKeys(t *testing.T) {
 	}
 	program := filepath.Join(dir, "own_keys")
 	buildModule(t, module, program, ".")
+	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures", ".").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "--- PASS: TestFeatures") {
+		t.Errorf("go test in another module: %v\n%s", err, out)
+	}
 
 	work := t.TempDir()
 	job, err := os.ReadFile(filepath.Join(module, "job.yaml"))
@@ -84,9 +88,14 @@ func buildModule(t *testing.T, module, out, packages string) {
 	_, rest, _ := strings.Cut(string(ours), "\n")
 	writeFile(t, module, "go.mod", "module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+of+"\n")
 	writeFile(t, module, "go.sum", string(sums))
-	c := exec.Command("go", "build", "-mod=mod", "-o", out, packages)
-	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
-	if out, err := c.CombinedOutput(); err != nil {
+	if out, err := inModule(module, "build", "-mod=mod", "-o", out, packages).CombinedOutput(); err != nil {
 		t.Fatalf("go build in another module: %v\n%s", err, out)
 	}
+}
+
+// inModule is the go command in the folder of a module, without the network.
+func inModule(module string, args ...string) *exec.Cmd {
+	c := exec.Command("go", args...)
+	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+	return c
 }

@@ -2,7 +2,6 @@ package trainer
 
 import (
 	"bytes"
-	"fmt"
 	"math"
 	"reflect"
 	"testing"
@@ -351,16 +350,6 @@ func TestCollectTransitions(t *testing.T) {
 				t.Errorf("environment %d was cut off at %v, goes on there to %v", n, got.F32(), whole.At(limit).At(n).F32())
 			}
 		}
-	}
-}
-
-// TestTrainerLearnsPendulum: SAC without ranks, 32 updates for every 32 samples, hangs the pendulum up within 6,400 actions, single ones and chunks of two.
-func TestTrainerLearnsPendulum(t *testing.T) {
-	for _, chunk := range []int{1, 2} {
-		t.Run(fmt.Sprint("chunks of ", chunk), func(t *testing.T) {
-			t.Parallel()
-			learnPendulum(t, chunk)
-		})
 	}
 }
 

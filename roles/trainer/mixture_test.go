@@ -65,37 +65,3 @@ func TestCollectLabels(t *testing.T) {
 		t.Error("chunks of two actions: no error")
 	}
 }
-
-// TestDAggerLearnsPendulum: from labels of states that policies get into, one of every kind swings the pendulum up within 6,000 steps, in which the expert
-// acts seldom and never to the end.
-func TestDAggerLearnsPendulum(t *testing.T) {
-	const T, N, epochs = 50, 8, 15
-	for name, change := range map[string]func(*policy.Config){
-		"normal":   func(c *policy.Config) { c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5 },
-		"squashed": func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg := rolestest.EnvConfig("Pendulum-v1", N)
-			pol := rolestest.NewPolicy(t, cfg, 1, change)
-			collector := newCollector(t, cfg, pol)
-			s := algo.Setup{
-				Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), GlobalBatch: 256, Seed: 1, Steps: T, Envs: N, Policy: pol,
-			}
-			s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch = "embodied_dagger", "embodied_dagger", 100
-			s.Config.OffPolicy.ReplayBuffer = algo.ReplayConfig{SampleWindowSize: epochs}
-			s.Config.OffPolicy.Dagger = algo.DaggerConfig{InitBeta: 1, BetaSchedule: algo.BetaExponential, BetaDecay: 0.5}
-			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
-			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-			if err := collector.CollectLabels(s.Config.OffPolicy.Dagger); err != nil {
-				t.Fatal(err)
-			}
-			s.Rollout = collector.Fields(T)
-			got := trainPendulum(t, s, collector, epochs)
-			t.Logf("return %.1f", got)
-			if got < -250 { // an untrained policy has about -1300
-				t.Errorf("return %.1f: want it near the expert's, about -150", got)
-			}
-		})
-	}
-}

@@ -78,51 +78,6 @@ func metric(t testing.TB, m algo.Metrics, name string) float64 {
 	return 0
 }
 
-// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes, a deviation that is not to be learnt stays where it
-// was, and observation statistics are those of the demonstrations.
-func TestBCLearnsPendulum(t *testing.T) {
-	demos, mean := pendulumDemos(t, 30, 0)
-	t.Logf("the expert's mean return: %.1f", mean)
-	for name, change := range map[string]func(*policy.Config){
-		"normal":        func(c *policy.Config) { c.NormalizeObservations, c.LearnStd, c.InitLogStd = true, false, -1.5 },
-		"squashed":      func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false },
-		"deterministic": func(c *policy.Config) { c.AddQHead, c.AddValueHead, c.ExplorationNoise = true, false, 0.1 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pol := rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, change)
-			critic := criticOf(pol.Params())
-			got, m := learnOffline(t, pol, demos, 25, func(s *algo.Setup) {
-				s.Config.AdvType, s.Config.LossType, s.Config.UpdateEpoch, s.MicroBatch = "embodied_bc", "embodied_bc", 100, 128
-				s.Config.OffPolicy.Demos.ValidationShare = 0.1
-			})
-			t.Logf("return %.1f, losses %.3f, validated %.3f", got, metric(t, m, "bc/loss"), metric(t, m, "bc/val_loss"))
-			if got < -300 { // an untrained policy has about -1300
-				t.Errorf("return %.1f, the expert's %.1f: want it near", got, mean)
-			}
-			if size := metric(t, m, "demo_buffer/size"); size != 27*200 {
-				t.Errorf("learnt from %v transitions, want those of 27 episodes", size)
-			}
-			for i, x := range criticOf(pol.Params()) {
-				if x != critic[i] {
-					t.Fatal("the critic's parameters moved")
-				}
-			}
-			if name != "normal" {
-				return
-			}
-			for i, f := range pol.Params().Fields {
-				if f.Name == "actor.log_std" && pol.Params().Of(i)[0] != -1.5 {
-					t.Errorf("log deviation %v, want that of the beginning, -1.5", pol.Params().Of(i)[0])
-				}
-			}
-			if count := pol.Params().Buffers.Must("obs.count").F64()[0]; count != 27*200 {
-				t.Errorf("statistics of %v observations, want 27·200", count)
-			}
-		})
-	}
-}
-
 // criticOf returns a copy of the parameters of the group critic.
 func criticOf(p *nn.Params[float32]) (data []float32) {
 	for _, g := range p.Groups {

@@ -54,9 +54,9 @@ func run(stage, allowed, counts string, command []string) (ok bool, err error) {
 	if err := r.follow(command); err != nil {
 		return false, err
 	}
-	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs (longest: %.1fs %s)\n", stage, r.packages,
-		r.passed, r.failed, r.skipped,
-		time.Since(start).Seconds(), r.slowest.seconds, r.slowest.pkg)
+	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs\n", stage, r.packages, r.passed, r.failed,
+		r.skipped, time.Since(start).Seconds())
+	fmt.Printf("    longest packages: %s\n    longest tests: %s\n", longest(r.packageTimes), longest(r.testTimes))
 	if counts != "" {
 		f, err := os.OpenFile(counts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -28,13 +29,16 @@ type report struct {
 
 	packages, passed, failed, skipped int
 
-	slowest struct {
-		pkg     string
-		seconds float64
-	}
+	packageTimes, testTimes []duration
 
 	running map[string]map[string]*test // by package and test, "" for the package itself; until the package ends
 	builds  map[string]string           // what the builder wrote, by ImportPath
+}
+
+// A duration is how long a package or a top-level test took.
+type duration struct {
+	name    string
+	seconds float64
 }
 
 type test struct {
@@ -63,15 +67,26 @@ func (r *report) add(e event) {
 		}
 	case "pass", "fail", "skip":
 		t.result = e.Action
+		name := strings.TrimPrefix(e.Package, module)
 		if e.Test == "" {
-			if e.Elapsed > r.slowest.seconds {
-				r.slowest.pkg, r.slowest.seconds = strings.TrimPrefix(e.Package, module), e.Elapsed
-			}
+			r.packageTimes = append(r.packageTimes, duration{name, e.Elapsed})
 			t.output.WriteString(r.builds[e.FailedBuild])
 			delete(r.builds, e.FailedBuild)
 			r.end(e.Package)
+		} else if !strings.Contains(e.Test, "/") {
+			r.testTimes = append(r.testTimes, duration{name + "." + e.Test, e.Elapsed})
 		}
 	}
+}
+
+// longest says which five took longest.
+func longest(times []duration) string {
+	slices.SortFunc(times, func(a, b duration) int { return cmp.Compare(b.seconds, a.seconds) })
+	var words []string
+	for _, d := range times[:min(5, len(times))] {
+		words = append(words, fmt.Sprintf("%.1fs %s", d.seconds, d.name))
+	}
+	return strings.Join(words, ", ")
 }
 
 // progress are the lines by which go test says where it is, and those that a summary repeats.

@@ -113,3 +113,11 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// TestLongest names the five slowest, the slowest first.
+func TestLongest(t *testing.T) {
+	times := []duration{{"a", 1}, {"b", 3}, {"c", 2}, {"d", 0.5}, {"e", 5}, {"f", 4}}
+	if got, want := longest(times), "5.0s e, 4.0s f, 3.0s b, 2.0s c, 1.0s a"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -3,6 +3,7 @@ package mpi_test
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -46,10 +47,13 @@ func TestNativeFailures(t *testing.T) {
 			{[]string{"stop", "collective"}, 76, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
 			{[]string{"stop", "blocking"}, 76, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
 		} {
-			out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: append([]string{"fail"}, c.args...)})
-			if code != c.code || !regexp.MustCompile(c.names).MatchString(out) {
-				t.Errorf("%v: exit code %d, want %d and %s in\n%s", c.args, code, c.code, c.names, out)
-			}
+			t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+				t.Parallel() // it waits, most of the time
+				out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: append([]string{"fail"}, c.args...)})
+				if code != c.code || !regexp.MustCompile(c.names).MatchString(out) {
+					t.Errorf("exit code %d, want %d and %s in\n%s", code, c.code, c.names, out)
+				}
+			})
 		}
 	})
 }

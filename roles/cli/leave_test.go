@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// TestProgramLeavesEarly: a program may end its loop before the last step. The run then ends well, with
+// the metrics of the steps that it took and of no other.
+func TestProgramLeavesEarly(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		after int // steps
+		lines int
+	}{{"before the first step", 0, 0}, {"after two of four", 2, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			args := append([]string{"rlinf"}, momentary(dir)...)
+			code := Run(args, rolestest.Registries(), func(ctx context.Context, cluster *runner.Cluster) error {
+				return train(ctx, cluster, c.after)
+			})
+			if code != runner.ExitOK {
+				t.Fatalf("exit code %d, want %d", code, runner.ExitOK)
+			}
+			at := filepath.Join(dir, "grid")
+			text, err := os.ReadFile(filepath.Join(at, "metrics.jsonl"))
+			if lines := strings.Count(string(text), "\n"); lines != c.lines || err != nil && c.lines > 0 {
+				t.Errorf("%d lines of metrics (%v), want %d", lines, err, c.lines)
+			}
+		})
+	}
+}
+
+// train takes some steps of the loop, and then leaves it.
+func train(ctx context.Context, cluster *runner.Cluster, steps int) error {
+	groups, err := runner.LaunchEmbodied(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	r, err := runner.NewEmbodiedRunner(cluster, groups)
+	if err != nil {
+		return err
+	}
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	for range steps {
+		if more, err := r.Next(ctx); err != nil || !more {
+			return err
+		}
+		for _, phase := range []func(context.Context) error{
+			r.UpdateRolloutWeights, r.GenerateRollouts, r.ComputeAdvantagesAndReturns, r.RunTraining, r.EvaluateIfDue,
+		} {
+			if err := phase(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
