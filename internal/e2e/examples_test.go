@@ -17,8 +17,8 @@ type example struct {
 }
 
 // A target is what a return has to come to after so many steps of the runner: at least so many times the return without control, a cost. The few steps come,
-// over three to five seeds, to 0.07 of it at most (burgers), 0.84 (kuramoto-sivashinsky) and 0.22 (heat); where nothing is learned, with a learning rate of
-// 1e-12, to 0.88, 0.97 and 0.66 at the least.
+// over three to five seeds, to 0.07 of it at most (burgers) and 0.84 (kuramoto-sivashinsky); where nothing is learned, with a learning rate of
+// 1e-12, to 0.88 and 0.97 at the least.
 type target struct {
 	steps int
 	part  float64
@@ -41,10 +41,10 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOnMPI trains on a solver of many processes in the same MPI job. Processes that wait for each other wait for the scheduler, where there are more
-// than cores, and MPICH's the more so: it trains for a moment alone, and as Open MPI does.
+// TestExamplesOnMPI trains on a solver of many processes in the same MPI job, for a moment, which MPICH makes as Open MPI does. Processes that wait for each
+// other wait for the scheduler, where there are more than cores: only a full run trains until something is learned.
 func TestExamplesOnMPI(t *testing.T) {
-	x := example{"heat", "heat", "heat", "env/return", target{20, 0.4}, target{50, 0.15}}
+	x := example{"heat", "heat", "heat", "env/return", target{}, target{50, 0.15}}
 	moment := []string{steps(2), "env.train.max_steps_per_rollout_epoch=128"}
 	var want metrics
 	for _, p := range []*platform{openmpi, mpich} {
@@ -58,7 +58,9 @@ func TestExamplesOnMPI(t *testing.T) {
 			t.Setenv("MPICC", first("mpicc."+p.name, "mpicc"))
 			t.Setenv("NP", "2")
 			if p == openmpi {
-				x.train(t, p)
+				if full {
+					x.train(t, p)
+				}
 				want = x.play(t, p, moment...)
 			} else if diff := x.play(t, p, moment...).diff(want); want != nil && diff != "" {
 				t.Errorf("not the metrics of Open MPI:\n%s", diff)
