@@ -205,7 +205,7 @@ func sizes(f *flavour) []int {
 	case os.Getenv("RLINF_TEST_FULL") != "":
 		return []int{1, 2, 3, 4, 5, 8}
 	case f == built[0]:
-		return []int{1, 3, 8}
+		return []int{1, 3, 5}
 	}
 	return []int{2, 5}
 }
