@@ -59,7 +59,7 @@ var layers = []layer{
 		"what commands share: how they read their arguments"},
 	{"roles/cli/language", []string{"roles/config", "env/text", "policy/lm/...", "policy/nn", "tensor", cli}, []string{"..."},
 		"commands of language models, which need no job"},
-	{"roles/cli/...", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
+	{"roles/cli/...", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
 		"commands; they reach workers through sessions alone"},
 	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy", "reward", "env/...", "internal/philox", "tensor"}, nil, "what tests of several packages share"},
 	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},

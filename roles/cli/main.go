@@ -144,6 +144,9 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			}))},
 	}
 	app.Commands = append(app.Commands, language.Commands(alone)...)
+	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
+		Usage: "write the language model of a checkpoint as a folder that other programs read", Flags: exportFlags(),
+		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
 	for _, c := range app.Commands {
 		for _, c := range append(c.Subcommands, c) {
 			c.Description, c.OnUsageError = strings.TrimSpace(c.Description+"\n\n"+exitCodes), app.OnUsageError

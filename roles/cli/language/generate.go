@@ -43,7 +43,7 @@ func runGenerate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := loadModel(dir)
+	m, err := loadModel(c, dir)
 	if err != nil {
 		return err
 	}

@@ -17,17 +17,18 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands are generate, score, tokenizer, data and export.
+// Commands are generate, score, tokenizer and data.
 func Commands(alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
+	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` of PEFT adapters to use beside the model"}
 	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
 	return []*cli.Command{
 		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,
-			Flags:  append([]cli.Flag{model, ids, asJSON}, generateFlags()...),
+			Flags:  append([]cli.Flag{model, adapter, ids, asJSON}, generateFlags()...),
 			Action: alone(runGenerate)},
 		{Name: "score", Usage: "say how likely a language model finds tokens, each after those before it",
-			Flags:  []cli.Flag{model, ids, asJSON},
+			Flags:  []cli.Flag{model, adapter, ids, asJSON},
 			Action: alone(runScore)},
 		{Name: "tokenizer", Usage: "turn text into token ids and back",
 			Subcommands: []*cli.Command{
@@ -51,21 +52,32 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: want -m FOLDER", c.Command.Name)}
 }
 
-// loadModel reads the weights of a folder.
-func loadModel(dir string) (*lm.Model, error) {
-	c, err := hf.ReadConfig(dir)
+// loadModel reads the weights of a folder, and the adapters of another where --adapter names one.
+func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
+	sizes, err := hf.ReadConfig(dir)
 	if err != nil {
 		return nil, config.UsageError{Err: err}
 	}
-	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{Frozen: true})
+	o, adapter := lm.Options{Frozen: true}, c.String("adapter")
+	if adapter != "" {
+		if o.LoRA, err = hf.ReadAdapter(adapter); err != nil {
+			return nil, config.UsageError{Err: err}
+		}
+	}
+	m, err := lm.New(new(nn.Params[float32]), sizes, o)
 	if err != nil {
-		return nil, err
+		return nil, config.UsageError{Err: err}
 	}
 	if err := m.Alloc(tensor.Heap); err != nil {
 		return nil, err
 	}
 	if err := hf.Load(m, dir); err != nil {
 		return nil, config.UsageError{Err: err}
+	}
+	if adapter != "" {
+		if err := hf.LoadAdapter(m, adapter); err != nil {
+			return nil, config.UsageError{Err: err}
+		}
 	}
 	return m, nil
 }

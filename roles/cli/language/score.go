@@ -15,7 +15,7 @@ func runScore(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := loadModel(dir)
+	m, err := loadModel(c, dir)
 	if err != nil {
 		return err
 	}

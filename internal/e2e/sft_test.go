@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// tuning is a job that fine-tunes a language model on data that writeTexts has written.
+const tuning = `
+runner:
+  task_type: sft
+  max_epochs: 3
+  seq_length: 96
+  val_check_interval: 4
+  save_interval: 4
+  logger: {experiment_name: run}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl}
+actor:
+  global_batch_size: 12
+  micro_batch_size: 4
+  tokenizer: {tokenizer_model: data/tokenizer}
+  model:
+    model_type: qwen2
+    hidden_size: 32
+    intermediate_size: 48
+    num_hidden_layers: 2
+    num_attention_heads: 2
+    num_key_value_heads: 1
+    tie_word_embeddings: true
+  optim: {lr: 1.0e-2}
+`
+
+const tuningSteps = 15 // three epochs of 60 texts
+const manySteps = 40   // eight epochs
+
+// writeTexts writes word problems, which differ in length, and returns the folder.
+func writeTexts(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	local.ok(t, dir, 0, "data", "problems", "--out", "data", "--train", "60", "--test", "9", "--steps", "1-2")
+	return dir
+}
+
+// tune fine-tunes on actors at a place, to the end, and returns the metrics.
+func tune(t testing.TB, on *platform, dir string, np int, place string, args ...string) metrics {
+	t.Helper()
+	return tuneFor(t, tuningSteps, on, dir, np, place, args...)
+}
+
+// tuneFor is tune for another number of steps.
+func tuneFor(t testing.TB, steps int, on *platform, dir string, np int, place string, args ...string) metrics {
+	t.Helper()
+	writeFile(t, dir, "job.yaml", components("actor: %s", place)+tuning)
+	on.ok(t, dir, np, append([]string{"-c", "job.yaml"}, args...)...)
+	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
+	if len(m) != steps {
+		t.Fatalf("%d lines of metrics, want %d", len(m), steps)
+	}
+	return m
+}
+
+// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on how texts are packed into
+// micro-batches.
+func TestTuningEqual(t *testing.T) {
+	dir := writeTexts(t)
+	want := tune(t, local, dir, 0, "'0:0-1'")
+	losses := want.values(t, "train/sft/loss")
+	if first, last := losses[0], losses[len(losses)-1]; !(last < first/1.5) {
+		t.Errorf("the loss goes from %v to %v, want it to fall by a third", first, last)
+	}
+	if n := len(want.values(t, "eval/loss")); n != 4 {
+		t.Errorf("%d evaluations, want 4: after steps 4, 8, 12 and the last", n)
+	}
+	budgets := []string{"runner.enable_dynamic_batch_size=true", "runner.max_tokens_per_mbs=150"}
+	for _, c := range []struct {
+		name  string
+		on    *platform
+		np    int
+		place string
+		args  []string
+	}{
+		{"ranks of their own", local, 2, "0-1", nil},
+		{"micro-batches of one text", local, 0, "'0:0-1'", []string{"actor.micro_batch_size=1"}},
+		{"micro-batches by tokens", local, 0, "'0:0-1'", budgets},
+		{"Open MPI", openmpi, 2, "0-1", nil},
+		{"MPICH, micro-batches by tokens", mpich, 2, "0-1", budgets},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.on.program(t, ".") // or skip
+			if diff := tune(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("other texts for an actor", func(t *testing.T) {
+		got := tune(t, local, dir, 0, "'0:0-1'", "actor.enable_dp_load_balance=true")
+		first := func(m metrics, name string) float64 { return m.values(t, name)[0] }
+		if a, b := first(got, "train/sft/loss"), first(want, "train/sft/loss"); a-b > 1e-5 || b-a > 1e-5 {
+			t.Errorf("the first loss is %v, want %v but for rounding: the batch is the same", a, b)
+		}
+		if got.diff(want) == "" {
+			t.Error("the texts are dealt as without enable_dp_load_balance")
+		}
+	})
+}
+
+// TestTuningKilled: fine-tuning that was killed by SIGKILL and goes on ends with the metrics of a run that was not, with adapters and
+// without.
+func TestTuningKilled(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		on   *platform
+		args []string
+	}{
+		{"all weights", local, nil},
+		{"adapters", openmpi, []string{"actor.model.is_lora=true", "actor.model.lora_rank=4"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.on.program(t, ".")
+			dir := writeTexts(t)
+			more := append([]string{"runner.max_epochs=8"}, c.args...)
+			want := tuneFor(t, manySteps, local, dir, 2, "0-1", more...)
+			if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
+				t.Fatal(err)
+			}
+			j := c.on.start(t, dir, 2, append([]string{"-c", "job.yaml"}, more...)...)
+			for saved := filepath.Join(dir, "logs/run/checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
+				if _, err := os.Stat(saved); err == nil || j.over() {
+					break
+				}
+			}
+			for _, p := range j.processes() {
+				if p.rank == 1 || p.rank < 0 && c.on == local {
+					syscall.Kill(p.pid, syscall.SIGKILL)
+				}
+			}
+			if code := j.wait(); code == 0 {
+				t.Error("the run has ended before it was killed")
+			}
+			if diff := tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).diff(want); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestTuningStops: validation that gets no better ends the run, with a checkpoint.
+func TestTuningStops(t *testing.T) {
+	dir := writeTexts(t)
+	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
+	local.ok(t, dir, 0, "-c", "job.yaml", "runner.early_stop={enabled: true, patience: 2, min_delta: 100}",
+		"runner.val_check_interval=2", "cluster.allow_idle_ranks=true", "-np", "3")
+	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
+	if len(m) != 6 { // the first evaluation is the best one, and two more are no better
+		t.Errorf("%d steps, want 6", len(m))
+	}
+	if _, err := os.Stat(filepath.Join(dir, "logs/run/checkpoints/global_step_6/model.safetensors")); err != nil {
+		t.Error(err)
+	}
+	if status, _ := os.ReadFile(filepath.Join(dir, "logs/run/STATUS")); strings.TrimSpace(string(status)) != "done" {
+		t.Errorf("STATUS is %s, want done", status)
+	}
+}
+
+// TestExport: what rlinf export writes has the names, shapes and types that other programs expect, as a reader that shares no code sees
+// it; a model that was exported goes on, and adapters merged into a model say what both said side by side.
+func TestExport(t *testing.T) {
+	dir := writeTexts(t)
+	tune(t, local, dir, 0, "0")
+	local.ok(t, dir, 0, "export", "logs/run", "--out", "base", "--dtype", "bf16", "--shard-mb", "1")
+	local.ok(t, dir, 0, "export", "logs/run", "--out", "full")
+	t.Run("an independent reader", func(t *testing.T) {
+		python, err := exec.LookPath("python3")
+		if err != nil {
+			t.Skip("no python3: apt-get install python3")
+		}
+		text, err := exec.Command(python, "testdata/read_model.py", filepath.Join(dir, "full"), filepath.Join(dir, "base")).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, text)
+		}
+	})
+	// adapters on the exported model
+	writeFile(t, dir, "lora.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
+		"  model: {model_type: qwen2, model_path: full, is_lora: true, lora_rank: 4, lora_alpha: 8}\n  optim: {lr: 1.0e-2}\n")
+	local.ok(t, dir, 0, "-c", "lora.yaml", "runner.logger.experiment_name=lora")
+	local.ok(t, dir, 0, "export", "logs/lora", "--out", "adapter", "--adapter")
+	local.ok(t, dir, 0, "export", "logs/lora", "--out", "merged")
+	score := func(args ...string) (s struct{ Loss float64 }) {
+		t.Helper()
+		r := local.ok(t, dir, 0, append([]string{"score", "--ids", "72,101,30,44,12,99", "--json"}, args...)...)
+		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	base, beside, merged := score("-m", "full"), score("-m", "full", "--adapter", "adapter"), score("-m", "merged")
+	if d := beside.Loss - merged.Loss; d > 1e-5 || d < -1e-5 {
+		t.Errorf("loss %v with adapters beside the model, %v merged", beside.Loss, merged.Loss)
+	}
+	if base == beside {
+		t.Error("the adapters change nothing")
+	}
+	// and on from adapters
+	local.ok(t, dir, 0, "-c", "lora.yaml", "actor.model.lora_path=adapter", "runner.max_steps=1",
+		"runner.logger.experiment_name=on")
+	first := readMetrics(t, filepath.Join(dir, "logs", "on")).values(t, "train/sft/loss")[0]
+	anew := readMetrics(t, filepath.Join(dir, "logs", "lora")).values(t, "train/sft/loss")[0]
+	if !(first < anew) {
+		t.Errorf("the first loss is %v with trained adapters, %v with new ones", first, anew)
+	}
+}
+
+// TestTuningMistakes: what cannot be learnt from is refused before work starts, on every rank, and leaves no file.
+func TestTuningMistakes(t *testing.T) {
+	dir := writeTexts(t)
+	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
+	tune(t, local, dir, 0, "0-1")
+	local.ok(t, dir, 0, "export", "logs/run", "--out", "model")
+	weights, err := os.ReadFile(filepath.Join(dir, "model/model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := func(name string, weights []byte) {
+		t.Helper()
+		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "model"))); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, filepath.Join(dir, name), "model.safetensors", string(weights))
+	}
+	damaged("short", weights[:len(weights)-100])
+	nan := []byte(string(weights))
+	copy(nan[len(nan)-4:], "\x00\x00\xc0\x7f")
+	damaged("nan", nan)
+	damaged("shape", weights)
+	config, _ := os.ReadFile(filepath.Join(dir, "model/config.json"))
+	writeFile(t, filepath.Join(dir, "shape"), "config.json", strings.Replace(string(config), `"intermediate_size": 48`, `"intermediate_size": 64`, 1))
+
+	writeFile(t, dir, "empty.jsonl", "\n")
+	writeFile(t, dir, "broken.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n{\"prompt\": \"a\"}\n")
+	writeFile(t, dir, "long.jsonl", fmt.Sprintf("{\"prompt\": \"a\", \"answer\": %q}\n", strings.Repeat("x", 200)))
+	const from = "command line: "
+	folder := func(name string) string {
+		return "actor.model={model_type: qwen2, model_path: " + name + "}"
+	}
+	base := components("actor: 0-1") + strings.Split(tuning, "  model:\n")[0] + "  optim: {lr: 1.0e-2}\n"
+	writeFile(t, dir, "folder.yaml", base)
+	for _, c := range []struct{ name, config, arg, want string }{
+		{"no text", "job", "data.train_data_paths=empty.jsonl", from + "data.train_data_paths: want texts to learn from: [empty.jsonl]: no sample: want lines of JSON"},
+		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: want texts to learn from: broken.jsonl:2: no key "answer"`},
+		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: want texts to learn from: long.jsonl:1: % tokens: want at most 96"},
+		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: want texts to learn from: open none.jsonl: no such file or directory"},
+		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: want texts to learn from: data/train.jsonl:1: token % is %: the model knows 90\n" +
+			"job.yaml:12: data.val_data_paths: want texts to learn from: data/test.jsonl:1: token % is %: the model knows 90"},
+		{"uneven", "job", "actor.global_batch_size=13", from + "actor.global_batch_size: 13: want a multiple of 2 actors"},
+		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: want at most 60, the samples of data.train_data_paths"},
+		{"heads", "job", "actor.model.num_key_value_heads=3", "%: actor.model.model_type: qwen2: want a model that can be made: %"},
+		{"another model", "job", "actor.model.model_type=mlp_policy", "%"},
+		{"cut", "folder", folder("short"), "actor.model.model_path: load model: %short/model.safetensors: %"},
+		{"not a number", "folder", folder("nan"), "actor.model.model_path: load model: %"},
+		{"another shape", "folder", folder("shape"), "actor.model.model_path: load model: %shape%"},
+		{"another family", "folder", "actor.model={model_type: llama, model_path: model}", from + "actor.model.model_type: llama: want a model that can be made: model has a model of the family qwen2"},
+		{"no chat template", "job", "data.apply_chat_template=1", from + "data.apply_chat_template: 1: want true or false"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name == "another model" {
+				r := local.run(t, dir, 0, "-c", "job.yaml", c.arg)
+				if r.code != 2 || !strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: want one of qwen2, qwen3,") {
+					t.Errorf("exit code %d: %s", r.code, r.stderr)
+				}
+				return
+			}
+			refused(t, local, dir, 2, c.want, "-c", c.config+".yaml", c.arg, "runner.logger.experiment_name=other")
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/runner"
+	"github.com/rlinf/rlinf/tensor"
+	"github.com/urfave/cli/v2"
+)
+
+func exportFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the model; it must not exist, or be empty"},
+		&cli.StringFlag{Name: "dtype", Value: "f32", Usage: "weights as f32, bf16 or f16"},
+		&cli.IntFlag{Name: "shard-mb", Usage: "files of at most so many `MB`; 0: one file"},
+		&cli.BoolFlag{Name: "adapter", Usage: "write the adapters alone, as PEFT does, and merge nothing"},
+	}
+}
+
+// runExport writes the language model of a checkpoint as a folder of Hugging Face.
+func runExport(c *cli.Context, reg config.Registries) error {
+	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
+	switch {
+	case c.Args().Len() != 1:
+		return config.UsageError{Err: fmt.Errorf("export: %d arguments: want a checkpoint or a run's folder",
+			c.Args().Len())}
+	case c.String("out") == "":
+		return config.UsageError{Err: fmt.Errorf("export: no folder: want --out FOLDER")}
+	case !ok:
+		return config.UsageError{Err: fmt.Errorf("export: --dtype %s: want f32, bf16 or f16", c.String("dtype"))}
+	case c.Int("shard-mb") < 0:
+		return config.UsageError{Err: fmt.Errorf("export: --shard-mb %d: want a number ≥ 0", c.Int("shard-mb"))}
+	}
+	out := c.String("out")
+	if left, _ := os.ReadDir(out); len(left) > 0 {
+		return config.UsageError{Err: fmt.Errorf("export: --out %s: want a folder without files", out)}
+	}
+	m, l, cfg, err := loadTuned(c.Args().First(), reg)
+	if err != nil {
+		return config.UsageError{Err: fmt.Errorf("export: %w", err)}
+	}
+	if c.Bool("adapter") {
+		if l.LoRA == nil {
+			return config.UsageError{Err: fmt.Errorf("export: --adapter: the model has no adapters (is_lora false)")}
+		}
+		err = hf.SaveAdapter(m, out, l.Base)
+	} else {
+		err = hf.Save(m, out, hf.SaveOptions{DType: dtype, ShardBytes: c.Int("shard-mb") << 20, Tokens: l.Tokens})
+	}
+	if err == nil {
+		err = tokenizer.Copy(out, cfg.TokenizerFolder())
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, l.Model.Family, l.Count)
+	return err
+}
+
+// loadTuned returns the model in a checkpoint, or in the newest of a run's folder.
+func loadTuned(dir string, reg config.Registries) (m *lm.Model, l job.Language, cfg *config.Config, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "checkpoints")); err == nil {
+		dir = filepath.Join(dir, "checkpoints", "latest")
+	}
+	from, err := checkpoint.Load(dir)
+	if err != nil {
+		return nil, l, nil, err
+	}
+	text, err := from.Read("config.yaml")
+	if err != nil {
+		return nil, l, nil, err
+	}
+	if cfg, err = config.Parse(reg, text); err != nil {
+		return nil, l, nil, fmt.Errorf("%s: %w", from.Dir, err)
+	}
+	if !cfg.FineTunes() {
+		return nil, l, nil, fmt.Errorf("%s: no language model: task_type is %s", from.Dir, cfg.Runner.TaskType)
+	}
+	k, err := tokenizer.Load(cfg.TokenizerFolder())
+	if err != nil {
+		return nil, l, nil, err
+	}
+	if l, err = job.LanguageOf(cfg, k.Size()); err != nil {
+		return nil, l, nil, err
+	}
+	if l.Base == "" && k.EOS() >= 0 {
+		l.Tokens.EOS = []int{int(k.EOS())}
+	}
+	if m, err = l.Load(tensor.Heap); err != nil {
+		return nil, l, nil, err
+	}
+	weights, err := runner.ReadTensors(from, runner.ModelFile)
+	if err != nil {
+		return nil, l, nil, err
+	}
+	if err = job.LoadModel(m.Params, weights); err != nil {
+		err = fmt.Errorf("%s: %w", from.Dir, err)
+	}
+	return m, l, cfg, err
+}
