@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episode of environments [first, first+n) and keeps those that
-// finish. Take alone may be called while another goroutine is at work with it.
+// Episodes follows the running episodes of environments [first, first+n) and keeps those that
+// finish. Only Take may be called while another goroutine uses it.
 type Episodes struct {
 	first      int
 	success    int   // column of the Info "success", -1: none
@@ -51,8 +51,8 @@ type Episode struct {
 	Info         []float64 // means over the steps of the Spec's Figures; a chunk says what its last step says
 }
 
-// Figures returns the names of the Info that episodes report as they are: those that have no
-// meaning of their own to this package.
+// Figures returns the names of the Info that episodes report unchanged: those that this package
+// does not interpret.
 func (s Spec) Figures() []string {
 	var names []string
 	for _, i := range s.figures() {
@@ -71,9 +71,9 @@ func (s Spec) figures() (columns []int) {
 	return columns
 }
 
-// NewEpisodes returns an Episodes for n environments of the Spec that start an episode now; first
-// is the global index of environment 0. autoReset says how they are stepped: with seeds, so that an
-// episode follows the other, or without, so that they idle when done.
+// NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
+// first is the global index of environment 0. With autoReset the next episode follows at once;
+// without, an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
@@ -88,7 +88,7 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	}
 }
 
-// Started says that a Reset with mask began new episodes; those that were running are dropped.
+// Started records that a Reset with mask began new episodes. It drops those that were running.
 func (e *Episodes) Started(mask []bool) {
 	for n := range e.over.U8() {
 		if mask == nil || mask[n] {
@@ -184,8 +184,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Save returns a copy of the running sums, leading dimension n. Episodes that nobody took are not
-// in it.
+// Save returns a copy of the running sums, leading dimension n. It does not include finished
+// episodes that Take has not returned.
 func (e *Episodes) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for _, f := range e.fields() {
@@ -194,7 +194,7 @@ func (e *Episodes) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores what Save returned.
 func (e *Episodes) Load(state tensor.Dict) error {
 	for _, f := range e.fields() {
 		t, err := saved(state, f.name, f.Tensor)
@@ -238,8 +238,8 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 	return rows
 }
 
-// FromRows returns the episodes of AppendRows, each with so many figures in its Info. They share
-// the memory of rows.
+// FromRows is the inverse of AppendRows, for episodes with so many figures in their Info. The
+// episodes share the memory of rows.
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
 	if len(rows)%width != 0 {
@@ -270,8 +270,8 @@ type Summary struct {
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 
-// Summarize sorts episodes by environment, keeping the order of each one's, and sums in that order:
-// the same figures wherever the environments were placed.
+// Summarize sorts episodes by environment, keeping the order of each environment's, and sums in
+// that order. So the figures do not depend on the placement of the environments.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
 	var s Summary

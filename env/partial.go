@@ -10,8 +10,8 @@ import (
 // stateName is the name of the observation that Partial hides parts of.
 const stateName = "state"
 
-// Partial shows some elements of the observation "state" and hides the others: a task that was
-// fully observed may then ask for a memory.
+// Partial shows some elements of the observation "state" and hides the others. A task may then need
+// a policy with memory.
 type Partial struct {
 	wrapper
 	elements []int
@@ -25,7 +25,7 @@ var (
 	_ Saver = (*Partial)(nil)
 )
 
-// checkPartial returns an error where s has no state, a vector, with such elements.
+// checkPartial returns an error if s has no vector "state" with such elements.
 func checkPartial(s Spec, elements []int) error {
 	i := slices.IndexFunc(s.Obs, func(f Field) bool {
 		return f.Name == stateName && f.DType == tensor.F32 && len(f.Shape) == 1
@@ -43,7 +43,7 @@ func checkPartial(s Spec, elements []int) error {
 	return nil
 }
 
-// NewPartial wraps v, whose state has those elements: they are shown in the order given.
+// NewPartial wraps v and shows those elements of its state, in the order given.
 func NewPartial(v Vec, elements []int) *Partial {
 	w := &Partial{wrapper: wrapper{v}, elements: elements, spec: v.Spec()}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
@@ -61,7 +61,7 @@ func NewPartial(v Vec, elements []int) *Partial {
 	return w
 }
 
-// Spec is the Spec of the Vec inside with less of the state.
+// Spec returns the Spec of the inner Vec with the shorter state.
 func (w *Partial) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
@@ -99,7 +99,7 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// share lets the Vec inside write all but the state where the caller wants it.
+// share lets the inner Vec write all but the state straight to the caller's memory.
 func (w *Partial) share(out *Step) {
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
 	w.inner.Status, w.inner.Info = out.Status, out.Info
@@ -119,8 +119,8 @@ func (w *Partial) show(dst, src tensor.Dict, n int) {
 	}
 }
 
-// Save returns the state of the Vec inside, and what is hidden of its last observations, which
-// environments that are done keep.
+// Save returns the state of the inner Vec, and the hidden parts of its last observations.
+// Environments that are done keep theirs.
 func (w *Partial) Save() (tensor.Dict, error) {
 	saved, err := w.wrapper.Save()
 	if err == nil {
@@ -129,7 +129,7 @@ func (w *Partial) Save() (tensor.Dict, error) {
 	return saved, err
 }
 
-// Load puts back what Save returned.
+// Load restores what Save returned.
 func (w *Partial) Load(from tensor.Dict) error {
 	last, err := saved(from, "partial", w.inner.Obs.Must(stateName))
 	if err != nil {

@@ -10,17 +10,16 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. Of cfg it honours MaxEpisodeSteps, IgnoreTerminations and
-// RewardMode, which NewEpisodic does for it, and what is its own; the rest is the wrappers' and the
-// workers'.
+// A Constructor makes n environments. It honours MaxEpisodeSteps, IgnoreTerminations and RewardMode
+// of cfg, which NewEpisodic does for it, and its own keys. Wrappers and workers honour the rest.
 type Constructor func(cfg Config, n int) (Vec, error)
 
-// ErrNotBuilt is what a Constructor's error is where the environment is known and the program was
-// built without what it needs.
+// ErrNotBuilt is the error of a Constructor if the program was built without the library that the
+// environment needs.
 var ErrNotBuilt = errors.New("not in this build")
 
-// A Registry maps names to environments: a value that its maker fills, env/all for one. Reading it
-// is safe for concurrent use.
+// A Registry maps names to environments. The caller fills it, or env/all does. Reading it is safe
+// for concurrent use.
 type Registry struct {
 	names []string
 	make  map[string]Constructor
@@ -58,7 +57,7 @@ func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, ow
 // Own returns the keys that an environment has beyond InitParams', with their defaults.
 func (r *Registry) Own(name string) params.Own { return r.owns[name] }
 
-// Owner says which environment has a key of its own of that name; "": none.
+// Owner returns the name of the environment that has a key of its own of that name, or "".
 func (r *Registry) Owner(key string) string {
 	for _, name := range r.names {
 		if r.owns[name].Has(key) {
@@ -68,8 +67,7 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// With returns a Registry that has the environment c under name too, in place of what r may have
-// there.
+// With returns a copy of r in which name is the environment c.
 func (r *Registry) With(name string, c Constructor) *Registry {
 	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make), owns: maps.Clone(r.owns)}
 	delete(more.owns, name)
@@ -83,7 +81,7 @@ func (r *Registry) With(name string, c Constructor) *Registry {
 // Names returns the names in the order in which they were added.
 func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
-// Find returns nil if name is there, else an UnknownError.
+// Find returns nil if r has name, else an UnknownError.
 func (r *Registry) Find(name string) error {
 	if r.make[name] != nil {
 		return nil
@@ -91,9 +89,9 @@ func (r *Registry) Find(name string) error {
 	return UnknownError{Name: name, Known: r.Names()}
 }
 
-// New makes n environments of the name, and with the wrappers, that cfg asks for: actions repeated,
-// rewards scaled and clipped, observations hidden, frames stacked, steps delayed. An ActionMask is
-// checked, and in every step.
+// New makes n environments with the wrappers that cfg asks for: actions repeated, rewards scaled
+// and clipped, observations hidden, frames stacked, steps delayed. It checks an ActionMask, and
+// every step does.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err
@@ -128,8 +126,7 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	return Wrap(vec, cfg), nil
 }
 
-// Wrap puts the wrappers that cfg asks for around vec, and where it shows an ActionMask what checks
-// it.
+// Wrap adds the wrappers that cfg asks for to vec. If vec shows an ActionMask, Wrap adds its check.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
 		vec = masked{wrapper{vec}, vec.Spec()}
@@ -152,13 +149,13 @@ func Wrap(vec Vec, cfg Config) Vec {
 	return vec
 }
 
-// An UnknownError says that no environment has the name.
+// An UnknownError reports a name that no environment has.
 type UnknownError struct {
 	Name  string
 	Known []string
 }
 
-// Error names the nearest known name, where one is near, and all of them.
+// Error names the nearest known name, if one is near, and all names.
 func (e UnknownError) Error() string {
 	msg := fmt.Sprintf("unknown environment %q", e.Name)
 	if near := e.nearest(); near != "" {
@@ -167,8 +164,8 @@ func (e UnknownError) Error() string {
 	return msg + " Known: " + strings.Join(e.Known, ", ")
 }
 
-// nearest returns the known name with the fewest edits to the wanted one, ignoring case; "" where
-// even that needs too many.
+// nearest returns the known name with the fewest edits to the wanted one, ignoring case. It returns
+// "" if that needs too many edits.
 func (e UnknownError) nearest() string {
 	best, least := "", len(e.Name)/2+1
 	for _, name := range e.Known {
@@ -179,8 +176,8 @@ func (e UnknownError) nearest() string {
 	return best
 }
 
-// edits returns the least number of insertions, deletions and replacements of bytes that make b of
-// a (Levenshtein 1966).
+// edits returns the least number of insertions, deletions and replacements of bytes that turn a
+// into b (Levenshtein 1966).
 func edits(a, b string) int {
 	row := make([]int, len(b)+1) // row[j]: edits from a[:i] to b[:j]
 	for j := range row {

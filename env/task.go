@@ -6,44 +6,43 @@ import (
 	"strings"
 )
 
-// A Task says in data what is to be done with a model of one's own (Config.ModelPath): what is
-// observed, what acts, what is rewarded, when it ends, and where it begins. Names are those of the
-// model.
+// A Task describes the task of a user's own model (Config.ModelPath): observations, actions,
+// rewards, and how an episode starts and ends. Names are those of the model.
 type Task struct {
 	// FrameSkip is how many steps of the simulation one step of the environment has, with the same
 	// action. Default 1.
 	FrameSkip int `yaml:"frame_skip,omitempty"`
 	// MaxSteps is the task's usual time limit, in steps. 0, the default, is none.
 	MaxSteps int `yaml:"max_steps,omitempty"`
-	// Observations are what is observed, one after the other. At least one.
+	// Observations are the quantities that are observed, one after the other. At least one.
 	Observations []Quantity `yaml:"observations,omitempty"`
-	// Actuators are what an action sets, in its order; bounds are the actuators' control ranges.
-	// Default: all of the model's.
+	// Actuators are the actuators that an action sets, in its order. The bounds are their control
+	// ranges. Default: all of the model's.
 	Actuators []string `yaml:"actuators,omitempty"`
-	// Delta makes an action, within ±1, a way to go: it moves what an actuator is set to by up to
-	// Delta, in the unit of the actuator's joint, from where that joint is in the initial state on.
-	// For actuators of positions. 0, the default: an action is what the actuators are set to.
+	// Delta makes actions relative. An action within ±1 moves the set point of an actuator by up to
+	// Delta, in the unit of the actuator's joint. The set point starts at the joint's initial
+	// position. For actuators of positions. With 0, the default, an action is the set point itself.
 	Delta float64 `yaml:"delta,omitempty"`
-	// Lead is how far ahead of its joint an actuator may be set by Delta. 0, the default, is as far
-	// as its control range.
+	// Lead bounds how far ahead of its joint Delta may move the set point. 0, the default, is its
+	// control range.
 	Lead float64 `yaml:"lead,omitempty"`
 	// Rewards add up to the reward of a step. At least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
-	// Terminations end the episode where one of their numbers leaves its bounds.
+	// Terminations end the episode when one of their numbers leaves its bounds.
 	Terminations []Bounds `yaml:"terminations,omitempty"`
-	// Success ends the episode, with the figure "success", where all of their numbers are within
-	// their bounds. Default: no such end.
+	// Success ends the episode, with the figure "success", when all of its numbers are within their
+	// bounds. Default: no such end.
 	Success []Bounds `yaml:"success,omitempty"`
-	// SuccessSteps is for how many steps in a row that must be so. Default 1.
+	// SuccessSteps is the number of successive steps for which Success must hold. Default 1.
 	SuccessSteps int `yaml:"success_steps,omitempty"`
 	// ResetNoise is added to the model's own initial state.
 	ResetNoise []Noise `yaml:"reset_noise,omitempty"`
 }
 
-// A Quantity is a list of numbers that the simulation has. Exactly one of its first six keys is
-// given; the name "*" stands for all parts of that kind, in the model's order. All are of the state
-// that the step left, except sensors of forces and accelerations, which are of the last one that
-// the simulation computed them for.
+// A Quantity is a list of numbers of the simulation. Exactly one of its first six keys is given.
+// The name "*" stands for all parts of that kind, in the model's order. Values are of the state
+// after the step. Only sensors of forces and accelerations are of the last state for which the
+// simulation computed them.
 type Quantity struct {
 	// position of a joint: an angle [rad] or a way [m]; 7 numbers of a free joint, 4 of a ball
 	Joint    string `yaml:"joint,omitempty"`
@@ -56,12 +55,12 @@ type Quantity struct {
 	// RelativeTo is a body or a site whose position is subtracted from that of a body or a site. A
 	// name that both have is of the quantity's kind.
 	RelativeTo string `yaml:"relative_to,omitempty"`
-	// Elements picks some of the numbers, counted from 0. Default: all.
+	// Elements selects some of the numbers, counted from 0. Default: all.
 	Elements []int `yaml:"elements,omitempty"`
 	// Scale multiplies the numbers, 0 being 1.
 	Scale float64 `yaml:"scale,omitempty"`
-	// Apply is what is done with the numbers then, in this order: cos, sin, wrap (an angle to [-π,
-	// π)), abs, square, tanh, each by itself; norm (their length) and sum make one number of them.
+	// Apply lists functions that are applied in this order: cos, sin, wrap (an angle to [-π, π)),
+	// abs, square, tanh to each number; norm (their length) and sum make one number of all.
 	Apply []string `yaml:"apply,omitempty"`
 	// Clip keeps each number within ±Clip at last. 0, the default, does nothing.
 	Clip float64 `yaml:"clip,omitempty"`
@@ -74,12 +73,12 @@ type Reward struct {
 	Constant float64 `yaml:"constant,omitempty"`
 	// Weight must not be 0 with a quantity.
 	Weight float64 `yaml:"weight,omitempty"`
-	// Before takes the quantity as it was before the step.
+	// Before uses the quantity before the step.
 	Before bool `yaml:"before,omitempty"`
-	// Rate takes what the quantity gained in the step, per second.
+	// Rate uses the change of the quantity in the step, per second.
 	Rate bool `yaml:"rate,omitempty"`
-	// When is "always", the default; "alive": not in a step that ends the episode by a termination;
-	// "success": in one that is a success.
+	// When is "always", the default; "alive": only in steps that end no episode by a termination;
+	// or "success": only in steps that are a success.
 	When string `yaml:"when,omitempty"`
 }
 
@@ -90,8 +89,8 @@ type Bounds struct {
 	High     *float64 `yaml:"high,omitempty"` // default: none
 }
 
-// Noise is drawn for every number of a joint's position or velocity by itself: uniformly from [Low,
-// High), or normally with Std.
+// Noise is drawn independently for every number of a joint's position or velocity: uniformly from
+// [Low, High), or normally with Std.
 type Noise struct {
 	Joint    string  `yaml:"joint,omitempty"` // "*": all
 	Velocity string  `yaml:"velocity,omitempty"`

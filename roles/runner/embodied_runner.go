@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EmbodiedRunner leads the training of a policy on environments. Every rank runs one; its group
-// calls do work on the ranks that have members of the group.
+// An EmbodiedRunner trains a policy on environments. Every rank runs one. A call to a group works
+// on the ranks that have members of the group.
 //
 // A program calls InitWorkers, and then Run, or the phases of Run in a loop of its own:
 //
@@ -48,8 +48,8 @@ const (
 	evaluating
 )
 
-// InitWorkers completes the workers and gives them the state that the run goes on from, if it resumes
-// one. It is called once, before the first iteration.
+// InitWorkers completes the workers. If the run resumes, it restores the checkpoint. A program
+// calls it once, before the first iteration.
 func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	envs := r.Env.Here()
 	rollout := spmd.Call(r.Rollout, ctx, "init_worker", func(_ context.Context, w *worker.RolloutWorker) (none, error) {
@@ -92,8 +92,8 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 	return r.EvaluateIfDue(ctx)
 }
 
-// UpdateRolloutWeights brings the actors' parameters to the workers that infer, as often as
-// runner.weight_sync_interval says. In an asynchronous run it also lets rollouts go on.
+// UpdateRolloutWeights gives the actors' parameters to the rollout and inference workers, every
+// runner.weight_sync_interval iterations. In an asynchronous run it also lets rollouts go on.
 func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	update := r.updateRolloutWeights
 	if r.job.Async() {
@@ -111,9 +111,9 @@ func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	return r.timed(syncWeights, ctx, r.updateInferenceWeights)
 }
 
-// GenerateRollouts makes a rollout, which the actors receive, or as many as they want to choose from.
-// In an asynchronous run it takes what has been made meanwhile; training from demonstrations alone
-// makes none.
+// GenerateRollouts makes a rollout and gives it to the actors. An algorithm that chooses from
+// several gets several. In an asynchronous run it takes the rollouts that are finished. Training
+// from demonstrations alone makes no rollout.
 func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
 	switch {
 	case r.job.Async():
@@ -132,8 +132,7 @@ func (r *EmbodiedRunner) ComputeAdvantagesAndReturns(ctx context.Context) error 
 	return r.timed(calAdvAndReturns, ctx, r.computeAdvantages)
 }
 
-// RunTraining updates the policy on all actors. It ends the training of the iteration, so that
-// GlobalStep counts it.
+// RunTraining updates the policy on all actors. Then GlobalStep counts the iteration.
 func (r *EmbodiedRunner) RunTraining(ctx context.Context) error {
 	if err := r.timed(actorTraining, ctx, r.train); err != nil {
 		return err
@@ -150,8 +149,8 @@ func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 	return r.Evaluate(ctx)
 }
 
-// Evaluate plays the episode of every evaluation environment with the newest weights, for the metrics
-// eval/*, and leaves the rollouts' weights as they were. The configuration must have evaluations
+// Evaluate plays one episode in every evaluation environment with the newest weights, for the
+// metrics eval/*. The rollouts' weights stay as they were. The configuration must have evaluations
 // (runner.val_check_interval).
 func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	if !r.job.Config.Evaluates() {
@@ -161,7 +160,8 @@ func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	return r.timed(evaluating, ctx, r.evaluate)
 }
 
-// describe adds the episodes that have ended here, and how many rollouts training has taken.
+// describe adds to the report the episodes that ended on this rank, and the number of rollouts that
+// training has taken.
 func (r *EmbodiedRunner) describe(rep *report) {
 	for _, w := range r.Env.Here() {
 		rep.episodes, rep.evals = w.TakeEpisodes(rep.episodes, rep.evals)

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Launch launches a group of workers, one for each member of at, which new makes. Like all launches
-// it is collective over the world: every rank makes the same ones, in the same order.
+// Launch launches a group of workers. new makes one for each member of at. It is collective over
+// the world: every rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.job.Placement.Components(); len(at.Ranks) == 0 {
@@ -22,27 +22,27 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// NewActorWorker makes the worker of a member of the component actor, for Launch.
+// NewActorWorker makes a worker of the component actor. Pass it to Launch.
 func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.ActorWorker, error) {
 	return worker.NewActorWorker(ctx, m, c.job, c.weights)
 }
 
-// NewRolloutWorker makes the worker of a member of the component rollout, for Launch.
+// NewRolloutWorker makes a worker of the component rollout. Pass it to Launch.
 func NewRolloutWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.RolloutWorker, error) {
 	return worker.NewRolloutWorker(m, c.job, c.weights), nil
 }
 
-// NewEnvWorker makes the worker of a member of the component env, for Launch.
+// NewEnvWorker makes a worker of the component env. Pass it to Launch.
 func NewEnvWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.EnvWorker, error) {
 	return worker.NewEnvWorker(m, c.job)
 }
 
-// NewRewardWorker makes the worker of a member of the component reward, for Launch.
+// NewRewardWorker makes a worker of the component reward. Pass it to Launch.
 func NewRewardWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.RewardWorker, error) {
 	return worker.NewRewardWorker(m, c.job)
 }
 
-// NewInferenceWorker makes the worker of a member of the component inference, for Launch.
+// NewInferenceWorker makes a worker of the component inference. Pass it to Launch.
 func NewInferenceWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.InferenceWorker, error) {
 	return worker.NewInferenceWorker(m, c.job, c.weights), nil
 }
@@ -56,8 +56,8 @@ type Groups struct {
 	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors infer what they need to
 }
 
-// check returns an error that names the groups which the placement asks for and g lacks, and those
-// which g has without a place.
+// check compares g with the placement. Its error names the groups that g lacks, and those that have
+// no place.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error
 	for _, of := range []struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A Logbook turns the reports of all ranks into metrics, on rank 0: a line for every
-// runner.logger.log_interval iterations. A nil logbook ignores them.
+// A Logbook makes metrics of the reports of all ranks, on rank 0. It writes a line every
+// runner.logger.log_interval iterations. A nil Logbook ignores all calls.
 type Logbook struct {
 	log      *metrics.Log
 	events   *metrics.Events // nil: no TensorBoard
@@ -35,7 +35,7 @@ type Logbook struct {
 	values []float64 // of the line
 }
 
-// OpenLogbook opens the files that metrics go to.
+// OpenLogbook opens the files of the metrics.
 func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer, live bool) (*Logbook, error) {
 	b := &Logbook{job: j}
 	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN(), Texts: j.Tuning != nil}
@@ -60,8 +60,8 @@ func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer
 	return b, nil
 }
 
-// record takes all of reports, of step, unless it has: the first report after a resume says nothing
-// new.
+// record adds the reports of a step, once. It skips the first report after a resume, which repeats
+// what the checkpoint had.
 func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -115,7 +115,7 @@ func (l *Logbook) add(reports [][]byte) error {
 	return nil
 }
 
-// write writes the means over what came since the last line, and begins anew.
+// write writes the means since the last line, and clears them.
 func (l *Logbook) write() error {
 	episodes, err := env.FromRows(l.rows[0], len(l.job.Spec.Figures()))
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *Logbook) describeTexts() (tokens float64) {
 	return tokens
 }
 
-// writeLine writes the means, and how much was done in a second.
+// writeLine writes the means, and the rates per second.
 func (l *Logbook) writeLine(rate string, done float64) error {
 	l.values = l.values[:0]
 	for i, sum := range l.sums {
@@ -177,8 +177,8 @@ func (l *Logbook) writeLine(rate string, done float64) error {
 	return nil
 }
 
-// episodes sets the means over episodes of environments of spec under prefix and returns the mean
-// return, or old where no episode ended.
+// episodes sets the means over episodes under prefix. spec describes their environments. It returns
+// the mean return, or old if no episode ended.
 func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
 	s := env.Summarize(es)
 	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))
@@ -215,7 +215,7 @@ func (l *Logbook) set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Close writes what is left, and ends the live line and the files.
+// Close writes the last line, ends the live line, and closes the files.
 func (l *Logbook) Close() error {
 	if l == nil {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The files of a checkpoint. What belongs to single environments stands in the order of their
-// global indices, so that any number of ranks can take it up.
+// The files of a checkpoint. State of single environments is in the order of their global indices,
+// so that a run can resume on any number of ranks.
 const (
 	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // what the algorithm keeps beside them: optimiser, counters, statistics
@@ -24,8 +24,8 @@ const (
 	envFile = "env.safetensors"
 )
 
-// A Saver gathers the state of a run on rank 0, where it writes checkpoints, and hands it out
-// again. All its methods are collective over the world.
+// A Saver gathers the state of a run on rank 0, which writes checkpoints. It also distributes a
+// checkpoint to all ranks. All its methods are collective over the world.
 type Saver struct {
 	group  *collectives.Group
 	Store  *checkpoint.Store // on rank 0
@@ -36,8 +36,8 @@ type Saver struct {
 	warned bool // that environments cannot save
 }
 
-// NewSaver returns a saver of runs of the configuration yaml. Its checkpoints go where rank 0 opens
-// a store; warn takes warnings.
+// NewSaver returns a saver of runs of the configuration yaml. Rank 0 opens the store for its
+// checkpoints. warn takes warnings.
 func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
 }
@@ -63,7 +63,7 @@ func (s *Saver) save(ctx context.Context, r *loop) error {
 	if s.Store == nil {
 		return nil
 	}
-	// what is rank 0's is written from where it lies: nothing moves it before all ranks' next step
+	// rank 0 writes its own part without a copy: it does not change before the next step of all ranks
 	st, err := join(mine, all, r.job.Train.Envs)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
@@ -79,8 +79,8 @@ func (s *Saver) save(ctx context.Context, r *loop) error {
 	return err
 }
 
-// Restore hands what the run starts from, which rank 0 has read, to all ranks; nothing happens
-// where that is nothing.
+// Restore distributes the state that rank 0 has read to all ranks. Without such state it does
+// nothing.
 func (s *Saver) Restore(ctx context.Context, r *loop, from StartState) error {
 	var blob []byte
 	if from.From != "" {
@@ -139,7 +139,7 @@ func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([
 	return b, g.Broadcast(ctx, b, root)
 }
 
-// shares returns what this rank has of the state, where it lies.
+// shares returns this rank's part of the state, without a copy.
 func (r *EmbodiedRunner) shares() (all []worker.Share, err error) {
 	for _, w := range r.Actor.Here() {
 		shares, err := w.Save()
@@ -166,7 +166,7 @@ func (r *EmbodiedRunner) shares() (all []worker.Share, err error) {
 	return all, nil
 }
 
-// load takes this rank's parts of st, which may be weights alone.
+// load takes this rank's part of st, which may be weights alone.
 func (r *EmbodiedRunner) load(st worker.State) error {
 	for _, w := range r.Actor.Here() {
 		if err := w.Load(st); err != nil {

@@ -24,10 +24,10 @@ import (
 type Options struct {
 	Registries config.Registries // what jobs can be made of
 	Resume     string            // "", auto, or a checkpoint's folder
-	Asked      *runner.Requests  // what the outside asks of the run
-	Out        io.Writer         // what the user reads
+	Asked      *runner.Requests  // requests to stop or save
+	Out        io.Writer         // progress, for the user
 	Live       bool              // out is a terminal that the user looks at
-	Log        io.Writer         // what goes wrong; nil: standard error
+	Log        io.Writer         // errors; nil: standard error
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
 	Program    runner.Program    // what each rank runs
@@ -54,9 +54,9 @@ func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Lo
 // Logs returns where the session says what goes wrong.
 func (s *session) Logs() io.Writer { return &s.log }
 
-// Start runs the job of cfg on ranks, to its end, and returns the exit code. wrong is what has been
-// found wrong with cfg before; the ranks agree on what to say of it. An error is one of the end,
-// with everything else over and said.
+// Start runs the job of cfg on ranks and returns the exit code. wrong is an error found in cfg
+// before; the ranks agree on how to report it. Start returns an error only if the end of the
+// session fails, after everything else is done and reported.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, wrong error) (int, error) {
 	o := spmd.Options{Debug: s.Debug, ExitCode: s.failed, Log: &s.log}
 	if cfg != nil && cfg.Err() == nil {
@@ -72,7 +72,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	return int(s.code.Load()), err
 }
 
-// run is the life of one rank: its steps, each of which all ranks take together.
+// run is the job on one rank. All ranks take its steps together.
 func (s *session) run(ctx context.Context, w *spmd.World) error {
 	world, err := worldGroup(w)
 	if err != nil {
@@ -135,7 +135,7 @@ func worldGroup(w *spmd.World) (*collectives.Group, error) {
 	return collectives.New(w, ends[0], collectives.Options{})
 }
 
-// plan makes the job of cfg, sees that its memory is there, and begins to profile. What it finds
+// plan makes the job of cfg, checks that its memory is available, and starts profiling. Its error
 // may differ from rank to rank.
 func (s *session) plan(w *spmd.World, cfg *config.Config) (*job.Job, error) {
 	nodes, rank := w.Nodes(), w.Rank()
@@ -165,8 +165,8 @@ func shareCores(w *spmd.World, j *job.Job) {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+1))
 }
 
-// train runs the program, while rank 0 keeps the run's folder. It returns why the run stopped before
-// its last step: an exit code plus one, or 0.
+// train runs the program, while rank 0 keeps the run's folder. If the run stopped before its last
+// step, train returns an exit code plus one. Otherwise it returns 0.
 func (s *session) train(ctx context.Context, w *spmd.World, j *job.Job, with runner.Services) (stopped int, err error) {
 	keep, cancel := context.WithCancel(ctx) // for the folder alone: a broadcast under way ends by itself
 	defer cancel()
@@ -186,7 +186,7 @@ func (s *session) train(ctx context.Context, w *spmd.World, j *job.Job, with run
 	return stopped, c.SaveTrace(ctx, s.traceFile(j.Config))
 }
 
-// keepFolder marks the run's folder as one of a run that goes on, until ctx ends.
+// keepFolder renews the lock of the run's folder until ctx ends.
 func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 	f := s.folder.Load()
 	w.Go("run folder", func() error {
@@ -199,7 +199,7 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 	return f.SetStatus(runfolder.Running)
 }
 
-// configure returns the configuration that rank 0 has read, if nothing is wrong with it in this
+// configure returns the configuration that rank 0 has read, or an error if it does not fit this
 // world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
 	wrong := s.cfgErr
@@ -220,8 +220,8 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	return config.Parse(s.reg, text)
 }
 
-// agreeTo tells all ranks whether any has err. If so rank 0 writes that of the lowest, whose exit
-// code it is, and nobody goes on: it is the user's to mend.
+// agreeTo tells all ranks whether any of them has an err. If so, all ranks stop. Rank 0 writes the
+// error of the lowest rank, which also gives the exit code.
 func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
 	var mine []byte
 	if err != nil {
@@ -251,9 +251,8 @@ func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives
 	return true, nil
 }
 
-// refusal returns the exit code of a session that has not begun because of err. Where it was asked
-// to stop meanwhile it is that of the stop, unless it would be queued again for what is wrong, only
-// to find the same.
+// refusal returns the exit code of a session that could not start because of err. After a request
+// to stop it is the stop's code, or ExitConfig if a requeue would fail identically.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop-1 == runner.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
@@ -262,7 +261,7 @@ func (s *session) refusal(err error) int {
 	return stop - 1
 }
 
-// refuse ends the session before it has begun, with one message from rank 0.
+// refuse ends a session that could not start, with one message from rank 0.
 func (s *session) refuse(w *spmd.World, code int, err error) {
 	s.code.Store(int64(code))
 	if w.Rank() == 0 {
@@ -273,8 +272,8 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 	}
 }
 
-// failed is called with the job's first error: it marks the run's folder, and returns the exit
-// code. The process that fails does so, because rank 0 may not live to do it.
+// failed handles the job's first error. It marks the run's folder and returns the exit code. The
+// failing process does this itself, because rank 0 may not live to do it.
 func (s *session) failed(error) int {
 	if path := s.path.Load(); path != nil {
 		runfolder.Fail(*path)
@@ -285,7 +284,7 @@ func (s *session) failed(error) int {
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
-// evaluate is the life of one rank of a job that only evaluates: rank 0 does it alone.
+// evaluate is a job that only evaluates, on one rank. Rank 0 does all the work.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
 	if agreed, err := s.assign(ctx, w, world, job.ExternalUses(cfg, []int{0}), []int{0}); !agreed {
 		return err
@@ -306,7 +305,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	return s.disconnect(ctx, w, world)
 }
 
-// record begins this process's log, and writes down, on rank 0, what runs, where and how.
+// record opens this process's log. On rank 0 it writes what runs, where, and with which arguments.
 func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
 	from runner.StartState) error {
 	path := j.Config.Folder()
@@ -380,7 +379,7 @@ func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error
 	return err
 }
 
-// close completes what the process still has open, and gives the run's folder free.
+// close ends what this process still has open, and releases the run's folder.
 func (s *session) close() error {
 	err := s.Profile.stop()
 	err = errors.Join(err, s.hub.Close())

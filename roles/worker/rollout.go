@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutWorker chooses actions for the environments of its routes, and owns their trajectories
-// until the actors have them.
+// A RolloutWorker chooses actions for the environments of its routes. It owns their trajectories
+// until the actors get them.
 type RolloutWorker struct {
 	m      *spmd.Member
 	job    *job.Job
@@ -24,7 +24,7 @@ type RolloutWorker struct {
 	evals  []*evalRoute
 
 	running []*asyncRoute  // the routes of an asynchronous run
-	obsIn   *spmd.Receiver // what their environments show
+	obsIn   *spmd.Receiver // observations of their environments
 
 	training, evaluation *collectives.WeightsReader // evaluation: nil where evaluations use the rollouts' weights
 	// the rollouts' weights, which the policy goes back to after an evaluation with newer ones
@@ -48,8 +48,8 @@ type rolloutRoute struct {
 	scorer  *scorer     // nil: rewards are the environments' own
 }
 
-// NewRolloutWorker returns the worker of member m, which InitWorker completes. It gives up the memory
-// of its policy's parameters with the first weights.
+// NewRolloutWorker returns the worker of member m, which InitWorker completes. It frees the memory
+// of its policy's parameters when the first weights arrive.
 func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights) *RolloutWorker {
 	pol := ws.rollouts[m.Index()]
 	r := &RolloutWorker{m: m, job: j, policy: pol, state: pol.Params().State(), version: -1, trace: newTracer(j, m),
@@ -76,11 +76,11 @@ func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights) *RolloutWorker {
 	return r
 }
 
-// Member returns the worker's place in its group, through which it reaches other workers.
+// Member returns the worker's place in its group. Through it a worker reaches other workers.
 func (r *RolloutWorker) Member() *spmd.Member { return r.m }
 
-// InitWorker completes the worker, before its first call. envs are the env workers of the same rank:
-// it steps those of their environments itself that job.RunsInline names.
+// InitWorker completes the worker, before its first call. envs are the env workers of the same
+// rank. The worker steps the environments that job.RunsInline names itself.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
 		l.stage = inlineEnvs(envs, l.Route, env.Train)
@@ -109,8 +109,7 @@ func newRolloutRoute(l job.Route, j *job.Job, pol policy.Policy) *rolloutRoute {
 	return rl
 }
 
-// SyncModelFromActor lets the policy compute with that version of the weights, or a newer one, from
-// now on.
+// SyncModelFromActor makes the policy use that version of the weights, or a newer one, from now on.
 func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, version, err := r.training.Adopt(ctx, version)
 	if err != nil {
@@ -120,8 +119,8 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) e
 	return nil
 }
 
-// CopyModelFromActor does so with a copy, in an asynchronous run: actors publish while rollouts go
-// on.
+// CopyModelFromActor does the same with a copy, for asynchronous runs: actors publish while
+// rollouts go on.
 func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
 	version, err := r.training.Copy(ctx, version, r.state, r.version)
 	if err != nil {
@@ -136,8 +135,8 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation lets the policy compute with that version of the weights, or a newer one,
-// for the next evaluation alone.
+// SyncModelForEvaluation makes the policy use that version of the weights, or a newer one, for the
+// next evaluation alone.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -146,9 +145,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate chooses actions for what comes through obs, sends them through act, and the trajectories
-// of the iteration through out. Where there are reward workers, it asks them through scores for the
-// rewards. step is the number of steps that every environment has taken before.
+// Generate receives observations through obs and sends actions through act. It sends the
+// trajectories of the iteration through out. If there are reward workers, it asks them for the
+// rewards through scores. step is the number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -189,7 +188,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	return nil
 }
 
-// deliver hands the trajectories on, which were made with that version of the weights.
+// deliver sends the trajectories, which that version of the weights has made.
 func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	for i, s := range l.Shards {
 		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
@@ -200,7 +199,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	return nil
 }
 
-// open takes memory for the trajectories, and once the ends of the channels.
+// open takes memory for the trajectories. The first call also takes the ends of the channels.
 func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
 	next func(job.ActorShard) int,
 	step uint64) (err error) {
@@ -222,7 +221,8 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect makes the ends of the channels that the route sends through, once: actions under key.
+// connect makes the ends of the channels that the route sends through, once. Actions travel under
+// key.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(job.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -253,8 +253,8 @@ func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
 	return play.PlayEpoch(l.rec, l.stage, first, n, observed)
 }
 
-// step receives what the environments show at time t of epoch e, and answers with actions unless
-// the epoch ends there.
+// step receives the observations at time t of epoch e. It answers with actions, except at the end
+// of the epoch.
 func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
@@ -306,8 +306,8 @@ type evalRoute struct {
 	over    bool
 }
 
-// Evaluate chooses the policy's most likely actions for what comes through obs, until every route's
-// environments are done. Then the policy is back at the rollouts' weights.
+// Evaluate chooses the policy's most likely actions for the observations from obs, until every
+// route's environments are done. Then it restores the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	left := len(r.evals)
@@ -363,12 +363,12 @@ func (l *evalRoute) step(ctx context.Context) error {
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
-// lastOfEvaluation is the version of the item that tells a route that all its environments are
-// done.
+// lastOfEvaluation is the version of the item that ends an evaluation's route: all its environments
+// are done.
 const lastOfEvaluation = -1
 
-// stepViews binds the items of a route, whose memory comes round again, as an env.Step each; once
-// per piece of memory.
+// stepViews binds each item of a route to an env.Step. Items reuse memory, so it binds each piece
+// of memory once.
 type stepViews struct {
 	items []*spmd.Item
 	steps []*env.Step
