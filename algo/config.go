@@ -30,9 +30,9 @@ type Config struct {
 	// groups normalise instead, with reinpp it is always the batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
-	// false.
+	// false. (+)
 	NormalizeRewards bool `yaml:"normalize_rewards"`
-	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10.
+	// RewardClip bounds normalised rewards to ±RewardClip. 0 is no bound. Default 10. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 
 	// FilterRewards lets only groups (of one episode, where group_size is 1) count whose mean score
@@ -47,8 +47,8 @@ type Config struct {
 	// 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
 	// LenRewardPenalty is taken from the score of an episode of MaxLength steps or more, and part
-	// of it from one of more than SafeLength (DAPO's soft overlong punishment, see Overlong). For
-	// grpo and reinpp. Default 0.
+	// of it from one of more than SafeLength (DAPO's soft overlong punishment). For grpo and reinpp.
+	// Default 0.
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
 	MaxLength        int     `yaml:"max_length"`
@@ -84,7 +84,7 @@ type Config struct {
 	// 0, the default, is all of them. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
-	// together. 0, the default, never does.
+	// together. 0, the default, never does. (+)
 	TargetKL float32 `yaml:"target_kl"`
 
 	// ClipRatioLow is ε⁻: for a negative advantage the ratio π_new/π_old counts down to 1-ε⁻. In
@@ -97,7 +97,7 @@ type Config struct {
 	// bound. Default 3.
 	ClipRatioC float32 `yaml:"clip_ratio_c"`
 	// ClipRatioSchedule is constant (default), or linear: both clip ratios go to 0 over
-	// optim.total_training_steps.
+	// optim.total_training_steps. (+)
 	ClipRatioSchedule string `yaml:"clip_ratio_schedule"`
 	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
@@ -133,7 +133,7 @@ type Config struct {
 	// HuberDelta is where the critic's loss turns from quadratic to linear. 0, the default, is
 	// nowhere.
 	HuberDelta float32 `yaml:"huber_delta"`
-	// ValueLossCoef weighs the critic's loss ½(ret-v)² against the policy's. Default 1.
+	// ValueLossCoef weighs the critic's loss ½(ret-v)² against the policy's. Default 1. (+)
 	ValueLossCoef float32 `yaml:"value_loss_coef"`
 
 	// OffPolicy is for algorithms that learn from a replay buffer.

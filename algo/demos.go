@@ -12,7 +12,7 @@ import (
 // Algorithms that learn from demonstrations alone need them; one with a replay buffer draws half of
 // each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
-	// LoadPath is the file, see ReadDemos. Empty, the default, is none.
+	// LoadPath is the file, in safetensors (docs/demonstrations.md). Empty, the default, is none.
 	LoadPath string `yaml:"load_path"`
 	// ValidationShare is the share of the transitions, the last episodes, that embodied_bc measures
 	// its loss on instead of learning from them. In [0, 1). Default 0. (+)

@@ -90,6 +90,15 @@ func Labelled(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.labelled = fits, true }
 }
 
+// Pairs returns the adv_type and the loss_type of each algorithm, in the order in which they were
+// added.
+func (r *Registry) Pairs() (pairs [][2]string) {
+	for _, e := range r.entries {
+		pairs = append(pairs, [2]string{e.advType, e.lossType})
+	}
+	return pairs
+}
+
 // Own returns the keys that the algorithm of the pair has beyond Config's, with their defaults.
 func (r *Registry) Own(advType, lossType string) params.Own {
 	if e := r.find(advType, lossType); e != nil {

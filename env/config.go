@@ -17,9 +17,9 @@ type Config struct {
 	// InitParams is what the environment is made from.
 	InitParams InitParams `yaml:"init_params"`
 	// ModelPath is the file of a model of one's own, for the environments that take one (mujoco:
-	// MJCF). Read where the environments are.
+	// MJCF). Read where the environments are. (+)
 	ModelPath string `yaml:"model_path,omitempty"`
-	// Task says what is to be done with that model.
+	// Task says what is to be done with that model. (+)
 	Task *Task `yaml:"task,omitempty"`
 	// External says how the simulators of env_type external are reached. (+)
 	External External `yaml:"external,omitempty"`
@@ -61,23 +61,23 @@ type Config struct {
 	// 0; default 1.
 	RewardCoef float32 `yaml:"reward_coef"`
 	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, is no
-	// clipping.
+	// clipping. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the
-	// rewards. Default 1.
+	// rewards. Default 1. (+)
 	ActionRepeat int `yaml:"action_repeat"`
 	// StateElements are the elements of the observation "state", counted from 0, that are shown, in
 	// that order: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
 	StateElements []int `yaml:"state_elements,omitempty"`
 	// FrameStack shows the last so many observations, oldest first, in a new leading dimension.
-	// Default 1: the last one alone, no new dimension.
+	// Default 1: the last one alone, no new dimension. (+)
 	FrameStack int `yaml:"frame_stack"`
 	// StepDelay makes each step of the batch last at least that long, to stand for a slow
-	// simulator. Default 0.
+	// simulator. Default 0. (+)
 	StepDelay time.Duration `yaml:"step_delay"`
 	// StepDelayMax makes the durations of steps differ, from StepDelay up to this, as some
 	// simulators' do: most are short, few are long, half as many where they are twice as long. It
-	// counts where StepDelay does. Default 0: all last StepDelay.
+	// counts where StepDelay does. Default 0: all last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg is how evaluations are filmed; env.train has no films.
 	VideoCfg Video `yaml:"video_cfg"`
@@ -85,7 +85,7 @@ type Config struct {
 
 // InitParams is what an environment is made from.
 type InitParams struct {
-	// ID is the environment's name in the registry. Default: Config.EnvType.
+	// ID is the environment's name in the registry. Default: EnvType.
 	ID string `yaml:"id"`
 
 	// Own are the keys that an environment of a user's own has here.

@@ -14,8 +14,8 @@ type Video struct {
 	// Width and Height are those of the picture of one environment, in pixels. Default 128. (+)
 	Width  int `yaml:"width"`
 	Height int `yaml:"height"`
-	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows are a View's.
-	// Default: the environment's choices, and true. (+)
+	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows say how the picture is
+	// drawn, see View. Default: the environment's choices, and true. (+)
 	Camera   string `yaml:"camera"`
 	Renderer string `yaml:"renderer"`
 	Shadows  bool   `yaml:"shadows"`

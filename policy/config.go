@@ -15,9 +15,9 @@ type Config struct {
 	// choices, or cnn_policy for images beside them.
 	ModelType string `yaml:"model_type"`
 	// Encoder is what cnn_policy makes features of images by: nature_cnn, its default, impala, a
-	// residual network, or keypoints, which tells where things are (see package nn). Choices (I32),
-	// as words, say what to look for and have 32 features; with numbers they join those of the
-	// images, for actor and critic alike. hidden_sizes follow. (+)
+	// residual network, or keypoints, which tells where things are. Choices (I32), as words, say
+	// what to look for and have 32 features; with numbers they join those of the images, for actor
+	// and critic alike. hidden_sizes follow. (+)
 	Encoder string `yaml:"encoder"`
 	// ObsDim, when not 0, must be the number of elements of one observation of the environment,
 	// which otherwise decides: numbers, and an element for each option of a choice. With cnn_policy
@@ -30,7 +30,7 @@ type Config struct {
 	// turn. Default 1.
 	NumActionChunks int `yaml:"num_action_chunks"`
 	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
-	// [64, 64]; [] is a linear policy.
+	// [64, 64]; [] is a linear policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// HiddenDim is what RLinf's files have in place of HiddenSizes: with mlp_policy three hidden
 	// layers of that width. It counts where hidden_sizes is not given. 0, the default, is none.
@@ -38,7 +38,7 @@ type Config struct {
 	// Activation follows each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
 	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
-	// two networks. rnn_policy wants true.
+	// two networks. rnn_policy wants true. (+)
 	ShareTrunk bool `yaml:"share_trunk"`
 	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm.
 	// (+)
@@ -70,7 +70,7 @@ type Config struct {
 	// InitLogStd is where the log of the standard deviation of box actions starts, for each
 	// dimension. With UseSDE it is that of each element of the noise matrix. The deviation of an
 	// action is then √features times as large, so -2 is a fit value. With AddQHead it is that of an
-	// action before tanh, in (-5, 2). Default -0.5.
+	// action before tanh, in (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
 	// LearnStd lets training change the deviation of box actions. Default true. Without, the
 	// gradient leaves it alone, as imitation wants whose policy is then to explore: the likelihood
@@ -85,20 +85,20 @@ type Config struct {
 	// finite. What is stored, and has log-probs and entropy, is the action before it. (+)
 	ActionBound string `yaml:"action_bound"`
 	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021,
-	// arXiv:2005.05719). Default false.
+	// arXiv:2005.05719). Default false. (+)
 	UseSDE bool `yaml:"use_sde"`
 	// SDESampleFreq is after how many steps an environment gets a new noise matrix. Default 4, at
-	// least 1.
+	// least 1. (+)
 	SDESampleFreq int `yaml:"sde_sample_freq"`
 	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends
-	// on. Default false, as in the paper.
+	// on. Default false, as in the paper. (+)
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
 	// NormalizeObservations shifts and scales each number that is observed to mean 0 and variance 1
 	// over all that was observed before the current rollout; choices and images stay as they are.
-	// Default false.
+	// Default false. (+)
 	NormalizeObservations bool `yaml:"normalize_observations"`
 	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without
-	// normalisation nothing is clipped.
+	// normalisation nothing is clipped. (+)
 	ObsClip float64 `yaml:"obs_clip"`
 	// LogProbType is algorithm.logprob_type: over what the log-probs of a chunk of C actions with A
 	// dimensions are summed. chunk_level: all, L = 1; action_level, the default: each action, L =

@@ -92,8 +92,11 @@ func escape(y *yaml.Node) {
 }
 
 type field struct {
-	name  string
-	value reflect.Value
+	name   string // in YAML
+	value  reflect.Value
+	owner  reflect.Type // the struct that declares it
+	goName string
+	doc    string // of its tag
 }
 
 // fieldsOf lists the fields of the struct v that have a yaml name, those of inlined structs, and
@@ -107,7 +110,7 @@ func fieldsOf(v reflect.Value) []field {
 				fields = append(fields, fieldsOf(value)...)
 			}
 		} else if name != "" && name != "-" && f.IsExported() {
-			fields = append(fields, field{name: name, value: value})
+			fields = append(fields, field{name, value, v.Type(), f.Name, f.Tag.Get("doc")})
 		}
 	}
 	return fields

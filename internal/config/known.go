@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,9 @@ type Known struct {
 	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
 	Switch string
 }
+
+// Covers reports whether k stands for the dotted key.
+func (k Known) Covers(key string) bool { return matches(k.Key, key) == whole }
 
 // Siblings are what a key that no field has a name for might have been meant as.
 type siblings struct {
@@ -70,13 +74,28 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 		return
 	}
 	want := "unknown key"
-	sameName := func(other string) bool { return strings.HasSuffix("."+other, "."+name) }
-	if near := Nearest(name, beside.names); near != "" {
+	if near := beside.meant(n, key); near != "" {
 		want += ", did you mean " + near + "?"
-	} else if i := slices.IndexFunc(beside.all, sameName); i >= 0 {
-		want += ", did you mean " + beside.all[i] + "?"
 	}
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
+}
+
+// meant returns the key that was most likely meant by the one at which n stands; "" for none.
+func (s siblings) meant(n *node, key string) string {
+	name := key[strings.LastIndexByte(key, '.')+1:]
+	near := Nearest(name, s.names)
+	if name != key {
+		return cmp.Or(near, endingIn(name, s.all))
+	}
+	for n.kind == dict && len(n.keys) == 1 { // at the root the sections before a key may be missing
+		key, n = join(key, n.keys[0]), n.items[0]
+	}
+	full := Likeliest(key, s.all)
+	last := full[strings.LastIndexByte(full, '.')+1:]
+	if near == "" || full != "" && (strings.HasSuffix(full, "."+key) || distance(name, last) < distance(name, near)) {
+		return full
+	}
+	return near
 }
 
 // judge notes the values at and below key that ask for something.

@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // Nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
 // none is near enough to be a slip of the fingers: more than a third of the key's length, and more
 // than two letters.
@@ -11,6 +13,39 @@ func Nearest(key string, candidates []string) string {
 	for _, c := range candidates {
 		if d := distance(key, c); d <= limit {
 			best, limit = c, d-1
+		}
+	}
+	return best
+}
+
+// Likeliest returns the dotted key that most likely was meant by key, which may lack the sections
+// before it; "" where none is likely. That is a key which ends in it, else one that is spelt much
+// like it, else one whose last name is.
+func Likeliest(key string, candidates []string) string {
+	if full := endingIn(key, candidates); full != "" {
+		return full
+	}
+	i := strings.LastIndexByte(key, '.') + 1
+	if i > 0 {
+		return Nearest(key, candidates)
+	}
+	best, limit := "", max(1, len(key)/4)
+	for _, c := range candidates {
+		d := distance(key, c[strings.LastIndexByte(c, '.')+1:])
+		if d < limit || d == limit && (best == "" || strings.Count(c, ".") < strings.Count(best, ".")) {
+			best, limit = c, d
+		}
+	}
+	return best
+}
+
+// endingIn returns the candidate with the fewest names of those that end in a dotted key; "" for
+// none.
+func endingIn(key string, candidates []string) string {
+	best := ""
+	for _, c := range candidates {
+		if strings.HasSuffix(c, "."+key) && (best == "" || strings.Count(c, ".") < strings.Count(best, ".")) {
+			best = c
 		}
 	}
 	return best

@@ -24,7 +24,7 @@ func (c *Check) Own(v any) []OwnKey {
 	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {
 		for _, k := range own.Keys() {
 			o := OwnKey{Key: join(section, k.Name), Doc: k.Doc}
-			o.Value = inLine(k.Value)
+			o.Value = InLine(k.Value)
 			if c.tree.has(o.Key) {
 				o.Origin = c.tree.origin(o.Key)
 			}
@@ -34,8 +34,8 @@ func (c *Check) Own(v any) []OwnKey {
 	return all
 }
 
-// inLine writes v as YAML on one line.
-func inLine(v any) string {
+// InLine returns the YAML of v on one line.
+func InLine(v any) string {
 	var y yaml.Node
 	if y.Encode(v) != nil {
 		return fmt.Sprint(v)

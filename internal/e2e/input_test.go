@@ -292,7 +292,7 @@ func TestCommandMistakes(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	for _, c := range []struct{ args, want string }{
 		{"train -c job.yaml", `argument "train": want key=value (or a command: rlinf help lists them)`},
-		{"help train", "No help topic for 'train'"},
+		{"help trainers", `"trainers" is no command and no key, rlinf help lists the commands`},
 		{"envs CartPole-v1", `envs: argument "CartPole-v1": want none`},
 		{"version --long", "flag provided but not defined: -long"},
 		{"doctor all", `doctor: argument "all": want none`},

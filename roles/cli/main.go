@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/language"
+	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -82,8 +83,10 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
 		Description: exitCodes,
-		HideVersion: true, Flags: train, ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return config.UsageError{Err: err} },
+		HideVersion: true, Flags: append(train, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return config.UsageError{Err: args.UnknownFlag(c, err)}
+		},
 		Action: func(c *cli.Context) (err error) {
 			*code, err = runTrain(c, reg, program)
 			return err
@@ -143,7 +146,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				return writeDoctor(c.App.Writer)
 			}))},
 	}
-	app.Commands = append(app.Commands, language.Commands(alone)...)
+	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
 		Usage: "write the language model of a checkpoint as a folder that other programs read", Flags: exportFlags(),
 		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
@@ -157,20 +160,20 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 
 // inOrder puts flags before plain arguments, behind the command: the library stops reading flags at
 // the first plain one.
-func inOrder(app *cli.App, args []string) []string {
+func inOrder(app *cli.App, words []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands
-	for i := 1; i < len(args); i++ {
-		a := args[i]
+	for i := 1; i < len(words); i++ {
+		a := words[i]
 		switch {
 		case a == "--":
-			plain = append(plain, args[i+1:]...)
-			i = len(args)
+			plain = append(plain, words[i+1:]...)
+			i = len(words)
 		case strings.HasPrefix(a, "-") && a != "-":
 			flags = append(flags, a)
-			if i+1 < len(args) && !strings.Contains(a, "=") && takesValue(command, strings.TrimLeft(a, "-")) {
+			if i+1 < len(words) && !strings.Contains(a, "=") && args.TakesValue(command, strings.TrimLeft(a, "-")) {
 				i++
-				flags = append(flags, args[i])
+				flags = append(flags, words[i])
 			}
 		default:
 			at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(a) })
@@ -181,15 +184,5 @@ func inOrder(app *cli.App, args []string) []string {
 			plain = append(plain, a)
 		}
 	}
-	return slices.Concat(args[:1], name, flags, plain)
-}
-
-func takesValue(flags []cli.Flag, name string) bool {
-	for _, f := range flags {
-		if slices.Contains(f.Names(), name) {
-			_, isBool := f.(*cli.BoolFlag)
-			return !isBool
-		}
-	}
-	return false
+	return slices.Concat(words[:1], name, flags, plain)
 }

@@ -262,10 +262,10 @@ type RolloutConfig struct {
 type ActorConfig struct {
 	// GroupName is what the component is called in messages. Default ActorGroup.
 	GroupName string `yaml:"group_name"`
-	// MicroBatchSize is the number of samples that one actor takes at once. Must be > 0.
+	// MicroBatchSize is the number of samples that one actor takes at once. Must be > 0; no default.
 	MicroBatchSize int `yaml:"micro_batch_size"`
 	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple
-	// of MicroBatchSize times the number of actors. Must be > 0.
+	// of MicroBatchSize times the number of actors. Must be > 0; no default.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// RecvDrainMaxTrajectories is how many rollouts of each environment a replay buffer takes
 	// before the updates of an iteration of an asynchronous run, out of those that have arrived; it

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
@@ -20,8 +19,9 @@ import (
 // NoArguments returns run for a command that takes no arguments.
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
-		if c.Args().Present() {
-			return config.UsageError{Err: fmt.Errorf("%s: argument %q: want none", c.Command.Name, c.Args().First())}
+		if word := c.Args().First(); c.Args().Present() {
+			return config.UsageError{Err: fmt.Errorf("%s: argument %q: want none%s", c.Command.Name, word,
+				Meant(c.Command.Subcommands, word))}
 		}
 		return run(c)
 	}
@@ -41,16 +41,15 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 // its warnings to log. The Config has the errors of its values, so that a job can be checked as a
 // whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
+	for _, a := range overrides {
+		if err := checkOverride(c, a); err != nil {
+			return nil, err
+		}
+	}
 	path := c.String("config")
 	if path == "" {
 		return nil, config.UsageError{Err: errors.New("no configuration: want -c FILE.yaml, for example -c " +
 			"configs/cartpole_ppo.yaml (rlinf help says more)")}
-	}
-	for _, a := range overrides {
-		if !strings.ContainsAny(a, "=~") {
-			return nil, config.UsageError{Err: fmt.Errorf("argument %q: want key=value (or a command: rlinf help "+
-				"lists them)", a)}
-		}
 	}
 	cfg, warnings, err := config.Load(reg, path, overrides, c.Bool("strict"))
 	for _, w := range warnings {

@@ -1,0 +1,71 @@
+package config
+
+import (
+	"reflect"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A Field is a key that Decode can fill in, and the field of a struct that has its value.
+type Field struct {
+	// Key is dotted, from the root. "[]" behind a name stands for each item of a list, and <name>
+	// for a name that the user chooses.
+	Key   string
+	Type  reflect.Type
+	Value any          // the default: what the field holds
+	Owner reflect.Type // the struct that declares the field
+	Name  string       // of the field in Owner
+	Doc   string       // the doc tag of a key of a user's own part; "" for others
+	// Section tells that further keys lie below this one.
+	Section bool
+}
+
+// Fields returns the keys that Decode can fill in v, a struct or a pointer to one, in the order of
+// its fields. A section stands before the keys below it.
+func Fields(v any) []Field {
+	var all []Field
+	var walk func(v reflect.Value, key string)
+	walk = func(v reflect.Value, key string) {
+		for _, f := range fieldsOf(v) {
+			at := join(key, f.name)
+			below, suffix := elements(f.value)
+			all = append(all, Field{Key: at, Type: f.value.Type(), Value: f.value.Interface(), Owner: f.owner,
+				Name: f.goName, Doc: f.doc, Section: below.IsValid()})
+			if below.IsValid() {
+				walk(below, at+suffix)
+			}
+		}
+	}
+	root := reflect.ValueOf(v)
+	for root.Kind() == reflect.Pointer {
+		root = root.Elem()
+	}
+	walk(root, "")
+	return all
+}
+
+// elements returns the struct whose fields are the keys below a value, and what stands between the
+// value's key and theirs; the zero Value where there are none.
+func elements(v reflect.Value) (below reflect.Value, suffix string) {
+	for v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			v = reflect.New(v.Type().Elem())
+		}
+		v = v.Elem()
+	}
+	p := reflect.New(v.Type())
+	if _, itself := p.Interface().(yaml.Unmarshaler); itself {
+		return reflect.Value{}, ""
+	}
+	switch m, isMap := p.Interface().(ordered); {
+	case isMap:
+		below, _ = elements(m.add(""))
+		return below, ".<name>"
+	case v.Kind() == reflect.Slice:
+		below, _ = elements(reflect.New(v.Type().Elem()).Elem())
+		return below, "[]"
+	case v.Kind() == reflect.Struct:
+		return v, ""
+	}
+	return reflect.Value{}, ""
+}

@@ -1,0 +1,81 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// TestFields: the keys are those of the decoder, and those below lists and maps.
+func TestFields(t *testing.T) {
+	cfg := defaults()
+	var names []string
+	for _, f := range Fields(&cfg) {
+		names = append(names, f.Key)
+	}
+	for _, key := range keysOf(reflect.ValueOf(&cfg)) {
+		if !slices.Contains(names, key) {
+			t.Errorf("%s is decoded, and is no field", key)
+		}
+	}
+	for _, key := range []string{"run", "run.group_size", "model.hidden", "places", "places.<name>.count"} {
+		if !slices.Contains(names, key) {
+			t.Errorf("no field %s in %q", key, names)
+		}
+	}
+}
+
+// TestComments: names of fields become keys, comments are shared by the lines below, and marks are
+// taken out.
+func TestComments(t *testing.T) {
+	var c Comments
+	err := c.Read("github.com/rlinf/rlinf/internal/config", fstest.MapFS{"config.go": {Data: []byte(`package config
+
+// A run is what it is.
+type run struct {
+	// Epochs is the number of
+	// Passes; see Level and Hidden. (+)
+	Epochs int ` + "`yaml:\"max_epochs\"`" + `
+	Level int ` + "`yaml:\"level\"`" + `
+
+	Mode string ` + "`yaml:\"mode\"`" + `
+	Seed uint64 ` + "`yaml:\"seed\"`" + ` // of MaxRate
+}
+
+type other struct {
+	MaxRate float32 ` + "`yaml:\"max_rate\"`" + `
+	Hidden int ` + "`yaml:\"hidden\"`" + `
+}
+`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]Comment{
+		"Epochs": {"max_epochs is the number of Passes; see level and Hidden.", true},
+		"Level":  {"max_epochs is the number of Passes; see level and Hidden.", true},
+		"Seed":   {"of max_rate", false},
+		"Mode":   {},
+	} {
+		if got, ok := c.Of(reflect.TypeFor[run](), field); got != want || ok != (want.Text != "") {
+			t.Errorf("%s: got %+v, %v, want %+v", field, got, ok, want)
+		}
+	}
+	if err := c.Read("p", fstest.MapFS{"p.go": {Data: []byte("package")}}); err == nil {
+		t.Error("a broken file was read")
+	}
+}
+
+// TestLikeliest: short keys lead to the whole ones.
+func TestLikeliest(t *testing.T) {
+	keys := strings.Fields("cluster.num_nodes runner.seed runner.max_steps algorithm.gamma algorithm.entropy_tuning.optim.lr actor.seed actor.optim.lr actor.model.hidden_sizes")
+	for key, want := range map[string]string{
+		"lr": "actor.optim.lr", "optim.lr": "actor.optim.lr", "seed": "runner.seed", "gama": "algorithm.gamma", "max_step": "runner.max_steps",
+		"algorithm.gama": "algorithm.gamma", "runer.seed": "runner.seed", "hidden_size": "actor.model.hidden_sizes", "zz": "", "speed_of_light": "", "model.depth": "",
+	} {
+		if got := Likeliest(key, keys); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}

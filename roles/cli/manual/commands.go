@@ -1,0 +1,112 @@
+package manual
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/urfave/cli/v2"
+)
+
+// CommandPage returns a page about the commands of app and their flags.
+func CommandPage(app *cli.App) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Commands\n\nThis page is generated from the program. Do not edit it: change the command, and "+
+		"run\n\n    %s\n\n`rlinf help COMMAND` and `rlinf COMMAND --help` show the same for one command. "+
+		"%s\n", Regenerate,
+		strings.Join(strings.Fields(app.Description), " "))
+	b.WriteString("\n| command | |\n|---|---|\n| `rlinf -c FILE.yaml` | train |\n")
+	each(app.Commands, "", func(path string, c *cli.Command) {
+		fmt.Fprintf(&b, "| [`rlinf %s`](#rlinf-%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), escape(c.Usage))
+	})
+	b.WriteString("\n## rlinf\n\nTrain.\n\n```\n" + unindent(app.UsageText) + "\n```\n")
+	writeFlags(&b, app.Flags)
+	each(app.Commands, "", func(path string, c *cli.Command) {
+		fmt.Fprintf(&b, "\n## rlinf %s\n\n%s\n\n```\n", path, sentence(c.Usage))
+		switch {
+		case c.UsageText != "":
+			b.WriteString(unindent(c.UsageText))
+		case c.ArgsUsage != "":
+			fmt.Fprintf(&b, "rlinf %s %s", path, c.ArgsUsage)
+		case args.TakesValue(c.Flags, "config"):
+			fmt.Fprintf(&b, "rlinf %s -c FILE.yaml [key=value ...]", path)
+		default:
+			fmt.Fprintf(&b, "rlinf %s", path)
+		}
+		b.WriteString("\n```\n")
+		writeFlags(&b, c.Flags)
+	})
+	return b.String()
+}
+
+// each calls f for every command that is not hidden, with the names of those above it.
+func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {
+	for _, c := range commands {
+		if c.Hidden || above != "" && c.Name == "help" {
+			continue
+		}
+		path := strings.TrimSpace(above + " " + c.Name)
+		f(path, c)
+		each(c.Subcommands, path, f)
+	}
+}
+
+// writeFlags writes a table of flags.
+func writeFlags(b *strings.Builder, flags []cli.Flag) {
+	if len(flags) == 0 {
+		return
+	}
+	b.WriteString("\n| flag | default | meaning |\n|---|---|---|\n")
+	for _, f := range flags {
+		if f == cli.HelpFlag {
+			continue
+		}
+		flag := f.(cli.DocGenerationFlag)
+		usage, value := flag.GetUsage(), ""
+		if before, rest, ok := strings.Cut(usage, "`"); ok {
+			name, after, _ := strings.Cut(rest, "`")
+			usage, value = before+name+after, " "+name
+		} else if flag.TakesValue() {
+			value = " VALUE"
+		}
+		var names []string
+		for _, name := range f.Names() {
+			dashes := "--"
+			if len(name) == 1 {
+				dashes = "-"
+			}
+			names = append(names, "`"+dashes+name+value+"`")
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", strings.Join(names, ", "), escape(flagDefault(flag)), escape(usage))
+	}
+}
+
+// flagDefault returns the default of a flag; "" for none.
+func flagDefault(f cli.DocGenerationFlag) string {
+	text := f.GetDefaultText()
+	if text == "" && f.TakesValue() {
+		text = f.GetValue()
+	}
+	if text = strings.Trim(text, `"`); text == "false" || text == "0" || text == "[]" {
+		return ""
+	}
+	return text
+}
+
+// sentence returns s with a point at its end and, unless it begins with a key, a capital.
+func sentence(s string) string {
+	first, _, _ := strings.Cut(s, " ")
+	if !strings.Contains(first, "_") {
+		s = strings.ToUpper(s[:1]) + s[1:]
+	}
+	return strings.TrimSuffix(s, ".") + "."
+}
+
+// unindent removes the blanks before the lines of a usage text.
+func unindent(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimSpace(line)
+	}
+	return strings.Join(lines, "\n")
+}

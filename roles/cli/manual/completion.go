@@ -1,0 +1,169 @@
+package manual
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	settings "github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
+   eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
+
+// The scripts ask the program for the candidates: it knows its commands, flags and keys.
+const (
+	bashScript = `_rlinf() {
+    local line=${COMP_LINE:0:COMP_POINT} cur
+    local -a words
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=("")
+    cur=${words[${#words[@]}-1]}
+    local IFS=$'\n'
+    COMPREPLY=($("${words[0]}" completion words -- "${words[@]:1}" 2>/dev/null))
+    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then
+        compopt -o nospace 2>/dev/null
+    fi
+    if [[ $cur == *=* ]]; then # bash completes what stands behind the =
+        COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*=}"}"}")
+    fi
+}
+complete -o default -F _rlinf rlinf
+`
+	zshScript = `_rlinf() {
+    local -a all keys
+    all=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    all=("${(@)all:#}")
+    keys=("${(@M)all:#*=}")
+    if (( ! ${#all} )); then
+        _files
+        return
+    fi
+    (( ${#keys} )) && compadd -S '' -- "${(@)keys}"
+    all=("${(@)all:#*=}")
+    (( ${#all} )) && compadd -- "${(@)all}"
+}
+compdef _rlinf rlinf
+`
+)
+
+// runCompletion prints the script of a shell. The scripts call it with words and the words of the
+// command line, and it prints what the last one may become.
+func runCompletion(c *cli.Context, reg settings.Registries) error {
+	words := c.Args().Slice()
+	switch {
+	case len(words) == 1 && words[0] == "bash":
+		fmt.Fprint(c.App.Writer, bashScript)
+	case len(words) == 1 && words[0] == "zsh":
+		fmt.Fprint(c.App.Writer, zshScript)
+	case len(words) > 1 && words[0] == "words":
+		for _, candidate := range complete(c.App, reg, words[1:]) {
+			fmt.Fprintln(c.App.Writer, candidate)
+		}
+	default:
+		return settings.UsageError{Err: fmt.Errorf("completion: want bash or zsh")}
+	}
+	return nil
+}
+
+// complete returns what the last word may become. None: a file, or anything.
+func complete(app *cli.App, reg settings.Registries, words []string) []string {
+	current, before := words[len(words)-1], words[:len(words)-1]
+	flags, commands, path := app.Flags, app.Commands, ""
+	value, plain := false, false // the next word is a flag's value; arguments have begun
+	for _, word := range before {
+		switch at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) }); {
+		case value:
+			value = false
+		case strings.HasPrefix(word, "-"):
+			value = !strings.Contains(word, "=") && args.TakesValue(flags, strings.TrimLeft(word, "-"))
+		case at >= 0 && !plain:
+			path = strings.TrimSpace(path + " " + word)
+			flags, commands = commands[at].Flags, commands[at].Subcommands
+			if path == "help" {
+				commands = app.Commands
+			}
+		default:
+			plain = true
+		}
+	}
+	var all []string
+	switch {
+	case value:
+		return nil
+	case strings.HasPrefix(current, "-"):
+		all = flagNames(flags)
+	default:
+		if !plain {
+			for _, c := range commands {
+				if !c.Hidden {
+					all = append(all, c.Name)
+				}
+			}
+		}
+		all = append(all, arguments(reg, flags, path, current)...)
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, current) })
+}
+
+// arguments returns what may stand as an argument of the command at path: keys, where it takes a
+// configuration or explains keys.
+func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
+	explains := strings.HasPrefix(path, "help") || path == "config"
+	if path == "completion" {
+		return []string{"bash", "zsh"}
+	}
+	if !explains && !args.TakesValue(flags, "config") {
+		return nil
+	}
+	key, _, hasValue := strings.Cut(current, "=")
+	for _, k := range settings.Reference(reg) {
+		switch {
+		case hasValue && k.Name == key:
+			for _, v := range values(reg, k) {
+				all = append(all, key+"="+v)
+			}
+		case hasValue || strings.ContainsAny(k.Name, "[<"):
+		case explains:
+			all = append(all, k.Name)
+		case !k.Section:
+			all = append(all, k.Name+"=")
+		}
+	}
+	return all
+}
+
+// values returns the values of a key that are known by name.
+func values(reg settings.Registries, k settings.Key) []string {
+	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
+	case k.Type == "boolean":
+		return []string{"true", "false"}
+	case name == "env_type":
+		return append(reg.Envs.Names(), env.ExternalID)
+	case name == "model_type":
+		return reg.Policies.Names()
+	case name == "adv_type" || name == "loss_type":
+		var names []string
+		for _, pair := range reg.Algorithms.Pairs() {
+			names = append(names, pair[map[string]int{"adv_type": 0, "loss_type": 1}[name]])
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	return nil
+}
+
+// flagNames returns flags as they are written, long names alone where there are any.
+func flagNames(flags []cli.Flag) (all []string) {
+	for _, f := range flags {
+		if f == cli.HelpFlag {
+			continue // every command has it
+		}
+		names := slices.SortedFunc(slices.Values(f.Names()), func(a, b string) int { return len(b) - len(a) })
+		all = append(all, "--"+names[0])
+	}
+	return append(all, "--help")
+}

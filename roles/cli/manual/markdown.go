@@ -1,0 +1,148 @@
+package manual
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	settings "github.com/rlinf/rlinf/roles/config"
+)
+
+// Regenerate is the command that writes docs/reference anew.
+const Regenerate = "go test ./roles/cli -run TestReference -update"
+
+const markdownHead = `# Keys of the configuration
+
+This page lists every key that a configuration may have. It is generated from the comments in the
+code. Do not edit it: change the comment, and run
+
+    ` + Regenerate + `
+
+- ` + "`rlinf help KEY`" + ` shows one key, ` + "`rlinf config PREFIX`" + ` shows a section.
+- [config.schema.json](config.schema.json) is the same as a JSON Schema, for editors.
+- **+** marks keys that RLinf does not have.
+- "-" as a default: the key has none. The meaning says whether it must be given.
+- ` + "`[]`" + ` stands for each item of a list. ` + "`<name>`" + ` stands for a name that you choose.
+
+## Types
+
+The column "example" shows how a value is written. It is never a default.
+
+| type | meaning | example |
+|---|---|---|
+| boolean | ` + "`true` or `false`" + ` | ` + "`true`" + ` |
+| integer | a whole number | ` + "`-1`, `1e6`, `4_096`" + ` |
+| number | a number | ` + "`0.99`, `3e-4`" + ` |
+| text | one value in quotes or without | ` + "`CartPole-v1`" + ` |
+| duration | a time span | ` + "`90s`, `1h30m`, `01:30:00`, `0`" + ` |
+| bytes | a number, or one with KB, MB or GB (of 1024) | ` + "`536870912`, `512MB`" + ` |
+| ranks | a number, ranges, or a list | ` + "`3`, `0-3,5`, `[0, 2]`" + ` |
+| words | a list, or words with commas or blanks between them, as the meaning says | ` + "`[a, b]`, `a,b`" + ` |
+| list of … | a YAML list | ` + "`[64, 64]`" + ` |
+| map, section | keys below this one | |
+
+Any value may refer to another key: ` + "`${runner.seed}`" + `.
+`
+
+// Markdown returns a page about keys.
+func Markdown(reg settings.Registries, keys []settings.Key) string {
+	var b strings.Builder
+	b.WriteString(markdownHead)
+	var sections []settings.Key
+	rows := map[string][]settings.Key{} // by section
+	for _, k := range keys {
+		if k.Section {
+			sections = append(sections, k)
+			continue
+		}
+		in := parent(k.Name)
+		if rows[in] == nil && !slices.ContainsFunc(sections, func(s settings.Key) bool { return s.Name == in }) {
+			sections = append(sections, settings.Key{Name: in}) // the page begins within it
+		}
+		rows[in] = append(rows[in], k)
+	}
+	for _, s := range sections {
+		writeHeading(&b, s)
+		if len(rows[s.Name]) > 0 {
+			b.WriteString("\n| key | type | default | meaning |\n|---|---|---|---|\n")
+		}
+		for _, k := range rows[s.Name] {
+			writeRow(&b, k)
+		}
+	}
+	writeWithoutEffect(&b, reg)
+	return b.String()
+}
+
+// parent returns the section that a key stands in.
+func parent(key string) string {
+	section := strings.TrimSuffix(key[:max(strings.LastIndexByte(key, '.'), 0)], ".<name>")
+	return strings.TrimSuffix(section, "[]")
+}
+
+func writeHeading(b *strings.Builder, k settings.Key) {
+	level, suffix := "###", ""
+	if !strings.Contains(k.Name, ".") {
+		level = "##"
+	}
+	switch k.Type {
+	case "map":
+		suffix = ".<name>"
+	case "list of sections":
+		suffix = "[]"
+	}
+	fmt.Fprintf(b, "\n%s `%s%s`%s\n", level, k.Name, suffix, mark(k))
+	if k.Like != "" {
+		fmt.Fprintf(b, "\nKeys as in `%s`. %s\n", k.Like, escape(sentence(k.Doc)))
+	} else if k.Doc != "" {
+		fmt.Fprintf(b, "\n%s\n", escape(sentence(k.Doc)))
+	}
+}
+
+func writeRow(b *strings.Builder, k settings.Key) {
+	text := escape(k.Doc)
+	if k.Like != "" {
+		text = fmt.Sprintf("as `%s`", k.Like)
+	}
+	if k.Part != "" {
+		text = fmt.Sprintf("%s Only with %s.", strings.TrimSuffix(text, ".")+".", k.Part)
+	}
+	count := defaultOf(k)
+	switch {
+	case k.From != "":
+		count = fmt.Sprintf("as `%s`", k.From)
+	case count == "":
+		count = "-"
+	default:
+		count = "`" + count + "`"
+	}
+	fmt.Fprintf(b, "| `%s`%s | %s | %s | %s |\n", k.Name, mark(k), k.Type, count, text)
+}
+
+func mark(k settings.Key) string {
+	if k.Ours {
+		return " **+**"
+	}
+	return ""
+}
+
+// escape protects what Markdown would take for marks of its own.
+func escape(text string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(text)
+}
+
+// writeWithoutEffect lists RLinf's keys that do nothing here, and old names.
+func writeWithoutEffect(b *strings.Builder, reg settings.Registries) {
+	b.WriteString("\n## Keys of RLinf without effect\n\nThese are accepted. A value that asks for something is " +
+		"listed in a warning, and is an error with `--strict`.\n`*` stands for any one name and `**` for all keys " +
+		"below.\n\n")
+	b.WriteString("```\n")
+	for _, key := range settings.KeysWithoutEffect(reg) {
+		b.WriteString(key + "\n")
+	}
+	b.WriteString("```\n\n## Old names\n\nRLinf's releases before v0.1 had these names. They are still read.\n\n" +
+		"| old name | today |\n|---|---|\n")
+	for _, o := range settings.OldNames() {
+		fmt.Fprintf(b, "| `%s` | `%s` |\n", o.Old, strings.ReplaceAll(o.Today, ", ", "`, `"))
+	}
+}

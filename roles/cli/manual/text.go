@@ -1,0 +1,86 @@
+package manual
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	settings "github.com/rlinf/rlinf/roles/config"
+)
+
+// columns is how wide a text may be.
+const columns = 96
+
+// writeKey writes all that there is to say of one key.
+func writeKey(out io.Writer, k settings.Key) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n%s\n", k.Name, wrap(k.Doc, "    "))
+	line := func(name, text string) { fmt.Fprintf(&b, "    %-13s %s\n", name, text) }
+	line("type", k.Type)
+	if k.Part != "" {
+		line("only with", k.Part)
+	}
+	if !k.Section {
+		line("default", cmp.Or(defaultOf(k), "-"))
+	}
+	switch {
+	case k.Ours:
+		line("key of RLinf", "no")
+	default:
+		line("key of RLinf", "yes")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// writeKeys writes a line and the meaning for each key.
+func writeKeys(out io.Writer, keys []settings.Key) error {
+	var b strings.Builder
+	for _, k := range keys {
+		mark := ""
+		if k.Ours {
+			mark = " +"
+		}
+		about := k.Type
+		if count := defaultOf(k); count != "" {
+			about += ", default " + count
+		}
+		if k.Part != "" {
+			about += ", only with " + k.Part
+		}
+		fmt.Fprintf(&b, "%s%s: %s\n%s", k.Name, mark, about, wrap(k.Doc, "    "))
+	}
+	b.WriteString("\n+ RLinf does not have this key.\n")
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// defaultOf says what counts where the key is not given; "" for nothing.
+func defaultOf(k settings.Key) string {
+	if k.From != "" {
+		return "as " + k.From
+	}
+	return k.Default
+}
+
+// wrap breaks a text into indented lines.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if line != indent && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			b.WriteString(line + "\n")
+			line = indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+	}
+	if line != indent {
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rlinf/rlinf/roles/cli/manual"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+var update = flag.Bool("update", false, "write the generated pages of docs/reference anew")
+
+const reference = "../../docs/reference/"
+
+// TestReference: the generated pages are those of this program.
+func TestReference(t *testing.T) {
+	reg, code := rolestest.Registries(), 0
+	for name, want := range map[string]string{
+		"config.md":          manual.Markdown(reg, config.Reference(reg)),
+		"config.schema.json": string(manual.Schema(reg)),
+		"cli.md":             manual.CommandPage(newApp(reg, runner.TrainEmbodied, &code)),
+	} {
+		if *update {
+			if err := os.WriteFile(reference+name, []byte(want), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(reference + name)
+		if err != nil || string(got) != want {
+			t.Errorf("docs/reference/%s is not what the program says (%v). Write it anew and look at the difference: %s", name, err, manual.Regenerate)
+		}
+	}
+}
+
+// TestReferenceHasEveryKey: what a configuration accepts is on the page, and in the schema.
+func TestReferenceHasEveryKey(t *testing.T) {
+	page, err := os.ReadFile(reference + "config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := 0
+	each := func(key string) {
+		keys++
+		if !strings.Contains(string(page), "`"+key+"`") && !strings.Contains(string(page), "`"+key+"[]`") && !strings.Contains(string(page), "\n"+key+"\n") {
+			t.Errorf("docs/reference/config.md says nothing of %s; %s", key, manual.Regenerate)
+		}
+	}
+	var resolved map[string]any
+	if err := yaml.Unmarshal(config.Default().Resolved(), &resolved); err != nil {
+		t.Fatal(err)
+	}
+	eachKey(resolved, "", each)
+	for _, key := range config.KeysWithoutEffect(rolestest.Registries()) {
+		each(key)
+	}
+	for _, o := range config.OldNames() {
+		each(o.Old)
+	}
+	if keys < 400 {
+		t.Errorf("%d keys", keys)
+	}
+}
+
+// eachKey calls f for the keys of a YAML document that have no further ones below.
+func eachKey(v any, key string, f func(key string)) {
+	m, ok := v.(map[string]any)
+	if !ok || len(m) == 0 && strings.HasSuffix(key, "component_placement") {
+		if ok {
+			key += ".<name>"
+		}
+		f(key)
+		return
+	}
+	for name, below := range m {
+		eachKey(below, strings.TrimPrefix(key+"."+name, "."), f)
+	}
+}
+
+// TestSchemaAccepts: the configurations of the project follow the schema, and mistakes do not.
+func TestSchemaAccepts(t *testing.T) {
+	var root map[string]any
+	if err := json.Unmarshal(manual.Schema(rolestest.Registries()), &root); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) < 30 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc any
+		if err := yaml.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if wrong := follows(root, doc, ""); wrong != "" {
+			t.Errorf("%s: %s", file, wrong)
+		}
+	}
+	for text, want := range map[string]string{
+		"runner: {max_step: 3}":                          ".runner.max_step: no such key",
+		"runner: {max_steps: many}":                      ".runner.max_steps: many",
+		"runner: {max_steps: '${a.b}'}":                  "",
+		"env: {train: {task: {rewards: [{weigth: 1}]}}}": ".env.train.task.rewards.0.weigth: no such key",
+		"cluster: {component_placement: {actor: 0-3, env: {node_group: a, placement: 1}}}": "",
+		"rollout: {model: {precision: fp32}, enable_offload: true}":                        "",
+		"algorithm: {gamma: [1]}": ".algorithm.gamma: [1]",
+	} {
+		var doc any
+		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if got := follows(root, doc, ""); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// follows returns where v does not follow a schema of the kinds that ours has; "" for nowhere.
+func follows(s map[string]any, v any, key string) string {
+	if all, ok := s["anyOf"].([]any); ok {
+		fits := slices.ContainsFunc(all, func(one any) bool {
+			one_ := one.(map[string]any)
+			if one_["$ref"] != nil {
+				text, ok := v.(string)
+				return ok && strings.Contains(text, "${")
+			}
+			return follows(one_, v, key) == ""
+		})
+		if !fits {
+			return fmt.Sprintf("%s: %v", key, v)
+		}
+	}
+	if types, ok := s["type"].([]any); ok {
+		is := "null"
+		switch x := v.(type) {
+		case map[string]any:
+			is = "object"
+		case []any:
+			is = "array"
+		case string:
+			is = "string"
+		case bool:
+			is = "boolean"
+		case int:
+			is = "integer"
+		case float64:
+			if is = "number"; x == float64(int64(x)) {
+				is = "integer"
+			}
+		}
+		if !slices.Contains(types, any(is)) && !(is == "integer" && slices.Contains(types, any("number"))) {
+			return fmt.Sprintf("%s: %v", key, v)
+		}
+	}
+	switch x := v.(type) {
+	case []any:
+		if items, ok := s["items"].(map[string]any); ok {
+			for i, item := range x {
+				if wrong := follows(items, item, fmt.Sprintf("%s.%d", key, i)); wrong != "" {
+					return wrong
+				}
+			}
+		}
+	case map[string]any:
+		properties, _ := s["properties"].(map[string]any)
+		for name, below := range x {
+			at, ok := properties[name].(map[string]any)
+			if !ok {
+				switch more := s["additionalProperties"].(type) {
+				case map[string]any:
+					at = more
+				case bool:
+					if !more {
+						return key + "." + name + ": no such key"
+					}
+				}
+			}
+			if wrong := follows(at, below, key+"."+name); wrong != "" {
+				return wrong
+			}
+		}
+	}
+	return ""
+}
+
+// TestHelp: help explains commands and keys, and says what was meant.
+func TestHelp(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"help", 0, []string{"COMMANDS:", "completion"}},
+		{"--help", 0, []string{"COMMANDS:", "completion"}},
+		{"help bench p2p", 0, []string{"rlinf bench p2p", "--window"}},
+		{"help algorithm.gamma", 0, []string{"algorithm.gamma\n", "discount γ per step", "type          number", "default       1", "key of RLinf  yes"}},
+		{"help actor.seed", 0, []string{"default       as runner.seed"}},
+		{"help env.train.task.rewards.3.weight", 0, []string{"env.train.task.rewards[].weight", "key of RLinf  no"}},
+		{"help cluster.component_placement.actor.placement", 0, []string{"component_placement.<name>.placement"}},
+		{"help algorithm.replay_buffer", 0, []string{"type          section", "algorithm.replay_buffer.min_buffer_size: integer, default 100"}},
+		{"help rollout.enable_offload", 0, []string{"no effect here"}},
+		{"help seed", 0, []string{"Instead: runner.seed is the seed."}},
+		{"help rollout.model_dir", 0, []string{"old name", "rollout.model.model_path"}},
+		{"help lr", 2, []string{`"lr" is no command and no key, did you mean actor.optim.lr?`}},
+		{"help algorithm.gama", 2, []string{"did you mean algorithm.gamma?"}},
+		{"help chekc", 2, []string{"did you mean check?"}},
+		{"help evall", 2, []string{"did you mean eval?"}},
+		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
+		{"help nothing_like_it", 2, []string{"rlinf help lists the commands"}},
+		{"config algorithm.replay", 0, []string{"algorithm.replay_buffer.sample_window_size: integer\n", "+ RLinf does not have"}},
+		{"config runner.s", 0, []string{"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random"}},
+		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
+		{"config --format schema", 0, []string{`"$schema"`}},
+		{"config --format xml", 2, []string{"--format xml: want text, markdown or schema"}},
+		{"config gama", 2, []string{`no key begins with "gama", did you mean algorithm.gamma?`}},
+		{"config a b", 2, []string{`argument "b": want one prefix`}},
+		{"chekc -c x.yaml", 2, []string{`argument "chekc": want key=value (or a command), did you mean check?`}},
+		{"evall", 2, []string{"did you mean eval?"}},
+		{"bench p2", 2, []string{`argument "p2": want none, did you mean p2p?`}},
+		{"check --strcit -c x.yaml", 2, []string{"did you mean --strict?"}},
+		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2, []string{"command line: lr: unknown key, did you mean actor.optim.lr?"}},
+		{"check -c " + rolestest.Cartpole + " gama=1", 2, []string{"gama: unknown key, did you mean algorithm.gamma?"}},
+		{"check -c " + rolestest.Cartpole + " max_steps=2", 2, []string{"max_steps: unknown key, did you mean runner.max_steps?"}},
+		{"check -c " + rolestest.Cartpole + " optim.lr=1", 2, []string{"optim: unknown key, did you mean actor.optim.lr?"}},
+	} {
+		code, stdout, stderr := run(t, strings.Fields(c.args)...)
+		if code != c.code {
+			t.Errorf("rlinf %s: exit code %d, want %d", c.args, code, c.code)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(stdout+stderr, want) {
+				t.Errorf("rlinf %s: want %q in\n%s%s", c.args, want, stdout, stderr)
+			}
+		}
+	}
+}
+
+// TestOwnKeysInHelp: keys of a user's own part are explained as the others are.
+func TestOwnKeysInHelp(t *testing.T) {
+	reg := withParts(new(made))
+	for key, want := range map[string]string{
+		"algorithm.my_coef":          "only with     loss_type ",
+		"env.train.init_params.wind": "only with     environment ",
+		"env.eval.init_params.wind":  "only with     environment ",
+		"actor.model.my_width":       "only with     model_type ",
+	} {
+		if code, stdout, stderr := runWith(t, reg, "help", key); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("help %s: exit code %d, want %q in\n%s%s", key, code, want, stdout, stderr)
+		}
+	}
+}
+
+// TestCompletion: what words may become, and that bash gets it.
+func TestCompletion(t *testing.T) {
+	for _, c := range []struct{ words, want string }{
+		{"be", "bench"},
+		{"bench p2", "p2p"},
+		{"bench p2p --win", "--window"},
+		{"-c x.yaml algorithm.gam", "algorithm.gamma="},
+		{"check -c x.yaml algorithm.shuffle_rollout=", "algorithm.shuffle_rollout=true algorithm.shuffle_rollout=false"},
+		{"check env.train.env_type=CartP", "env.train.env_type=CartPole-v1"},
+		{"check algorithm.loss_type=actor_", "algorithm.loss_type=actor_critic"},
+		{"help algorithm.gam", "algorithm.gamma"},
+		{"help bench p2", "p2p"},
+		{"config algorithm.repl", "algorithm.replay_buffer algorithm.replay_buffer.sample_window_size algorithm.replay_buffer.min_buffer_size"},
+		{"completion b", "bash"},
+		{"check -c conf", ""},
+		{"check x.yaml=1 ben", ""},
+		{"envs algorithm.gam", ""},
+	} {
+		words := strings.Split(c.words, " ")
+		code, stdout, stderr := run(t, append([]string{"completion", "words", "--"}, words...)...)
+		if got := strings.Join(strings.Fields(stdout), " "); code != 0 || got != c.want {
+			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
+		}
+	}
+	if code, _, stderr := run(t, "completion", "fish"); code != runner.ExitConfig || !strings.Contains(stderr, "want bash or zsh") {
+		t.Errorf("fish: exit code %d, %s", code, stderr)
+	}
+	_, script, _ := run(t, "completion", "bash")
+	fake := filepath.Join(t.TempDir(), "rlinf")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		fake + " check al": "seen:check al=\na.b=true\n",
+		fake + " a.b=t":    "seen:a.b=t=\ntrue\n",
+		fake + " check ":   "seen:check =\na.b=true\n",
+	} {
+		ask := fmt.Sprintf("COMP_LINE=%q COMP_POINT=%d; _rlinf; printf '%%s\\n' \"${COMPREPLY[@]}\"", line, len(line))
+		out, err := exec.Command("bash", "-c", script+ask).CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("bash, %q: %v, %q, want %q", line, err, out, want)
+		}
+	}
+}

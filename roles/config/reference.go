@@ -1,0 +1,269 @@
+package config
+
+import (
+	"embed"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/params"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/reward"
+)
+
+//go:embed config.go language.go weights.go
+var source embed.FS
+
+// A Key is what the manual says of a key of the configuration.
+type Key struct {
+	// Name is dotted, from the root. "[]" behind a name stands for each item of a list, and <name>
+	// for a name that the user chooses.
+	Name    string
+	Type    string // in words; "section", "map" or "list of sections" where keys lie below
+	Default string // as in YAML; "" where there is none
+	From    string // the key that gives the default; "": none
+	Doc     string // the meaning
+	Ours    bool   // RLinf does not have the key
+	Section bool   // further keys lie below it
+	Part    string // the part that alone has the key, "language models" say; "": all have it
+	Like    string // another key with the same meaning, which is explained there; "": none
+}
+
+// Reference returns every key that a configuration may have with the parts of reg, in the order of
+// the sections. It leaves out RLinf's keys without effect and old names.
+func Reference(reg Registries) []Key {
+	comments := readComments()
+	var keys []Key
+	var ours []string // sections that RLinf does not have
+	fields := config.Fields(Default())
+	field := map[string]string{}     // of a key
+	explained := map[string]string{} // the key at which a field is explained
+	for _, f := range fields {
+		name := fmt.Sprint(f.Owner, ".", f.Name)
+		field[f.Key] = name
+		if other := explained[name]; other == "" || field[inherited(other)] == name {
+			explained[name] = f.Key
+		}
+	}
+	for _, f := range fields {
+		text, _ := comments.Of(f.Owner, f.Name)
+		k := Key{Name: f.Key, Type: typeName(f.Type), Doc: text.Text, Section: f.Section, From: inherited(f.Key)}
+		k.Ours = text.Ours || slices.ContainsFunc(ours, func(s string) bool { return strings.HasPrefix(f.Key, s) })
+		if k.Ours && f.Section {
+			ours = append(ours, f.Key+".", f.Key+"[]")
+		}
+		if !f.Section && !strings.Contains(strings.ToLower(k.Doc), "no default") {
+			k.Default = defaultText(f.Value)
+		}
+		if like := explained[field[f.Key]]; like != f.Key {
+			k.Like = like
+		}
+		keys = append(keys, k)
+	}
+	for _, o := range reg.ownKeys() {
+		last := 0
+		for i, k := range keys {
+			if strings.HasPrefix(k.Name, o.section+".") {
+				last = i
+			}
+		}
+		keys = slices.Insert(keys, last+1, o.Key)
+	}
+	return keys
+}
+
+// readComments reads the comments of all structs of the configuration.
+func readComments() *config.Comments {
+	c := new(config.Comments)
+	for _, p := range []struct {
+		in    reflect.Type // a struct of the package
+		files embed.FS
+	}{
+		{reflect.TypeFor[Config](), source},
+		{reflect.TypeFor[algo.Config](), algo.Source},
+		{reflect.TypeFor[env.Config](), env.Source},
+		{reflect.TypeFor[policy.Config](), policy.Source},
+		{reflect.TypeFor[reward.Config](), reward.Source},
+	} {
+		if err := c.Read(p.in.PkgPath(), p.files); err != nil {
+			panic(fmt.Sprintf("roles: %v", err)) // the files were compiled
+		}
+	}
+	return c
+}
+
+// inherited returns the key that gives the default of another one; "" for none. It says what derive
+// does.
+func inherited(key string) string {
+	switch key {
+	case "env.train.group_size":
+		return "algorithm.group_size"
+	case "env.train.seed", "actor.seed":
+		return "runner.seed"
+	case "data.seed":
+		return "actor.seed"
+	case "algorithm.entropy_type":
+		return "algorithm.logprob_type"
+	}
+	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {
+		return "env.train." + rest
+	}
+	for _, optim := range []string{"actor.critic_optim.", "algorithm.entropy_tuning.optim."} {
+		if rest, ok := strings.CutPrefix(key, optim); ok {
+			return "actor.optim." + rest
+		}
+	}
+	return ""
+}
+
+// typeName says what values a key with a field of type t takes.
+func typeName(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return "duration"
+	case reflect.TypeFor[Bytes]():
+		return "bytes"
+	case reflect.TypeFor[Ranks]():
+		return "ranks"
+	case reflect.TypeFor[config.Words](), reflect.TypeFor[env.Command]():
+		return "words"
+	}
+	if strings.HasPrefix(t.Name(), "Map[") {
+		return "map"
+	}
+	return kindName(t)
+}
+
+// kindName is typeName for types without a form of their own. Users' own keys may have any type.
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Bool:
+		return "boolean"
+	case reflect.String:
+		return "text"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return "integer"
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "integer ≥ 0"
+	case reflect.Float32, reflect.Float64:
+		return "number"
+	case reflect.Struct:
+		return "section"
+	case reflect.Slice:
+		if item := kindName(t.Elem()); slices.Contains([]string{"integer", "number", "text", "section"}, item) {
+			return "list of " + item + "s"
+		}
+		return "list"
+	case reflect.Map:
+		return "map"
+	case reflect.Pointer:
+		return kindName(t.Elem())
+	}
+	return "any value"
+}
+
+// defaultText writes a default as YAML has it; "" for a text or a list that is empty.
+func defaultText(v any) string {
+	switch x := v.(type) {
+	case time.Duration:
+		text := strings.TrimSuffix(x.String(), "m0s")
+		if text != x.String() {
+			text += "m"
+		}
+		return text
+	case Bytes:
+		return fmt.Sprintf("%dMB", x>>20)
+	}
+	switch value := reflect.ValueOf(v); value.Kind() {
+	case reflect.String, reflect.Slice, reflect.Map:
+		if value.Len() == 0 {
+			return ""
+		}
+	case reflect.Pointer, reflect.Invalid:
+		return ""
+	}
+	return config.InLine(v)
+}
+
+type ownKey struct {
+	Key
+	section string
+}
+
+// ownKeys returns the keys of language models, and of all users' own parts in reg.
+func (reg Registries) ownKeys() []ownKey {
+	var all []ownKey
+	add := func(own params.Own, part string, sections ...string) {
+		for _, section := range sections {
+			for _, k := range own.Keys() {
+				all = append(all, ownKey{section: section, Key: Key{Name: section + "." + k.Name, Doc: k.Doc,
+					Type: typeName(reflect.TypeOf(k.Value)), Default: defaultText(k.Value), Ours: true, Part: part}})
+			}
+		}
+	}
+	add(languageModel(string(lm.Families[0])), "language models", "actor.model")
+	for i := range all {
+		_, known := WithoutEffect(all[i].Name) // with other models
+		all[i].Ours = !known
+	}
+	for _, pair := range reg.Algorithms.Pairs() {
+		add(reg.Algorithms.Own(pair[0], pair[1]), "loss_type "+pair[1], "algorithm")
+	}
+	for _, name := range reg.Policies.Names() {
+		add(reg.Policies.Own(name), "model_type "+name, "actor.model", "reward.model")
+	}
+	for _, name := range reg.Envs.Names() {
+		add(reg.Envs.Own(name), "environment "+name, "env.train.init_params", "env.eval.init_params")
+	}
+	if reg.Rewards != nil {
+		for _, name := range reg.Rewards.Names() {
+			add(reg.Rewards.Own(name), "reward_type "+name, "reward")
+		}
+	}
+	return all
+}
+
+// WithoutEffect reports whether key is one of RLinf that has no effect here, and says what happens
+// in place of what it asks for, if that changes what is learnt.
+func WithoutEffect(key string) (instead string, ok bool) {
+	for _, k := range knownKeys() {
+		if k.Covers(key) {
+			return k.Instead, true
+		}
+	}
+	return "", false
+}
+
+// KeysWithoutEffect returns RLinf's keys that have no effect here. A last name "**" stands for all
+// keys that begin like that, and "*" for any one name.
+func KeysWithoutEffect(reg Registries) []string {
+	var fields []string
+	for _, k := range Reference(reg) {
+		fields = append(fields, k.Name)
+	}
+	var keys []string
+	for _, k := range knownKeys() {
+		if !slices.Contains(fields, k.Key) && !slices.Contains(keys, k.Key) {
+			keys = append(keys, k.Key)
+		}
+	}
+	return keys
+}
+
+// An OldName is a name that a key had in RLinf before v0.1.
+type OldName struct{ Old, Today string }
+
+// OldNames returns the old names that are still read.
+func OldNames() []OldName {
+	var names []OldName
+	for _, a := range aliases() {
+		names = append(names, OldName{a.Old, strings.Join(a.New, ", ")})
+	}
+	return names
+}
