@@ -97,13 +97,14 @@ func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 }
 
 // The configuration of a job, what its algorithm learns from, its language model, what is wrong with
-// it, and a key of a program's own part.
+// it, a key of a program's own part, and keys that have no effect.
 type (
 	Config        = config.Config
 	Learning      = config.Learning
 	LanguageModel = config.LanguageModel
 	Check         = yaml.Check
 	OwnKey        = yaml.OwnKey
+	Ignored       = yaml.Ignored
 )
 
 // Types of what workers take and return. A loop of your own has no need of them.
