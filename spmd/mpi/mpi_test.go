@@ -152,7 +152,8 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 		line = append(append(line, r.program), j.args...)
 	}
 	cmd := exec.CommandContext(ctx, r.launcher[0], line...)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "RANKTEST_PIDS="+pids)
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "RANKTEST_PIDS="+pids,
+		"OMPI_MCA_orte_tmpdir_base="+own(t)) // or two launchers that begin at once make one folder, and one fails
 	cmd.Env = append(cmd.Env, j.env...)
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
@@ -180,6 +181,17 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 		}
 	}
 	return text.String(), code
+}
+
+// own returns a folder of the test's own, whose name is short: it becomes part of the names of sockets.
+func own(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // alive reports whether a process still runs; a zombie does not.

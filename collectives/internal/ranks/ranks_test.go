@@ -93,7 +93,8 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 	defer cancel()
 	line := append(append([]string{}, f.args...), "-np", strconv.Itoa(np), program)
 	cmd := exec.CommandContext(ctx, f.launcher, append(line, args...)...)
-	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"), env...)
+	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"OMPI_MCA_orte_tmpdir_base="+own(t)), env...) // or two launchers that begin at once make one folder, and one fails
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -107,6 +108,17 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 		t.Fatal(err)
 	}
 	return text.String(), cmd.ProcessState.ExitCode(), took
+}
+
+// own returns a folder of the test's own, whose name is short: it becomes part of the names of sockets.
+func own(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 // succeeds runs a job that must succeed and write this.
