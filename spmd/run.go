@@ -19,7 +19,10 @@ type Options struct {
 	StallTimeout time.Duration
 	// ExitCode gives the code with which a failure ends the processes of the job. nil: 1 for any.
 	ExitCode func(error) int
-	// Log takes the line of the failure, and the stack of a panic. nil: os.Stderr.
+	// Failing is called with the failure that ends the job, before its line is written. It takes the
+	// stack of a panic. nil: the stack goes to Log.
+	Failing func(*Failure)
+	// Log takes the line of the failure. nil: os.Stderr.
 	Log io.Writer
 	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a
 	// pass over every item that travels. It also lists on Log each group, with its ranks.
@@ -110,10 +113,12 @@ func (j *job) fail(f *Failure) {
 		return
 	}
 	j.failure = f
-	fmt.Fprintln(j.opts.Log, f.Error())
-	if f.Stack != nil {
+	if j.opts.Failing != nil {
+		j.opts.Failing(f)
+	} else if f.Stack != nil {
 		fmt.Fprintf(j.opts.Log, "%s\n", f.Stack)
 	}
+	fmt.Fprintln(j.opts.Log, f.Error()) // last, where people look
 	j.cancel(f)
 	j.kill(f)
 	close(j.failed)

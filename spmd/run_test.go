@@ -164,9 +164,10 @@ func TestFirstErrorEndsTheJob(t *testing.T) {
 			var code atomic.Int32
 			opts := spmd.Options{ExitCode: func(err error) int { code.Store(7); return 7 }}
 			f, log := fail(t, 3, opts, c.main)
-			line, _, _ := strings.Cut(log, "\n")
+			line := strings.TrimSuffix(log, "\n")
+			line = line[strings.LastIndexByte(line, '\n')+1:]
 			if got := strings.Replace(line, f.Host, "HOST", 1); got != c.want {
-				t.Errorf("the line is %q, want %q", got, c.want)
+				t.Errorf("the last line is %q, want %q", got, c.want)
 			}
 			if !strings.Contains(c.want, "Goexit") && !errors.Is(f, errBoom) {
 				t.Errorf("the failure %v does not wrap its cause", f)

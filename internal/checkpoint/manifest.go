@@ -24,6 +24,7 @@ type manifest struct {
 	Ranks   int       `json:"ranks"`
 	Config  string    `json:"config"` // hash of the resolved configuration
 	Created time.Time `json:"created"`
+	Score   *float64  `json:"score,omitempty"` // see Info
 	Files   []entry   `json:"files"`
 	Sum     string    `json:"sum"` // checksum of this manifest with an empty sum
 }

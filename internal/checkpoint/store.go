@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,13 +23,15 @@ const (
 	removing   = ".removing-"  // being removed
 	superseded = "superseded_" // of a future that a resumed run does not share
 	latest     = "latest"      // symbolic link to the last one saved
+	best       = "best"        // symbolic link to the one with the highest score, of a store that keeps it
 	configFile = "config.yaml"
 )
 
 // A Store is a folder of checkpoints, with one process that writes it.
 type Store struct {
-	dir  string
-	keep int
+	dir      string
+	keep     int
+	keepBest bool
 }
 
 // Open opens the store in dir, which is made when it is missing, and removes what an interrupted
@@ -52,11 +55,16 @@ func Open(dir string, keep int) (*Store, error) {
 	return &Store{dir: dir, keep: keep}, nil
 }
 
+// KeepBest makes Save keep the checkpoint with the highest score, too, and point the link best at
+// it. Of equal scores the newest counts.
+func (s *Store) KeepBest() { s.keepBest = true }
+
 // Info is what a checkpoint says of itself.
 type Info struct {
 	Step   int64
-	Ranks  int    // ranks of the job that wrote it
-	Config []byte // the resolved YAML of the job, stored with it
+	Ranks  int      // ranks of the job that wrote it
+	Config []byte   // the resolved YAML of the job, stored with it
+	Score  *float64 // how good its policy is, finite, the higher the better; nil: not known
 }
 
 // A File is one file of a checkpoint. Name is a name without a folder; Write writes its content,
@@ -81,7 +89,11 @@ func (s *Store) Save(info Info, files ...File) (string, error) {
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("save checkpoint %s: %w", dir, err), os.RemoveAll(temp))
 	}
-	if err := s.prune(); err != nil {
+	err = s.pointBest()
+	if err == nil {
+		err = s.prune()
+	}
+	if err != nil {
 		return dir, fmt.Errorf("remove old checkpoints: %w", err)
 	}
 	return dir, nil
@@ -96,7 +108,7 @@ func (s *Store) write(temp string, info Info, files []File) error {
 		return err
 	}
 	m := manifest{Format: format, Step: info.Step, Ranks: info.Ranks, Config: hash(info.Config),
-		Created: time.Now().UTC().Round(time.Second)}
+		Created: time.Now().UTC().Round(time.Second), Score: info.Score}
 	for _, f := range append([]File{BytesFile(configFile, info.Config)}, files...) {
 		if f.Name != filepath.Base(f.Name) || f.Name == manifestFile ||
 			slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
@@ -141,22 +153,47 @@ func (s *Store) publish(temp string, step int64) error {
 }
 
 // point makes latest name the checkpoint of step.
-func (s *Store) point(step int64) error {
-	link := filepath.Join(s.dir, writing+latest)
+func (s *Store) point(step int64) error { return s.link(latest, step) }
+
+// link makes the symbolic link as name the checkpoint of step.
+func (s *Store) link(as string, step int64) error {
+	link := filepath.Join(s.dir, writing+as)
 	if err := os.RemoveAll(link); err != nil {
 		return err
 	}
 	if err := os.Symlink(name(step), link); err != nil {
 		return err
 	}
-	if err := os.Rename(link, filepath.Join(s.dir, latest)); err != nil {
+	if err := os.Rename(link, filepath.Join(s.dir, as)); err != nil {
 		return err
 	}
 	return durable.SyncDir(s.dir)
 }
 
-// prune removes all but the newest keep checkpoints, never the one that latest names. Each leaves
-// under another name first, so that no half-removed one is taken for a checkpoint.
+// pointBest makes best name the checkpoint with the highest score. Without scores there is no such
+// link.
+func (s *Store) pointBest() error {
+	if !s.keepBest {
+		return nil
+	}
+	steps, err := s.steps()
+	if err != nil {
+		return err
+	}
+	step, score := int64(-1), math.Inf(-1)
+	for _, n := range steps { // newest first
+		if m, err := readManifest(s.path(n)); err == nil && m.Score != nil && *m.Score > score {
+			step, score = n, *m.Score
+		}
+	}
+	if step < 0 {
+		return os.RemoveAll(filepath.Join(s.dir, best))
+	}
+	return s.link(best, step)
+}
+
+// prune removes all but the newest keep checkpoints, never one that latest or best names. Each
+// leaves under another name first, so that no half-removed one is taken for a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -166,8 +203,12 @@ func (s *Store) prune() error {
 	if err != nil {
 		return err
 	}
+	kept := []string{current}
+	if top, err := os.Readlink(filepath.Join(s.dir, best)); err == nil && s.keepBest {
+		kept = append(kept, top)
+	}
 	for _, step := range steps[s.keep:] {
-		if name(step) == current {
+		if slices.Contains(kept, name(step)) {
 			continue
 		}
 		gone := filepath.Join(s.dir, removing+name(step))
@@ -199,6 +240,9 @@ func (s *Store) Rewind(step int64) ([]int64, error) {
 			return nil, fmt.Errorf("rewind checkpoints: %w", err)
 		}
 	}
+	if err := s.pointBest(); err != nil {
+		return nil, fmt.Errorf("rewind checkpoints: %w", err)
+	}
 	return later, nil
 }
 
@@ -212,6 +256,16 @@ func (s *Store) supersede(step int64) error {
 		return err
 	}
 	return os.Rename(from, to)
+}
+
+// Latest returns the folder of the last checkpoint that was saved in the store in dir, below dir; ""
+// when there is none. Any process may ask.
+func Latest(dir string) string {
+	to, err := os.Readlink(filepath.Join(dir, latest))
+	if _, ok := stepOf(to); err != nil || !ok {
+		return ""
+	}
+	return filepath.Join(dir, to)
 }
 
 // Newest returns the newest checkpoint that verifies, nil when there is none, and for each newer

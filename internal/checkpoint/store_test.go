@@ -276,3 +276,41 @@ func pattern(n int, seed int64) []byte {
 	}
 	return b
 }
+
+// A store that keeps the best has it beside the newest, also after it was opened again; checkpoints
+// without a score are never the best.
+func TestStoreKeepsTheBest(t *testing.T) {
+	dir := t.TempDir()
+	best := func(want string) {
+		t.Helper()
+		if got, _ := os.Readlink(filepath.Join(dir, "best")); got != want {
+			t.Errorf("best names %q, want %q", got, want)
+		}
+	}
+	score := func(x float64) *float64 { return &x }
+	for step, score := range []*float64{nil, score(-3), score(7), score(7), score(1), nil} {
+		s := open(t, dir, 1)
+		s.KeepBest()
+		if _, err := s.Save(checkpoint.Info{Step: int64(step), Config: config, Score: score}); err != nil {
+			t.Fatal(err)
+		}
+		best([]string{"", "global_step_1", "global_step_2", "global_step_3", "global_step_3", "global_step_3"}[step])
+	}
+	want(t, dir, "best", "global_step_3", "global_step_5", "latest")
+	if got := checkpoint.Latest(dir); got != filepath.Join(dir, "global_step_5") {
+		t.Errorf("latest: %s", got)
+	}
+	s := open(t, dir, 1)
+	s.KeepBest()
+	if _, err := s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}); err != nil {
+		t.Fatal(err)
+	}
+	best("global_step_6")
+	if _, err := s.Rewind(5); err != nil { // the best is one of a future that is gone
+		t.Fatal(err)
+	}
+	best("")
+	if got := checkpoint.Latest(t.TempDir()); got != "" {
+		t.Errorf("latest of nothing: %s", got)
+	}
+}

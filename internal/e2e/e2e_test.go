@@ -161,6 +161,12 @@ func (p *platform) start(t testing.TB, dir string, np int, args ...string) *job 
 // startProgram is start for another program.
 func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...string) *job {
 	t.Helper()
+	return p.startBelow(t, nil, path, dir, np, args...)
+}
+
+// startBelow is startProgram with a command line before that of the job.
+func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np int, args ...string) *job {
+	t.Helper()
 	line := append([]string{path}, args...)
 	launcher, err := p.launcher()
 	switch {
@@ -171,6 +177,7 @@ func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...
 	case np > 0:
 		line = append(line, "-np", strconv.Itoa(np))
 	}
+	line = slices.Concat(above, line)
 	jobs.Lock()
 	jobs.n++
 	j := &job{t: t, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n), ended: make(chan struct{})}

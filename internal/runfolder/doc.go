@@ -14,7 +14,8 @@
 //	config.yaml        the resolved configuration
 //	provenance.json    what ran, where and how; one entry for each start
 //	ranks.jsonl        rank, process and host of every rank, so that a process that was killed can be named
-//	STATUS             one word: running, done, failed, checkpointed, interrupted
+//	STATUS             one word: running, done, failed, checkpointed, interrupted; ReadStatus tells
+//	                   whether a run that says running lives
 //	metrics.jsonl      the record of the run
 //	tensorboard/       the same for TensorBoard
 //	checkpoints/       global_step_N, and latest

@@ -117,8 +117,7 @@ func (f *Folder) WriteRanks(ranks []Rank) error {
 	return f.write("ranks.jsonl", b.Bytes())
 }
 
-// A Status is the word in STATUS. A run whose STATUS says running, but which holds no lock, was
-// killed.
+// A Status is the word in STATUS.
 type Status string
 
 const (
@@ -127,17 +126,20 @@ const (
 	Failed       Status = "failed"
 	Checkpointed Status = "checkpointed" // on request; resume to go on
 	Interrupted  Status = "interrupted"  // by INT or TERM
+
+	// Dead is written nowhere: ReadStatus returns it for a run that was killed, or whose node failed.
+	Dead Status = "dead"
 )
 
 // SetStatus writes STATUS.
 func (f *Folder) SetStatus(s Status) error { return f.write("STATUS", []byte(s+"\n")) }
 
-// Fail writes STATUS failed into the run folder path, for any rank that ends the job: rank 0, whose
-// folder it is, may not live to do it. Several may do so at once.
-func Fail(path string) error {
+// Mark writes STATUS into the run folder path, for any rank that ends the job: rank 0, whose folder
+// it is, may not live to do it. Several may do so at once.
+func Mark(path string, s Status) error {
 	status := filepath.Join(path, "STATUS")
 	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
-	err := durable.WriteFile(mine, []byte(Failed+"\n"))
+	err := durable.WriteFile(mine, []byte(s+"\n"))
 	if err == nil {
 		err = os.Rename(mine, status)
 	}
@@ -147,8 +149,23 @@ func Fail(path string) error {
 	return nil
 }
 
-// Status returns the word in STATUS, "" when there is none.
-func (f *Folder) Status() (Status, error) { return readStatus(f.path) }
+// ReadStatus returns what has become of the run in the folder path; any process may ask. It is the
+// word in STATUS, "" when there is none, but Dead for a run that says running and shows no sign of
+// life: no job has its lock, or the job of the lock died, or has been silent for a minute.
+func ReadStatus(path string) (Status, error) {
+	s, err := readStatus(path)
+	if err != nil || s != Running {
+		return s, err
+	}
+	alive, err := hasOwner(path)
+	if err != nil || alive {
+		return s, err
+	}
+	if s, err = readStatus(path); s == Running { // it may have ended meanwhile
+		s = Dead
+	}
+	return s, err
+}
 
 // Finished reports whether a run with this resolved configuration has come to its end in the folder
 // path; any process may ask.

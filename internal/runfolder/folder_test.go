@@ -25,14 +25,14 @@ func TestPathBelowAFile(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	f := open(t, t.TempDir())
-	if s, err := f.Status(); s != "" || err != nil {
+	if s, err := runfolder.ReadStatus(f.Path()); s != "" || err != nil {
 		t.Errorf("before any: %q, %v", s, err)
 	}
 	for _, want := range []runfolder.Status{runfolder.Running, runfolder.Checkpointed, runfolder.Running, runfolder.Done} {
 		if err := f.SetStatus(want); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := f.Status(); got != want || err != nil {
+		if got, err := runfolder.ReadStatus(f.Path()); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 		if b, err := os.ReadFile(filepath.Join(f.Path(), "STATUS")); err != nil || string(b) != string(want)+"\n" {

@@ -110,7 +110,11 @@ func acquire(folder, job string) (*lock, error) {
 		return nil, err
 	}
 	l := &lock{filepath.Join(folder, lockFile), claim, text}
-	if err := checkStale(l.path, me, claim); err != nil {
+	present, err := claim.Stat()
+	if err == nil {
+		err = checkStale(l.path, me, present.ModTime())
+	}
+	if err != nil {
 		return nil, errors.Join(err, claim.Close(), os.Remove(claim.Name()))
 	}
 	err = os.Rename(claim.Name(), l.path)
@@ -137,12 +141,11 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 		if !os.IsExist(err) {
 			return nil, err
 		}
-		probe, err := os.CreateTemp(folder, ".clock-")
-		if err != nil {
-			return nil, err
+		now, err := clock(folder)
+		if err == nil {
+			err = checkStale(path, me, now)
 		}
-		err = checkStale(path, me, probe)
-		if err := errors.Join(err, probe.Close(), os.Remove(probe.Name())); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
@@ -151,14 +154,41 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 	}
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
-// see when now was written: its heartbeat is young, and its process is not known to be dead. Where
-// there is no file, it has none.
-func checkStale(path string, me Owner, now *os.File) error {
-	present, err := now.Stat()
+// clock returns the time by the clock of the file system that folder is in.
+func clock(folder string) (time.Time, error) {
+	probe, err := os.CreateTemp(folder, ".clock-")
 	if err != nil {
-		return err
+		return time.Time{}, err
 	}
+	info, err := probe.Stat()
+	if err := errors.Join(err, probe.Close(), os.Remove(probe.Name())); err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
+}
+
+// hasOwner reports whether a job that lives has the lock of folder. Where this process may not write
+// there, it goes by the clock of this host.
+func hasOwner(folder string) (bool, error) {
+	me, err := self("")
+	if err != nil {
+		return false, err
+	}
+	now, err := clock(folder)
+	if err != nil {
+		now = time.Now()
+	}
+	err = checkStale(filepath.Join(folder, lockFile), me, now)
+	if busy := (*BusyError)(nil); errors.As(err, &busy) {
+		return true, nil
+	}
+	return false, err
+}
+
+// checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
+// see at the time now of the file system: its heartbeat is young, and its process is not known to be
+// dead. Where there is no file, it has none.
+func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
 		return nil
@@ -171,7 +201,7 @@ func checkStale(path string, me Owner, now *os.File) error {
 	} else if err != nil {
 		return err
 	}
-	age := max(0, present.ModTime().Sub(info.ModTime()))
+	age := max(0, now.Sub(info.ModTime()))
 	if age > stale {
 		return nil
 	}

@@ -290,3 +290,59 @@ func open(t *testing.T, path string) *runfolder.Folder {
 	})
 	return f
 }
+
+// A run that says running is dead if no job has its lock, or one that died or was silent for a minute.
+func TestReadStatusOfADeadRun(t *testing.T) {
+	dir := t.TempDir()
+	f, err := runfolder.Open(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(want runfolder.Status, when string) {
+		t.Helper()
+		if got, err := runfolder.ReadStatus(dir); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", when, got, err, want)
+		}
+	}
+	lock := filepath.Join(dir, "lock")
+	age := func(d time.Duration) {
+		t.Helper()
+		if err := os.Chtimes(lock, time.Now(), time.Now().Add(-d)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.SetStatus(runfolder.Running); err != nil {
+		t.Fatal(err)
+	}
+	status(runfolder.Running, "while it runs")
+	age(30 * time.Second)
+	status(runfolder.Running, "between two heartbeats")
+	age(2 * time.Minute)
+	status(runfolder.Dead, "silent for two minutes")
+	age(0)
+	text, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for when, owner := range map[string]string{
+		"its process is gone": strings.Replace(string(text), fmt.Sprintf(`"pid":%d`, os.Getpid()), `"pid":0`, 1),
+		"on another host":     `{"host": "elsewhere", "pid": 1}`,
+	} {
+		if err := os.WriteFile(lock, []byte(owner), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		want := runfolder.Dead
+		if when == "on another host" { // whose processes nobody sees from here
+			want = runfolder.Running
+		}
+		status(want, when)
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	status(runfolder.Dead, "without a lock")
+	if err := runfolder.Mark(dir, runfolder.Failed); err != nil {
+		t.Fatal(err)
+	}
+	status(runfolder.Failed, "marked by another rank")
+}

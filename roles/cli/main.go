@@ -130,6 +130,8 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				*code, err = sweep.Run(c, reg, program)
 				return err
 			}},
+		{Name: "status", Usage: "say what has become of runs, and how to go on with them",
+			ArgsUsage: "RUN [RUN...]", Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {

@@ -24,12 +24,13 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 		// Open MPI's ranks see a terminal whatever the user sees
 		Out: os.Stdout, Live: launcher == "" && metrics.IsTerminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
+		Command: os.Args[0],
 	})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if wrong == nil && !args.Launched() {
 		wrong = args.CheckHere(c, reg, cfg)
 	}
-	ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs())
+	ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
 	if err != nil {
 		return 0, err
 	}

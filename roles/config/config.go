@@ -175,7 +175,11 @@ type RunnerConfig struct {
 	// SaveInterval is the number of iterations between checkpoints, a multiple of ValCheckInterval
 	// where both are on. ≤ 0, the default, is none.
 	SaveInterval int `yaml:"save_interval"`
-	// KeepCheckpoints is how many checkpoints are kept, the newest. 0 keeps all. Default 3. (+)
+	// SaveAtEnd saves a checkpoint when the run ends, whatever SaveInterval says, so that rlinf eval
+	// has a policy to play. RLinf saves none there. Default true. (+)
+	SaveAtEnd bool `yaml:"save_at_end"`
+	// KeepCheckpoints is how many checkpoints are kept, the newest. 0 keeps all. Default 3. A run of
+	// a sweep also keeps the best one; its default is 1. (+)
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
 	// ResumeDir is the checkpoint to go on from: a folder …/checkpoints/global_step_N, or auto for
 	// the newest complete one of this run. Empty, the default, starts anew.
@@ -298,8 +302,8 @@ func Default() *Config {
 			TaskType: TaskEmbodied,
 			Logger: LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default",
 				LoggerBackends: config.Words{"tensorboard"}, LogInterval: 1},
-			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, KeepCheckpoints: 3,
-			WeightSyncInterval: 1, Deterministic: true, Seed: 1,
+			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, SaveAtEnd: true,
+			KeepCheckpoints: 3, WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: "val_loss"},
 		},
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},

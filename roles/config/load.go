@@ -50,6 +50,9 @@ func (c *Config) Findings() *Findings { return c.found.Fork() }
 // Reported reports whether something is wrong with one of keys, dotted.
 func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
 
+// Given reports whether the file or the command line has key, dotted.
+func (c *Config) Given(key string) bool { return c.found.Has(key) }
+
 // A Findings is what is wrong with a configuration.
 type Findings = config.Check
 

@@ -225,8 +225,8 @@ func (j *Job) EvaluatesAt(step int64) bool {
 
 // SavesAt reports whether a checkpoint is due after step.
 func (j *Job) SavesAt(step int64) bool {
-	every := int64(j.Config.Runner.SaveInterval)
-	return every > 0 && step > 0 && (step%every == 0 || step >= j.MaxSteps)
+	every, last := int64(j.Config.Runner.SaveInterval), step >= j.MaxSteps
+	return step > 0 && (last && j.Config.Runner.SaveAtEnd || every > 0 && (last || step%every == 0))
 }
 
 // Name names the route in channels and messages.

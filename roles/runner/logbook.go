@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -204,6 +205,28 @@ func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old f
 	return s.Return
 }
 
+// score returns how good the policy of step is, if the last line says it: by the evaluation after
+// that step, or by its training episodes in a job without evaluations.
+func (l *Logbook) score(step int64) *float64 {
+	switch {
+	case l == nil || l.state.Step != step:
+		return nil
+	case !l.job.Config.Evaluates():
+		return finite(l.state.Return)
+	case l.job.EvaluatesAt(step):
+		return finite(l.state.Eval)
+	}
+	return nil
+}
+
+// finite returns x where it is a number, else nil.
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
 // set adds a value to the mean of name.
 func (l *Logbook) set(name string, value float64) {
 	i := slices.Index(l.names, name)
@@ -214,6 +237,9 @@ func (l *Logbook) set(name string, value float64) {
 	l.sums[i] += value
 	l.counts[i]++
 }
+
+// Where says how far the run has come.
+func (l *Logbook) Where() string { return fmt.Sprintf("after step %d", l.state.Step) }
 
 // Close writes the last line, ends the live line, and closes the files.
 func (l *Logbook) Close() error {

@@ -137,8 +137,8 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 	if err := l.with.Log.record(l.reported, reports); err != nil {
 		return false, err
 	}
-	last := l.leaving || l.stopEarly || l.step >= l.job.MaxSteps
-	saves := l.job.SavesAt(l.step) || d.save || l.stopEarly && l.job.Config.Runner.SaveInterval > 0
+	last := l.atEnd()
+	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly()
 	l.writeReport()
 	v := vote{step: l.step}
 	_, v.path = l.world.Calls()
@@ -175,6 +175,15 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 	}
 	l.stopped = max(d.stop, now.stop)
 	return !last && l.stopped == 0, nil
+}
+
+// atEnd reports whether there is no further iteration, whatever the ranks agree on.
+func (l *loop) atEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
+
+// savesEarly reports whether a run that ends before its last step saves a checkpoint.
+func (l *loop) savesEarly() bool {
+	r := &l.job.Config.Runner
+	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
 // writeReport encodes what this rank has to say of the iteration that ended.

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -36,12 +37,17 @@ type Requests struct {
 	press    context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
+	urgent   urgency
+	mu       sync.Mutex
+	exits    map[int]func(code int) // called before the process ends at once; under mu
 	arrived  chan os.Signal
 	done     chan struct{}
 }
 
 // Watch starts to listen to signals. USR1 stops with a checkpoint and asks for a requeue, INT and
-// TERM stop, USR2 writes all goroutines to standard error.
+// TERM stop, and end the process at once when they come again. The same signal within a second
+// counts once: timeout sends it to the process and to its group, and a launcher may pass it on
+// beside the terminal. USR2 writes all goroutines to standard error.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -59,23 +65,70 @@ func (r *Requests) listen() {
 			r.stop.CompareAndSwap(0, ExitRequeue+1)
 			r.signal()
 		case syscall.SIGINT:
-			r.again(ExitInterrupted)
+			r.interrupt(ExitInterrupted)
 		case syscall.SIGTERM:
-			r.again(ExitTerminated)
+			r.interrupt(ExitTerminated)
 		case syscall.SIGUSR2:
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 		}
 	}
 }
 
-// again asks to stop with code; the second call stops at once.
-func (r *Requests) again(code int) {
-	if before := r.stop.Swap(int64(code) + 1); before == ExitInterrupted+1 || before == ExitTerminated+1 {
-		fmt.Fprintln(os.Stderr, "second signal: stopping at once")
+// interrupt asks to stop with code, or ends the process at once.
+func (r *Requests) interrupt(code int) {
+	if r.urgent.add(code, time.Now()) {
+		r.mu.Lock() // no hook comes or goes any more
+		for _, f := range r.exits {
+			f(code)
+		}
+		fmt.Fprintln(os.Stderr, "second signal: stopping at once, without a new checkpoint")
 		os.Exit(code)
 	}
+	r.stop.Store(int64(code) + 1)
 	r.signal()
 	r.press()
+}
+
+// An urgency decides which signals, of those that ask to stop, ask to stop at once.
+type urgency struct {
+	code  int // of the first signal; 0: none has come
+	since time.Time
+}
+
+// sameSignal is how long the same signal counts once.
+const sameSignal = time.Second
+
+// add takes the signal with this exit code, which arrives at now. It reports whether the process is
+// to end at once.
+func (u *urgency) add(code int, now time.Time) bool {
+	if u.code == 0 {
+		u.code, u.since = code, now
+		return false
+	}
+	return code != u.code || now.Sub(u.since) >= sameSignal
+}
+
+// BeforeExit has f called, with the exit code, before a second signal ends the process, unless
+// cancel was called. f must not wait for the run.
+func (r *Requests) BeforeExit(f func(code int)) (cancel func()) {
+	if r.parent != nil {
+		return r.parent.BeforeExit(f)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.exits == nil {
+		r.exits = map[int]func(int){}
+	}
+	n := len(r.exits)
+	for r.exits[n] != nil {
+		n++
+	}
+	r.exits[n] = f
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.exits, n)
+	}
 }
 
 // Fail asks to stop, with a checkpoint, because of an error that ends the run.
@@ -122,6 +175,14 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	if end != math.MaxInt64 {
 		r.deadline.Store(end)
 	}
+}
+
+// Deadline returns when the clock stops the run; the zero time: never.
+func (r *Requests) Deadline() time.Time {
+	if at := r.deadline.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // AtStop calls f when a signal or the clock asks to stop; the argument is true for INT or TERM.

@@ -75,7 +75,8 @@ func (s *Saver) save(ctx context.Context, r *loop) error {
 	if !r.job.SyncsAt(r.step) {
 		files = append(files, safetensors(rolloutFile, st.Rollout))
 	}
-	_, err = s.Store.Save(checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML}, files...)
+	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML, Score: r.with.Log.score(r.step)}
+	_, err = s.Store.Save(info, files...)
 	return err
 }
 
@@ -156,7 +157,7 @@ func (r *EmbodiedRunner) shares() (all []worker.Share, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !whole && !r.with.Saver.warned {
+		if !whole && !r.with.Saver.warned && !r.atEnd() { // nobody need resume a run that is done
 			r.with.Saver.warned = true
 			r.with.Saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
 				"be bit-identical", r.job.Spec.Name))

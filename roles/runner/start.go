@@ -25,8 +25,8 @@ func (b StartState) rollouts() int64 {
 // resumableKeys are the keys that may differ in a resumed run.
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
-	"runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger", "cluster", "spmd", "comm",
-	"env.eval", "runner.early_stop", "data.val_data_paths",
+	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
+	"runner.early_stop", "cluster", "spmd", "comm", "env.eval", "data.val_data_paths",
 	// How simulators are reached, and the timeouts, but not their specification.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",

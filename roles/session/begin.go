@@ -78,6 +78,9 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	error) {
 	store := func() (err error) {
 		sv.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
+		if err == nil && s.KeepBest {
+			sv.Store.KeepBest()
+		}
 		return err
 	}
 	anew := resume == ""

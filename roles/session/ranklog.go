@@ -32,6 +32,20 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	return os.Stderr.Write(p)
 }
 
+// Keep writes p to the file alone; to standard error if there is no folder yet.
+func (l *RankLog) Keep(p []byte) {
+	l.mu.Lock()
+	known := l.path != ""
+	if known {
+		l.early.Write(p)
+		l.flush()
+	}
+	l.mu.Unlock()
+	if !known {
+		l.Write(p)
+	}
+}
+
 // open sets the file of the log.
 func (l *RankLog) open(path string) {
 	l.mu.Lock()

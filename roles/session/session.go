@@ -2,12 +2,9 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 
@@ -31,6 +28,8 @@ type Options struct {
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
 	Program    runner.Program    // what each rank runs
+	Command    string            // how this program is called, for the last lines; "": it writes none
+	KeepBest   bool              // keep the best checkpoint, too
 }
 
 // A session is one start of a job: what the ranks of this process share.
@@ -43,7 +42,7 @@ type session struct {
 	cfgErr  error             // what was wrong with it
 	log     RankLog
 	code    atomic.Int64                     // the exit code
-	path    atomic.Pointer[string]           // of the run's folder, once rank 0 has opened it
+	ending  atomic.Pointer[ending]           // of the run, while its folder is this job's
 	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
 	solvers []*solver                        // of the same MPI job, that play for this process
 }
@@ -58,7 +57,7 @@ func (s *session) Logs() io.Writer { return &s.log }
 // before; the ranks agree on how to report it. Start returns an error only if the end of the
 // session fails, after everything else is done and reported.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, wrong error) (int, error) {
-	o := spmd.Options{Debug: s.Debug, ExitCode: s.failed, Log: &s.log}
+	o := spmd.Options{Debug: s.Debug, Failing: s.failing, ExitCode: s.failed, Log: &s.log}
 	if cfg != nil && cfg.Err() == nil {
 		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
 	}
@@ -110,6 +109,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err := s.record(ctx, w, world, j, from); err != nil {
 		return err
 	}
+	defer s.Asked.BeforeExit(s.abandon)()
 	shareCores(w, j)
 	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
 		Models: models})
@@ -192,7 +192,7 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 	w.Go("run folder", func() error {
 		err := f.KeepAlive(ctx)
 		if err != nil {
-			s.path.Store(nil) // it may be another job's by now
+			s.ending.Store(nil) // it may be another job's by now
 		}
 		return err
 	})
@@ -272,16 +272,6 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 	}
 }
 
-// failed handles the job's first error. It marks the run's folder and returns the exit code. The
-// failing process does this itself, because rank 0 may not live to do it.
-func (s *session) failed(error) int {
-	if path := s.path.Load(); path != nil {
-		runfolder.Fail(*path)
-	}
-	s.code.Store(runner.ExitFailed)
-	return runner.ExitFailed
-}
-
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
 // evaluate is a job that only evaluates, on one rank. Rank 0 does all the work.
@@ -305,81 +295,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	return s.disconnect(ctx, w, world)
 }
 
-// record opens this process's log. On rank 0 it writes what runs, where, and with which arguments.
-func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
-	from runner.StartState) error {
-	path := j.Config.Folder()
-	s.path.Store(&path)
-	if w.Rank() == s.lead {
-		s.log.open(runfolder.RankLog(path, w.Rank()))
-	}
-	about := w.Describe()
-	type member struct {
-		runfolder.Rank
-		Binding string
-	}
-	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host,
-		Components: j.WorkersOn(w.Rank())}, runfolder.Binding()})
-	if err != nil {
-		return err
-	}
-	all, err := world.Gather(ctx, mine, 0)
-	if err != nil || w.Rank() != 0 {
-		return err
-	}
-	if about.Launcher == "" && w.Size() > 1 {
-		fmt.Fprintf(&s.log, "no launcher: %d ranks as goroutines of this process\n", w.Size())
-	}
-	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
-	p.Project, p.Resumed = j.Config.Runner.Logger.ProjectName, from.From
-	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
-		about.Threads, about.Shared
-	ranks := make([]runfolder.Rank, len(all))
-	for r, text := range all {
-		var m member
-		if err := json.Unmarshal(text, &m); err != nil {
-			return err
-		}
-		ranks[r] = m.Rank
-		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
-	}
-	s.warnBound(j, p.Binding)
-	f := s.folder.Load()
-	return errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
-}
-
-// traceFile returns where the trace goes.
-func (s *session) traceFile(cfg *config.Config) string {
-	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
-		return file
-	}
-	return filepath.Join(cfg.Folder(), "trace.json")
-}
-
-// finish leaves the run's folder in order.
-func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error {
-	status := runfolder.Done
-	if stopped != 0 {
-		s.code.Store(int64(stopped - 1))
-		status = runfolder.Interrupted
-		switch stopped - 1 {
-		case runner.ExitRequeue:
-			status = runfolder.Checkpointed
-		case runner.ExitFailed:
-			status = runfolder.Failed
-		}
-	}
-	if w.Rank() != 0 {
-		return nil
-	}
-	err := book.Close()
-	if err == nil {
-		err = s.folder.Load().SetStatus(status)
-	}
-	return err
-}
-
-// close ends what this process still has open, and releases the run's folder.
+// close completes what the process still has open, and gives the run's folder free.
 func (s *session) close() error {
 	err := s.Profile.stop()
 	err = errors.Join(err, s.hub.Close())

@@ -37,8 +37,8 @@
 // program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
 //
 // A rank that stops (SIGSTOP, a node that hangs) is found by its heartbeat: each rank listens to
-// the one before it. Whoever has heard nothing for Options.StallTimeout names it, dumps its own
-// goroutines and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
+// the one before it. Whoever has heard nothing for Options.StallTimeout dumps its own
+// goroutines, names that rank and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
 // thread, so a rank that computes for hours is alive. A process that was stopped itself starts its
 // clock anew.
 package mpi
@@ -59,4 +59,7 @@ type Options struct {
 	// Log gets what must be said without an error to return: a rank that fell silent, a wait that
 	// takes longer than StallTimeout. Nil is os.Stderr.
 	Log io.Writer
+	// Stalled is called with the stacks of this process when another rank fell silent, before the line
+	// that names it is written to Log and the job ends. It has 5 s. Nil: the stacks go to Log.
+	Stalled func(stacks []byte)
 }

@@ -39,6 +39,7 @@ type transport struct {
 	nodes    []int
 	about    spmd.Description
 	stall    time.Duration
+	stalled  func(stacks []byte)
 	log      io.Writer
 	arena    arena
 	shared   *shared       // nil: there is none
@@ -84,7 +85,7 @@ func Open(opts Options) (spmd.Transport, error) {
 			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi "+
 			"mpich)", ErrMismatch, launcher, launched, library())
 	}
-	t := &transport{log: opts.Log, stall: opts.StallTimeout, watched: make(chan struct{}),
+	t := &transport{log: opts.Log, stall: opts.StallTimeout, stalled: opts.Stalled, watched: make(chan struct{}),
 		open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
 
 	// Five beats per timeout, so that one late beat is not taken for silence.
@@ -183,17 +184,35 @@ func numberNodes(lowest []C.int) []int {
 // watch ends the job when the rank before this one falls silent.
 func (t *transport) watch(before string) {
 	var silent C.int64_t
-	stalled := C.rl_world_watch(t.world, &silent)
+	stall := C.rl_world_watch(t.world, &silent)
 	close(t.watched)
-	if stalled == 0 {
+	if stall == 0 {
 		return
 	}
 	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
+	t.dump(stacks[:runtime.Stack(stacks, true)])
 	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on "+
-		"%s ends the job with exit code %d\n\n%s\n",
-		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled, stacks)
+		"%s ends the job with exit code %d\n",
+		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled)
 	t.Abort(ExitStalled)
+}
+
+// dump hands the stacks of this process out. It does not wait for long: where a node hangs, its file
+// systems may.
+func (t *transport) dump(stacks []byte) {
+	if t.stalled == nil {
+		fmt.Fprintf(t.log, "%s\n\n", stacks)
+		return
+	}
+	taken := make(chan struct{})
+	go func() {
+		defer close(taken)
+		t.stalled(stacks)
+	}()
+	select {
+	case <-taken:
+	case <-time.After(5 * time.Second):
+	}
 }
 
 func (t *transport) Rank() int                  { return t.rank }

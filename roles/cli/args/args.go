@@ -92,15 +92,17 @@ func CheckHere(c *cli.Context, reg config.Registries, cfg *config.Config) error 
 }
 
 // OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many
-// goroutines as the placement needs. It reports stalls on log.
-func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer) ([]spmd.Transport, error) {
+// goroutines as the placement needs. It reports stalls on log, after a call of stalled; see
+// mpi.Options.
+func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
+	stalled func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {
 		_, launcher := mpi.Launched()
 		if c.IsSet("np") {
 			return nil, config.UsageError{Err: fmt.Errorf("-np %d: %s has started the ranks already", c.Int("np"),
 				launcher)}
 		}
-		options := mpi.Options{Log: log}
+		options := mpi.Options{Log: log, Stalled: stalled}
 		if cfg != nil && cfg.Err() == nil {
 			if options.StallTimeout = cfg.Comm.StallTimeout; options.StallTimeout == 0 {
 				options.StallTimeout = -1

@@ -137,7 +137,7 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 // benchRanks opens the ranks of this process.
 func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 	if args.Launched() {
-		return args.OpenWorld(c, nil, nil, log)
+		return args.OpenWorld(c, nil, nil, log, nil)
 	}
 	np, err := benchNP(c)
 	if err != nil {

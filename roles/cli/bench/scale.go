@@ -216,7 +216,7 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	args = append(append(args, s.overrides...), "~cluster.component_placement")
 	args = append(args, placement...)
 	args = append(args, fmt.Sprintf("runner.max_steps=%d", s.steps), "runner.val_check_interval=-1",
-		"runner.save_interval=-1",
+		"runner.save_interval=-1", "runner.save_at_end=false",
 		"runner.logger.log_path="+folder, "runner.logger.experiment_name=job", "cluster.allow_idle_ranks=false")
 	if !s.weak {
 		return args, nil

@@ -161,6 +161,9 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 			return nil, err
 		}
 		log = io.Discard // the others would say the same
+		if !first.Given("runner.keep_checkpoints") {
+			overrides = append(overrides, "runner.keep_checkpoints=1") // the last; the best is kept beside it
+		}
 		for i := range seeds {
 			r := &sweepRun{point: pointName(p), seed: first.Runner.Seed + uint64(i)}
 			if err := r.configure(c, reg, overrides, first.Runner.Logger.ExperimentName); err != nil {

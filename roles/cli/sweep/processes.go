@@ -27,7 +27,7 @@ const mostSaid = 64 << 10
 // onProcesses trains the runs on the processes of a launcher, and returns the exit code.
 func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	var log session.RankLog
-	ranks, err := args.OpenWorld(c, s.runs[0].cfg, nil, &log)
+	ranks, err := args.OpenWorld(c, s.runs[0].cfg, nil, &log, nil)
 	if err != nil {
 		return 0, err
 	}

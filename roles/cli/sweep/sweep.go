@@ -32,8 +32,9 @@ const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
 
 Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher
 --jobs of them run side by side in this process; under a launcher every process takes runs from a list that rank 0
-keeps. A run that fails stops no other. Started again, the sweep leaves out what is finished, and goes on with what
-has a checkpoint. It has at most 2000 runs.`
+keeps. A run that fails stops no other. Each run keeps its last checkpoint and its best one: checkpoints/latest and
+checkpoints/best. Started again, the sweep leaves out what is finished, and goes on with what has a checkpoint. It
+has at most 2000 runs.`
 
 // Flags are those of rlinf sweep, besides the configuration's.
 func Flags() []cli.Flag {
@@ -134,7 +135,8 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
-	o := session.Options{Registries: s.reg, Program: s.program, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said}
+	o := session.Options{Registries: s.reg, Program: s.program, Asked: s.asked.ForRun(), Out: io.Discard, Log: &said,
+		KeepBest: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
 		o.Resume = "auto"
 	}

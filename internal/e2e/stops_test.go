@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// A stop is a way in which a job that runs is stopped from outside, and what must come of it.
+type stop struct {
+	name   string
+	p      *platform
+	group  bool     // below timeout(1), which signals the job and its process group
+	args   []string // of the job
+	do     func(t *testing.T, j *job, run string)
+	code   int // of the job; 0: whatever the launcher makes of it
+	status runfolder.Status
+	prints bool // the job itself prints the commands; else only rlinf status does
+	says   string
+}
+
+// signals sends sig to the launcher, or to the process without one.
+func signals(sig syscall.Signal) func(*testing.T, *job, string) {
+	return func(_ *testing.T, j *job, _ string) { j.signal(sig) }
+}
+
+var stops = []stop{
+	// On ALRM timeout(1) does what it does when its time is up: it signals the program, and then the group.
+	{name: "timeout", p: local, group: true, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted, prints: true},
+	{name: "timeout", p: mpich, group: true, do: signals(syscall.SIGALRM), status: runfolder.Interrupted, prints: true},
+	// A terminal signals the whole process group, and a launcher may pass the signal on to the ranks besides.
+	{name: "Ctrl-C", p: local, group: true, do: group(syscall.SIGINT), code: 130, status: runfolder.Interrupted, prints: true},
+	{name: "Ctrl-C", p: mpich, group: true, do: group(syscall.SIGINT), status: runfolder.Interrupted, prints: true},
+	{name: "USR1", p: local, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
+	{name: "USR1", p: openmpi, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
+	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137, status: runfolder.Dead},
+	{name: "kill -9", p: openmpi, args: []string{"runner.save_interval=1"}, do: rank(1, syscall.SIGKILL), code: 137, status: runfolder.Dead},
+	{name: "SIGSTOP", p: local, do: func(t *testing.T, j *job, run string) {
+		j.signal(syscall.SIGSTOP)
+		j.signal(syscall.SIGTERM) // waits until it goes on
+		if s, err := runfolder.ReadStatus(run); s != runfolder.Running || err != nil {
+			t.Errorf("while it is stopped: STATUS %q, %v", s, err)
+		}
+		j.signal(syscall.SIGCONT)
+	}, code: 143, status: runfolder.Interrupted, prints: true},
+	{name: "SIGSTOP", p: openmpi, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"}, do: rank(1, syscall.SIGSTOP), code: 76,
+		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with exit code 76"},
+	{name: "SIGSTOP", p: mpich, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"}, do: rank(1, syscall.SIGSTOP), code: 76,
+		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with exit code 76"},
+}
+
+// group signals the process group of the job.
+func group(sig syscall.Signal) func(*testing.T, *job, string) {
+	return func(t *testing.T, j *job, _ string) {
+		if err := syscall.Kill(-j.cmd.Process.Pid, sig); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// rank signals a rank.
+func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
+	return func(t *testing.T, _ *job, run string) {
+		if err := syscall.Kill(processOf(t, run, n), sig); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStops stops jobs in each of these ways: there is a checkpoint, STATUS is true, and the command that is printed goes on.
+func TestStops(t *testing.T) {
+	for _, s := range stops {
+		t.Run(s.name+"/"+s.p.name, func(t *testing.T) {
+			t.Parallel()
+			s.p.program(t, ".") // or skip
+			for range repeats() {
+				s.try(t)
+			}
+		})
+	}
+}
+
+func (s stop) try(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	run := filepath.Join(dir, "logs", "default")
+	args := append([]string{"-c", "job.yaml", "runner.max_steps=1000000", "env.train.step_delay=1ms", "runner.save_interval=-1"}, s.args...)
+	var j *job
+	if s.group {
+		j = s.p.startBelow(t, []string{"timeout", "--preserve-status", "1h"}, s.p.program(t, "."), dir, 2, args...)
+	} else {
+		j = s.p.start(t, dir, 2, args...)
+	}
+	poll(t, j, func() bool { return len(readMetrics(t, run)) > 1 })
+	s.do(t, j, run)
+	r := j.result()
+	if s.code != 0 && r.code != s.code {
+		t.Errorf("exit code %d, want %d", r.code, s.code)
+	}
+	if got, err := runfolder.ReadStatus(run); got != s.status || err != nil {
+		t.Errorf("STATUS %q, %v, want %q", got, err, s.status)
+	}
+	if _, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil {
+		t.Error(err)
+	}
+	if s.says != "" && (count(r.stderr, s.says) != 1 || strings.Contains(r.stderr, "goroutine ")) {
+		t.Errorf("want once, and no stacks: %s", s.says)
+	}
+	if s.says != "" && !strings.HasSuffix(before(r.stderr, "MPI_ABORT", "application called", "=====", "-----"), "exit code 76\n") {
+		t.Errorf("the line that names the culprit is not rlinf's last")
+	}
+	if printed := nextCommand(r.stdout+r.stderr) != ""; printed != s.prints {
+		t.Errorf("it prints the next command: %v, want %v", printed, s.prints)
+	}
+	told := local.ok(t, dir, 0, "status", filepath.Join("logs", "default"))
+	if !strings.Contains(told.stdout, fmt.Sprintf("logs/default: %s after step ", s.status)) {
+		t.Errorf("rlinf status says %s", told.stdout)
+	}
+	if t.Failed() {
+		t.Fatalf("%s%s", r.stdout, r.stderr)
+	}
+
+	// The command goes on, without a launcher where rlinf status gives it.
+	next := nextCommand(r.stdout + r.stderr)
+	if next == "" {
+		next = nextCommand(told.stdout)
+	}
+	done := len(readMetrics(t, run))
+	if launcher, _ := s.p.launcher(); launcher != "" && s.prints { // the name that the launcher goes by
+		next = strings.Join(append([]string{launcher}, s.p.flags...), " ") + next[strings.Index(next, " -np "):]
+	}
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("%s runner.max_steps=%d", next, done+2))
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", next, err, text)
+	}
+	if got := readStatus(t, run); got != runfolder.Done || len(readMetrics(t, run)) != done+2 {
+		t.Errorf("%s: STATUS %q, %d iterations, want %d", next, got, len(readMetrics(t, run)), done+2)
+	}
+}
+
+// nextCommand returns the command of the last lines that goes on with the run; "" if there is none.
+func nextCommand(text string) (command string) {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "resume "); ok {
+			command = strings.TrimSpace(rest)
+		}
+	}
+	return command
+}
+
+// before returns text up to the first line with one of these.
+func before(text string, ends ...string) (head string) {
+	for line := range strings.Lines(text) {
+		for _, end := range ends {
+			if strings.Contains(line, end) {
+				return head
+			}
+		}
+		head += line
+	}
+	return head
+}

@@ -1,0 +1,94 @@
+package session
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// The last lines say where the run and its checkpoint are, and the commands that go on with it.
+func TestLastLines(t *testing.T) {
+	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		name   string
+		status runfolder.Status
+		saved  bool
+		end    ending
+		set    func(e *ending)
+		want   string
+	}{
+		{name: "done", status: runfolder.Done, saved: true, end: ending{program: "./rlinf"}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      ./rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8
+evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
+look        ./rlinf compare 'my runs/a'
+            tensorboard --logdir 'my runs/a/tensorboard'
+`},
+		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true, end: ending{program: "rlinf", launch: "mpirun -np 3 "},
+			set: func(e *ending) { e.cfg.Runner.ValCheckInterval, e.cfg.Runner.Logger.LoggerBackends = -1, nil }, want: `
+run         my runs/a: checkpointed after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      mpirun -np 3 rlinf -c 'my runs/a/config.yaml' --resume auto
+evaluate    rlinf eval -c 'my runs/a/config.yaml'
+look        rlinf compare 'my runs/a' --metric env/return
+`},
+		{name: "killed before it could save", status: runfolder.Dead, end: ending{program: "rlinf", ranks: " -np 4"},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: dead after step 4
+checkpoint  none
+again       rlinf -c 'my runs/a/config.yaml' -np 4
+look        rlinf compare 'my runs/a'
+`},
+		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf", foreign: true},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: interrupted after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      the command of this job, with --resume auto
+evaluate    rlinf eval -c 'my runs/a/config.yaml'
+look        rlinf compare 'my runs/a'
+`},
+		{name: "of a sweep", status: runfolder.Done, saved: true, want: "\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := c.end
+			e.cfg, _ = rolestest.MustLoad(t, cartpoleFile, "runner.max_epochs=4", "runner.logger.log_path=my runs", "runner.logger.experiment_name=a",
+				"runner.val_check_interval=2")
+			if c.set != nil {
+				c.set(&e)
+			}
+			if err := os.RemoveAll("my runs"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if c.saved {
+				if err := os.Symlink("global_step_4", "my runs/a/checkpoints/latest"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out strings.Builder
+			e.write(&out, c.status, "after step 4")
+			if got := "\n" + out.String(); got != c.want {
+				t.Errorf("got%s\nwant%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestQuote(t *testing.T) {
+	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`, "$HOME": "'$HOME'", "": ""} {
+		if got := quote(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}
