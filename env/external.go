@@ -34,6 +34,13 @@ type External struct {
 	// MaxRestarts is how many times a child that fails is replaced before it has ended an episode
 	// again. Then the job stops, with a checkpoint. Default 3. Of listen: mpi none is.
 	MaxRestarts int `yaml:"max_restarts"`
+	// MaxSameErrors is how many times simulators may report the same error, numbers in it aside, before
+	// the job stops, with a checkpoint and exit code 1. It counts on each rank, and begins anew after
+	// 100 episodes that ended well. 0: no limit. Default 10.
+	MaxSameErrors int `yaml:"max_same_errors"`
+	// MaxLostShare is the share of the last 100 episodes that may be lost, because their simulators
+	// failed. If more are, the job stops, with a checkpoint and exit code 1. 1: no limit. Default 0.5.
+	MaxLostShare float64 `yaml:"max_lost_share"`
 	// Greeting is what the simulator says of itself. The job asks for it and writes it down; not
 	// for users.
 	Greeting string `yaml:"greeting,omitempty"`
@@ -56,7 +63,8 @@ func (c *Command) UnmarshalText(text []byte) error {
 
 // DefaultExternal returns the defaults.
 func DefaultExternal() External {
-	return External{SharedMemory: true, StartTimeout: 2 * time.Minute, StepTimeout: time.Minute, MaxRestarts: 3}
+	return External{SharedMemory: true, StartTimeout: 2 * time.Minute, StepTimeout: time.Minute, MaxRestarts: 3,
+		MaxSameErrors: 10, MaxLostShare: 0.5}
 }
 
 // IsZero reports whether no simulators are asked for.
@@ -88,4 +96,6 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 	want(e.StepTimeout > 0, "step_timeout", e.StepTimeout, "a duration, as 1m")
 	want(e.MaxRestarts >= 0, "max_restarts", e.MaxRestarts,
 		fmt.Sprintf("a number of times, %d say", DefaultExternal().MaxRestarts))
+	want(e.MaxSameErrors >= 0, "max_same_errors", e.MaxSameErrors, "a number of times, or 0 for no limit")
+	want(e.MaxLostShare >= 0 && e.MaxLostShare <= 1, "max_lost_share", e.MaxLostShare, "a share from 0 to 1")
 }

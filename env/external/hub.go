@@ -24,6 +24,7 @@ type Hub struct {
 	rank     int
 	starter  starter
 	shutdown *shutdown
+	repeats  repeats            // of errors that simulators report
 	offered  chan *conversation // children that came over other links
 
 	mu        sync.Mutex

@@ -83,13 +83,14 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 			c.conversation = nil
 		}
 		where := fmt.Sprintf("environments %d-%d of %s", c.lo, c.hi-1, v.spec.Name)
+		same := v.hub.repeats.add(c.err)
 		if v.hub.shutdown.requested() {
 			c.gone = true
 			fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; no other child takes over, because "+
 				"the program was asked to stop\n", where, why, where)
 			return nil
 		}
-		if end := v.finalFailure(c); end != "" {
+		if end := v.finalFailure(c, same); end != "" {
 			c.gone = true
 			return v.hub.giveUp(fmt.Errorf("%s: %s\n%s", where, why, end))
 		}
@@ -110,9 +111,13 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 	return nil
 }
 
-// finalFailure says why child c cannot be replaced. It returns "" if it can be.
-func (v *Vec) finalFailure(c *child) string {
+// finalFailure says why child c cannot be replaced, which has reported the same error so many times.
+// It returns "" if it can be.
+func (v *Vec) finalFailure(c *child, same int) string {
+	most := v.cfg.External.MaxSameErrors
 	switch {
+	case most > 0 && same >= most:
+		return fmt.Sprintf("the simulators have reported this error %s (external.max_same_errors)", times(same))
 	case v.cfg.External.Listen == env.ListenMPI: // all solvers were offered when the job began
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:

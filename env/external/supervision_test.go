@@ -283,6 +283,35 @@ func TestRestartsInARow(t *testing.T) {
 	}
 }
 
+// TestSameError: an error that simulators report again and again, numbers in it aside, ends the job, though episodes end between.
+func TestSameError(t *testing.T) {
+	for _, c := range []struct {
+		most, want int // errors that may come, that came
+	}{{3, 3}, {0, 6}} {
+		t.Run(fmt.Sprint(c.most), func(t *testing.T) {
+			t.Parallel()
+			crew := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N, e.MaxSameErrors = 1, 1, c.most }, "error@15")
+			crew.reset()
+			var err error
+			ended := 0
+			for range 90 { // one direction alone ends an episode after some 10
+				if err = crew.vec.Step(crew.action, crew.seeds, crew.out); err != nil {
+					break
+				}
+				ended += bytes.Count(crew.out.Terminated.U8(), []byte{1})
+			}
+			if n := strings.Count(crew.log.String(), "another child takes over"); ended == 0 || n != c.want-min(c.most, 1) {
+				t.Errorf("%d episodes ended, %d children were replaced\n%s", ended, n, crew.log)
+			}
+			says := "it says: the pole broke in step 15"
+			if (err == nil) != (c.most == 0) || err != nil && (!strings.Contains(err.Error(), says) ||
+				!strings.HasSuffix(err.Error(), "the simulators have reported this error 3 times (external.max_same_errors)")) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
 // TestLostAfterSave: a child that fails as it saves has begun episodes, which are lost though it took over in the step before.
 func TestLostAfterSave(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.N = 1 }, "exit@1", filepath.Join(t.TempDir(), "once"))

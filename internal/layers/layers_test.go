@@ -97,6 +97,7 @@ var layers = []layer{
 	{"internal/config", []string{"params", yaml}, nil, "reads every section, users' own parts too, and knows none of them"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
 	{"internal/results", []string{"internal/plot", "gonum.org/v1/gonum/stat/distuv", yaml}, nil, "reads what runs have left, and draws it"},
+	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
 	{"scripts/...", nil, nil, "tools of the scripts stand alone"},

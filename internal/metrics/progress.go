@@ -17,15 +17,24 @@ type State struct {
 	// Texts says that a language model learns from texts: Return and Eval are losses, of training and
 	// of validation, and there are no environment steps.
 	Texts bool
+	// Lost is how many of Episodes were lost, because their simulators failed.
+	Lost, Episodes int64
+}
+
+// Options say how a Progress shows states. The zero value writes to a log.
+type Options struct {
+	Live  bool             // in place, on a terminal; see IsTerminal
+	Width func() int       // columns of the terminal, ≤ 0: not known; nil: not known
+	Until time.Time        // when the clock ends the run; zero: never
+	Now   func() time.Time // nil: time.Now
 }
 
 // Progress shows the State of a run on one line: on a terminal in place, elsewhere a line now and
 // then.
 type Progress struct {
 	out   io.Writer
-	live  bool
+	opts  Options
 	every time.Duration
-	now   func() time.Time
 
 	start State
 	began time.Time
@@ -44,11 +53,13 @@ const (
 	logEvery  = 10 * time.Second
 )
 
-// NewProgress shows a run that goes on from start, on a terminal if live; see IsTerminal. It reads
-// the clock now.
-func NewProgress(out io.Writer, live bool, start State, now func() time.Time) *Progress {
-	p := &Progress{out: out, live: live, every: logEvery, now: now, start: start, began: now(), shown: start}
-	if live {
+// NewProgress shows a run that goes on from start. It reads the clock now.
+func NewProgress(out io.Writer, start State, opts Options) *Progress {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	p := &Progress{out: out, opts: opts, every: logEvery, start: start, began: opts.Now(), shown: start}
+	if opts.Live {
 		p.every = liveEvery
 	}
 	return p
@@ -63,7 +74,7 @@ func IsTerminal(f *os.File) bool {
 // Update shows s if it is time to. The first one always is.
 func (p *Progress) Update(s State) {
 	p.state, p.pending = s, true
-	if now := p.now(); p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every {
+	if now := p.opts.Now(); p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every {
 		p.show(now)
 	}
 }
@@ -71,7 +82,7 @@ func (p *Progress) Update(s State) {
 // Print writes text, which ends in a newline, above the live line.
 func (p *Progress) Print(text string) {
 	if p.lineStays {
-		text = clearLine + text + noWrap + p.line() + wrap
+		text = clearLine + text + p.liveLine()
 	}
 	io.WriteString(p.out, text)
 }
@@ -79,12 +90,32 @@ func (p *Progress) Print(text string) {
 // Done shows the last state, if Update did not, and ends the line.
 func (p *Progress) Done() {
 	if p.pending {
-		p.show(p.now())
+		p.show(p.opts.Now())
 	}
 	if p.lineStays {
 		io.WriteString(p.out, "\n")
 		p.lineStays = false
 	}
+}
+
+// liveLine is the line as a terminal shows it, cut to its width. A terminal that has become narrower
+// since shows what fits.
+func (p *Progress) liveLine() string {
+	width := 0
+	if p.opts.Width != nil {
+		width = p.opts.Width()
+	}
+	return noWrap + Cut(p.line(), width) + wrap
+}
+
+// Cut returns the beginning of text that leaves the last of width columns free, with … where something
+// is missing. All its characters are one column wide. Without a width it returns text.
+func Cut(text string, width int) string {
+	line := []rune(text)
+	if width <= 0 || len(line) < width {
+		return text
+	}
+	return string(line[:max(width-2, 0)]) + "…"
 }
 
 // clearLine goes to the beginning of a terminal's line and erases it. Between noWrap and wrap a
@@ -105,8 +136,8 @@ func (p *Progress) show(now time.Time) {
 		p.rate = float64(p.state.EnvSteps-from.EnvSteps) / d
 	}
 	p.shown, p.shownAt, p.pending = p.state, now, false
-	if p.live {
-		io.WriteString(p.out, clearLine+noWrap+p.line()+wrap)
+	if p.opts.Live {
+		io.WriteString(p.out, clearLine+p.liveLine())
 		p.lineStays = true
 	} else {
 		io.WriteString(p.out, p.line()+"\n")
@@ -132,12 +163,32 @@ func (p *Progress) line() string {
 	if !math.IsNaN(s.Eval) {
 		fmt.Fprintf(&b, " · eval %.4g", s.Eval)
 	}
-	elapsed := p.shownAt.Sub(p.began)
-	fmt.Fprintf(&b, " · %s", clock(elapsed))
-	if done, left := s.Step-p.start.Step, s.MaxStep-s.Step; left > 0 && done > 0 {
-		fmt.Fprintf(&b, " · ETA %s", clock(time.Duration(float64(elapsed)/float64(done)*float64(left))))
+	if s.Lost > 0 {
+		fmt.Fprintf(&b, " · lost %d of %d episodes", s.Lost, s.Episodes)
+	}
+	fmt.Fprintf(&b, " · %s", Clock(p.shownAt.Sub(p.began)))
+	if left := p.left(); left > 0 {
+		fmt.Fprintf(&b, " · ETA %s", Clock(left))
 	}
 	return b.String()
+}
+
+// left returns how long the run will go on, at the rate of its steps so far and no longer than the
+// clock lets it; 0: that is not known, or nothing is left.
+func (p *Progress) left() (left time.Duration) {
+	s := p.shown
+	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {
+		if todo <= 0 || done <= 0 {
+			return 0
+		}
+		left = time.Duration(float64(p.shownAt.Sub(p.began)) / float64(done) * float64(todo))
+	}
+	if !p.opts.Until.IsZero() {
+		if clock := max(p.opts.Until.Sub(p.shownAt), 0); s.MaxStep == 0 || clock < left {
+			left = clock
+		}
+	}
+	return left
 }
 
 // short writes a count in three or four digits: 950, 12.3k, 4.56M.
@@ -154,8 +205,8 @@ func short(x float64) string {
 	panic("unreachable")
 }
 
-// clock writes a duration as 7s, 3m07s, 2h05m or 3d04h.
-func clock(d time.Duration) string {
+// Clock writes a duration as 7s, 3m07s, 2h05m or 3d04h.
+func Clock(d time.Duration) string {
 	s := int64(d.Round(time.Second) / time.Second)
 	switch {
 	case s < 60:

@@ -26,7 +26,7 @@ func state(step int64) metrics.State {
 func TestProgressInALog(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, false, state(100), func() time.Time { return now })
+	p := metrics.NewProgress(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
 	for step := int64(101); step <= 225; step++ {
 		now = now.Add(time.Second / 4)
 		p.Update(state(step))
@@ -51,7 +51,7 @@ step 225/1000 · 461k env steps · 8.19k/s · return 75 · eval 475 · 31s · ET
 func TestProgressEndsAtOnce(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, false, state(100), func() time.Time { return now })
+	p := metrics.NewProgress(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
 	now = now.Add(time.Second)
 	p.Update(state(104))
 	now = now.Add(time.Microsecond)
@@ -66,7 +66,7 @@ func TestProgressEndsAtOnce(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, true, metrics.State{}, func() time.Time { return now })
+	p := metrics.NewProgress(&out, metrics.State{}, metrics.Options{Live: true, Now: func() time.Time { return now }})
 	for i := range 5 {
 		now = now.Add(60 * time.Millisecond)
 		s := state(200)
@@ -89,7 +89,7 @@ func TestProgressOnATerminal(t *testing.T) {
 
 func TestProgressOfNothing(t *testing.T) {
 	var out strings.Builder
-	metrics.NewProgress(&out, true, state(3), time.Now).Done()
+	metrics.NewProgress(&out, state(3), metrics.Options{Live: true}).Done()
 	if out.Len() > 0 {
 		t.Errorf("got %q, want nothing", &out)
 	}
@@ -104,5 +104,72 @@ func TestIsTerminal(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	if metrics.IsTerminal(f) {
 		t.Error("a file is taken for a terminal")
+	}
+}
+
+// The line is cut to the terminal's width, as it is at that moment.
+func TestProgressOnANarrowTerminal(t *testing.T) {
+	var out strings.Builder
+	now, width := at, 20
+	p := metrics.NewProgress(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }, Now: func() time.Time { return now }})
+	p.Update(state(200))
+	width, now = 40, now.Add(time.Second)
+	p.Update(state(201))
+	p.Done()
+	want := "\r\x1b[K\x1b[?7lstep 200/1000 · 41…\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · 412k env steps · 2.05k…\x1b[?7h\n"
+	if out.String() != want {
+		t.Errorf("got\n%q\nwant\n%q", &out, want)
+	}
+	for width, want := range map[int]string{0: "ab·de", 6: "ab·de", 5: "ab·…", 2: "…", 1: "…"} {
+		if got := metrics.Cut("ab·de", width); got != want {
+			t.Errorf("width %d: %q, want %q", width, got, want)
+		}
+	}
+}
+
+// The time left is no longer than the clock lets the run go on, which counts alone where no last step is known.
+func TestProgressHeedsTheClock(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		maxStep int64
+		until   time.Duration
+		want    string
+	}{
+		{"no limit", 1000, 0, " · ETA 2m28s"},
+		{"a limit that comes first", 1000, 62 * time.Second, " · ETA 1m00s"},
+		{"a limit that comes later", 1000, time.Hour, " · ETA 2m28s"},
+		{"a limit alone", 0, 62 * time.Second, " · ETA 1m00s"},
+		{"a limit that is over", 1000, time.Second, " · 2s"},
+		{"neither", 0, 0, " · 2s"},
+	} {
+		var out strings.Builder
+		now, opts := at, metrics.Options{Now: func() time.Time { return at }}
+		if c.until > 0 {
+			opts.Until = at.Add(c.until)
+		}
+		opts.Now = func() time.Time { return now }
+		p := metrics.NewProgress(&out, state(100), opts)
+		now = now.Add(2 * time.Second)
+		s := state(112)
+		s.MaxStep = c.maxStep
+		p.Update(s)
+		if line := strings.TrimSpace(out.String()); !strings.HasSuffix(line, c.want) {
+			t.Errorf("%s: %q, want %q at its end", c.name, line, c.want)
+		}
+	}
+}
+
+// Lost episodes are told as soon as there are any.
+func TestProgressOfLostEpisodes(t *testing.T) {
+	var out strings.Builder
+	p := metrics.NewProgress(&out, state(0), metrics.Options{Now: func() time.Time { return at }})
+	s := state(50)
+	p.Update(s)
+	s.Lost, s.Episodes = 3, 120
+	p.Update(s)
+	p.Done()
+	lines := strings.Split(out.String(), "\n")
+	if strings.Contains(lines[0], "lost") || !strings.Contains(lines[1], " · lost 3 of 120 episodes · ") {
+		t.Errorf("got %s", &out)
 	}
 }

@@ -34,6 +34,9 @@ type Services struct {
 	Models worker.LanguageModels
 	// Started is called when the workers are ready; nil: nothing is.
 	Started func() error
+	// GiveUp is called, on rank 0, with the reason to end a run whose simulators fail too often. It
+	// asks to stop. nil: the run goes on to its last step.
+	GiveUp func(error)
 }
 
 // LoadModels makes the language models of this rank's actors, where the job fine-tunes one.

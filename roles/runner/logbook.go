@@ -24,6 +24,8 @@ type Logbook struct {
 	progress *metrics.Progress
 	job      *job.Job
 	state    metrics.State
+	losses   [2]losses // of training, and of evaluations
+	excess   error     // too many were lost
 	report   report
 	rollouts int64 // of each environment, so far
 	written  int64 // environment steps at the last line
@@ -36,9 +38,11 @@ type Logbook struct {
 	values []float64 // of the line
 }
 
-// OpenLogbook opens the files of the metrics.
-func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer, live bool) (*Logbook, error) {
+// OpenLogbook opens the files of the metrics. show says how out shows where the run stands.
+func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer,
+	show metrics.Options) (*Logbook, error) {
 	b := &Logbook{job: j}
+	b.losses[0], b.losses[1] = newLosses("env.train", j.Config.Env.Train), newLosses("env.eval", j.Config.Env.Eval)
 	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN(), Texts: j.Tuning != nil}
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
@@ -57,7 +61,7 @@ func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer
 			}
 		}
 	}
-	b.progress = metrics.NewProgress(out, live, b.state, time.Now)
+	b.progress = metrics.NewProgress(out, b.state, show)
 	return b, nil
 }
 
@@ -130,9 +134,9 @@ func (l *Logbook) write() error {
 		return l.writeLine("time/tokens_per_second", l.describeTexts())
 	}
 	l.set("env/steps", float64(l.state.EnvSteps))
-	l.state.Return = l.episodes("env/", l.job.Spec, episodes, l.state.Return)
+	l.state.Return = l.episodes("env/", l.job.Spec, episodes, l.state.Return, &l.losses[0])
 	if len(evals) > 0 {
-		l.state.Eval = l.episodes("eval/", l.job.EvalSpec, evals, l.state.Eval)
+		l.state.Eval = l.episodes("eval/", l.job.EvalSpec, evals, l.state.Eval, &l.losses[1])
 	}
 	steps := l.state.EnvSteps - l.written
 	l.written = l.state.EnvSteps
@@ -180,8 +184,12 @@ func (l *Logbook) writeLine(rate string, done float64) error {
 
 // episodes sets the means over episodes under prefix. spec describes their environments. It returns
 // the mean return, or old if no episode ended.
-func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64) float64 {
+func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old float64, lost *losses) float64 {
 	s := env.Summarize(es)
+	l.state.Lost, l.state.Episodes = l.state.Lost+int64(s.NumLost), l.state.Episodes+int64(len(es))
+	if err := lost.add(s); l.excess == nil {
+		l.excess = err
+	}
 	l.set(prefix+"num_trajectories", float64(s.NumTrajectories))
 	if s.NumLost > 0 {
 		l.set(prefix+"num_lost", float64(s.NumLost))
@@ -238,8 +246,22 @@ func (l *Logbook) set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Where says how far the run has come.
-func (l *Logbook) Where() string { return fmt.Sprintf("after step %d", l.state.Step) }
+// tooManyLost returns an error if more episodes were lost than may be.
+func (l *Logbook) tooManyLost() error {
+	if l == nil {
+		return nil
+	}
+	return l.excess
+}
+
+// Where says how far the run has come, and how many episodes it lost since it was started.
+func (l *Logbook) Where() string {
+	where := fmt.Sprintf("after step %d", l.state.Step)
+	if l.state.Lost > 0 {
+		where += fmt.Sprintf(", lost %d of %d episodes", l.state.Lost, l.state.Episodes)
+	}
+	return where
+}
 
 // Close writes the last line, ends the live line, and closes the files.
 func (l *Logbook) Close() error {

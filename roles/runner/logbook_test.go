@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
@@ -33,7 +34,7 @@ func TestLogInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer folder.Close()
-	book, err := OpenLogbook(folder, j, StartState{}, io.Discard, false)
+	book, err := OpenLogbook(folder, j, StartState{}, io.Discard, metrics.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

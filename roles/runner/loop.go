@@ -134,7 +134,7 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.with.Log.record(l.reported, reports); err != nil {
+	if err := l.record(reports); err != nil {
 		return false, err
 	}
 	last := l.atEnd()
@@ -162,7 +162,7 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := l.with.Log.record(l.reported, reports); err != nil {
+	if err := l.record(reports); err != nil {
 		return false, err
 	}
 	if saves || now.save {
@@ -174,7 +174,21 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 		}
 	}
 	l.stopped = max(d.stop, now.stop)
+	if last && l.with.Log.tooManyLost() != nil { // no vote follows
+		l.stopped = max(l.stopped, ExitFailed+1)
+	}
 	return !last && l.stopped == 0, nil
+}
+
+// record hands the reports of the last iteration to the logbook. A run that lost too many episodes is
+// asked to stop.
+func (l *loop) record(reports [][]byte) error {
+	err := l.with.Log.record(l.reported, reports)
+	if lost := l.with.Log.tooManyLost(); err == nil && lost != nil && l.with.GiveUp != nil {
+		l.with.GiveUp(lost)
+		l.with.GiveUp = nil
+	}
+	return err
 }
 
 // atEnd reports whether there is no further iteration, whatever the ranks agree on.

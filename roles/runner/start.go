@@ -31,6 +31,7 @@ var resumableKeys = [...]string{
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
+	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
 // NamedState reads the checkpoint in dir.

@@ -177,9 +177,8 @@ func (e *ending) longer(status runfolder.Status) string {
 
 // quote returns a word as a shell wants it.
 func quote(word string) string {
-	if strings.IndexFunc(word, func(c rune) bool {
-		return !strings.ContainsRune("/._-+=,:@%", c) && !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9')
-	}) < 0 {
+	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if strings.Trim(word, plain) == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

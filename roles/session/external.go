@@ -42,10 +42,7 @@ func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectiv
 	if len(uses) == 0 {
 		return cfg, nil
 	}
-	s.hub.Watch(func(err error) {
-		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
-		s.Asked.Fail()
-	})
+	s.hub.Watch(s.giveUp(w))
 	if agreed, err := s.assign(ctx, w, world, uses, ranks); !agreed {
 		return nil, err
 	}
@@ -64,6 +61,14 @@ func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectiv
 		u.Env.External.Greeting = string(text)
 	}
 	return &met, nil
+}
+
+// giveUp returns what ends a run whose simulators fail too often, with a checkpoint.
+func (s *session) giveUp(w *spmd.World) func(error) {
+	return func(err error) {
+		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
+		s.Asked.Fail()
+	}
 }
 
 // ask fills greetings with those of the simulators of each use.

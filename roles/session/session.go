@@ -112,7 +112,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	defer s.Asked.BeforeExit(s.abandon)()
 	shareCores(w, j)
 	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
-		Models: models})
+		Models: models, GiveUp: s.giveUp(w)})
 	if err != nil {
 		return err
 	}

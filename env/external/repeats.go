@@ -1,0 +1,45 @@
+package external
+
+import (
+	"errors"
+	"regexp"
+	"sync"
+)
+
+// repeats counts how often simulators report the same error. Several goroutines may use it.
+type repeats struct {
+	mu    sync.Mutex
+	text  string // of the last error, without numbers
+	times int
+	ended int // episodes since then
+}
+
+// calm is after how many episodes that ended well an error counts as new.
+const calm = 100
+
+var digits = regexp.MustCompile(`[0-9]+`)
+
+// add takes the error err of a child and returns how often the same one has come; 0 for an error that
+// no simulator reported.
+func (r *repeats) add(err error) int {
+	var said complaint
+	if !errors.As(err, &said) {
+		return 0
+	}
+	text := digits.ReplaceAllString(string(said), "#")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if text != r.text || r.ended >= calm {
+		r.text, r.times = text, 0
+	}
+	r.times++
+	r.ended = 0
+	return r.times
+}
+
+// end counts an episode that ended well.
+func (r *repeats) end() {
+	r.mu.Lock()
+	r.ended++
+	r.mu.Unlock()
+}

@@ -1,0 +1,33 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+)
+
+// The same error counts wherever its numbers differ; another, and many episodes that end well, begin anew.
+func TestRepeats(t *testing.T) {
+	var r repeats
+	for i, c := range []struct {
+		err   error
+		ended int // before it
+		want  int
+	}{
+		{complaint("division by zero in step 7"), 0, 1},
+		{fmt.Errorf("child 3: %w", complaint("division by zero in step 12")), 5, 2},
+		{errors.New("signal: killed"), 0, 0}, // nobody reported it
+		{complaint("division by zero in step 9"), 94, 3},
+		{complaint("out of memory"), 0, 1},
+		{complaint("division by zero in step 9"), 0, 1},
+		{complaint("division by zero in step 10"), 100, 1},
+		{complaint("division by zero in step 11"), 99, 2},
+	} {
+		for range c.ended {
+			r.end()
+		}
+		if got := r.add(c.err); got != c.want {
+			t.Errorf("error %d, %v: %d times, want %d", i, c.err, got, c.want)
+		}
+	}
+}
