@@ -128,7 +128,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			"before the program was asked to stop", ""},
 		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2, "a policy that fits: ", ""},
 		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75, "no other child takes over, because the program was asked to stop", runfolder.Checkpointed},
-		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Running},
+		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143, "second signal: stopping at once", runfolder.Interrupted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +173,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				return
 			}
 			_, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
-			if s := readStatus(t, run); s != c.status || (err == nil) != (s != runfolder.Running) {
+			if s := readStatus(t, run); s != c.status || (err == nil) != (len(c.signals) < 2) {
 				t.Errorf("STATUS %v, want %v; latest checkpoint: %v", s, c.status, err)
 			}
 		})

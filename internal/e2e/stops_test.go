@@ -17,7 +17,7 @@ import (
 type stop struct {
 	name   string
 	p      *platform
-	group  bool     // below timeout(1), which signals the job and its process group
+	below  []string // this program, which makes a process group
 	args   []string // of the job
 	do     func(t *testing.T, j *job, run string)
 	code   int // of the job; 0: whatever the launcher makes of it
@@ -31,13 +31,15 @@ func signals(sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(_ *testing.T, j *job, _ string) { j.signal(sig) }
 }
 
+var timeout = []string{"timeout", "--preserve-status", "1h"}
+
 var stops = []stop{
-	// On ALRM timeout(1) does what it does when its time is up: it signals the program, and then the group.
-	{name: "timeout", p: local, group: true, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted, prints: true},
-	{name: "timeout", p: mpich, group: true, do: signals(syscall.SIGALRM), status: runfolder.Interrupted, prints: true},
+	// On ALRM timeout does what it does when its time is up: it signals the program, and then the group.
+	{name: "timeout", p: local, below: timeout, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted, prints: true},
+	{name: "timeout", p: mpich, below: timeout, do: signals(syscall.SIGALRM), status: runfolder.Interrupted, prints: true},
 	// A terminal signals the whole process group, and a launcher may pass the signal on to the ranks besides.
-	{name: "Ctrl-C", p: local, group: true, do: group(syscall.SIGINT), code: 130, status: runfolder.Interrupted, prints: true},
-	{name: "Ctrl-C", p: mpich, group: true, do: group(syscall.SIGINT), status: runfolder.Interrupted, prints: true},
+	{name: "Ctrl-C", p: local, below: []string{"setsid"}, do: group(syscall.SIGINT), code: 130, status: runfolder.Interrupted, prints: true},
+	{name: "Ctrl-C", p: mpich, below: []string{"setsid"}, do: group(syscall.SIGINT), status: runfolder.Interrupted, prints: true},
 	{name: "USR1", p: local, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "USR1", p: openmpi, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137, status: runfolder.Dead},
@@ -92,12 +94,7 @@ func (s stop) try(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	run := filepath.Join(dir, "logs", "default")
 	args := append([]string{"-c", "job.yaml", "runner.max_steps=1000000", "env.train.step_delay=1ms", "runner.save_interval=-1"}, s.args...)
-	var j *job
-	if s.group {
-		j = s.p.startBelow(t, []string{"timeout", "--preserve-status", "1h"}, s.p.program(t, "."), dir, 2, args...)
-	} else {
-		j = s.p.start(t, dir, 2, args...)
-	}
+	j := s.p.startBelow(t, s.below, s.p.program(t, "."), dir, 2, args...)
 	poll(t, j, func() bool { return len(readMetrics(t, run)) > 1 })
 	s.do(t, j, run)
 	r := j.result()

@@ -143,6 +143,27 @@ func CutBack(path string, step int64) (removed int, err error) {
 	return removed, nil
 }
 
+// LastStep returns the step of the last whole line of the file path; ok is false where there is none.
+// Another process may be writing it.
+func LastStep(path string) (step int64, ok bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, false
+	}
+	tail := make([]byte, min(end, 64<<10))
+	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil {
+		return 0, false
+	}
+	tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
+	tail = bytes.TrimSuffix(tail, []byte("\n"))
+	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
+}
+
 func stepOf(line []byte) (int64, bool) {
 	var entry struct{ Step *int64 }
 	if err := json.Unmarshal(line, &entry); err != nil || entry.Step == nil {

@@ -157,7 +157,8 @@ func (r *EmbodiedRunner) shares() (all []worker.Share, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !whole && !r.with.Saver.warned && !r.atEnd() { // nobody need resume a run that is done
+		once := r.atEnd() && r.job.Config.Runner.SaveInterval <= 0 // nobody asked to resume it
+		if !whole && !r.with.Saver.warned && !once {
 			r.with.Saver.warned = true
 			r.with.Saver.warn(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
 				"be bit-identical", r.job.Spec.Name))

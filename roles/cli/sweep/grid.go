@@ -150,39 +150,56 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	}
 	var runs []*sweepRun
 	folders := map[string]bool{}
-	for _, p := range points(axes) {
-		overrides := slices.Concat(fixed, p)
-		first, err := args.ReadConfig(c, reg, overrides, log)
-		if err != nil {
-			return nil, err
-		}
-		if first.Err() != nil { // so that messages have the origin of the value
-			_, err := place(c, reg, first)
-			return nil, err
-		}
+	var wrong mistakes
+	all := points(axes)
+	for _, p := range all {
+		point, err := pointRuns(c, reg, slices.Concat(fixed, p), pointName(p), seeds, log)
 		log = io.Discard // the others would say the same
-		if !first.Given("runner.keep_checkpoints") {
-			overrides = append(overrides, "runner.keep_checkpoints=1") // the last; the best is kept beside it
+		if err != nil {
+			wrong.add(pointName(p), err)
+			continue
 		}
-		for i := range seeds {
-			r := &sweepRun{point: pointName(p), seed: first.Runner.Seed + uint64(i)}
-			if err := r.configure(c, reg, overrides, first.Runner.Logger.ExperimentName); err != nil {
-				return nil, err
-			}
+		for _, r := range point {
 			if folders[r.cfg.Folder()] {
-				return nil, config.UsageError{Err: fmt.Errorf("%s: two points of the grid would share this folder: "+
-					"want values "+
-					"whose names differ", r.cfg.Folder())}
+				wrong.add(r.point, fmt.Errorf("%s: two points of the grid would share this folder: want values whose "+
+					"names differ", r.cfg.Folder()))
 			}
 			folders[r.cfg.Folder()] = true
-			runs = append(runs, r)
 		}
+		runs = append(runs, point...)
+	}
+	if err := wrong.err(len(all)); err != nil {
+		return nil, err
 	}
 	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
 		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
 		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: want both to " +
 			"follow " +
 			"runner.seed")}
+	}
+	return runs, nil
+}
+
+// pointRuns returns the runs of a point, one for each seed, after checking each.
+func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point string, seeds int,
+	log io.Writer) ([]*sweepRun, error) {
+	first, err := args.ReadConfig(c, reg, overrides, log)
+	if err != nil {
+		return nil, err
+	}
+	if first.Err() != nil { // so that messages have the origin of the value
+		_, err := place(c, reg, first)
+		return nil, err
+	}
+	if !first.Given("runner.keep_checkpoints") {
+		overrides = append(overrides, "runner.keep_checkpoints=1") // the last; the best is kept beside it
+	}
+	runs := make([]*sweepRun, seeds)
+	for i := range runs {
+		runs[i] = &sweepRun{point: point, seed: first.Runner.Seed + uint64(i)}
+		if err := runs[i].configure(c, reg, overrides, first.Runner.Logger.ExperimentName); err != nil {
+			return nil, err
+		}
 	}
 	return runs, nil
 }

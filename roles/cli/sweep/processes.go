@@ -32,6 +32,9 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 		return 0, err
 	}
 	leads := ranks[0].Rank() == 0
+	if leads {
+		defer s.showBoard()()
+	}
 	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it has been written
 		return runner.ExitFailed, nil
 	}

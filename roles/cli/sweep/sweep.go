@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -56,9 +57,9 @@ type sweep struct {
 	asked   *runner.Requests
 	out     io.Writer
 
+	board    *board     // on the leading process
 	mu       sync.Mutex // guards what follows
 	next     int        // in runs: the first that nobody has taken
-	done     int        // how many are finished
 	failures []string
 	requeue  bool // a run stopped by itself before its end
 }
@@ -93,6 +94,9 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 				"a time", jobs, launcher, n)}
 		}
 	}
+	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
+		return metrics.Width(os.Stdout)
+	}, s.metric, len(s.runs))
 	s.asked = runner.Watch()
 	defer s.asked.Close()
 	s.asked.Expire(0)       // in time for the end of a Slurm job
@@ -101,6 +105,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 		return s.onProcesses(c)
 	}
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	defer s.showBoard()()
 	var places sync.WaitGroup
 	for range jobs {
 		places.Go(func() {
@@ -124,11 +129,47 @@ func (s *sweep) take() (run int, ok bool) {
 		run = s.next
 		s.next++
 		if !s.runs[run].finished() {
+			s.board.begin(s.runs[run])
 			return run, true
 		}
-		s.done++
+		s.board.finished(s.runs[run], s.value(s.runs[run]), 0)
 	}
 	return 0, false
+}
+
+// showBoard shows where the sweep stands, now and then, until stop is called.
+func (s *sweep) showBoard() (stop func()) {
+	every := 30 * time.Second
+	if s.board.live {
+		every = time.Second
+	}
+	ticks, end, ended := time.NewTicker(every), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ticks.C:
+				s.board.tick()
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		ticks.Stop()
+		close(end)
+		<-ended
+		s.board.close()
+	}
+}
+
+// value returns the metric of a run at its end, NaN where it has none.
+func (s *sweep) value(run *sweepRun) float64 {
+	value := math.NaN()
+	if r, err := results.ReadRun(run.cfg.Folder(), s.metric); err == nil {
+		value, _ = r.At(s.metric, math.Inf(1))
+	}
+	return value
 }
 
 // train trains a run to its end, or until it is asked to stop.
@@ -151,24 +192,22 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 
 // note tells what became of a run.
 func (s *sweep) note(o outcome) {
-	run := s.runs[o.Run]
-	value := math.NaN()
-	if r, err := results.ReadRun(run.cfg.Folder(), s.metric); err == nil {
-		value, _ = r.At(s.metric, math.Inf(1))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	run := s.runs[o.Run]
 	switch o.Code {
 	case runner.ExitOK:
-		s.done++
-		fmt.Fprintf(s.out, "%d/%d · %s · %s %.4g · %.0fs\n", s.done, len(s.runs), run.name(), s.metric, value,
-			o.Seconds)
+		value := s.value(run)
+		done := s.board.finished(run, value, time.Duration(o.Seconds*float64(time.Second)))
+		s.board.print("%d/%d · %s · %s %.4g · %.0fs\n", done, len(s.runs), run.name(), s.metric, value, o.Seconds)
 	case runner.ExitRequeue, runner.ExitInterrupted, runner.ExitTerminated:
 		s.requeue = true
-		fmt.Fprintf(s.out, "%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
+		s.board.ended(run)
+		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
 	default:
 		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), strings.TrimSpace(o.Said)))
-		fmt.Fprintf(s.out, "%s · failed · %.0fs\n", run.name(), o.Seconds)
+		s.board.ended(run)
+		s.board.print("%s · failed · %.0fs\n", run.name(), o.Seconds)
 	}
 }
 
@@ -189,7 +228,7 @@ func (s *sweep) finish() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.done, len(s.runs),
+		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.board.done, len(s.runs),
 			folder)
 	}
 	stop, _ := s.asked.Vote()

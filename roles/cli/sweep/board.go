@@ -1,0 +1,177 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+)
+
+// A board shows where a sweep stands: the runs under way, the best so far and the time left. On a
+// terminal that is a live line below what is printed, elsewhere a line now and then. It is safe for
+// concurrent use.
+type board struct {
+	out    io.Writer
+	live   bool
+	width  func() int // of the terminal
+	now    func() time.Time
+	metric string
+	total  int // runs
+
+	mu      sync.Mutex
+	done    int
+	began   map[*sweepRun]time.Time // the runs under way
+	took    time.Duration           // all runs that this start of the sweep has finished
+	trained int                     // how many they are
+	best    float64                 // the highest metric so far; NaN: none
+	bestRun string
+}
+
+func newBoard(out io.Writer, live bool, width func() int, metric string, total int) *board {
+	return &board{out: out, live: live, width: width, now: time.Now, metric: metric, total: total,
+		began: map[*sweepRun]time.Time{}, best: math.NaN()}
+}
+
+// begin says that a run is under way.
+func (b *board) begin(r *sweepRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.began[r] = b.now()
+}
+
+// finished counts a run that is done, with its metric, and returns how many are. took is how long it
+// was under way; 0: it was done before this start of the sweep.
+func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.began, r)
+	b.done++
+	if took > 0 {
+		b.took += took
+		b.trained++
+	}
+	if !math.IsNaN(value) && !(value <= b.best) {
+		b.best, b.bestRun = value, r.name()
+	}
+	return b.done
+}
+
+// ended says that a run that is not done is no longer under way.
+func (b *board) ended(r *sweepRun) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.began, r)
+}
+
+// print writes a line, above the live one.
+func (b *board) print(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	fmt.Fprintf(b.out, format, args...)
+	if b.live {
+		b.show()
+	}
+}
+
+// tick shows where the sweep stands.
+func (b *board) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	b.show()
+}
+
+// close removes the live line.
+func (b *board) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.clear()
+	b.live = false
+}
+
+func (b *board) clear() {
+	if b.live {
+		io.WriteString(b.out, "\r\x1b[K")
+	}
+}
+
+func (b *board) show() {
+	if b.live {
+		io.WriteString(b.out, metrics.Cut(b.line(), b.width()))
+	} else {
+		io.WriteString(b.out, b.line()+"\n")
+	}
+}
+
+// line says where the sweep stands. What a narrow terminal may cut off stands last.
+func (b *board) line() string {
+	parts := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
+	if !math.IsNaN(b.best) {
+		parts = append(parts, fmt.Sprintf("best %s %.4g (%s)", b.metric, b.best, b.bestRun))
+	}
+	if left := b.left(); left > 0 {
+		parts = append(parts, "ETA "+metrics.Clock(left))
+	}
+	var under []string
+	for r := range b.began {
+		under = append(under, r.name()+" "+r.progress())
+	}
+	slices.Sort(under)
+	if len(under) > 0 {
+		parts = append(parts, "under way: "+strings.Join(under, ", "))
+	}
+	return strings.Join(parts, " · ")
+}
+
+// left returns how long the sweep will still take, if its runs take as long as those that it has
+// finished, or until then as those under way promise; 0: that is not known.
+func (b *board) left() time.Duration {
+	if len(b.began) == 0 {
+		return 0
+	}
+	now := b.now()
+	var each time.Duration
+	if b.trained > 0 {
+		each = b.took / time.Duration(b.trained)
+	} else {
+		for r, began := range b.began {
+			if part := r.part(); part > 0 {
+				each = max(each, time.Duration(float64(now.Sub(began))/part))
+			}
+		}
+	}
+	if each == 0 {
+		return 0
+	}
+	left := each * time.Duration(b.total-b.done-len(b.began))
+	for _, began := range b.began {
+		left += max(each-now.Sub(began), 0)
+	}
+	return left / time.Duration(len(b.began))
+}
+
+// step returns the newest step in the metrics of the run, 0 where there is none.
+func (r *sweepRun) step() int64 {
+	step, _ := metrics.LastStep(filepath.Join(r.cfg.Folder(), "metrics.jsonl"))
+	return step
+}
+
+// progress says how far the run has come.
+func (r *sweepRun) progress() string {
+	if most := r.cfg.Runner.Iterations(); most > 0 {
+		return fmt.Sprintf("%d/%d", r.step(), most)
+	}
+	return fmt.Sprint(r.step())
+}
+
+// part returns how much of the run is done, from 0 to 1; 0 where that is not known.
+func (r *sweepRun) part() float64 {
+	return float64(r.step()) / float64(max(r.cfg.Runner.Iterations(), 1))
+}
