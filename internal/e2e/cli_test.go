@@ -562,13 +562,13 @@ func TestResumeAutoKeepsMetrics(t *testing.T) {
 	dir := t.TempDir()
 	run := filepath.Join(dir, "logs", "default")
 	writeFile(t, dir, "job.yaml", good)
-	none := "runner.save_interval=-1"
-	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, "runner.max_steps=2")
+	none, last := "runner.save_interval=-1", "runner.save_at_end=false"
+	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, last, "runner.max_steps=2")
 	if _, err := os.Stat(filepath.Join(run, "earlier-1")); err == nil {
 		t.Error("something was moved aside where nothing was")
 	}
 	want := readMetrics(t, run)
-	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, "runner.max_steps=1")
+	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, last, "runner.max_steps=1")
 	if !strings.Contains(r.stderr, "starting anew") || !strings.Contains(r.stdout, "an earlier run of this name is now in ") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}

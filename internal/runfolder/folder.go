@@ -149,9 +149,9 @@ func Mark(path string, s Status) error {
 	return nil
 }
 
-// ReadStatus returns what has become of the run in the folder path; any process may ask. It is the
-// word in STATUS, "" when there is none, but Dead for a run that says running and shows no sign of
-// life: no job has its lock, or the job of the lock died, or has been silent for a minute.
+// ReadStatus returns what has become of the run in the folder path. Any process may ask. It is the
+// word in STATUS, "" if there is none. It is Dead if that word is running and no job with the lock
+// shows signs of life: its process is dead, or it has been silent for a minute.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {

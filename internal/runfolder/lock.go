@@ -186,8 +186,8 @@ func hasOwner(folder string) (bool, error) {
 }
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
-// see at the time now of the file system: its heartbeat is young, and its process is not known to be
-// dead. Where there is no file, it has none.
+// see at the time now of the file system. An owner lives if its heartbeat is young and its process
+// is not known to be dead. Without a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {

@@ -147,15 +147,21 @@ func (e *ending) write(out io.Writer, status runfolder.Status, where string) {
 	} else {
 		line("checkpoint", "%s", saved)
 		line("resume", "%s --resume auto%s", again, e.longer(status))
-		line("evaluate", "%s eval -c %s", program, config)
+		if !e.cfg.FineTunes() {
+			line("evaluate", "%s eval -c %s", program, config)
+		}
 	}
-	metric := ""
-	if !e.cfg.Evaluates() {
-		metric = " --metric env/return"
+	label := "look"
+	if !e.cfg.FineTunes() { // whose metrics have no environment steps to be drawn over
+		metric := ""
+		if !e.cfg.Evaluates() {
+			metric = " --metric env/return"
+		}
+		line(label, "%s compare %s%s", program, quote(folder), metric)
+		label = ""
 	}
-	line("look", "%s compare %s%s", program, quote(folder), metric)
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
-		line("", "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
+		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
 	}
 }
 
