@@ -33,8 +33,11 @@ func (c *Config) TrainingBytes(tokens, sequences int, o *LoRA) int {
 	}
 	pages := (n + (PageLen-1)*sequences) / PageLen
 	total += pages * 2 * c.HeadDim * PageLen * c.KVHeads * c.Layers
-	return 4 * total
+	return 4*total + productBytes
 }
+
+// productBytes is what a kernel.Multiplier takes for packed pieces of its factors, at most.
+const productBytes = 5 << 18
 
 // headRowsOf returns how many rows of logits exist at a time.
 func headRowsOf(c *Config, rows int) int { return max(1, min(headRows, headLogits/c.Vocab, rows)) }

@@ -1,0 +1,178 @@
+package algo_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+func tinyModel(t *testing.T, o lm.Options) *lm.Model {
+	t.Helper()
+	c := lm.Config{Family: lm.Qwen2, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8, Intermediate: 24,
+		Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true, InitRange: 0.2}
+	m, err := lm.New(new(nn.Params[float32]), c, o)
+	if err == nil {
+		err = m.Alloc(tensor.Heap)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Init(7)
+	return m
+}
+
+// someTexts are sequences of several lengths, whose second halves are learnt.
+func someTexts(n int) (all []algo.Sequence, targets, tokens int) {
+	for i := range n {
+		s := algo.Sequence{}
+		for j := range 3 + i*5%11 {
+			s.IDs = append(s.IDs, int32((7*i+3*j*j+1)%31))
+			s.Learn = append(s.Learn, j > 0 && 2*j >= 3+i*5%11)
+			if s.Learn[j] {
+				targets++
+			}
+		}
+		tokens += len(s.IDs)
+		all = append(all, s)
+	}
+	return all, targets, tokens
+}
+
+func newSFT(t *testing.T, m *lm.Model, limit algo.MicroBatch, r algo.Replicas) *algo.SFT {
+	t.Helper()
+	o := algo.DefaultOptimConfig()
+	o.LR = 1e-2
+	s, err := algo.NewSFT(algo.SFTSetup{Model: m, Optim: o, Iterations: 10, MicroBatch: limit, Replicas: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSFTLoss: the loss is the mean over all tokens that are learnt, one by one from the model's own log-probabilities, and the gradient
+// that of this mean: the difference that a small step makes.
+func TestSFTLoss(t *testing.T) {
+	m := tinyModel(t, lm.Options{})
+	texts, targets, tokens := someTexts(5)
+	loss := func() float64 {
+		sum := 0.0
+		for _, s := range texts {
+			w := m.NewTraining(len(s.IDs))
+			if err := m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}); err != nil {
+				t.Fatal(err)
+			}
+			for i, learn := range s.Learn {
+				if learn {
+					logp := []float32{0}
+					m.LogProbs(w, logp, nil, []lm.Target{{Row: int32(i - 1), Token: s.IDs[i]}}, 1)
+					sum -= float64(logp[0])
+				}
+			}
+		}
+		return sum / float64(targets)
+	}
+	want, before := loss(), slices.Clone(m.Params.Data)
+	got, err := newSFT(t, m, algo.MicroBatch{Tokens: 64}, nil).Update(texts, targets, tokens)
+	if err != nil || math.Abs(got.Values[0]-want) > 1e-6 {
+		t.Fatalf("loss %v, want %v: %v", got.Values[0], want, err)
+	}
+	grad := slices.Clone(m.Params.Grad)
+	norm := 0.0
+	for _, g := range grad {
+		norm += float64(g) * float64(g)
+	}
+	const step = 1e-3
+	move := func(by float64) float64 {
+		for i := range m.Params.Data {
+			m.Params.Data[i] = before[i] + float32(by*float64(grad[i])/math.Sqrt(norm))
+		}
+		return loss()
+	}
+	if slope := (move(step) - move(-step)) / (2 * step); math.Abs(slope-math.Sqrt(norm)) > 0.01*math.Sqrt(norm) {
+		t.Errorf("along the gradient the loss rises by %v, want %v", slope, math.Sqrt(norm))
+	}
+}
+
+// TestSFTPacking: neither the number of tokens nor that of sequences in a micro-batch changes a bit.
+func TestSFTPacking(t *testing.T) {
+	texts, targets, tokens := someTexts(9)
+	run := func(limit algo.MicroBatch) (data []float32, metrics string) {
+		m := tinyModel(t, lm.Options{})
+		s := newSFT(t, m, limit, nil)
+		for range 3 {
+			got, err := s.Update(texts, targets, tokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			metrics += fmt.Sprint(got.Values)
+		}
+		e, err := s.Evaluate(texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Params.Data, metrics + fmt.Sprint(e)
+	}
+	want, metrics := run(algo.MicroBatch{Tokens: tokens})
+	for _, limit := range []algo.MicroBatch{{Tokens: 13}, {Tokens: 30}, {Tokens: tokens, Sequences: 1}, {Tokens: tokens, Sequences: 4}} {
+		if got, said := run(limit); !slices.Equal(got, want) || said != metrics {
+			t.Errorf("%+v: %s\nwant %s", limit, said, metrics)
+		}
+	}
+}
+
+// TestSFTEvaluate counts what greedy decoding gets right.
+func TestSFTEvaluate(t *testing.T) {
+	m := tinyModel(t, lm.Options{})
+	texts, targets, tokens := someTexts(4)
+	s := newSFT(t, m, algo.MicroBatch{Tokens: 40}, nil)
+	for range 150 {
+		if _, err := s.Update(texts, targets, tokens); err != nil {
+			t.Fatal(err)
+		}
+	}
+	texts[3].IDs[len(texts[3].IDs)-1] ^= 1 // another last token than was learnt
+	got, err := s.Evaluate(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := float64(targets-1) / float64(targets); got.Values[1] != want || got.Values[2] != 0.75 || got.Values[0] <= 0 {
+		t.Errorf("got %+v, want token_accuracy %v and exact_match 0.75", got, want)
+	}
+}
+
+// TestSFTAdapters: adapters alone are trained, and have all of the gradient and of the optimiser's state.
+func TestSFTAdapters(t *testing.T) {
+	m := tinyModel(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}})
+	base := slices.Clone(m.Frozen())
+	texts, targets, tokens := someTexts(4)
+	s := newSFT(t, m, algo.MicroBatch{Tokens: 40}, nil)
+	first, err := s.Update(texts, targets, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if _, err := s.Update(texts, targets, tokens); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, err := s.Evaluate(texts)
+	if err != nil || !(last.Values[0] < first.Values[0]-0.1) {
+		t.Errorf("loss from %v to %v: %v", first.Values[0], last.Values[0], err)
+	}
+	if !slices.Equal(m.Frozen(), base) {
+		t.Error("frozen weights have changed")
+	}
+	want := 2 * (16*2 + 2*16 + 24*2 + 2*16)
+	if n := m.Params.Len(); n != want {
+		t.Errorf("%d parameters are trained, want %d", n, want)
+	}
+	if n := s.Save().Must("actor.optim.m").Len(); n != len(m.Params.Data) {
+		t.Errorf("%d first moments, want %d", n, len(m.Params.Data))
+	}
+}

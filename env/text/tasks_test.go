@@ -1,0 +1,151 @@
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// TestTasks: answers are right, problems are all different, and training and test share no numbers.
+func TestTasks(t *testing.T) {
+	check := map[string]func(t *testing.T, p Problem){"addition": checkAddition, "countdown": checkCountdown, "problems": checkWords}
+	for _, task := range Tasks() {
+		t.Run(task.Name, func(t *testing.T) {
+			train, test, err := task.Generate(3, 2000, 300)
+			if err != nil || len(train) != 2000 || len(test) != 300 {
+				t.Fatalf("%d and %d problems, %v", len(train), len(test), err)
+			}
+			prompts, numbers := map[string]bool{}, map[string]bool{}
+			for i, p := range append(slices.Clone(train), test...) {
+				if check[task.Name](t, p); t.Failed() {
+					t.Fatalf("problem %d: %+v", i, p)
+				}
+				if prompts[p.Prompt] {
+					t.Fatalf("twice: %q", p.Prompt)
+				}
+				prompts[p.Prompt] = true
+				if i < len(train) {
+					numbers[p.numbers] = true
+				} else if numbers[p.numbers] {
+					t.Fatalf("the numbers of a test, %s, are in training", p.numbers)
+				}
+			}
+			// more of the one changes nothing in the other, and another seed gives others
+			_, again, err := task.Generate(3, 2100, 300)
+			if err != nil || !slices.Equal(again, test) {
+				t.Errorf("tests differ beside more problems for training: %v", err)
+			}
+			other, _, err := task.Generate(4, 2000, 0)
+			if err != nil || slices.Equal(other, train) {
+				t.Errorf("seed 4 gives what seed 3 gives: %v", err)
+			}
+		})
+	}
+}
+
+func checkAddition(t *testing.T, p Problem) {
+	a, b, _ := strings.Cut(strings.TrimSuffix(p.Prompt, "="), "+")
+	x, _ := strconv.Atoi(a)
+	y, _ := strconv.Atoi(b)
+	digits := []byte(p.Answer)
+	slices.Reverse(digits)
+	if sum, err := strconv.Atoi(string(digits)); err != nil || sum != x+y || len(a) != 3 || len(b) != 3 || len(digits) != 4 || p.Solution != p.Answer {
+		t.Errorf("%d + %d is not %s", x, y, p.Answer)
+	}
+}
+
+func checkCountdown(t *testing.T, p Problem) {
+	var n [3]int
+	var target int
+	if _, err := fmt.Sscanf(p.Prompt, "%d %d %d:%d=", &n[0], &n[1], &n[2], &target); err != nil {
+		t.Fatal(err)
+	}
+	left := n[:]
+	steps := strings.Fields(p.Answer)
+	for _, step := range steps {
+		var a, b, result int
+		var sign rune
+		if _, err := fmt.Sscanf(step, "%d%c%d=%d", &a, &sign, &b, &result); err != nil {
+			t.Fatal(err)
+		}
+		right := map[rune]bool{'+': a+b == result, '-': a-b == result, '*': a*b == result, '/': b != 0 && a == b*result}
+		if !right[sign] {
+			t.Errorf("%s is wrong", step)
+		}
+		for _, x := range []int{a, b} {
+			i := slices.Index(left, x)
+			if i < 0 {
+				t.Fatalf("%s uses %d, there are %v", step, x, left)
+			}
+			left = slices.Delete(slices.Clone(left), i, i+1)
+		}
+		left = append(left, result)
+	}
+	if len(steps) != 2 || !slices.Equal(left, []int{target}) || target < 1 || target > 99 || p.Solution != fmt.Sprint(target) {
+		t.Errorf("%d steps end at %v, want %d", len(steps), left, target)
+	}
+}
+
+func checkWords(t *testing.T, p Problem) {
+	sums, boxed, ok := strings.Cut(p.Answer, ` \boxed{`)
+	last := ""
+	for sum := range strings.FieldsSeq(sums) {
+		var a, b, result int
+		var sign rune
+		if _, err := fmt.Sscanf(sum, "%d%c%d=%d", &a, &sign, &b, &result); err != nil {
+			t.Fatal(err)
+		}
+		right := map[rune]bool{'+': a+b == result, '-': a-b == result, '*': a*b == result, '/': b != 0 && a == b*result}
+		if !right[sign] || last != "" && last != fmt.Sprint(a) {
+			t.Errorf("%s is wrong after %s", sum, last)
+		}
+		if last = fmt.Sprint(result); !strings.Contains(p.Prompt, fmt.Sprint(b)) {
+			t.Errorf("%d is not in the story", b)
+		}
+	}
+	if !ok || boxed != last+"}" || p.Solution != last {
+		t.Errorf("boxed{%s, want %s", boxed, last)
+	}
+}
+
+// TestGenerateTooMany: a task without so many problems says how many it has.
+func TestGenerateTooMany(t *testing.T) {
+	n := 0
+	task := Task{Name: "few", draw: func(*philox.Stream, *Task) Problem {
+		n++
+		return Problem{Prompt: fmt.Sprint(n % 20), numbers: fmt.Sprint(n % 20)}
+	}}
+	if _, _, err := task.Generate(1, 1000, 0); err == nil || !strings.Contains(err.Error(), "few: no more than ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	task := Tasks()[0]
+	train, _, err := task.Generate(1, 3, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := task.Write(&out, train); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var got struct {
+		Prompt, Answer, Task string
+		Solutions            []string
+		ID                   int `json:"query_id"`
+	}
+	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil || len(lines) != 3 {
+		t.Fatal(err, lines)
+	}
+	if got.Prompt != train[2].Prompt || got.Answer != train[2].Answer || got.Task != "addition" || got.ID != 2 || got.Solutions[0] != train[2].Solution {
+		t.Errorf("got %+v, want %+v", got, train[2])
+	}
+}
