@@ -60,6 +60,7 @@ func TestDigests(t *testing.T) {
 		now[name] = want[name] // unless it runs
 		t.Run(name, func(t *testing.T) {
 			run := train(t, name, file)
+			checkExplained(t, run)
 			got := digest{digestMetrics(t, run, clocked[name]), digestCheckpoint(t, run)}
 			if now[name] = got; *update {
 				return
