@@ -33,35 +33,43 @@ type tiles struct {
 	keys, values []float32
 }
 
-// A queryTile is some rows of queries that see the same keys, but for the last ones.
+// A queryTile is some rows of queries that see the same positions, but for the last ones: rows of
+// one key head after the other.
 type queryTile struct {
 	at, step    int // of the first row in the matrix of queries, and from row to row
 	rows        int
+	g, groups   int // the first key head, and how many there are
 	first, more int // row r sees the first first + r·more keys
 }
 
 // last returns how many keys some row sees.
 func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 
-// eachTile calls f with the tiles of queries of a span that share key head g. Where a span has few
-// tokens, the rows of a tile are the heads of one token, else the tokens of one head. Rows do not
-// influence each other.
-func (w *Work) eachTile(s *span, g int, f func(t queryTile, head, token int)) {
+// eachTile calls f with the tiles of queries of a span that use some key heads. Where a span has
+// few tokens, the rows of a tile are the heads of one token, else the tokens of one head. Rows do
+// not influence each other.
+func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token int)) {
 	c := &w.m.Config
 	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
-	if s.n < group {
+	if s.n < group || s.n == 1 {
+		groups, part := max(1, tileQueries/group), min(group, tileQueries)
 		for i := range s.n {
-			for j := 0; j < group; j += tileQueries {
-				at := (s.row+i)*width + (g*group+j)*e
-				f(queryTile{at, e, min(tileQueries, group-j), s.first + i + 1, 0}, g*group+j, s.row+i)
+			for g := from; g < to; g += groups {
+				for j := 0; j < group; j += part {
+					n, head := min(groups, to-g), g*group+j
+					at := (s.row+i)*width + head*e
+					t := queryTile{at, e, n * min(part, group-j), g, n, s.first + i + 1, 0}
+					f(t, head, s.row+i)
+				}
 			}
 		}
 		return
 	}
-	for j := range group {
+	for head := from * group; head < to*group; head++ {
 		for i := 0; i < s.n; i += tileQueries {
-			at := (s.row+i)*width + (g*group+j)*e
-			f(queryTile{at, width, min(tileQueries, s.n-i), s.first + i + 1, 1}, g*group+j, s.row+i)
+			at := (s.row+i)*width + head*e
+			t := queryTile{at, width, min(tileQueries, s.n-i), head / group, 1, s.first + i + 1, 1}
+			f(t, head, s.row+i)
 		}
 	}
 }
@@ -71,14 +79,12 @@ func (w *Work) eachTile(s *span, g int, f func(t queryTile, head, token int)) {
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	for i := range w.spans {
 		s := &w.spans[i]
-		for g := range w.m.Config.KVHeads {
-			w.eachTile(s, g, func(t queryTile, head, token int) {
-				w.attendTile(layer, g, s.pages, t, out[t.at:], q[t.at:])
-				if lse != nil {
-					w.keepLSE(lse, t, head, token)
-				}
-			})
-		}
+		w.eachTile(s, 0, w.m.Config.KVHeads, func(t queryTile, head, token int) {
+			w.attendTile(layer, s.pages, t, out[t.at:], q[t.at:])
+			if lse != nil {
+				w.keepLSE(lse, t, head, token)
+			}
+		})
 	}
 }
 
@@ -96,27 +102,37 @@ func (w *Work) keepLSE(lse []float32, t queryTile, head, token int) {
 	}
 }
 
-func (w *Work) attendTile(layer, g int, pages []int32, t queryTile, out, q []float32) {
+func (w *Work) attendTile(layer int, pages []int32, t queryTile, out, q []float32) {
 	a, e := &w.tiles, w.m.Config.HeadDim
 	for r := range t.rows {
-		a.top[r], a.sum[r] = float32(math.Inf(-1)), 0
+		a.top[r] = float32(math.Inf(-1))
 	}
-	last := t.last()
+	last, rows := t.last(), t.rows/t.groups
 	for b := 0; b < last; b += keyBlock {
 		width := min(keyBlock, last-b)
 		for k := 0; k < width; k += PageLen {
-			keys := w.cache.keys(layer, pages[(b+k)/PageLen], g)
-			w.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, keys, PageLen, t.rows, min(PageLen, width-k), e, false)
+			for i := range t.groups {
+				keys := w.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
+				w.x.Strided(a.scores[i*rows*keyBlock+k:], keyBlock, q[i*rows*t.step:], t.step, 1, keys, PageLen, rows,
+					min(PageLen, width-k), e, false)
+			}
 		}
-		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.more, a.top[:], a.sum[:], a.decay[:])
+		decay := a.decay[:]
+		if b == 0 {
+			decay = nil
+		}
+		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.more, a.top[:], a.sum[:], decay)
 		if b > 0 {
 			for r := range t.rows {
 				kernel.Scale(a.acc[r*e:(r+1)*e], a.decay[r])
 			}
 		}
 		for k := 0; k < width; k += PageLen {
-			values := w.cache.values(layer, pages[(b+k)/PageLen], g)
-			w.x.Strided(a.acc, e, a.scores[k:], keyBlock, 1, values, e, t.rows, e, min(PageLen, width-k), b+k > 0)
+			for i := range t.groups {
+				values := w.cache.values(layer, pages[(b+k)/PageLen], t.g+i)
+				w.x.Strided(a.acc[i*rows*e:], e, a.scores[i*rows*keyBlock+k:], keyBlock, 1, values, e, rows, e,
+					min(PageLen, width-k), b+k > 0)
+			}
 		}
 	}
 	for r := range t.rows {
@@ -142,7 +158,7 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 		for g := range c.KVHeads {
 			w.unpack(layer, g, s)
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
-			w.eachTile(s, g, func(t queryTile, head, token int) {
+			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
 					row := head*w.n + token + r
 					if t.more == 0 {

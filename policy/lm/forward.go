@@ -121,6 +121,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
+	w.place()
 	d := c.Hidden
 	x := w.acts[0].x
 	m.embedRows(x, w.ids)

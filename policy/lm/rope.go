@@ -161,12 +161,21 @@ func (w *Work) reach(positions int) error {
 	return nil
 }
 
+// place gathers the cosines and sines of all rows of a pass.
+func (w *Work) place() {
+	r, n := &w.rotation, 0
+	w.cos, w.sin = resize(w.cos, w.n*r.half), resize(w.sin, w.n*r.half)
+	for _, s := range w.spans {
+		from, to := s.first*r.half, (s.first+s.n)*r.half
+		copy(w.cos[n:], r.cos[from:to])
+		copy(w.sin[n:], r.sin[from:to])
+		n += to - from
+	}
+}
+
 // rotate turns the heads of x [n, heads·head_dim] by their positions and multiplies them by scale;
 // back by their negatives, which is the derivative.
 func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
-	r, width := &w.rotation, heads*w.m.Config.HeadDim
-	for _, s := range w.spans {
-		from, to := s.first*r.half, (s.first+s.n)*r.half
-		kernel.Rotate(x[s.row*width:(s.row+s.n)*width], r.cos[from:to], r.sin[from:to], s.n, heads, r.half, scale, back)
-	}
+	half := w.rotation.half
+	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)
 }

@@ -35,7 +35,8 @@ type Work struct {
 	tiles tiles
 	head  headWork
 
-	rotation rotation // of the positions so far
+	rotation rotation  // of the positions so far
+	cos, sin []float32 // of the rows of the last pass [n, half]
 
 	normed, delta, delta2         []float32 // [n,d]
 	key, value, dq, dk, dv, doOut []float32 // [n, kv heads·head_dim], [n, heads·head_dim]

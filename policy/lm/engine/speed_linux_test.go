@@ -30,9 +30,9 @@ import (
 //	go test ./policy/lm/engine -run '^$' -bench Speed -benchtime 2s
 func BenchmarkSpeed(b *testing.B) {
 	for _, s := range []speedCase{
-		{"d=64", speedConfig(64, 4, 4, 176, 16), 16, 128},
-		{"d=128", speedConfig(128, 4, 4, 352, 32), 48, 42},
-		{"d=256", speedConfig(256, 6, 4, 704, 512), 160, 12},
+		{"d=64", speedConfig(64, 4, 4, 176, 16), 16, 64},
+		{"d=128", speedConfig(128, 4, 4, 352, 32), 48, 21},
+		{"d=256", speedConfig(256, 6, 4, 704, 512), 160, 6},
 	} {
 		b.Run(s.name, func(b *testing.B) {
 			b.Run("training", s.training)

@@ -12,6 +12,9 @@ func panel512x2(p *panel)
 func panel512x4(p *panel)
 
 //go:noescape
+func stream512x4(p *panel)
+
+//go:noescape
 func panel256x1(p *panel)
 
 //go:noescape

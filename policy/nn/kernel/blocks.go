@@ -33,8 +33,10 @@ const (
 	tileColumns  = 64   // columns of C at a time
 	maxTree      = 8    // blocks, at most
 	treeLevels   = 4    // log₂ maxTree + 1
-	packRows     = 24   // products of fewer rows read B where it is, row by row
-	streamDepth  = 16   // rows of B at a time in those
+	packRows     = 128  // products of fewer rows read B where it is, some rows of B at a time:
+	fewRows      = 5    // so few rows of C are done while B comes from memory,
+	fewDepth     = 16   // in so many steps of k,
+	streamDepth  = 64   // and more rows in so many
 	stripA       = 48   // columns of A that a gradient takes at a time
 	stripB       = 1024 // columns of B that a gradient packs at a time
 	stridedDepth = 1024 // bytes from row to row from which on a gradient packs A
@@ -82,28 +84,29 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 		return
 	}
 	if stream {
-		x.plan(&p, streamDepth)
-		x.tile(&p, rows, columns, false)
+		depth := streamDepth
+		if m <= fewRows {
+			depth = fewDepth
+		}
+		x.plan(&p, depth)
+		p.stream = true
+		x.tile(&p, rows, columns)
 		return
 	}
-	depth := x.plan(&p, blockDepth)
-	once, height := depth <= packDepth, tileRows
-	if blocks > 1 {
+	depth, height := x.plan(&p, blockDepth), tileRows
+	if p.once = depth <= packDepth; p.once && blocks > 1 {
 		height = treeRows
-		if !once {
-			height = tileRows
-		}
 	}
 	for j := columns.from; j < columns.to; j += tileColumns {
 		strip := share{j, min(j+tileColumns, columns.to)}
-		if once {
+		if p.once {
 			x.pack = grown(x.pack, depth*tileColumns)
 			for _, q := range x.pieces {
 				x.packPiece(x.pack[q.at*strip.size():], terms[q.term], q, strip, n)
 			}
 		}
 		for i := rows.from; i < rows.to; i += height {
-			x.tile(&p, share{i, min(i+height, rows.to)}, strip, once)
+			x.tile(&p, share{i, min(i+height, rows.to)}, strip)
 		}
 	}
 }
@@ -115,6 +118,9 @@ type blocked struct {
 	bias      []float32
 	acc       bool
 	terms     []Term
+
+	stream bool // B is read where it is
+	once   bool // all panels of some columns are in Multiplier.pack
 }
 
 // A share is the rows, or the columns, from one up to but not including another.
@@ -150,8 +156,8 @@ func (x *Multiplier) plan(p *blocked, most int) int {
 	return steps
 }
 
-// tile computes some rows and columns of C. once says that all panels are in pack.
-func (x *Multiplier) tile(p *blocked, rows, columns share, once bool) {
+// tile computes some rows and columns of C.
+func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	c := p.c[rows.from*p.n+columns.from:]
 	var first origin
 	switch {
@@ -161,7 +167,7 @@ func (x *Multiplier) tile(p *blocked, rows, columns share, once bool) {
 		first = origin{p.bias[columns.from:], 0}
 	}
 	if p.blocks == 1 {
-		x.block(p, x.pieces, origin{c, p.n}, origin{c, p.n}, first, nil, rows, columns, once)
+		x.block(p, x.pieces, origin{c, p.n}, origin{c, p.n}, first, nil, rows, columns)
 		return
 	}
 	size := rows.size() * columns.size()
@@ -184,11 +190,11 @@ func (x *Multiplier) tile(p *blocked, rows, columns share, once bool) {
 			to = origin{c, p.n}
 			if first.data != nil {
 				add[n] = first
-				x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n+1], rows, columns, once)
+				x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n+1], rows, columns)
 				return
 			}
 		}
-		x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n], rows, columns, once)
+		x.block(p, pieces[:own], to, waiting(level), origin{}, add[:n], rows, columns)
 		level, pieces = level-n+1, pieces[own:]
 	}
 }
@@ -202,11 +208,10 @@ type origin struct {
 
 // block sets the tile at to to first plus the pieces, and then adds add. What is not complete lies
 // in between.
-func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share,
-	once bool) {
+func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
-		strided(x.level, to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add)
+		strided(x.level, to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
 	}
 	for i, q := range pieces {
 		into, last := between, add
@@ -217,27 +222,27 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 		}
 		t := p.terms[q.term]
 		a := t.A[rows.from*t.K+q.p:]
-		if rows.size() < packRows && !t.Transposed && !once {
+		if p.stream {
 			strided(x.level, into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
-				q.depth, last)
+				q.depth, last, q.depth)
 		} else {
-			x.panels(into, first, a, t, q, rows.size(), columns, p.n, last, once)
+			x.panels(p, into, first, a, q, rows.size(), columns, last)
 		}
 		first = into
 	}
 }
 
 // panels adds a piece from packed panels.
-func (x *Multiplier) panels(into, first origin, a []float32, t Term, q piece, rows int, columns share, step int,
-	add []origin, once bool) {
-	n := columns.size()
+func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
+	add []origin) {
+	n, t := columns.size(), p.terms[q.term]
 	pack := x.pack
-	if once {
+	if p.once {
 		pack = pack[q.at*n:]
 	} else {
 		x.pack = grown(x.pack, blockDepth*tileColumns)
 		pack = x.pack
-		x.packPiece(pack, t, q, columns, step)
+		x.packPiece(pack, t, q, columns, p.n)
 	}
 	width := packColumns(x.level)
 	for j := 0; j < n; j += width {
@@ -251,7 +256,7 @@ func (x *Multiplier) panels(into, first origin, a []float32, t Term, q piece, ro
 			from.data = from.data[j:]
 		}
 		strided(x.level, into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
-			part[:len(add)])
+			part[:len(add)], 0)
 	}
 }
 
@@ -361,7 +366,7 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 	for j := 0; j < columns.size(); j += width {
 		w := min(width, columns.size()-j)
 		at := c[rows.from*n+columns.from+j:]
-		strided(x.level, at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil)
+		strided(x.level, at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil, 0)
 	}
 }
 
@@ -380,14 +385,15 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	if acc {
 		s = origin{c, cStep}
 	}
-	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil)
+	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
 // strided is Strided that begins with s, and adds add to the sums at their end, one after the other.
+// Rows of B are fetched ahead rows before their use; 0 is not at all.
 func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
-	add []origin) {
+	add []origin, ahead int) {
 	if lv != portable {
-		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add)
+		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
 		return
 	}
 	var sums [tileColumns]float32

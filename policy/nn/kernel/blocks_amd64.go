@@ -1,24 +1,28 @@
 package kernel
 
-// stridedSIMD is strided for the vector levels.
+// stridedSIMD is strided for the vector levels. ahead is how many rows before their use the rows of
+// B are fetched; 0 is not at all.
 func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
-	k int, add []origin) {
-	var zeros [maxColumns]float32
+	k int, add []origin, ahead int) {
 	if m == 0 || n == 0 {
 		return
 	}
+	t := panel{
+		start: &zeros[0], cStep: 4 * cStep, aStep: 4 * aRow, aCol: 4 * aCol, bStep: 4 * bStep, m: m, k: k,
+		ahead: 4 * ahead * bStep, addends: len(add),
+	}
+	if k > 0 {
+		t.a = &a[0]
+	}
 	for j, columns := 0, 0; j < n; j += columns {
 		columns = panelColumns(lv, n-j)
-		t := panel{
-			c: &c[j], start: &zeros[0], cStep: 4 * cStep, aStep: 4 * aRow, aCol: 4 * aCol, bStep: 4 * bStep, m: m, k: k,
-		}
+		t.c, t.added = &c[j], 0
 		if k > 0 {
-			t.a, t.b = &a[0], &b[j]
+			t.b = &b[j]
 		}
 		if s.data != nil {
 			t.start, t.startStep = &s.data[j], 4*s.step
 		}
-		t.addends = len(add)
 		for i, o := range add {
 			t.add[i] = addend{&o.data[j], 4 * o.step}
 		}

@@ -22,7 +22,6 @@ func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], 
 
 // productPanels lays the columns of C side by side in the lanes.
 func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
-	var zeros [maxColumns]float32
 	for p := 0; p == 0 || p < k; p += blockK { // once even for k = 0
 		for i := 0; i < m; i += blockRows {
 			for j, columns := 0, 0; j < n; j += columns {
@@ -52,6 +51,7 @@ type panel struct {
 	whole            int      // 1 when the last vector of columns has no lane off
 	mask512          uint64   // the lanes of the last vector, for AVX-512
 	mask256          [8]int32 // the same for AVX2
+	ahead            int      // of stream512x4: bytes to the row of B that is fetched beside one
 	addends, added   int      // how many of add there are, and the rows to which they have been added
 	add              [treeLevels + 1]addend
 }
@@ -105,12 +105,14 @@ func (t *panel) run(lv level, columns int) {
 	}
 	vectors := (columns + lanes - 1) / lanes
 	last := columns - (vectors-1)*lanes
-	t.mask512 = 1<<last - 1
+	t.mask512, t.whole = 1<<last-1, 0
 	if last == lanes {
 		t.whole = 1
 	}
 	t.mask256 = *(*[8]int32)(tailMasks[16-min(last, 8):])
 	switch {
+	case lv == avx512 && vectors == 4 && t.ahead > 0:
+		stream512x4(t)
 	case lv == avx512 && vectors == 4:
 		panel512x4(t)
 	case lv == avx512 && vectors == 2:
@@ -123,6 +125,9 @@ func (t *panel) run(lv level, columns int) {
 		panel256x1(t)
 	}
 }
+
+// zeros is what sums without a start begin with. Never written.
+var zeros [maxColumns]float32
 
 // tailMasks[16-n:] begins with n lanes on. Never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}

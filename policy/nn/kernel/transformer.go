@@ -194,8 +194,8 @@ func sigmoid(y, x []float32) {
 // arXiv:1805.02867). Row r of x, x[r·step] and the width-1 elements that follow, holds scores of
 // which the first first + r·more count, those within the width. For each row it moves top to the
 // largest score so far, sets the row to e^(score - top), 0 where a score does not count, sets decay
-// to e^(old top - top) and sum to sum·decay + Σ row. Start with top -Inf and sum 0. A row of whose
-// scores none counts keeps top and sum, once it has had one.
+// to e^(old top - top) and sum to sum·decay + Σ row. Start with top -Inf and sum 0; then decay may be
+// nil. A row of whose scores none counts keeps top and sum, once it has had one.
 //
 // Rows have room for a multiple of 16 elements; those behind the width are lost.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
@@ -207,22 +207,27 @@ func softmaxBlock(lv level, x []float32, step, rows, width, first, more int, top
 		return
 	}
 	checkRows("softmax", x, step, rows, width)
-	var sums [softmaxRows]float32
+	var sums, logs [softmaxRows]float32
 	for ; rows > 0; rows -= softmaxRows {
 		n := min(rows, softmaxRows)
 		if lv != portable {
 			s := newSoftmax(x, step, n, width, first, more)
-			s.top, s.sum, s.d = &top[:n][0], &sums[0], &decay[:n][0]
+			s.top, s.sum, s.d = &top[:n][0], &sums[0], &logs[0]
 			softmaxSIMD(lv, &s)
 		} else {
-			softmaxPlain(x, step, n, width, first, more, top, sums[:], decay)
+			softmaxPlain(x, step, n, width, first, more, top, sums[:], logs[:])
 		}
-		exp(lv, decay[:n], decay[:n])
-		for r := range n {
-			sum[r] = float32(sum[r]*decay[r]) + sums[r]
+		if decay == nil {
+			copy(sum, sums[:n])
+		} else {
+			exp(lv, decay[:n], logs[:n])
+			for r := range n {
+				sum[r] = float32(sum[r]*decay[r]) + sums[r]
+			}
+			decay = decay[n:]
 		}
 		if rows > n {
-			x, first, top, sum, decay = x[n*step:], first+n*more, top[n:], sum[n:], decay[n:]
+			x, first, top, sum = x[n*step:], first+n*more, top[n:], sum[n:]
 		}
 	}
 }

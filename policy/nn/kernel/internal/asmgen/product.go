@@ -10,14 +10,18 @@ var tiles = map[string][]struct{ vectors, rows int }{
 	"512": {{1, 8}, {2, 8}, {4, 6}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. Rows
-// are done in tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row
-// of B is loaded, each element of A is broadcast and multiplied into its row's sums.
+// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>.
+// stream512x4 is panel512x4 that also fetches the rows of B that are to come. Rows are done in
+// tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row of B is
+// loaded, each element of A is broadcast and multiplied into its row's sums.
 func products() []byte {
 	a := newFile()
 	for _, w := range widths {
 		for _, t := range tiles[w.name] {
-			a.panel(w, t.vectors, t.rows)
+			a.panel("panel", w, t.vectors, t.rows)
+		}
+		if w.masks() {
+			a.panel("stream", w, 4, 6)
 		}
 		a.dots(w)
 	}
@@ -38,8 +42,8 @@ const (
 
 func field(name string) string { return fmt.Sprintf("panel_%s(%s)", name, args) }
 
-func (a *asm) panel(w width, vectors, most int) {
-	name := fmt.Sprintf("panel%sx%d", w.name, vectors)
+func (a *asm) panel(kind string, w width, vectors, most int) {
+	name := fmt.Sprintf("%s%sx%d", kind, w.name, vectors)
 	a.function(name, name+"(p *panel)", 8)
 	a.op("MOVQ", "p+0(FP)", args)
 	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
@@ -52,7 +56,7 @@ func (a *asm) panel(w width, vectors, most int) {
 	} else {
 		a.op("VMOVDQU", field("mask256"), w.mask())
 	}
-	a.tiles(most, func(rows int) { a.tile(w, vectors, rows) })
+	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind == "stream") })
 }
 
 // tiles does the largest tile as often as it fits, then the one that fits exactly, and returns.
@@ -101,7 +105,7 @@ func (a *asm) nextRows(rows int) {
 }
 
 // tile adds rows × vectors sums over all of k, and moves on to the rows below.
-func (a *asm) tile(w width, vectors, rows int) {
+func (a *asm) tile(w width, vectors, rows int, fetch bool) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }
 	element := w.v(rows*vectors + vectors)
@@ -119,10 +123,18 @@ func (a *asm) tile(w width, vectors, rows int) {
 	a.op("MOVQ", field("k"), kLeft)
 	a.op("TESTQ", kLeft, kLeft)
 	a.op("JZ", end)
+	if fetch {
+		a.op("MOVQ", field("ahead"), step)
+	}
 
 	a.label(loop)
 	for j := range vectors {
 		a.loadColumns(w, bRow, j, vectors, b(j))
+	}
+	for j := range vectors {
+		if fetch {
+			a.op("PREFETCHT1", offset(j*w.bytes, bRow)+"("+step+"*1)")
+		}
 	}
 	for r := range rows {
 		a.op("VBROADCASTSS", rowAddress(r, 0), element)
