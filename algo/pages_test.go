@@ -1,0 +1,57 @@
+package algo
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPages: every algorithm of the registry has a page that names its configuration's pair and explains each of its metrics.
+func TestPages(t *testing.T) {
+	decoupled := newPPOReport(Decoupled, true, true).names
+	ppo := newPPOReport(Clipped, true, true).names
+	var seen []string
+	for _, x := range []struct {
+		pair, page string
+		metrics    []string
+	}{
+		{"gae actor_critic", "ppo", ppo},
+		{"gae actor", "ppo", ppo},
+		{"gae decoupled_actor_critic", "ppo", decoupled},
+		{"gae a2c", "a2c", []string{"actor/policy_loss", "critic/value_loss"}}, // the others as PPO's
+		{"grpo actor", "grpo", []string{"rollout/gen_batches", "actor/policy_loss"}},
+		{"reinpp actor", "reinforce", []string{"rollout/returns_mean"}},
+		{"embodied_sac embodied_sac", "sac", sacMetrics},
+		{"embodied_crossq embodied_crossq", "crossq", []string{"sac/critic_loss"}}, // SAC's
+		{"embodied_dqn embodied_dqn", "dqn", dqnMetrics},
+		{"embodied_td3 embodied_td3", "td3", td3Metrics},
+		{"embodied_dagger embodied_dagger", "dagger", daggerMetrics},
+		{"offline_iql offline_iql", "iql", iqlMetrics},
+		{"embodied_bc embodied_bc", "bc", bcMetrics},
+	} {
+		text, err := os.ReadFile("../docs/algorithms/" + x.page + ".md")
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, m := range x.metrics {
+			if !strings.Contains(string(text), "`"+m+"`") {
+				t.Errorf("docs/algorithms/%s.md does not explain %s", x.page, m)
+			}
+		}
+		seen = append(seen, x.pair)
+	}
+	index, err := os.ReadFile("../docs/algorithms/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range Builtin().entries {
+		if !slices.Contains(seen, e.advType+" "+e.lossType) {
+			t.Errorf("no page for adv_type %s, loss_type %s", e.advType, e.lossType)
+		}
+		if !strings.Contains(string(index), "`"+e.advType+"`, `"+e.lossType+"`") && e.lossType != "actor" {
+			t.Errorf("docs/algorithms/README.md does not list adv_type %s, loss_type %s", e.advType, e.lossType)
+		}
+	}
+}
