@@ -194,8 +194,8 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of what was set aside; NaN for nothing. Every replica measures all
-// of it.
+// validate returns the mean loss of the episodes that were set aside; NaN if there are none. Every
+// replica measures all of them.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
 		return math.NaN(), nil

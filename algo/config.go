@@ -102,21 +102,21 @@ type Config struct {
 	// ClipLogRatioMin and ClipLogRatioMax clamp log π_new/π_old. Both 0, the default, is no clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
-	// BehaveWeightThreshold drops what decoupled_actor_critic would weigh by more than that because
-	// the policy that took the action rarely does. 0, the default, drops nothing.
+	// BehaveWeightThreshold drops samples that decoupled_actor_critic would weigh by more than
+	// that. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs clips around the policy as it is before the update, at the cost of a
-	// forward pass, by the component inference where that is placed. Default false: around the one
-	// that took the actions, which is another where rollouts use older weights; with
-	// decoupled_actor_critic around one that is interpolated, by the number of iterations that a
-	// rollout lies behind.
+	// RecomputeLogprobs clips around the policy before the update, at the cost of a forward pass.
+	// The component inference makes that pass where it is placed. Default false: the clip is around
+	// the policy that took the actions, which differs where rollouts use older weights. With
+	// decoupled_actor_critic it is around a policy that is interpolated, by the number of
+	// iterations that a rollout lies behind.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType says over what the log-probs of a chunk of actions are summed, each sum having a
-	// ratio of its own: chunk_level, all; action_level (default), the dimensions of each action;
-	// token_level, nothing. The policy is made with it.
+	// LogProbType is the unit whose log-probs are summed and have a ratio of their own, in a chunk
+	// of actions: chunk_level, the whole chunk; action_level (default), each action; token_level,
+	// each dimension. The policy is made with it.
 	LogProbType string `yaml:"logprob_type"`
-	// EntropyType is for the entropy what LogProbType is for log-probs: EntropyBonus weighs the
-	// mean of such sums. Default: LogProbType.
+	// EntropyType is the same unit for the entropy: EntropyBonus weighs the mean of such sums.
+	// Default: LogProbType.
 	EntropyType string `yaml:"entropy_type"`
 	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
 	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action

@@ -5,7 +5,7 @@ import "fmt"
 // OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay
 // buffer, or from demonstrations. Start from DefaultConfig.
 type OffPolicyConfig struct {
-	// ReplayBuffer holds what was experienced.
+	// ReplayBuffer holds experience.
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
 	// Demos are demonstrations.
 	Demos DemoConfig `yaml:"demo_buffer"`
@@ -25,8 +25,8 @@ type OffPolicyConfig struct {
 	// TrainActorSteps is from what length of the replay buffer on the actor learns too, as
 	// MinBufferSize is. Default 0: no later than the critic.
 	TrainActorSteps int `yaml:"train_actor_steps"`
-	// AggQ is what counts of the critics' estimates in targets: min (default) or mean. ActorAggQ is
-	// the same for the actor; default: AggQ.
+	// AggQ combines the critics' estimates in targets: min (default) or mean. ActorAggQ is the same
+	// for the actor; default: AggQ.
 	AggQ      string `yaml:"agg_q"`
 	ActorAggQ string `yaml:"actor_agg_q"`
 	// CriticSubsampleSize is how many critics, drawn anew for each update, count in targets (REDQ).
@@ -41,8 +41,8 @@ type OffPolicyConfig struct {
 	// most ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
 	TargetNoise     float32 `yaml:"target_noise"`
 	TargetNoiseClip float32 `yaml:"target_noise_clip"`
-	// Expectile is IQL's τ, in (0, 1): ½ values what was done on average, near 1 the best of it.
-	// Default 0.7.
+	// Expectile is IQL's τ, in (0, 1): ½ values the average of the actions taken, near 1 the best
+	// of them. Default 0.7.
 	Expectile float32 `yaml:"expectile"`
 	// Temperature is IQL's β ≥ 0, how much better actions count for more: 0 is behaviour cloning.
 	// Default 3.

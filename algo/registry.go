@@ -117,10 +117,10 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer: its rollouts hold
-// next_observation.<name>, [T,N,...], what was observed after the step, before any auto-reset, and
-// neither log-probs nor values. fits returns, as an error, what policy it wants where that is
-// another kind.
+// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer. Its rollouts hold
+// next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset.
+// They hold neither log-probs nor values. fits returns an error that names the required policy, if
+// the given one is of another kind.
 func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build)
@@ -135,8 +135,9 @@ func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy)
 	Offline(fits)(&r.entries[len(r.entries)-1])
 }
 
-// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do, whose actions
-// are what the environments' experts would have done: who acts is as OffPolicyConfig.Dagger says.
+// AddLabelled adds an algorithm that learns from transitions as AddOffPolicy's do. Their actions
+// are those that the environments' experts would have taken. OffPolicyConfig.Dagger decides who
+// acts.
 func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
 	build func(Setup) (Algorithm, error)) {
 	r.Add(advType, lossType, build)

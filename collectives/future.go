@@ -17,9 +17,9 @@ type Future struct {
 	next *Future
 }
 
-// A queue is the operations that were started and have not run, in order. They run one after the
-// other: a goroutine of their own runs them, which ends when none is left, or else whoever waits
-// for one of them and finds nobody at it.
+// A queue holds the operations that were started and have not run, in order. They run one after the
+// other. A goroutine of their own runs them and ends with the last one. A waiting caller runs them
+// itself if no goroutine does.
 type queue struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // an operation has ended
@@ -93,7 +93,7 @@ func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
 	q.mu.Unlock()
 }
 
-// drain runs what is in the queue. Failures are the futures' to report.
+// drain runs the operations in the queue. The futures report failures.
 func (g *Group) drain() error {
 	q := &g.queue
 	q.mu.Lock()
@@ -126,8 +126,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation has ended, or the context that it was started with. It lends a
-// hand if nobody is at it.
+// Wait returns when the operation has ended, or the context that it was started with. If no
+// goroutine runs the queue, Wait does.
 func (f *Future) Wait() error {
 	q := &f.g.queue
 	q.mu.Lock()

@@ -185,7 +185,7 @@ func (g *Group) Sum32(ctx context.Context, x []float32) error {
 }
 
 // Gather returns every member's b at root, in member order, and nil elsewhere. Lengths may differ,
-// and nobody needs to know the others'. It allocates: not for step loops.
+// and a member need not know the others'. It allocates: not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	length := make([]int64, g.Size())
 	length[g.me] = int64(len(b))
@@ -245,7 +245,7 @@ func (g *Group) execute(ctx context.Context) error {
 	return nil
 }
 
-// scratch returns n bytes of communication memory; what is in it is nobody's.
+// scratch returns n bytes of communication memory with undefined content.
 func (g *Group) scratch(n int) ([]byte, error) {
 	if err := g.grow(&g.mem, n); err != nil {
 		return nil, err
@@ -253,8 +253,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes mem at least n bytes long; what is in it may be lost. Memory is never given back, so
-// lengths that grow little by little take ever larger steps.
+// grow makes mem at least n bytes long; its content may be lost. Memory is never freed, so it grows
+// to at least twice its length.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

@@ -94,9 +94,9 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts what was never made ready, in order, and returns when all of grad holds the sum.
-// final, if not nil, is told each bucket's range once it does, in the order in which they were
-// started.
+// Wait starts the ranges that were never made ready, in order, and returns when all of grad holds
+// the sum. It calls final, if not nil, with each bucket's range once the bucket holds the sum, in
+// the order in which buckets were started.
 func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	if final == nil {
 		final = func(lo, hi int) {}
@@ -143,7 +143,8 @@ func (r *Reducer) CompressionError() float64 {
 	return e
 }
 
-// start lets bucket b travel. The last one is left to who waits for it, which is about to come.
+// start starts the sum of bucket b. It leaves the last bucket to Wait, which the caller is about to
+// call.
 func (s *GradientSum) start(b int) {
 	lo, hi := s.bounds(b)
 	c := AllReduce(s.grad[lo:hi], spmd.Sum)

@@ -7,16 +7,17 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithms for members of one node, which reach each other's memory: no
-// messages. Everyone says where its buffers lie and comes to a meeting; whoever needs bytes reads
-// them where they are, and a last meeting, where one is needed, keeps buffers from changing while
-// they are read. What does not lie in memory of Alloc is copied there first, and back.
+// newShared returns the algorithms for members of one node, which reach each other's memory. They
+// send no messages. Every member publishes where its buffers lie, and meets the others. A member
+// reads the bytes that it needs from the others' buffers. Where needed, a last meeting keeps
+// buffers from changing while they are read. Buffers outside of Alloc's memory are copied there
+// first, and back.
 //
-// Reductions are made in member order, so they have the bits of "ordered". A short one is made by
-// the member that comes last, for all, before it lets the others go: one meeting, and where members
-// share cores nobody wakes up only to find work. A long one is cut into chunks, which those that
-// are awake take one by one; each is read from and written to every member's buffer once. With σ
-// the time of a meeting, and the memory's β:
+// Reductions are made in member order, so they have the bits of "ordered". The last member to
+// arrive makes a short one for all, before it lets the others go. That is one meeting, and where
+// members share cores none wakes up only to find work. A long one is cut into chunks. Members that
+// are awake take them one by one, and each chunk is read from and written to every member's buffer
+// once. With σ the time of a meeting, and the memory's β:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ

@@ -36,8 +36,7 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is how many bytes are sent at once; a tensor is not split.
 	Bucket int
-	// Patch, unless nil, sends what has changed in place of the whole, tensor by tensor, where that
-	// is less.
+	// Patch, unless nil, sends only changes, tensor by tensor, where that is less than the whole.
 	Patch *PatchSpec
 }
 
@@ -82,9 +81,9 @@ type job struct {
 	version int64
 }
 
-// NewWeights makes the weights of spec; collective over its sources and readers, a nil is returned
-// elsewhere. It fails, on the first source, when another rank's layout, or what it is said to hold,
-// is not the same.
+// NewWeights makes the weights of spec. It is collective over the sources and readers, and returns
+// nil elsewhere. If the layout of another rank differs, or what that rank holds, NewWeights fails
+// on the first source.
 func NewWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weights, error) {
 	w, err := newWeights(ctx, world, spec)
 	if err != nil {

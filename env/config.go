@@ -8,23 +8,23 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Config is what YAML says under env.train or env.eval. Start from DefaultConfig: not every
-// default is zero.
+// A Config is the section env.train or env.eval. Start from DefaultConfig: not every default is
+// zero.
 type Config struct {
 	// EnvType is the environment's name in the registry, as CartPole-v1, unless InitParams has one.
 	// Where both are given, it is RLinf's name of the family and says nothing here.
 	EnvType string `yaml:"env_type"`
-	// InitParams is what the environment is made from.
+	// InitParams are the arguments of the environment.
 	InitParams InitParams `yaml:"init_params"`
-	// ModelPath is the file of a model of one's own, for the environments that take one (mujoco:
-	// MJCF). Read where the environments are. (+)
+	// ModelPath is the file of your own model, for the environments that take one (mujoco: MJCF).
+	// Every rank with environments reads it. (+)
 	ModelPath string `yaml:"model_path,omitempty"`
-	// Task says what is to be done with that model. (+)
+	// Task is the task of that model. (+)
 	Task *Task `yaml:"task,omitempty"`
-	// External says how the simulators of env_type external are reached. (+)
+	// External configures the simulators of env_type external. (+)
 	External External `yaml:"external,omitempty"`
-	// Observations names what is shown, for environments that can show several things: they say
-	// which. Default: their own choice. (+)
+	// Observations selects the observations, for environments that have several. Their
+	// documentation lists them. Default: the environment's own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
 	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
 	// is a success, else 0, for environments that know of success.

@@ -20,6 +20,6 @@
 // adding chunks of actions, time limits, resets at the end of an episode, and saving. Package
 // envtest checks any Vec against the contract.
 //
-// The package knows nothing of policies, algorithms and ranks: environments are numbered globally
-// by whoever makes the Vec.
+// The package knows nothing of policies, algorithms and ranks. The caller that makes a Vec numbers
+// its environments globally.
 package env

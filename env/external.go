@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// An External says how the simulators of env_type external are reached: programs of their own, in
+// An External configures the simulators of env_type external. They are programs of their own, in
 // any language, that speak the protocol of docs/bridge.md. Either Command or Listen is given.
 type External struct {
-	// Command is the program and its arguments; one text is taken apart at blanks. Every rank with
+	// Command is the program and its arguments. A text is split at blanks. Every rank with
 	// environments starts it N times, and ends it.
 	Command Command `yaml:"command"`
-	// N is how many children share the environments of a rank (of a stage of it, with
-	// rollout.pipeline_stage_num), if they play as many as they are told. Default 1. Of those that
-	// play a certain number there are as many as needed.
+	// N is the number of children that share the environments of a rank, or of a stage of it with
+	// rollout.pipeline_stage_num. Default 1. Children that play a fixed number of environments are
+	// started as often as needed.
 	N int `yaml:"n"`
 	// Listen waits for children that were started elsewhere: unix:/path or tcp:host:port, where
 	// rank R listens at path.R (rank 0: path) or port+R; or mpi: they are other programs of the
 	// same MPI job. A host that is left out is this machine alone.
 	Listen string `yaml:"listen"`
-	// TokenFile has, in its first line, the secret that children must know to connect; it is made
-	// if there is none. TCP needs one.
+	// TokenFile has the secret in its first line. Children must know it to connect. The file is
+	// made if it does not exist. TCP needs one.
 	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`
@@ -31,8 +31,9 @@ type External struct {
 	// StepTimeout is how long a child may take for a step of its environments, or any other answer.
 	// Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is how many times a child that fails is replaced before it has ended an episode
-	// again. Then the job stops, with a checkpoint. Default 3. Of listen: mpi none is.
+	// MaxRestarts is how many times in a row a failing child is replaced, with no episode finished
+	// in between. Then the job stops, with a checkpoint. Default 3. With listen: mpi none is
+	// replaced.
 	MaxRestarts int `yaml:"max_restarts"`
 	// MaxSameErrors is how many times simulators may report the same error, numbers in it aside, before
 	// the job stops, with a checkpoint and exit code 1. It counts on each rank, and begins anew after
@@ -41,8 +42,8 @@ type External struct {
 	// MaxLostShare is the share of the last 100 episodes that may be lost, because their simulators
 	// failed. If more are, the job stops, with a checkpoint and exit code 1. 1: no limit. Default 0.5.
 	MaxLostShare float64 `yaml:"max_lost_share"`
-	// Greeting is what the simulator says of itself. The job asks for it and writes it down; not
-	// for users.
+	// Greeting describes the simulator. The job asks the simulator for it and records it. Not for
+	// users.
 	Greeting string `yaml:"greeting,omitempty"`
 }
 

@@ -17,13 +17,13 @@ type Simulator interface {
 	// It writes reward [N], terminated [N] (0 or 1) and info [N, len(Spec.Info)] of those
 	// environments and leaves the others' alone.
 	Step(action tensor.Tensor, turn []Turn, reward []float32, terminated []byte, info []float32) error
-	// Observe writes what is observed now into the rows of obs where mask is true, into all rows
-	// for a nil mask.
+	// Observe writes the current observations into the rows of obs where mask is true. A nil mask
+	// is true everywhere.
 	Observe(mask []bool, obs tensor.Dict)
 	Close() error
 }
 
-// A Turn says what an environment does in a step of its Simulator.
+// A Turn is what an environment does in a step of its Simulator.
 type Turn uint8
 
 const (

@@ -20,13 +20,13 @@ type Config struct {
 	// EnvRewardWeight·(the environment's own). Defaults 1 and 0.
 	RewardWeight    float32 `yaml:"reward_weight"`
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
-	// SuccessInfo is the figure of the environment that is not 0 where success is. Default success.
-	// (+)
+	// SuccessInfo is the name of the environment's figure that is not 0 after a success. Default
+	// success. (+)
 	SuccessInfo string `yaml:"success_info"`
 	// Potential is that of the rule potential. (+)
 	Potential PotentialConfig `yaml:"potential"`
-	// Model is the network of UseRewardModel: the score is its value of what was observed after the
-	// step.
+	// Model is the network of UseRewardModel. Its value of the observation after the step is the
+	// score.
 	Model ModelConfig `yaml:"model"`
 
 	// Own are the keys that a rule of a user's own has here.

@@ -25,13 +25,14 @@ type ChannelSpec struct {
 	// ItemBytes is the largest Layout.Size of an item.
 	ItemBytes int
 	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil: each to each. A
-	// consumer listens to those alone, so large jobs say who talks to whom.
+	// consumer listens to these producers only, so large jobs should set Pairs.
 	Pairs func(from, to int) bool
 	// Shared allows keys with To: AnyMember. They are served by a goroutine on each process of To.
 	Shared bool
 }
 
-// AnyMember, as Key.To, is a key that all consumers share: each item goes to whoever asks first.
+// AnyMember, as Key.To, is a key that all consumers share: each item goes to the consumer that asks
+// first.
 const AnyMember = -1
 
 // A Key is one queue of a Channel.

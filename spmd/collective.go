@@ -54,8 +54,8 @@ func (o Op) String() string {
 }
 
 // A Collective is one operation that all members of a communicator take part in, with this member's
-// buffers. Results arrive in place. The same fields but Data and Send are the same on every member,
-// where nothing else is said.
+// buffers. Results arrive in place. Unless a field says otherwise, all fields but Data and Send are
+// the same on every member.
 type Collective struct {
 	Kind  Kind
 	DType tensor.DType // of the elements
@@ -122,8 +122,8 @@ type Shared interface {
 	// memory, no copy, until the transport closes.
 	View(rank int, at int64, n int) ([]byte, error)
 	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only while
-	// the node has a core for every rank, and not for long. rank is who is expected to change it,
-	// for messages: -1 when it may be anyone.
+	// the node has a core for every rank, and not for long. rank is the rank that should change it,
+	// for error messages; -1 if any may.
 	Await(ctx context.Context, s *Signal, old uint32, rank int) error
 	// Post sets s.Value and wakes all that wait for it.
 	Post(s *Signal, value uint32)

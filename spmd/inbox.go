@@ -139,8 +139,8 @@ func (b *inbox) recycle(sl *slab) {
 	sl.queue.pool = append(sl.queue.pool, sl)
 }
 
-// rouse is called after a change of q by someone who is not the owner, with mu held: it reports
-// whether the owner sleeps and is to be rung for.
+// rouse handles a change of q by a caller that is not the owner, with mu held. It reports whether
+// the owner sleeps and must be woken by ring.
 func (b *inbox) rouse(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)
@@ -157,7 +157,7 @@ func (b *inbox) rouse(q *queue) bool {
 	return asleep
 }
 
-// ring wakes the owner through p, the port of who changed something. Called without mu.
+// ring wakes the owner through p, the caller's port. Called without mu.
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
 // leave notes that a producer has closed its side: queues that it never joined wait for it no

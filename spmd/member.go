@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Member is one worker's place in its group: who it is, and how it reaches the others.
+// A Member is one worker's place in its group. It knows its number, and reaches the other members.
 type Member struct {
 	w     *World
 	group *roster

@@ -90,8 +90,8 @@ func (b *inbox) request(a *asker) error {
 	return fmt.Errorf("a request with op %d", n.op)
 }
 
-// match serves those who wait for items of q, in the order in which they asked. Only the owner can
-// serve consumers elsewhere: anyone else leaves that to it. mu is held.
+// match serves the consumers that wait for items of q, in the order of their requests. Only the
+// owner can serve consumers elsewhere: other callers leave them to it. mu is held.
 func (b *inbox) match(q *queue, owner bool) error {
 	for len(q.demands) > 0 {
 		d, head := q.demands[0], q.peek()

@@ -2,8 +2,9 @@ package spmd
 
 import "slices"
 
-// A queue is one key of a channel, at its owner: the items that have arrived, and who may send how
-// many more. It does no I/O and is not safe for concurrent use; its inbox sees to both.
+// A queue is one key of a channel, at its owner. It holds the items that have arrived, and the
+// credits of each producer. It does no I/O and is not safe for concurrent use; its inbox handles
+// both.
 //
 // Credits: the key has maxsize + 1 for each producer. A producer needs one to send; it comes back
 // when the item is taken from the queue, and goes to the producer that has the fewest, so that each

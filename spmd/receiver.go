@@ -163,9 +163,9 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// An own end is that of the one consumer of a key, who owns the inbox. It pays the credit of an
-// item with the call after, so that it costs no time between the item's arrival and the answer to
-// it; the producer's other credits last until then.
+// An own end belongs to the one consumer of a key, which owns the inbox. It returns the credit of
+// an item in the next call, so that the credit does not delay the answer to the item. Until then
+// the producer uses its other credits.
 type own struct {
 	box   *inbox
 	queue *queue

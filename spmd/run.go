@@ -12,10 +12,9 @@ import (
 
 // Options say how Run treats a job. The zero value is ready to use.
 type Options struct {
-	// StallTimeout: a call of a group that is waited for longer than this is named on Log, once,
-	// and goes on: who computes for long is reported, never killed. But who still waits for a rank
-	// whose main has returned that long ago gets an error. 0: neither. (That a peer's process hangs
-	// is the transport's to find out.)
+	// StallTimeout is when Run reports a group call that still runs: on Log, once. The call goes
+	// on. Waiting on a rank whose main returned that long ago is an error. 0: neither. The
+	// transport detects peers whose process hangs.
 	StallTimeout time.Duration
 	// ExitCode gives the code with which a failure ends the processes of the job. nil: 1 for any.
 	ExitCode func(error) int
@@ -24,12 +23,12 @@ type Options struct {
 	Failing func(*Failure)
 	// Log takes the line of the failure. nil: os.Stderr.
 	Log io.Writer
-	// Debug poisons memory that was handed on, and finds who writes to it afterwards. It costs a
-	// pass over every item that travels. It also lists on Log each group, with its ranks.
+	// Debug poisons memory that was handed on, and reports later writes to it. It costs a pass over
+	// every item that travels. It also lists on Log each group, with its ranks.
 	Debug bool
-	// VirtualNodes deals the ranks to this many nodes, in contiguous blocks, in place of the real
-	// ones. 0: the real ones. Shared memory knows real nodes alone: ranks of two virtual ones still
-	// reach each other's, and who plays at nodes keeps off it.
+	// VirtualNodes divides the ranks among this many nodes, in contiguous blocks, in place of the
+	// real ones. 0: the real ones. Shared memory still knows only real nodes: a test of virtual
+	// nodes must not use it between them.
 	VirtualNodes int
 }
 

@@ -35,13 +35,13 @@ type Transport interface {
 	Close() error
 }
 
-// A Departer is a Transport that finds out who waits in vain: for a rank whose program has ended.
+// A Departer is a Transport that reports waits for a rank whose program has ended.
 type Departer interface {
-	// Leave says that the program of this rank has ended, so that it sends and posts no more, but
-	// for communicators that Outlast was called for. A rank that waits for it gets an error with the
-	// rank, the communicator and the request, though not before `after` has passed; 0: never.
+	// Leave ends this rank's program: it sends and posts no more, except on communicators of
+	// Outlast. A rank that waits for it gets an error with the rank, the communicator and the
+	// request. The error comes when `after` has passed, or never if `after` is 0.
 	Leave(after time.Duration)
-	// Outlast says that c is served until the transport closes, whatever its members' programs do.
+	// Outlast lets c be served until the transport closes, even if its members' programs end.
 	Outlast(c Comm)
 }
 

@@ -10,12 +10,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// WeightSyncerConfig is the section weight_syncer: how the actors' parameters travel to rollout
-// workers on nodes without an actor. On an actor's node they do not: see the package documentation
-// of collectives.
+// WeightSyncerConfig is the section weight_syncer. It configures how the actors' parameters travel
+// to rollout workers on nodes without an actor. On an actor's node they do not travel: see the
+// package documentation of collectives.
 type WeightSyncerConfig struct {
-	// Type is bucket (default), all parameters every time, or patch, what has changed in place of
-	// the whole, tensor by tensor, where that is less.
+	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only
+	// changes, tensor by tensor, where that is less.
 	Type string `yaml:"type"`
 	// Bucket is how parameters travel whole, with either type.
 	Bucket WeightBucketConfig `yaml:"bucket"`

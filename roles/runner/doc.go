@@ -6,7 +6,7 @@
 //	computeAdvantages      each actor on its share of the environments
 //	train                  gradients are summed over the actors
 //
-// In an asynchronous run rollouts go on by themselves, and an iteration takes what has been made.
-// Around the iterations the runner agrees with all ranks on what to do next, writes metrics
-// (Logbook) and checkpoints (Saver), and stops when it is asked to (Requests).
+// In an asynchronous run rollouts go on by themselves, and an iteration takes the finished ones.
+// Between iterations the runner agrees with all ranks on the next step. It writes metrics (Logbook)
+// and checkpoints (Saver), and stops on request (Requests).
 package runner

@@ -23,8 +23,8 @@
 //   - group.c makes a communicator of MPI for each group ([spmd.Launch]), with the group's name.
 //   - shared.c waits for words in the memory that the ranks of a node share: it spins where each
 //     has a core, then sleeps on a futex.
-//   - peers.c finds out who is waited for in vain: a rank that waits for long asks the other
-//     whether its program has ended.
+//   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
+//     its program has ended.
 //
 // World.Alloc's memory is one sparse file per process, without a name (memfd_create), which the
 // node's other ranks open through /proc/PID/fd and map whole: nothing is left behind by a killed
@@ -36,11 +36,11 @@
 // form the world. Splitting it off is one MPI_Comm_split of MPI_COMM_WORLD, in which a foreign
 // program must take part with a colour of its own, usually its MPI_APPNUM, as coupled programs do.
 //
-// A rank that stops (SIGSTOP, a node that hangs) is found by its heartbeat: each rank listens to
-// the one before it. Whoever has heard nothing for Options.StallTimeout dumps its own
-// goroutines, names that rank and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
-// thread, so a rank that computes for hours is alive. A process that was stopped itself starts its
-// clock anew.
+// Heartbeats detect a rank that stops (SIGSTOP, a node that hangs): each rank listens to the one
+// before it. A rank that hears nothing for Options.StallTimeout dumps its own goroutines, names its
+// neighbour and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
+// thread, so a rank that computes for hours is alive. A process that was itself stopped restarts
+// its clock.
 package mpi
 
 import (
