@@ -54,6 +54,7 @@ type SFTSetup struct {
 	Optim      OptimConfig
 	Iterations int // length of the run, where schedules without an end of their own end
 	MicroBatch MicroBatch
+	Threads    int              // that compute; they change no bit. With more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
 }
@@ -69,9 +70,14 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	return &SFT{model: s.Model, work: s.Model.NewTraining(s.MicroBatch.Tokens), opt: opt, replicas: common.Replicas,
+	work := s.Model.NewTraining(s.MicroBatch.Tokens)
+	work.SetThreads(s.Threads)
+	return &SFT{model: s.Model, work: work, opt: opt, replicas: common.Replicas,
 		limit: s.MicroBatch, counters: tensor.New(tensor.I64, 1), sums: make([]float64, 6)}, nil
 }
+
+// Close ends the threads.
+func (s *SFT) Close() { s.work.SetThreads(1) }
 
 // Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
 // whole batch has, on all replicas.

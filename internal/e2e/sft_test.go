@@ -66,8 +66,8 @@ func tuneFor(t testing.TB, steps int, on *platform, dir string, np int, place st
 	return m
 }
 
-// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on how texts are packed into
-// micro-batches.
+// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on threads, nor on how texts are packed
+// into micro-batches.
 func TestTuningEqual(t *testing.T) {
 	dir := writeTexts(t)
 	want := tune(t, local, dir, 0, "'0:0-1'")
@@ -88,6 +88,7 @@ func TestTuningEqual(t *testing.T) {
 	}{
 		{"ranks of their own", local, 2, "0-1", nil},
 		{"micro-batches of one text", local, 0, "'0:0-1'", []string{"actor.micro_batch_size=1"}},
+		{"two threads", local, 0, "'0:0-1'", []string{"actor.micro_batch_size=6", "actor.threads=2"}},
 		{"micro-batches by tokens", local, 0, "'0:0-1'", budgets},
 		{"Open MPI", openmpi, 2, "0-1", nil},
 		{"MPICH, micro-batches by tokens", mpich, 2, "0-1", budgets},

@@ -77,21 +77,63 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 // attend sets out [n, heads·head_dim] from queries q of the same shape and the keys and values in
 // the cache. In training it keeps the logarithm of each query's sum in lse [heads, n].
 func (w *Work) attend(layer int, out, q, lse []float32) {
+	a := &w.attention
+	a.layer, a.o, a.q, a.lse = layer, out, q, lse
+	w.attendBy(a.forward)
+}
+
+// attention is the arguments of attend and attendGrad, and the parts of them that members do.
+type attention struct {
+	layer                     int
+	o, q, lse, dq, dk, dv, do []float32
+	forward, backward         func(number, parts int, x *member)
+}
+
+// attendBy runs a job of all spans and key heads, by all members where it is large.
+func (w *Work) attendBy(job func(number, parts int, x *member)) {
+	operations := 0
 	for i := range w.spans {
 		s := &w.spans[i]
-		w.eachTile(s, 0, w.m.Config.KVHeads, func(t queryTile, head, token int) {
-			w.attendTile(layer, s.pages, t, out[t.at:], q[t.at:])
-			if lse != nil {
-				w.keepLSE(lse, t, head, token)
+		operations += 4 * s.n * (s.first + s.n) * w.m.Config.Heads * w.m.Config.HeadDim
+	}
+	if len(w.team.members) == 1 || operations < sharedFrom {
+		job(0, 1, w.team.members[0])
+		return
+	}
+	w.team.run(job)
+}
+
+// eachShare calls f with the spans of one part, and the key heads of it: of whole spans where there
+// are enough of them.
+func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
+	heads := w.m.Config.KVHeads
+	if len(w.spans) >= 4*parts || parts == 1 {
+		for i := number; i < len(w.spans); i += parts {
+			f(&w.spans[i], 0, heads)
+		}
+		return
+	}
+	for i := number; i < len(w.spans)*heads; i += parts {
+		f(&w.spans[i/heads], i%heads, i%heads+1)
+	}
+}
+
+func (w *Work) attendPart(number, parts int, x *member) {
+	a := &w.attention
+	w.eachShare(number, parts, func(s *span, from, to int) {
+		w.eachTile(s, from, to, func(t queryTile, head, token int) {
+			w.attendTile(x, a.layer, s.pages, t, a.o[t.at:], a.q[t.at:])
+			if a.lse != nil {
+				w.keepLSE(x, a.lse, t, head, token)
 			}
 		})
-	}
+	})
 }
 
 // keepLSE stores what a softmax needs to be computed again: the largest score plus the logarithm of
 // the sum.
-func (w *Work) keepLSE(lse []float32, t queryTile, head, token int) {
-	a := &w.tiles
+func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
+	a := &x.tiles
 	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
 	for r := range t.rows {
 		at := head*w.n + token + r
@@ -102,8 +144,8 @@ func (w *Work) keepLSE(lse []float32, t queryTile, head, token int) {
 	}
 }
 
-func (w *Work) attendTile(layer int, pages []int32, t queryTile, out, q []float32) {
-	a, e := &w.tiles, w.m.Config.HeadDim
+func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out, q []float32) {
+	a, e := &x.tiles, w.m.Config.HeadDim
 	for r := range t.rows {
 		a.top[r] = float32(math.Inf(-1))
 	}
@@ -113,7 +155,7 @@ func (w *Work) attendTile(layer int, pages []int32, t queryTile, out, q []float3
 		for k := 0; k < width; k += PageLen {
 			for i := range t.groups {
 				keys := w.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
-				w.x.Strided(a.scores[i*rows*keyBlock+k:], keyBlock, q[i*rows*t.step:], t.step, 1, keys, PageLen, rows,
+				x.x.Strided(a.scores[i*rows*keyBlock+k:], keyBlock, q[i*rows*t.step:], t.step, 1, keys, PageLen, rows,
 					min(PageLen, width-k), e, false)
 			}
 		}
@@ -130,7 +172,7 @@ func (w *Work) attendTile(layer int, pages []int32, t queryTile, out, q []float3
 		for k := 0; k < width; k += PageLen {
 			for i := range t.groups {
 				values := w.cache.values(layer, pages[(b+k)/PageLen], t.g+i)
-				w.x.Strided(a.acc[i*rows*e:], e, a.scores[i*rows*keyBlock+k:], keyBlock, 1, values, e, rows, e,
+				x.x.Strided(a.acc[i*rows*e:], e, a.scores[i*rows*keyBlock+k:], keyBlock, 1, values, e, rows, e,
 					min(PageLen, width-k), b+k > 0)
 			}
 		}
@@ -149,14 +191,19 @@ func (w *Work) attendTile(layer int, pages []int32, t queryTile, out, q []float3
 // Sums over keys and over queries go in order of their positions, those over the queries' heads of
 // a key head in order of the heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
-	c := &w.m.Config
+	c, a := &w.m.Config, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
-	for i := range w.spans {
-		s := &w.spans[i]
-		for g := range c.KVHeads {
-			w.unpack(layer, g, s)
+	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.do = layer, o, q, lse, dq, dk, dv, do
+	w.attendBy(a.backward)
+}
+
+func (w *Work) attendGradPart(number, parts int, x *member) {
+	c, a := &w.m.Config, &w.attention
+	w.eachShare(number, parts, func(s *span, from, to int) {
+		for g := from; g < to; g++ {
+			w.unpack(x, a.layer, g, s)
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
 			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
@@ -164,26 +211,28 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 					if t.more == 0 {
 						row = (head+r)*w.n + token
 					}
-					w.tiles.lse[r] = lse[row]
+					x.tiles.lse[r] = a.lse[row]
 				}
-				w.attendTileGrad(layer, g, s, t, dq[t.at:], dk[at:], dv[at:], do[t.at:], o[t.at:], q[t.at:])
+				w.attendTileGrad(x, a.layer, g, s, t, a.dq[t.at:], a.dk[at:], a.dv[at:], a.do[t.at:], a.o[t.at:],
+					a.q[t.at:])
 			})
 		}
-	}
+	})
 }
 
 // unpack lays the keys of a head out as [length, head_dim], and the values as pages [head_dim,
 // PageLen].
-func (w *Work) unpack(layer, g int, s *span) {
-	a, e := &w.tiles, w.m.Config.HeadDim
+func (w *Work) unpack(x *member, layer, g int, s *span) {
+	a, e := &x.tiles, w.m.Config.HeadDim
+	a.reserve(s.n, e)
 	for i, page := range s.pages {
 		kernel.Transpose(a.keys[i*e*PageLen:][:e*PageLen], w.cache.keys(layer, page, g), e, PageLen)
 		kernel.Transpose(a.values[i*e*PageLen:][:e*PageLen], w.cache.values(layer, page, g), PageLen, e)
 	}
 }
 
-func (w *Work) attendTileGrad(layer, g int, s *span, t queryTile, dq, dk, dv, do, o, q []float32) {
-	a, e := &w.tiles, w.m.Config.HeadDim
+func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq, dk, dv, do, o, q []float32) {
+	a, e := &x.tiles, w.m.Config.HeadDim
 	kvStep := w.m.Config.KVHeads * e
 	for r := range t.rows {
 		a.sum[r] = kernel.Dot(do[r*t.step:][:e], o[r*t.step:][:e])
@@ -193,14 +242,14 @@ func (w *Work) attendTileGrad(layer, g int, s *span, t queryTile, dq, dk, dv, do
 		width := min(keyBlock, last-b)
 		for k := 0; k < width; k += PageLen {
 			n := min(PageLen, width-k)
-			w.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, w.cache.keys(layer, s.pages[(b+k)/PageLen], g), PageLen,
+			x.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, w.cache.keys(layer, s.pages[(b+k)/PageLen], g), PageLen,
 				t.rows, n, e, false)
-			w.x.Strided(a.slopes[k:], keyBlock, do, t.step, 1, a.values[(b+k)*e:], PageLen, t.rows, n, e, false)
+			x.x.Strided(a.slopes[k:], keyBlock, do, t.step, 1, a.values[(b+k)*e:], PageLen, t.rows, n, e, false)
 		}
 		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.more, a.lse[:],
 			a.sum[:])
-		w.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, do, t.step, width, e, t.rows, true)
-		w.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
-		w.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
+		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, do, t.step, width, e, t.rows, true)
+		x.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
+		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
 	}
 }

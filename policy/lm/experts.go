@@ -88,7 +88,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 		return
 	}
 	x.shared.forward(w, r.sharedOut, in, r.sharedGate, r.sharedUp, n, false)
-	x.sharedGate.forward(w.x, r.sharedWeight, in, w.low, n, false)
+	x.sharedGate.forward(w.team, r.sharedWeight, in, w.low, n, false)
 	for t := range n {
 		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
 		kernel.Axpy(y[t*d:(t+1)*d], r.sharedWeight[t], r.sharedOut[t*d:(t+1)*d])
@@ -100,7 +100,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
-	x.router.forward(w.x, probs, in, w.low, n, false)
+	x.router.forward(w.team, probs, in, w.low, n, false)
 	kernel.LogSoftmax(probs, probs, n, count)
 	kernel.Exp(probs, probs)
 	clear(r.starts)

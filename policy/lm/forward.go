@@ -29,7 +29,6 @@ func (m *Model) Forward(w *Work, b Batch) error {
 		s.Truncate(0)
 	}
 	w.cache.extend(pages)
-	w.tiles.reserve(longest, m.Config.HeadDim)
 	w.spans = w.spans[:0]
 	for i := range len(b.Starts) - 1 {
 		if i == len(w.sequences) {
@@ -161,9 +160,9 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	c := &m.Config
 	d := c.Hidden
 	kernel.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
-	l.q.forward(w.x, a.q, w.normed, w.low, n, false)
-	l.k.forward(w.x, w.key, w.normed, w.low, n, false)
-	l.v.forward(w.x, w.value, w.normed, w.low, n, false)
+	l.q.forward(w.team, a.q, w.normed, w.low, n, false)
+	l.k.forward(w.team, w.key, w.normed, w.low, n, false)
+	l.v.forward(w.team, w.value, w.normed, w.low, n, false)
 	if c.QKNorm {
 		e := c.HeadDim
 		rows := n * c.Heads
@@ -178,7 +177,7 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	w.store(number)
 	w.attend(number, a.o, a.q, a.lse)
 	copy(a.middle, a.x[:n*d])
-	l.o.forward(w.x, a.middle, a.o, w.low, n, true)
+	l.o.forward(w.team, a.middle, a.o, w.low, n, true)
 
 	kernel.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
 	copy(next, a.middle[:n*d])

@@ -50,7 +50,7 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 }
 
 func (m *Model) logits(w *Work, out, hidden []float32) {
-	m.head.forward(w.x, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
+	m.head.forward(w.team, out, hidden, w.low, len(hidden)/m.Config.Hidden, false)
 }
 
 // A Target asks for the probability of a token after a row of the last pass.

@@ -32,7 +32,7 @@ func (l *linear) blocks() (forward, backward int) {
 
 // forward sets y [n,out] from x [n,in], or adds to it. low holds n·rank elements where the model
 // has adapters.
-func (l *linear) forward(x *kernel.Multiplier, y, in, low []float32, n int, add bool) {
+func (l *linear) forward(x *team, y, in, low []float32, n int, add bool) {
 	blocks, _ := l.blocks()
 	y, in = y[:n*l.out], in[:n*l.in]
 	var bias []float32
@@ -55,7 +55,7 @@ func (l *linear) forward(x *kernel.Multiplier, y, in, low []float32, n int, add 
 
 // gradient adds to the gradients of the weights what dy [n,out] asks for at the input x [n,in].
 // With an adapter it leaves in low [n,rank] the derivative by the adapter's inner values.
-func (l *linear) gradient(x *kernel.Multiplier, in, dy, low, low2 []float32, n int) {
+func (l *linear) gradient(x *team, in, dy, low, low2 []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
 		x.Gradient(g, in, dy, l.in, l.out, n)
@@ -91,11 +91,11 @@ func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	}
 	_, blocks := from[0].l.blocks()
 	dx = dx[:n*from[0].l.in]
-	w.x.Product(dx, n, from[0].l.in, blocks, nil, false, terms[:len(from)]...)
+	w.team.Product(dx, n, from[0].l.in, blocks, nil, false, terms[:len(from)]...)
 	for _, d := range from {
-		d.l.gradient(w.x, in, d.dy, w.low, w.low2, n)
+		d.l.gradient(w.team, in, d.dy, w.low, w.low2, n)
 		if a := d.l.adapter; a != nil {
-			w.x.Product(dx, n, d.l.in, 1, nil, true, kernel.Term{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
+			w.team.Product(dx, n, d.l.in, 1, nil, true, kernel.Term{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
 				Transposed: true})
 		}
 	}

@@ -71,7 +71,7 @@ func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
 func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
 // down sets low [n,rank] to scale·x·A.
-func (a *adapter) down(x *kernel.Multiplier, low, in []float32, n, blocks int) {
+func (a *adapter) down(x *team, low, in []float32, n, blocks int) {
 	x.Product(low, n, a.rank, blocks, nil, false, kernel.Term{A: in, B: a.a(), K: a.in})
 	kernel.Scale(low, a.scale)
 }

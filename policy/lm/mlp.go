@@ -20,11 +20,11 @@ func (m *Model) newFeedForward(prefix string, width int) feedForward {
 // forward sets y [n,d] from x [n,d], or adds to it. It leaves the two inner products in gate and up
 // [n,width].
 func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
-	f.gate.forward(w.x, gate, x, w.low, n, false)
-	f.up.forward(w.x, up, x, w.low, n, false)
+	f.gate.forward(w.team, gate, x, w.low, n, false)
+	f.up.forward(w.team, up, x, w.low, n, false)
 	act := w.wide[:n*f.width]
 	kernel.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
-	f.down.forward(w.x, y, act, w.low, n, add)
+	f.down.forward(w.team, y, act, w.low, n, add)
 }
 
 // backward sets dx [n,d] from dy [n,d] and adds to the gradients, for the x, gate and up of the

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A Batch is whole sequences, one after the other. Nothing is padded: positions restart with every
@@ -20,7 +19,7 @@ type Batch struct {
 // NewDecoding. It belongs to one goroutine.
 type Work struct {
 	m        *Model
-	x        *kernel.Multiplier
+	team     *team
 	rows     int // tokens of a forward pass, at most
 	training bool
 
@@ -32,8 +31,9 @@ type Work struct {
 	final struct {       // the last residual stream and its norm
 		x, inv, hidden []float32 // [n,d], [n], [n,d]
 	}
-	tiles tiles
-	head  headWork
+	head headWork
+
+	attention attention
 
 	rotation rotation  // of the positions so far
 	cos, sin []float32 // of the rows of the last pass [n, half]
@@ -107,7 +107,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.Config
-	w := &Work{m: m, x: kernel.NewMultiplier(), rows: tokens, training: training}
+	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training}
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.final.x, w.final.inv, w.final.hidden = nn.Vector[float32](tokens*d), make([]float32, tokens),
 		nn.Vector[float32](tokens*d)
@@ -130,7 +130,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		rows := max(tokens, slots)
 		w.low, w.low2 = make([]float32, rows*m.lora.Rank), make([]float32, rows*m.lora.Rank)
 	}
-	w.tiles.acc = make([]float32, tileQueries*c.HeadDim)
+	w.attention.forward, w.attention.backward = w.attendPart, w.attendGradPart
 	return w
 }
 

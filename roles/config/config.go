@@ -249,9 +249,7 @@ type EnvConfig struct {
 	GroupName string `yaml:"group_name"`
 	// Train are the environments that experience comes from.
 	Train env.Config `yaml:"train"`
-	// Eval are those of evaluations. A key that is not given is as under train, but for
-	// max_steps_per_rollout_epoch: there 0, the default, lets an episode last until the task's own
-	// limit, or as long as a rollout for a task without one.
+	// Eval are those of evaluations. A key that is not given is as under train.
 	Eval env.Config `yaml:"eval"`
 }
 
@@ -284,6 +282,9 @@ type ActorConfig struct {
 	// EnableDPLoadBalance deals the texts of a batch to the actors so that all have about as many
 	// tokens. Default false: in their order, as many texts to each.
 	EnableDPLoadBalance bool `yaml:"enable_dp_load_balance"`
+	// Threads is the number of cores that an actor computes a language model with. They change no
+	// number. Default 1. (+)
+	Threads int `yaml:"threads"`
 	// Tokenizer turns texts into tokens.
 	Tokenizer TokenizerConfig `yaml:"tokenizer"`
 	// Model is the policy, or a language model, whose keys LanguageModel has.
@@ -311,8 +312,8 @@ func Default() *Config {
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},
 		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
-		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Model: policy.DefaultConfig(),
-			Optim: algo.DefaultOptimConfig()},
+		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
+			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
 		Reward: reward.DefaultConfig(),
 		Data:   DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true},
 

@@ -15,6 +15,7 @@ func (c *validation) checkSFT() {
 	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false (task_type sft)")
 	want(!r.Async, "runner.async", r.Async, "false (task_type sft)")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
+	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
 	if r.EnableDynamicBatchSize {
 		want(r.MaxTokensPerMbs >= r.SeqLength, "runner.max_tokens_per_mbs", r.MaxTokensPerMbs,
@@ -67,6 +68,7 @@ func (c *validation) idleSFT() {
 		{"runner.enable_dynamic_batch_size", r.EnableDynamicBatchSize, true},
 		{"runner.max_tokens_per_mbs", r.MaxTokensPerMbs != 0, r.MaxTokensPerMbs},
 		{"runner.early_stop.enabled", r.EarlyStop.Enabled, true},
+		{"actor.threads", c.Actor.Threads != 1, c.Actor.Threads},
 		{"actor.enable_dp_load_balance", c.Actor.EnableDPLoadBalance, true},
 		{"actor.tokenizer.tokenizer_model", c.Actor.Tokenizer.TokenizerModel != "", c.Actor.Tokenizer.TokenizerModel},
 		{"data.train_data_paths", len(d.TrainDataPaths) > 0, d.TrainDataPaths},

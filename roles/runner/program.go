@@ -1,6 +1,11 @@
 package runner
 
-import "context"
+import (
+	"context"
+
+	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/spmd"
+)
 
 // Train is the program of rlinf: FineTune for a job of the task sft, TrainEmbodied for others.
 func Train(ctx context.Context, c *Cluster) error {
@@ -23,7 +28,14 @@ func FineTune(ctx context.Context, c *Cluster) error {
 	if err := r.InitWorkers(ctx); err != nil {
 		return err
 	}
-	return r.Run(ctx)
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	_, err = spmd.Call(actor, ctx, "close", func(_ context.Context, w *worker.SFTWorker) (struct{}, error) {
+		w.Close()
+		return struct{}{}, nil
+	}).Wait(ctx)
+	return err
 }
 
 // TrainEmbodied is the program of a job with environments. It launches a group for each component that has a place, and

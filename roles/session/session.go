@@ -30,7 +30,6 @@ type Options struct {
 	Program    runner.Program    // what each rank runs
 	Command    string            // how this program is called, for the last lines; "": it writes none
 	KeepBest   bool              // keep the best checkpoint, too
-	Evaluation *Evaluation       // evaluate, whatever the configuration says; nil: do as it says
 }
 
 // A session is one start of a job: what the ranks of this process share.
@@ -82,12 +81,11 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err != nil || cfg == nil {
 		return err
 	}
-	if s.evaluates(cfg) {
+	if !cfg.Trains() {
 		return s.evaluate(ctx, w, world, cfg)
 	}
 	s.Asked.Expire(cfg.Runner.MaxTime)
 	defer s.Asked.AtStop(s.hub.RequestStop)()
-	s.hub.Watch(s.giveUp(w))
 	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
@@ -151,6 +149,7 @@ func (s *session) plan(w *spmd.World, cfg *config.Config) (*job.Job, error) {
 	if err = errors.Join(err, j.CheckRewardModel(rank)); err != nil {
 		return nil, err
 	}
+	s.checkThreads(w, j)
 	if rank == s.lead {
 		err = s.Profile.start(rank)
 	}
@@ -164,7 +163,26 @@ func shareCores(w *spmd.World, j *job.Job) {
 	}
 	// With one core, workers hold each other up for 10 ms at a time; with all of a node's cores on
 	// each of its ranks, collectors crowd them.
-	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+1))
+	more := actorsOn(j, w.Rank()) * (j.Config.Actor.Threads - 1)
+	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+more+1))
+}
+
+// actorsOn counts the actors of a rank.
+func actorsOn(j *job.Job, rank int) (n int) {
+	for _, at := range j.Placement.Group("actor").Ranks {
+		if at == rank {
+			n++
+		}
+	}
+	return n
+}
+
+// checkThreads warns of threads that must share cores.
+func (s *session) checkThreads(w *spmd.World, j *job.Job) {
+	n := j.Config.Actor.Threads
+	if cores := runtime.NumCPU(); n > cores && actorsOn(j, w.Rank()) > 0 {
+		s.warn(fmt.Sprintf("actor.threads: %d: rank %d has %d cores", n, w.Rank(), cores))
+	}
 }
 
 // train runs the program, while rank 0 keeps the run's folder. If the run stopped before its last
@@ -205,11 +223,7 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 // world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
 	wrong := s.cfgErr
-	switch {
-	case w.Rank() != 0 || wrong != nil:
-	case s.evaluates(s.cfg): // which needs no world
-		wrong = s.cfg.CheckNames(s.reg)
-	default:
+	if w.Rank() == 0 && wrong == nil {
 		wrong = job.Check(s.cfg, s.reg, w.Nodes())
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
@@ -279,6 +293,27 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 }
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
+
+// evaluate is a job that only evaluates, on one rank. Rank 0 does all the work.
+func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
+	if agreed, err := s.assign(ctx, w, world, job.ExternalUses(cfg, []int{0}), []int{0}); !agreed {
+		return err
+	}
+	var err error
+	if w.Rank() == 0 {
+		err = EvaluateCheckpoint(s.Out, cfg, s.reg, "")
+		if err == nil && w.Size() > 1 && w.Describe().Launcher != "" {
+			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: the other %d ranks had nothing to do", w.Size()-1))
+		}
+	}
+	if usage := (config.UsageError{}); err != nil && !errors.As(err, &usage) {
+		return err
+	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return err
+	}
+	return s.disconnect(ctx, w, world)
+}
 
 // close completes what the process still has open, and gives the run's folder free.
 func (s *session) close() error {

@@ -62,7 +62,8 @@ func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Mod
 		return nil, err
 	}
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: j.Config.Actor.Optim,
-		Iterations: int(min(j.MaxSteps, math.MaxInt32)), MicroBatch: j.Tuning.Limit, Replicas: w.replicas,
+		Iterations: int(min(j.MaxSteps, math.MaxInt32)), MicroBatch: j.Tuning.Limit,
+		Threads: j.Config.Actor.Threads, Replicas: w.replicas,
 		Alloc: m.World().Alloc})
 	if w.tuning.Valid != nil {
 		w.mine = w.tuning.Validation(m.Index())
@@ -113,6 +114,9 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	}
 	return m, stop, nil
 }
+
+// Close ends the worker's threads.
+func (w *SFTWorker) Close() { w.algo.Close() }
 
 // Tracer returns what this worker has noted; nil where no trace was asked for.
 func (w *SFTWorker) Tracer() *Tracer { return w.trace }

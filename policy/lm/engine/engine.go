@@ -18,6 +18,7 @@ type Options struct {
 	MaxRunning  int // sequences that grow at the same time; default 64
 	CacheTokens int // tokens that the cache holds; default 16384
 	ChunkTokens int // tokens of prompts that one pass takes; default 512
+	Threads     int // that compute a pass, default 1; they change no bit. With more, call Close
 }
 
 func (o Options) withDefaults() Options {
@@ -80,16 +81,24 @@ type sequence struct {
 // New returns an engine. The error says what is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
 	o = o.withDefaults()
+	if o.Threads < 0 {
+		return nil, fmt.Errorf("engine: %d threads: want at least 1", o.Threads)
+	}
 	if o.MaxRunning < 1 || o.ChunkTokens < o.MaxRunning || o.CacheTokens < lm.PageLen {
 		return nil, fmt.Errorf("engine: %d sequences, a cache of %d tokens, passes of %d tokens: want at least 1, "+
 			"%d, and a token for each sequence", o.MaxRunning, o.CacheTokens, o.ChunkTokens, lm.PageLen)
 	}
 	pages := o.CacheTokens / lm.PageLen
-	return &Engine{
+	e := &Engine{
 		model: m, opts: o, pages: pages, cache: m.NewCache(pages), work: m.NewDecoding(o.ChunkTokens),
 		logits: make([]float32, o.MaxRunning*m.Config.Vocab), picker: newPicker(m.Config.Vocab),
-	}, nil
+	}
+	e.work.SetThreads(o.Threads)
+	return e, nil
 }
+
+// Close ends the engine's threads.
+func (e *Engine) Close() { e.work.SetThreads(1) }
 
 // Generate continues all requests, and calls emit, when not nil, with the index of a request and
 // each of its new tokens. An error before the first token names the request that can't be served.

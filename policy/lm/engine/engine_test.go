@@ -60,6 +60,7 @@ func TestAnyBatch(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer e.Close()
 			emitted := make([][]int32, len(some))
 			results, err := e.Generate(t.Context(), some, func(r int, id int32) { emitted[r] = append(emitted[r], id) })
 			if err != nil {
@@ -73,7 +74,7 @@ func TestAnyBatch(t *testing.T) {
 			return results
 		}
 		want := generate(engine.Options{}, all)
-		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3}, {MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}} {
+		for _, o := range []engine.Options{{MaxRunning: 1}, {MaxRunning: 3, ChunkTokens: 3}, {MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64}, {Threads: 2}} {
 			got := generate(o, all)
 			for i := range want {
 				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
@@ -192,6 +193,9 @@ func TestFrequencies(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	m := model(t)
+	if _, err := engine.New(m, engine.Options{Threads: -1}); err == nil {
+		t.Error("-1 threads are not refused")
+	}
 	if _, err := engine.New(m, engine.Options{MaxRunning: 8, ChunkTokens: 4}); err == nil {
 		t.Error("passes of fewer tokens than sequences are not refused")
 	}

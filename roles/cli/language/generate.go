@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func generateFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "ignore-eos", Usage: "do not stop at the tokens that end a text"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the random numbers"},
 		&cli.IntFlag{Name: "max-running-requests", Value: 64, Usage: "answers that grow at the same time"},
+		&cli.IntFlag{Name: "threads", Value: 1, Usage: "cores that compute; the answers do not depend on it"},
 		&cli.IntFlag{Name: "cache-tokens", Usage: "tokens that the cache holds",
 			DefaultText: "what the requests need, at most 16384"},
 	}
@@ -94,7 +96,15 @@ func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
 
 // newEngine returns an engine for these requests.
 func newEngine(c *cli.Context, m *lm.Model, requests []engine.Request) (*engine.Engine, error) {
-	o := engine.Options{MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens")}
+	o := engine.Options{
+		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
+	}
+	if o.Threads < 1 {
+		return nil, config.UsageError{Err: fmt.Errorf("--threads %d: want at least 1", o.Threads)}
+	}
+	if cores := runtime.NumCPU(); o.Threads > cores {
+		fmt.Fprintf(c.App.ErrWriter, "warning: --threads %d: there are %d cores\n", o.Threads, cores)
+	}
 	if o.CacheTokens == 0 {
 		longest, all := 0, 0
 		for _, r := range requests {
@@ -117,6 +127,7 @@ func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) er
 	if err != nil {
 		return err
 	}
+	defer e.Close()
 	results, err := e.Generate(c.Context, requests, nil)
 	if err != nil {
 		return config.UsageError{Err: err}
@@ -189,6 +200,7 @@ func (w *writer) answerFile(name string) error {
 		return err
 	}
 	start := time.Now()
+	defer e.Close()
 	results, err := e.Generate(w.c.Context, requests, nil)
 	if err != nil {
 		return config.UsageError{Err: err}
@@ -248,6 +260,7 @@ func (w *writer) stream(prompt string) error {
 		return err
 	}
 	out, start := w.tokens.NewStream(true), time.Now()
+	defer e.Close()
 	results, err := e.Generate(w.c.Context, []engine.Request{r}, func(_ int, id int32) {
 		fmt.Fprint(w.c.App.Writer, out.Next(id))
 	})
