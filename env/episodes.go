@@ -3,6 +3,7 @@ package env
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -262,6 +263,8 @@ type Summary struct {
 	NumTrajectories int       // episodes that finished; 0: the means are 0
 	NumLost         int       // aborted episodes, which are in no mean
 	Return          float64   // mean Return
+	ReturnStd       float64   // sample standard deviation of Return; 0 for one episode
+	ReturnMin       float64   // lowest Return
 	EpisodeLen      float64   // mean Len
 	Reward          float64   // mean Return/Len
 	SuccessOnce     float64   // share of episodes
@@ -300,7 +303,23 @@ func Summarize(episodes []Episode) Summary {
 	for i := range s.Info {
 		s.Info[i] /= n
 	}
+	s.spread(episodes)
 	return s
+}
+
+// spread fills in how the returns of episodes differ from their mean.
+func (s *Summary) spread(episodes []Episode) {
+	if s.NumTrajectories == 0 {
+		return
+	}
+	s.ReturnMin = math.Inf(1)
+	for _, e := range episodes {
+		if !e.Aborted {
+			s.ReturnMin = min(s.ReturnMin, e.Return)
+			s.ReturnStd += (e.Return - s.Return) * (e.Return - s.Return)
+		}
+	}
+	s.ReturnStd = math.Sqrt(s.ReturnStd / float64(max(s.NumTrajectories-1, 1)))
 }
 
 func bit(b bool) byte {

@@ -205,7 +205,7 @@ func TestSummarize(t *testing.T) {
 	a := env.Episode{Env: 0, Len: 2, Return: 4, SuccessOnce: true, SuccessAtEnd: true, WrongObject: true}
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
-	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
+	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, ReturnStd: math.Sqrt(28), ReturnMin: 2, EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
 	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Aborted: true, Info: []float64{9}}
 	for _, order := range [][]env.Episode{{a, lost, b, c}, {b, a, c, lost}, {lost, b, c, a}} {
 		if got := env.Summarize(order); !same(got, want) {

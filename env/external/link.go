@@ -47,6 +47,16 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
+// EnvsPerChild returns how many environments a child of cfg plays, whose Greeting is known; 0: as many
+// as it is told.
+func EnvsPerChild(cfg env.External) (int, error) {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	if err != nil {
+		return 0, err
+	}
+	return g.NumEnvs, nil
+}
+
 // Dismiss sends CLOSE to a child before by, and closes the link.
 func Dismiss(link Link, by time.Time) error {
 	var head [headerSize]byte

@@ -274,6 +274,8 @@ func TestEval(t *testing.T) {
 	want := []string{
 		"%, 12 episodes of CartPole-v1",
 		fmt.Sprintf("  eval/return       %.4g", length),
+		"  eval/return_std   %",
+		"  eval/return_min   %",
 		fmt.Sprintf("  eval/episode_len  %.4g", length),
 		"  eval/success_once 0",
 	}
@@ -294,10 +296,15 @@ func TestEval(t *testing.T) {
 	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint", "logs/default/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
 		t.Errorf("an earlier policy plays the same: %s", r.stdout)
 	}
-	r := mpich.ok(t, dir, 2, "-c", "job.yaml", "runner.only_eval=true")
-	if !strings.Contains(r.stdout, want[1]) || strings.Count(r.stdout, "eval/return") != 1 ||
-		r.stderr != "warning: evaluation runs on rank 0 alone: the other 1 ranks had nothing to do\n" {
-		t.Errorf("under a launcher: %s%s", r.stdout, r.stderr)
+	// All ranks play, and the figures are those of one.
+	one := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--episodes", "9", "--json")
+	for _, args := range []string{"eval -c job.yaml", "-c job.yaml runner.only_eval=true"} {
+		if r := mpich.ok(t, dir, 2, strings.Fields(args)...); !slices.EqualFunc(strings.Split(strings.TrimSpace(r.stdout), "\n"), want, like) || r.stderr != "" {
+			t.Errorf("under a launcher, %s: %s%s", args, r.stdout, r.stderr)
+		}
+	}
+	if r := mpich.ok(t, dir, 2, "eval", "-c", "job.yaml", "--episodes", "9", "--json"); r.stdout != one.stdout || !strings.Contains(r.stdout, `"episodes":9`) {
+		t.Errorf("nine episodes under a launcher: %swant %s", r.stdout, one.stdout)
 	}
 	if after := contents(t, dir); !slices.Equal(after, before) {
 		t.Errorf("evaluation changed files: %q", after)

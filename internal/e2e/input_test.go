@@ -297,7 +297,7 @@ func TestCommandMistakes(t *testing.T) {
 		{"version --long", "flag provided but not defined: -long"},
 		{"doctor all", `doctor: argument "all": want none`},
 		{"check", "no configuration: want -c FILE.yaml%"},
-		{"eval -c job.yaml -np 2", "flag provided but not defined: -np"},
+		{"eval -c job.yaml --episodes 0", "--episodes 0: want a number > 0"},
 		{"check -c job.yaml --resume auto", "flag provided but not defined: -resume"},
 		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks%"},
 		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: want a multiple of 32%"},

@@ -53,7 +53,7 @@ var layers = []layer{
 		"training in one process needs neither ranks nor workers"},
 	{"roles/runner", []string{"roles/config", "roles/job", "roles/worker", "algo", "collectives", "env", "internal/checkpoint", "internal/config", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
 		"a runner leads workers, and knows neither the process nor the command line"},
-	{"roles/session", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "roles/trainer", "collectives", "env", "env/external", "internal/checkpoint", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
+	{"roles/session", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "collectives", "env", "env/external", "policy", "internal/checkpoint", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
 		"a session begins and ends a job, whoever asks for it"},
 	{"roles/cli/args", []string{"roles/config", "roles/job", "internal/config", "internal/durable", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments"},

@@ -188,3 +188,24 @@ func TestPagesStayShort(t *testing.T) {
 		t.Errorf("docs/architecture.md has %d bytes, %v; want at most 12000", len(text), err)
 	}
 }
+
+var stepsPerSecond = regexp.MustCompile(`\b(\d[\d,]*)\s+environment\s+steps\s+per\s+second`)
+
+// TestSpeedFigures: steps per second of whole jobs are measured in one table, docs/speed.md, and other pages repeat its figures.
+func TestSpeedFigures(t *testing.T) {
+	pages := markdown(t, os.DirFS("../.."))
+	known := map[string]bool{}
+	for _, m := range stepsPerSecond.FindAllStringSubmatch(pages["docs/speed.md"], -1) {
+		known[m[1]] = true
+	}
+	if len(known) < 5 {
+		t.Errorf("docs/speed.md has %d figures", len(known))
+	}
+	for name, text := range pages {
+		for _, m := range stepsPerSecond.FindAllStringSubmatch(text, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s: %s environment steps per second: docs/speed.md has no such figure", name, m[1])
+			}
+		}
+	}
+}

@@ -110,10 +110,11 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
 		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
-			Flags: []cli.Flag{file, strict,
-				&cli.StringFlag{Name: "checkpoint",
-					Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"}},
-			Action: alone(func(c *cli.Context) error { return runEval(c, reg) })},
+			Flags: append(slices.Clone(job), evalFlags()...),
+			Action: func(c *cli.Context) (err error) {
+				*code, err = runEval(c, reg)
+				return err
+			}},
 		{Name: "render", Usage: "draw the states that evaluations begin with, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},

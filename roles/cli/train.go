@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"runtime/debug"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
 	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
@@ -38,15 +40,35 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 	return s.Start(c.Context, ranks, cfg, wrong)
 }
 
-// runEval plays one episode in every evaluation environment with the policy of a checkpoint, in one
-// process.
-func runEval(c *cli.Context, reg config.Registries) error {
-	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
-	if err != nil {
-		return err
+// evalFlags are those of rlinf eval, besides the configuration's.
+func evalFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
+		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes", DefaultText: "env.eval.total_num_envs"},
+		&cli.BoolFlag{Name: "json", Usage: "write the figures as a JSON object"},
 	}
-	if err := cfg.CheckNames(reg); err != nil {
-		return config.UsageError{Err: err}
+}
+
+// runEval plays episodes with the policy of a checkpoint: on the ranks of a launcher, or on -np
+// goroutine ranks, one unless told otherwise. It returns the exit code of what it has explained
+// itself.
+func runEval(c *cli.Context, reg config.Registries) (int, error) {
+	if c.IsSet("episodes") && c.Int("episodes") < 1 {
+		return 0, config.UsageError{Err: fmt.Errorf("--episodes %d: want a number > 0", c.Int("episodes"))}
 	}
-	return session.EvaluateCheckpoint(c.App.Writer, cfg, reg, c.String("checkpoint"))
+	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
+		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
+			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
+	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
+	if args.Launched() || c.IsSet("np") {
+		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
+		if err != nil {
+			return 0, err
+		}
+		return s.Start(c.Context, ranks, cfg, wrong)
+	}
+	if wrong != nil {
+		return 0, wrong
+	}
+	return s.Start(c.Context, local.New(1), cfg, nil)
 }

@@ -97,6 +97,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	c.Env.Eval = c.Env.Train
 	c.Env.Eval.InitParams.Own = own
 	c.Env.Eval.VideoCfg = env.DefaultVideo()
+	c.Env.Eval.MaxStepsPerRolloutEpoch = 0 // the length of a rollout is none of an episode
 	c.found.Decode("env.eval", &c.Env.Eval)
 	connect(&c.Env.Eval)
 	if !c.found.Has("actor.seed") {

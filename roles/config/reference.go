@@ -110,6 +110,8 @@ func inherited(key string) string {
 		return "actor.seed"
 	case "algorithm.entropy_type":
 		return "algorithm.logprob_type"
+	case "env.eval.max_steps_per_rollout_epoch": // 0, the task's own limit
+		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {
 		return "env.train." + rest

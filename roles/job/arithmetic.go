@@ -53,7 +53,11 @@ func (j *Job) BatchArithmetic() []string {
 	}
 	if c.Evaluates() {
 		e := &c.Env.Eval
-		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, e.MaxStepsPerRolloutEpoch)+" at most")
+		steps := e.MaxStepsPerRolloutEpoch
+		if steps == 0 { // the task's own limit, or a rollout's length
+			steps = max(j.EvalSpec.MaxSteps, j.EvalEnv.MaxEpisodeSteps)
+		}
+		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, steps)+" at most")
 	}
 	return lines
 }

@@ -116,11 +116,16 @@ func Probe(reg config.Registries, cfg env.Config) (env.Spec, error) {
 }
 
 // EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most
-// env.eval.max_steps_per_rollout_epoch steps.
+// env.eval.max_steps_per_rollout_epoch steps. Where that is 0 the task's own limit counts, and for a
+// task without one the length of a rollout.
 func EvalEnv(cfg *config.Config, reg config.Registries) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
 	spec, err := Probe(reg, e)
-	if most := e.MaxStepsPerRolloutEpoch; spec.MaxSteps == 0 || spec.MaxSteps > most {
+	most := e.MaxStepsPerRolloutEpoch
+	if most == 0 && spec.MaxSteps == 0 {
+		most = cfg.Env.Train.MaxStepsPerRolloutEpoch
+	}
+	if most > 0 && (spec.MaxSteps == 0 || spec.MaxSteps > most) {
 		e.MaxEpisodeSteps = most
 	}
 	return e, spec, err

@@ -1,81 +1,164 @@
 package session
 
 import (
+	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/play"
 	"github.com/rlinf/rlinf/roles/runner"
-	"github.com/rlinf/rlinf/roles/trainer"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// EvaluateCheckpoint plays one episode in every evaluation environment and writes the mean figures.
-// The policy is that of the checkpoint dir; "" is the newest of the run's folder, or
-// runner.ckpt_path.
-func EvaluateCheckpoint(out io.Writer, cfg *config.Config, reg config.Registries, dir string) error {
-	spec, err := job.Probe(reg, cfg.Env.Eval)
-	if err != nil {
-		return config.UsageError{Err: err}
+// An Evaluation says how a policy is evaluated. The zero value plays one episode in each environment
+// of env.eval with the newest checkpoint of the run's folder, or with runner.ckpt_path.
+type Evaluation struct {
+	Checkpoint string // a folder; "": see above
+	Episodes   int    // 0: env.eval.total_num_envs
+	JSON       bool   // write the figures as JSON
+}
+
+// evaluates reports whether the session evaluates the policy of cfg, and does not train it.
+func (s *session) evaluates(cfg *config.Config) bool { return s.Evaluation != nil || !cfg.Trains() }
+
+// evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
+// episodes, and rank 0 writes the figures: the same on any number of ranks.
+func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
+	ranks := make([]int, w.Size())
+	for r := range ranks {
+		ranks[r] = r
 	}
-	pol, err := reg.Policies.New(cfg.PolicyConfig(), spec, cfg.Actor.Seed, tensor.Heap)
-	if err != nil {
-		return config.UsageError{Err: err}
+	if cfg.Env.Eval.External.Listen != "" {
+		ranks = ranks[:1] // simulators come to rank 0
 	}
-	from, weights, err := readModel(cfg, dir)
-	if err != nil {
-		return config.UsageError{Err: err}
+	alone, how := *cfg, Evaluation{}
+	alone.Runner.OnlyEval = true
+	if s.Evaluation != nil {
+		how = *s.Evaluation
 	}
-	if err := job.LoadModel(pol.Params(), weights); err != nil {
-		return config.UsageError{Err: fmt.Errorf("%s: %w", from, err)}
+	cfg, err := s.askAll(ctx, w, world, &alone, ranks)
+	if err != nil || cfg == nil {
+		return err
 	}
-	test, _, err := job.EvalEnv(cfg, reg)
-	if err != nil {
-		return config.UsageError{Err: err}
+	e, err := s.prepare(cfg, how)
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return err
 	}
-	if _, err := play.Film(reg.Envs, test); err != nil {
-		return config.UsageError{Err: fmt.Errorf("env.eval.video_cfg: %w", err)}
-	}
-	if err := cfg.OpenVideos(); err != nil {
-		return config.UsageError{Err: err}
-	}
-	ev, err := trainer.NewEvaluator(reg.Envs, test)
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
-	film := cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
-	ev.Film(film)
-	sum, err := ev.Evaluate(pol, test.TotalNumEnvs, true)
+	lo, hi := e.share(slices.Index(ranks, w.Rank()), len(ranks))
+	rows, err := e.play(s.reg, lo, hi)
 	if err != nil {
 		return err
 	}
-	if sum.NumTrajectories == 0 {
-		return fmt.Errorf("%s: all %d episodes were lost, for their simulators failed", spec.Name, sum.NumLost)
+	mine, err := binary.Append(nil, binary.LittleEndian, rows)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintf(out, "%s, %d episodes of %s\n  eval/return       %.4g\n  eval/episode_len  %.4g\n", from,
-		sum.NumTrajectories, spec.Name, sum.Return, sum.EpisodeLen)
-	if sum.NumLost > 0 {
-		fmt.Fprintf(out, "  eval/num_lost     %d\n", sum.NumLost)
+	all, err := world.Gather(ctx, mine, 0)
+	if err != nil {
+		return err
 	}
-	if spec.InfoIndex("success") >= 0 {
-		fmt.Fprintf(out, "  eval/success_once %.4g\n", sum.SuccessOnce)
+	if w.Rank() == 0 {
+		if err := e.finish(s.Out, slices.Concat(all...), how.JSON); err != nil {
+			return err
+		}
 	}
-	if spec.InfoIndex("wrong_object") >= 0 {
-		fmt.Fprintf(out, "  eval/wrong_object %.4g\n", sum.WrongObject)
+	return s.disconnect(ctx, w, world)
+}
+
+// An evaluation is a policy and the environments that it is evaluated in.
+type evaluation struct {
+	policy   policy.Policy
+	from     string     // its folder or file
+	env      env.Config // of TotalNumEnvs episodes
+	spec     env.Spec
+	unit     int    // a share of the episodes is a multiple
+	film     string // the file
+	undrawn  string // the simulator that draws nothing; "": none
+	episodes int
+}
+
+// prepare reads the policy of cfg and checks the environments. What it finds wrong is the user's.
+func (s *session) prepare(cfg *config.Config, how Evaluation) (*evaluation, error) {
+	e := &evaluation{unit: 1, episodes: how.Episodes}
+	var err error
+	if e.env, e.spec, err = job.EvalEnv(cfg, s.reg); err != nil {
+		return nil, err
 	}
-	for i, name := range spec.Figures() {
-		fmt.Fprintf(out, "  eval/info/%s %.4g\n", name, sum.Info[i])
+	if e.policy, err = s.reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+		return nil, err
 	}
-	if test.VideoCfg.SaveVideo {
-		fmt.Fprintf(out, "  film              %s\n", film)
+	from, weights, err := readModel(cfg, how.Checkpoint)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	if err := job.LoadModel(e.policy.Params(), weights); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
+	if e.undrawn, err = play.Film(s.reg.Envs, e.env); err != nil {
+		return nil, fmt.Errorf("env.eval.video_cfg: %w", err)
+	}
+	if err := cfg.OpenVideos(); err != nil {
+		return nil, err
+	}
+	if e.episodes == 0 {
+		e.episodes = e.env.TotalNumEnvs
+	}
+	if e.env.External.Greeting != "" {
+		own, err := external.EnvsPerChild(e.env.External)
+		if err != nil {
+			return nil, err
+		}
+		if e.unit = max(own, 1); e.episodes%e.unit != 0 {
+			return nil, fmt.Errorf("%d episodes: want a multiple of %d, the environments of a simulator", e.episodes,
+				e.unit)
+		}
+	}
+	return e, nil
+}
+
+// share returns the episodes [lo, hi) that the i-th of n ranks plays; i < 0: none.
+func (e *evaluation) share(i, n int) (lo, hi int) {
+	if i < 0 {
+		return 0, 0
+	}
+	units := e.episodes / e.unit
+	return units * i / n * e.unit, units * (i + 1) / n * e.unit
+}
+
+// play plays episodes [lo, hi), each in an environment of its own, and returns them as rows of
+// env.AppendRows. The first environments are filmed, if the configuration says so.
+func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) {
+	if lo == hi {
+		return nil, nil
+	}
+	stage, err := play.NewStage(reg.Envs, e.env, env.Eval, lo, hi-lo, 1)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := stage.Fit(e.policy); err != nil {
+		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
+	}
+	stage.Record(e.film)
+	player := play.NewEvalPlayer(e.policy, hi-lo)
+	player.Seed(e.env.Seed)
+	if err := player.PlayEpisodes(stage); err != nil {
+		return nil, errors.Join(err, stage.Vec.Close())
+	}
+	return env.AppendRows(nil, stage.Episodes.Take()), stage.Vec.Close()
 }
 
 // readModel returns the tensors of a policy, and the folder or file that they are from.

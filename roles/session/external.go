@@ -27,23 +27,28 @@ func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	return reg
 }
 
-// handshake asks external simulators for their specification, on the first rank with environments,
-// and broadcasts the answers. It returns the configuration with them. It returns nil if they cannot
-// be asked; then rank 0 has written why.
+// handshake asks the simulators of a job that trains what they are; see askAll.
 func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
 	cfg *config.Config) (*config.Config, error) {
 	place, err := cfg.Place(w.Nodes())
 	if err != nil || !place.Has("env") {
 		return cfg, nil // job.New reports this
 	}
-	ranks := place.Group("env").Ranks
+	return s.askAll(ctx, w, world, cfg, place.Group("env").Ranks)
+}
+
+// askAll asks external simulators for their specification, on the first of ranks, which have the
+// environments. It broadcasts the answers, and returns the configuration with them. It returns nil if
+// the simulators cannot be asked; then rank 0 has written why.
+func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
+	ranks []int) (*config.Config, error) {
 	met := *cfg
 	uses := job.ExternalUses(&met, ranks)
 	if len(uses) == 0 {
 		return cfg, nil
 	}
-	s.hub.Watch(s.giveUp(w))
-	if agreed, err := s.assign(ctx, w, world, uses, ranks); !agreed {
+	agreed, err := s.assign(ctx, w, world, uses, ranks)
+	if !agreed {
 		return nil, err
 	}
 	greetings := make([]string, len(uses))

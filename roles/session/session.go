@@ -30,6 +30,7 @@ type Options struct {
 	Program    runner.Program    // what each rank runs
 	Command    string            // how this program is called, for the last lines; "": it writes none
 	KeepBest   bool              // keep the best checkpoint, too
+	Evaluation *Evaluation       // evaluate, whatever the configuration says; nil: do as it says
 }
 
 // A session is one start of a job: what the ranks of this process share.
@@ -81,11 +82,12 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if err != nil || cfg == nil {
 		return err
 	}
-	if !cfg.Trains() {
+	if s.evaluates(cfg) {
 		return s.evaluate(ctx, w, world, cfg)
 	}
 	s.Asked.Expire(cfg.Runner.MaxTime)
 	defer s.Asked.AtStop(s.hub.RequestStop)()
+	s.hub.Watch(s.giveUp(w))
 	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
@@ -223,7 +225,11 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) error {
 // world.
 func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
 	wrong := s.cfgErr
-	if w.Rank() == 0 && wrong == nil {
+	switch {
+	case w.Rank() != 0 || wrong != nil:
+	case s.evaluates(s.cfg): // which needs no world
+		wrong = s.cfg.CheckNames(s.reg)
+	default:
 		wrong = job.Check(s.cfg, s.reg, w.Nodes())
 	}
 	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
@@ -293,27 +299,6 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 }
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
-
-// evaluate is a job that only evaluates, on one rank. Rank 0 does all the work.
-func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
-	if agreed, err := s.assign(ctx, w, world, job.ExternalUses(cfg, []int{0}), []int{0}); !agreed {
-		return err
-	}
-	var err error
-	if w.Rank() == 0 {
-		err = EvaluateCheckpoint(s.Out, cfg, s.reg, "")
-		if err == nil && w.Size() > 1 && w.Describe().Launcher != "" {
-			s.warn(fmt.Sprintf("evaluation runs on rank 0 alone: the other %d ranks had nothing to do", w.Size()-1))
-		}
-	}
-	if usage := (config.UsageError{}); err != nil && !errors.As(err, &usage) {
-		return err
-	}
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
-		return err
-	}
-	return s.disconnect(ctx, w, world)
-}
 
 // close completes what the process still has open, and gives the run's folder free.
 func (s *session) close() error {
