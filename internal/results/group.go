@@ -2,6 +2,7 @@ package results
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ type Group struct {
 	Runs []Run
 }
 
+// ErrNoRun is in the error of a path that exists and holds no run.
+var ErrNoRun = errors.New("want the folder of a run or of a sweep, or a file of kept results")
+
 // Load returns the groups that path holds: of a file that Keep wrote, one; of a run's folder, that
 // run; of a folder of folders seed_N, those together; of a sweep's folder, such a group for each
 // point. prefix is as of ReadRun.
@@ -28,6 +32,9 @@ func Load(path, prefix string) ([]Group, error) {
 	}
 	path = filepath.Clean(path)
 	if !info.IsDir() {
+		if filepath.Ext(path) != ".csv" {
+			return nil, fmt.Errorf("%s: %w", path, ErrNoRun)
+		}
 		runs, err := ReadKept(path)
 		return []Group{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, err
 	}
@@ -57,7 +64,7 @@ func Load(path, prefix string) ([]Group, error) {
 		}
 	}
 	if len(groups) == 0 {
-		return nil, fmt.Errorf("%s: want the folder of a run or of a sweep, or a file of kept results", path)
+		return nil, fmt.Errorf("%s: %w", path, ErrNoRun)
 	}
 	return groups, nil
 }

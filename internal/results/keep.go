@@ -23,7 +23,7 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 			return err
 		}
 	}
-	names := metrics(runs)
+	names := Metrics(runs)
 	out := csv.NewWriter(w)
 	out.Write(slices.Concat(leading, names))
 	for _, r := range runs {
@@ -64,8 +64,8 @@ func ReadKept(path string) ([]Run, error) {
 		return nil, fmt.Errorf("%s: want results that were kept: %w", path, err)
 	}
 	if len(head) < len(leading) || !slices.Equal(head[:len(leading)], leading) {
-		return wrong(fmt.Sprintf("columns %s: want %s, then metrics", strings.Join(head, ","),
-			strings.Join(leading, ",")))
+		return nil, fmt.Errorf("%s:1: columns %s: want %s, then metrics: %w", path, strings.Join(head, ","),
+			strings.Join(leading, ","), ErrNoRun)
 	}
 	var runs []Run
 	for {

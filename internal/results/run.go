@@ -158,8 +158,8 @@ func (r *Run) Last() Row {
 	return r.Rows[len(r.Rows)-1]
 }
 
-// metrics returns the names of all metrics that the rows have, in order.
-func metrics(runs []Run) []string {
+// Metrics returns the names of all metrics that the rows have, in order.
+func Metrics(runs []Run) []string {
 	var names []string
 	for _, r := range runs {
 		for _, row := range r.Rows {

@@ -57,9 +57,13 @@ func runCompare(c *cli.Context) (int, error) {
 			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: want a file with the ending %s", flag, path, ending)}
 		}
 	}
-	var err error
-	if t.Groups, err = loadGroups(c.Args().Slice(), t.Metric); err != nil {
+	groups, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
+	if err != nil {
 		return 0, config.UsageError{Err: fmt.Errorf("compare: %w", err)}
+	}
+	t.Groups = groups
+	for _, note := range append(ignored, notes(t.Groups)...) {
+		fmt.Fprintln(c.App.ErrWriter, note)
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
 		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: want a number of environment "+
@@ -96,33 +100,6 @@ func runCompare(c *cli.Context) (int, error) {
 	return code, nil
 }
 
-// loadGroups reads the groups that paths name, under names that tell them apart; all have the
-// metric.
-func loadGroups(paths []string, metric string) ([]results.Group, error) {
-	var groups []results.Group
-	times := map[string]int{}
-	for _, path := range paths {
-		gs, err := results.Load(path, metric)
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range gs {
-			if len(g.At(metric, math.Inf(1))) == 0 {
-				return nil, fmt.Errorf("%s: no %s: want a metric that it has, as eval/return or env/return (--metric)",
-					g.Path, metric)
-			}
-			groups = append(groups, g)
-			times[g.Name]++
-		}
-	}
-	for i := range groups {
-		if g := &groups[i]; times[g.Name] > 1 {
-			g.Name = g.Path
-		}
-	}
-	return groups, nil
-}
-
 // stepsOf returns the range of steps in which the groups have the metric.
 func stepsOf(groups []results.Group, metric string) string {
 	least, most := math.Inf(1), 0.0
@@ -144,7 +121,9 @@ func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
 		groups, err := results.Load(p, "eval/")
-		if err != nil {
+		if errors.Is(err, results.ErrNoRun) && len(paths) > 1 {
+			continue
+		} else if err != nil {
 			return nil, err
 		}
 		if len(groups) > 1 {

@@ -66,7 +66,10 @@ func TestCompare(t *testing.T) {
 		{"", "compare: want the folders of runs or of sweeps, or files of kept results"},
 		{at("none"), "none: no such file or directory"},
 		{at("other"), "want the folder of a run or of a sweep, or a file of kept results"},
-		{at("other", "a") + " --metric eval/success", "no eval/success: want a metric that it has"},
+		{at("other", "a") + " --metric eval/success", "no eval/success: want a metric that it has (--metric). It has eval/episode_len, eval/return, env/steps, time/step"},
+		{at("other", "a") + " --metric eval/retrun", "no eval/retrun: want a metric that it has (--metric), did you mean eval/return? It has eval/"},
+		{at("c.svg") + " " + dir + "/other", "no run in any of "},
+		{at("c.svg"), "want the folder of a run or of a sweep, or a file of kept results"},
 		{at("other", "a") + " --out c.png", "--out c.png: want a file with the ending .svg"},
 		{at("other", "a") + " --keep c.txt", "--keep c.txt: want a file with the ending .csv"},
 		{at("other", "a") + " --at 0", "--at 0: want a number of environment steps > 0"},
@@ -80,5 +83,31 @@ func TestCompare(t *testing.T) {
 		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d\n%s%s\nwant %s", c.args, code, out, errs, c.want)
 		}
+	}
+}
+
+// TestCompareNotes: what is no run is left out, and what makes a comparison doubtful is said, on standard error.
+func TestCompareNotes(t *testing.T) {
+	dir := t.TempDir()
+	a, b, table, strange := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "table.md"), filepath.Join(dir, "strange.csv")
+	evaluated(t, a, 1, 10)
+	evaluated(t, b, 1, 20)
+	for file, text := range map[string]string{
+		filepath.Join(b, "config.yaml"): "actor: {seed: 1}\nenv: {train: {env_type: Pendulum-v1}}\n",
+		filepath.Join(a, "STATUS"):      "running\n", filepath.Join(b, "STATUS"): "done\n", table: "| |\n", strange: "x,y\n1,2\n",
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := run(t, "compare", a, table, strange, b)
+	want := fmt.Sprintf("ignored: %s: want the folder of a run or of a sweep, or a file of kept results\n"+
+		"ignored: %s:1: columns x,y: want seed,step,env/steps,seconds, then metrics: want the folder of a run or of a sweep, or a file of kept results\n"+
+		"note: %s: dead after step 1\nwarning: different tasks, whose figures say nothing of each other: CartPole-v1, Pendulum-v1\n", table, strange, a)
+	if code != runner.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
+		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)
+	}
+	if code, _, errs := run(t, "compare", b); code != runner.ExitOK || errs != "" {
+		t.Errorf("a run that is done: code %d, %s", code, errs)
 	}
 }

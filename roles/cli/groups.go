@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
+)
+
+// loadGroups reads the groups that paths name, under names that tell them apart; all have the
+// metric. Of several paths it ignores those that hold no run, and says so in notes.
+func loadGroups(paths []string, metric string) (groups []results.Group, notes []string, err error) {
+	times := map[string]int{}
+	for _, path := range paths {
+		gs, err := results.Load(path, metric)
+		if errors.Is(err, results.ErrNoRun) && len(paths) > 1 {
+			notes = append(notes, "ignored: "+err.Error())
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		for _, g := range gs {
+			if len(g.At(metric, math.Inf(1))) == 0 {
+				return nil, nil, fmt.Errorf("%s: no %s: want a metric that it has (--metric)%s", g.Path, metric,
+					suggest(path, metric))
+			}
+			groups = append(groups, g)
+			times[g.Name]++
+		}
+	}
+	if len(groups) == 0 {
+		return nil, nil, fmt.Errorf("no run in any of %s: %w", strings.Join(paths, ", "), results.ErrNoRun)
+	}
+	for i := range groups {
+		if g := &groups[i]; times[g.Name] > 1 {
+			g.Name = g.Path
+		}
+	}
+	return groups, notes, nil
+}
+
+// mostNames bounds the metrics that a message lists.
+const mostNames = 12
+
+// suggest names the metric of the runs at path that is nearest to metric, and some others.
+func suggest(path, metric string) string {
+	groups, err := results.Load(path, "")
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, g := range groups {
+		names = append(names, results.Metrics(g.Runs)...)
+	}
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(name string) bool { return !strings.Contains(name, "/") })
+	if len(names) == 0 {
+		return ""
+	}
+	text := "."
+	if near := config.Nearest(metric, names); near != "" {
+		text = ", did you mean " + near + "?"
+	}
+	section, _, _ := strings.Cut(metric, "/")
+	slices.SortStableFunc(names, func(a, b string) int { return rankOf(a, section) - rankOf(b, section) })
+	more := ""
+	if len(names) > mostNames {
+		names, more = names[:mostNames], ", …"
+	}
+	return text + " It has " + strings.Join(names, ", ") + more
+}
+
+// rankOf orders metrics: those of section first, then those of episodes, then the others.
+func rankOf(metric, section string) int {
+	for i, first := range []string{section + "/", "eval/", "env/"} {
+		if strings.HasPrefix(metric, first) {
+			return i
+		}
+	}
+	return 3
+}
+
+// notes says what makes the groups hard to compare: different tasks, and runs that are not done.
+func notes(groups []results.Group) (notes []string) {
+	var tasks []string
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			if r.Task != "" && !slices.Contains(tasks, r.Task) {
+				tasks = append(tasks, r.Task)
+			}
+			status, err := runfolder.ReadStatus(r.Name)
+			if err == nil && status != "" && status != runfolder.Done {
+				notes = append(notes, fmt.Sprintf("note: %s: %s after step %d", r.Name, status, r.Last().Step))
+			}
+		}
+	}
+	if len(tasks) > 1 {
+		notes = append(notes, "warning: different tasks, whose figures say nothing of each other: "+
+			strings.Join(tasks, ", "))
+	}
+	return notes
+}
