@@ -15,21 +15,18 @@ type Alias struct {
 }
 
 // rename moves what stands under old names in source to today's, and notes it. Where both are given
-// the new name keeps its value and the old one is an error: which of them was meant is not ours to
-// guess; unless both say the same, or the old name has null.
+// the new name keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)
 		if old == nil {
 			continue
 		}
-		today := strings.Join(a.New, " and ")
+		note := fmt.Sprintf("%s: %s is an old name, today it is %s", old.origin, a.Old, strings.Join(a.New, " and "))
+		var given []string
 		for _, name := range a.New {
-			if other := source.find(name); other != nil && (old.isNull() || other.same(old)) {
-				continue
-			} else if other != nil {
-				t.problems = append(t.problems, &FieldError{Origin: old.origin, Key: a.Old,
-					Want: "an old name of " + name + ", which is given too; remove one"})
+			if source.find(name) != nil {
+				given = append(given, name)
 				continue
 			}
 			v := old.clone()
@@ -38,7 +35,10 @@ func (t *Tree) rename(source *node) {
 			}
 			source.merge(nest(name, v))
 		}
-		t.notes = append(t.notes, fmt.Sprintf("%s: %s is an old name, today it is %s", old.origin, a.Old, today))
+		if len(given) > 0 {
+			note += "; " + strings.Join(given, " and ") + " is given too, and counts"
+		}
+		t.notes = append(t.notes, note)
 	}
 }
 

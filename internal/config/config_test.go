@@ -490,8 +490,17 @@ func TestAliases(t *testing.T) {
 		"command line: both is an old name, today it is any and limits",
 	)
 
-	_, errs := loadWith(t, options, nil, "job.yaml", "old: {epochs: 3}\nrun: {max_epochs: 4}\n")
-	want(t, errs, "job.yaml:1: old.epochs: an old name of run.max_epochs, which is given too; remove one")
+	dir = write(t, "job.yaml", "old: {epochs: 3}\nrun: {max_epochs: 4}\n")
+	if tree, err = Load(filepath.Join(dir, "job.yaml"), nil, options); err != nil {
+		t.Fatal(err)
+	}
+	check = tree.Decode(&cfg)
+	want(t, lines(check.Err(), dir))
+	if cfg.Run.Epochs != 4 {
+		t.Errorf("max_epochs %d, want 4, as today's name says", cfg.Run.Epochs)
+	}
+	want(t, []string{strings.ReplaceAll(check.Warnings()[0], dir+"/", "")},
+		"job.yaml:1: old.epochs is an old name, today it is run.max_epochs; run.max_epochs is given too, and counts")
 }
 
 func TestKnownKeys(t *testing.T) {

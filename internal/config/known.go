@@ -100,6 +100,10 @@ func (s siblings) meant(n *node, key string) string {
 
 // judge notes the values at and below key that ask for something.
 func (c *Check) judge(n *node, key string, k Known) {
+	if n.kind == list && !slices.ContainsFunc(n.items, func(item *node) bool { return item.kind != scalar }) {
+		c.judgeList(n, key, k)
+		return
+	}
 	for i, item := range n.items {
 		c.judge(item, join(key, n.name(i)), k)
 	}
@@ -107,6 +111,19 @@ func (c *Check) judge(n *node, key string, k Known) {
 		return
 	}
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead})
+}
+
+// judgeList notes a list of scalars as one value, if any of them asks for something.
+func (c *Check) judgeList(n *node, key string, k Known) {
+	var items []string
+	asks := false
+	for _, item := range n.items {
+		items = append(items, item.what())
+		asks = asks || !k.asksNothing(item)
+	}
+	if asks {
+		c.ignore(Ignored{Key: key, Value: "[" + strings.Join(items, ", ") + "]", Instead: k.Instead})
+	}
 }
 
 // asksNothing tells whether the scalar n is a value that does.

@@ -61,11 +61,6 @@ func (n *node) text() string {
 
 func (n *node) isNull() bool { return n.kind == scalar && n.tag == nullTag }
 
-// same reports whether n and o are scalars of the same value.
-func (n *node) same(o *node) bool {
-	return n.kind == scalar && o.kind == scalar && n.tag == o.tag && n.text() == o.text()
-}
-
 // what names the type of n for an error.
 func (n *node) what() string {
 	switch {

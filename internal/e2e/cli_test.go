@@ -208,6 +208,7 @@ func TestCheck(t *testing.T) {
 		"samples: 64 per iteration (8 steps × 8 environments), 32 for each of 2 actors",
 		"update: 1 epochs × 2 minibatches of 32 samples (16 on each actor, 16 at a time) = 2 optimiser steps per iteration",
 		"evaluation: 10 environments, 10 on each of 1 env workers, 10 at a time for each of 1 rollout workers; 500 steps each at most",
+		"verdict: runs",
 	}
 	if got := strings.Split(strings.TrimSpace(r.stdout), "\n"); !slices.EqualFunc(got, want, like) || r.stderr != "" {
 		t.Errorf("check says\n%s%s\nwant\n%s", r.stdout, r.stderr, strings.Join(want, "\n"))

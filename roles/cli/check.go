@@ -3,37 +3,65 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck shows what a configuration means on the ranks that it would have. It refuses a job that
-// would not run.
+// runCheck shows what a configuration means on the ranks that it would have, and ends with a verdict:
+// whether it runs, and what it takes. It refuses a job that would not run.
 func runCheck(c *cli.Context, reg config.Registries) error {
-	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
+	path, overrides := c.String("config"), c.Args().Slice()
+	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
 	if err != nil {
 		return err
 	}
+	err = examine(c, reg, cfg, c.App.Writer)
+	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
+		cfg, _, err := config.Load(reg, path, slices.Concat(overrides, more), c.Bool("strict"))
+		if cfg == nil {
+			return nil, err
+		}
+		reg := reg
+		if standIn {
+			reg = verdict.StandIn(reg, cfg)
+		}
+		return cfg, examine(c, reg, cfg, io.Discard)
+	})
+	text := v.Text(path, overrides)
+	if err != nil {
+		return config.UsageError{Err: fmt.Errorf("%w\n%s", err, text)}
+	}
+	fmt.Fprintln(c.App.Writer, text)
+	return nil
+}
+
+// examine makes the job of cfg on the ranks that it would have, and describes it. The error is
+// everything that is wrong.
+func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.Writer) error {
 	np, err := args.LocalRanks(c, cfg)
+	if err != nil {
+		return err
+	}
 	if n, launcher := mpi.Launched(); launcher != "" && !c.IsSet("np") {
 		np = n
+	} else if !c.IsSet("np") {
+		np = max(np, cfg.Cluster.NumNodes)
 	}
+	nodes := args.SpreadNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
+	j, err := job.Examine(cfg, reg, nodes)
 	if err != nil {
 		return err
 	}
-	nodes := args.SpreadNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
-	j, err := job.NewChecked(cfg, reg, nodes)
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
-	return describe(c.App.Writer, j, nodes)
+	return describe(out, j, nodes)
 }
 
 // describe writes the table of ranks, the batches and the memory. It returns an error if the memory

@@ -97,6 +97,10 @@ func TestManyMistakes(t *testing.T) {
 				want = append(want, c.world...)
 			}
 			code, _, stderr := run(t, command...)
+			stderr, verdict, _ := strings.Cut(stderr, "\nverdict: ")
+			if command[0] == "check" != strings.HasPrefix(verdict, "does not run: ") {
+				t.Errorf("rlinf %s: verdict %q", strings.Join(command, " "), verdict)
+			}
 			lines := strings.Split(strings.TrimSpace(stderr), "\n")
 			slices.Sort(want)
 			for i, line := range lines { // without what stands first: the file or the command line

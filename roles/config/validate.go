@@ -86,10 +86,16 @@ func (c *validation) hasAlgorithm() bool {
 // checkEnvName looks up the name of environments, but for simulators that are programs of their
 // own.
 func (c *validation) checkEnvName(section string, e *env.Config) {
-	if id := e.ID(); id != "" && id != env.ExternalID {
-		err := c.reg.Envs.Find(id)
-		c.found.Want(err == nil, c.EnvKey(section, "env_type"), id, fmt.Sprintf("a known environment: %v", err))
+	id := e.ID()
+	if id == "" || id == env.ExternalID {
+		return
 	}
+	err := c.reg.Envs.Find(id)
+	want := fmt.Sprintf("a known environment: %v", err)
+	if foreign := ForeignSimulator(e.EnvType); foreign != "" {
+		want = fmt.Sprintf("%s, connected with env_type=external; or an environment of rlinf envs", foreign)
+	}
+	c.found.Want(err == nil, c.EnvKey(section, "env_type"), id, want)
 }
 
 // checkName checks that a name is one of those known.

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// A recipe is a file of RLinf's kind, and what rlinf check says of it.
+type recipe struct {
+	path, verdict string
+	command       []string // words of the command that is printed; nil: none
+}
+
+// check asks for the verdict on the file at path.
+func check(t *testing.T, path string) recipe {
+	t.Helper()
+	code, stdout, stderr := run(t, "check", "-c", path)
+	_, text, found := strings.Cut("\n"+stdout+stderr, "\nverdict: ")
+	if !found {
+		t.Fatalf("%s: exit code %d, no verdict\n%s%s", path, code, stdout, stderr)
+	}
+	lines := strings.Split(text, "\n")
+	r := recipe{path: path, verdict: lines[0]}
+	if line, ok := strings.CutPrefix(lines[1], "  rlinf "); ok {
+		r.command = shellWords(line)
+	}
+	if want := map[bool]int{true: runner.ExitOK, false: runner.ExitConfig}[r.verdict == "runs"]; code != want {
+		t.Errorf("%s: %s: exit code %d, want %d", path, r.verdict, code, want)
+	}
+	return r
+}
+
+var shellWord = regexp.MustCompile(`'[^']*'|[^' ]+`)
+
+func shellWords(line string) (words []string) {
+	for _, w := range shellWord.FindAllString(line, -1) {
+		words = append(words, strings.Trim(w, "'"))
+	}
+	return words
+}
+
+// overrides are those that the printed command has, as one text.
+func (r recipe) overrides() string {
+	if len(r.command) < 2 {
+		return ""
+	}
+	return strings.Join(slices.DeleteFunc(slices.Clone(r.command[2:]), func(o string) bool { return strings.HasPrefix(o, "env.train.external.command=") }), " ")
+}
+
+// train runs the printed command, or the file as it is, for an iteration. A stand-in has the place of the simulator.
+func (r recipe) train(t *testing.T, more ...string) {
+	t.Helper()
+	cfg, _, _ := config.Load(standIn{}.registries(), r.path, nil, false)
+	sim := standIn{obs: cfg.Actor.Model.ObsDim, act: cfg.Actor.Model.ActionDim}
+	if sim.obs == 0 {
+		sim.obs = 2 * sim.act // the file leaves it to the simulator
+	}
+	args := r.command
+	if args == nil {
+		args = []string{"-c", r.path}
+	}
+	args = slices.Clone(args)
+	for i, a := range args {
+		switch key, _, _ := strings.Cut(a, "="); {
+		case key == "env.train.external.command":
+			args[i] = key + "=" + sim.connect()
+		case a == "env.train.env_type=NAME":
+			args[i] = key + "=StandIn-v0"
+		case a == "algorithm.demo_buffer.load_path=demos.safetensors":
+			args[i] = key + "=" + sim.demos(t)
+		}
+	}
+	dir := t.TempDir()
+	args = append(args, "runner.max_steps=1", "runner.logger.log_path="+dir, "runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
+	code, stdout, stderr := runWith(t, sim.registries(), append(args, more...)...)
+	if code != runner.ExitOK {
+		t.Errorf("rlinf %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	metrics, err := os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl"))
+	if n := strings.Count(string(metrics), "\n"); err != nil || n < 1 {
+		t.Errorf("rlinf %s: %d lines of metrics, want one: %v", strings.Join(args, " "), n, err)
+	}
+}
+
+// demos writes demonstrations of the expert of s.
+func (s standIn) demos(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "demos.safetensors")
+	code, _, stderr := runWith(t, s.registries(), "demos", "-c", "../../configs/pendulum_sac.yaml", "--episodes", "3", "--out", file, "env.train.env_type=StandIn-v0", "env.train.max_episode_steps=50")
+	if code != runner.ExitOK {
+		t.Fatalf("demos: %s", stderr)
+	}
+	return file
+}
+
+// TestRLinfSpellings: twelve files that are written as RLinf's are. Those that can run, do.
+func TestRLinfSpellings(t *testing.T) {
+	const maniskill = "needs the simulator ManiSkill: connect it with env_type=external"
+	want := map[string][2]string{ // the verdict, and overrides beside the simulator
+		"async.yaml":           {"runs with these overrides", "runner.async=true"},
+		"crossq.yaml":          {maniskill},
+		"dagger.yaml":          {"needs the simulator ManiSkill with an expert: add it in Go", "env.train.env_type=NAME env.eval.video_cfg.save_video=false"},
+		"interpolation.yaml":   {maniskill},
+		"offline.yaml":         {maniskill, "algorithm.demo_buffer.load_path=demos.safetensors actor.model.add_q_head=true actor.model.add_value_head=false"},
+		"old_names.yaml":       {"runs"},
+		"presets.yaml":         {maniskill},
+		"python_literals.yaml": {maniskill},
+		"reward_model.yaml":    {maniskill, "~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
+		"schedules.yaml":       {maniskill},
+		"self_first.yaml":      {maniskill},
+		"vla.yaml":             {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
+	}
+	files, _ := filepath.Glob("testdata/rlinf/*.yaml")
+	if len(files) != len(want) {
+		t.Errorf("%d files, want %d", len(files), len(want))
+	}
+	for _, file := range files {
+		r := check(t, file)
+		if got := [2]string{r.verdict, r.overrides()}; got != want[filepath.Base(file)] {
+			t.Errorf("%s: %q, want %q", file, got, want[filepath.Base(file)])
+		}
+		if !strings.Contains(r.verdict, "policy") {
+			r.train(t)
+		}
+	}
+}
+
+// verdictTable says of each of RLinf's recipes what rlinf check says of it, at the commit in its first line.
+const verdictTable = "testdata/rlinf_verdicts.tsv"
+
+// TestRLinfRecipes reads RLinf's own recipes and holds the verdicts against the table. Every recipe whose policy is an MLP
+// runs for an iteration with the overrides that check prints.
+func TestRLinfRecipes(t *testing.T) {
+	folder := os.Getenv("RLINF_CONFIGS")
+	if folder == "" {
+		t.Skip("RLINF_CONFIGS is not set: it names examples/embodiment/config of the repository RLinf/RLinf at commit a3816b596")
+	}
+	files, _ := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	table := "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, examples/embodiment/config: file, verdict, overrides beside the simulator.\n"
+	var play []recipe
+	for _, file := range files {
+		r := check(t, file)
+		table += fmt.Sprintf("%s\t%s\t%s\n", filepath.Base(file), r.verdict, r.overrides())
+		if isMLP(file) && r.command != nil {
+			play = append(play, r)
+		}
+	}
+	if os.Getenv("RLINF_UPDATE") != "" {
+		if err := os.WriteFile(verdictTable, []byte(table), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(verdictTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := regexp.MustCompile(`(sample_window_size)=\d+`) // which differs from machine to machine
+	rows := func(text string) []string { return strings.Split(memory.ReplaceAllString(text, "$1"), "\n") }
+	got, wanted := rows(table), rows(string(want))
+	for _, line := range got {
+		if !slices.Contains(wanted, line) {
+			t.Errorf("not in %s: %s", verdictTable, line)
+		}
+	}
+	if len(got) != len(wanted) {
+		t.Errorf("%d lines, %s has %d", len(got), verdictTable, len(wanted))
+	}
+	if len(play) != 20 {
+		t.Errorf("%d recipes with an MLP run, want 20", len(play))
+	}
+	for _, r := range play {
+		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
+	}
+}
+
+// isMLP reports whether the policy of a recipe is an MLP.
+func isMLP(file string) bool {
+	cfg, _, _ := config.Load(standIn{}.registries(), file, nil, false)
+	return cfg.Actor.Model.ModelType == "mlp_policy" && cfg.Places("actor")
+}

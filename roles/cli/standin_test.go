@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an observation and of an
+// action.
+const standInSpaces = "RLINF_TEST_STAND_IN"
+
+func TestMain(m *testing.M) {
+	spaces := os.Getenv(standInSpaces)
+	if spaces == "" {
+		os.Exit(m.Run())
+	}
+	var s standIn
+	_, err := fmt.Sscanf(spaces, "%d,%d", &s.obs, &s.act)
+	if err == nil {
+		err = external.Serve(os.Getenv("RLB_ADDR"), "", func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
+			cfg := env.DefaultConfig()
+			cfg.MaxEpisodeSteps, cfg.IgnoreTerminations = maxSteps, ignoreTerminations
+			return s.vec(cfg, 1)
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// A standIn is a simulator with the spaces of another one. Its state is a point, an action is a step of it, and the reward says how near to
+// the origin it is. Its expert goes there.
+type standIn struct {
+	obs, act int
+	at       [][]float32 // [N][act]
+}
+
+// vec returns n environments.
+func (s standIn) vec(cfg env.Config, n int) (env.Vec, error) {
+	s.at = make([][]float32, n)
+	for i := range s.at {
+		s.at[i] = make([]float32, s.act)
+	}
+	return env.NewEpisodic(&s, cfg), nil
+}
+
+// connect returns the value of env.train.external.command that connects s.
+func (s standIn) connect() string {
+	return fmt.Sprintf("env %s=%d,%d %s", standInSpaces, s.obs, s.act, os.Args[0])
+}
+
+// registries returns the built-in parts, and s as the environment StandIn-v0.
+func (s standIn) registries() config.Registries {
+	reg := rolestest.Registries()
+	reg.Envs.Add("StandIn-v0", s.vec)
+	return reg
+}
+
+func (s *standIn) Spec() env.Spec {
+	box := func(n int, bound float32) env.Space {
+		b := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: make([]float32, n), High: make([]float32, n)}
+		for i := range n {
+			b.Low[i], b.High[i] = -bound, bound
+		}
+		return b
+	}
+	return env.Spec{Name: "StandIn-v0", Obs: []env.Field{{Name: "state", Space: box(s.obs, 10)}}, Action: box(s.act, 1), Info: []string{"success"}}
+}
+
+func (s *standIn) Len() int { return len(s.at) }
+
+func (s *standIn) Reset(n int, seed uint64) error {
+	r := philox.New(seed, philox.Reset, 0, 0)
+	for i := range s.at[n] {
+		s.at[n][i] = float32(r.Uniform(-1, 1))
+	}
+	return nil
+}
+
+func (s *standIn) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
+	for n, at := range s.at {
+		if turn[n] == env.Idle {
+			continue
+		}
+		var far float32
+		for i, a := range action.F32()[n*s.act : (n+1)*s.act] {
+			at[i] += 0.1 * max(-1, min(a, 1))
+			far += at[i] * at[i]
+		}
+		reward[n], terminated[n], info[n] = -far, 0, 0
+		if far < 0.1 {
+			terminated[n], info[n] = 1, 1
+		}
+	}
+	return nil
+}
+
+func (s *standIn) Observe(mask []bool, obs tensor.Dict) {
+	for n, at := range s.at {
+		if mask == nil || mask[n] {
+			copy(obs.Must("state").F32()[n*s.obs:(n+1)*s.obs], at)
+		}
+	}
+}
+
+func (s *standIn) Act(action tensor.Tensor) error {
+	for n, at := range s.at {
+		for i, x := range at {
+			action.F32()[n*s.act+i] = max(-1, min(-10*x, 1))
+		}
+	}
+	return nil
+}
+
+func (s *standIn) Close() error { return nil }

@@ -1,0 +1,184 @@
+package verdict
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// A Verdict says whether a configuration runs. The zero Verdict: as it is.
+type Verdict struct {
+	// Policy is the kind of policy that is not built here, as "a VLA policy (openvla_oft)".
+	Policy string
+	// Simulator is what has to be connected, as "the simulator ManiSkill".
+	Simulator string
+	// Expert: the simulator must say what it would do itself, which one of env_type external cannot.
+	Expert bool
+	// Idle: the configuration places nobody that acts or learns.
+	Idle bool
+	// Overrides mend the mistakes, in the grammar of the command line.
+	Overrides []string
+	// Left are the mistakes that no override mends.
+	Left []*yaml.FieldError
+}
+
+// An Examiner loads the configuration with further overrides, and returns everything that is wrong
+// with it. standIn: its simulator is not there, and that of StandIn has its place. The Config is nil
+// if no file can be read.
+type Examiner func(overrides []string, standIn bool) (*config.Config, error)
+
+// standIn connects a simulator that is not there.
+const standIn = "env.train.external.command=simulator"
+
+// rounds is how often mended configurations are examined again: a remedy may show another mistake.
+const rounds = 5
+
+// Judge returns the verdict on cfg, with which err is wrong as examine says.
+func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
+	var v Verdict
+	if cfg == nil {
+		v.Left = mistakes(err)
+		return v
+	}
+	v.Simulator = simulator(cfg)
+	if kind := config.ForeignPolicy(cfg.Actor.Model.ModelType); kind != "" {
+		v.Policy = fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)
+		return v
+	}
+	if !cfg.Places("actor") && !cfg.Places("rollout") {
+		v.Idle = true
+		return v
+	}
+	var connected []string
+	if v.Simulator != "" {
+		connected = []string{standIn}
+		cfg, err = examine(connected, true)
+	}
+	for range rounds {
+		found := mistakes(err)
+		more := remedies(cfg, found)
+		more = slices.DeleteFunc(more, func(o string) bool { return slices.Contains(v.Overrides, o) })
+		if v.Left = found; len(more) == 0 {
+			break
+		}
+		v.Overrides = append(v.Overrides, more...)
+		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
+		v.Left = mistakes(err)
+	}
+	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
+		v.Policy = "a policy that values actions by images (cnn_policy with add_q_head)"
+		return v
+	}
+	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
+	if v.Expert && cfg.Evaluates() && cfg.Env.Eval.VideoCfg.SaveVideo {
+		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // unless it can be drawn
+	}
+	return v
+}
+
+// ofModel reports whether no policy of the given kind can be made.
+func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
+
+// simulator says what cfg has to be connected to; "": nothing, or it is.
+func simulator(cfg *config.Config) string {
+	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
+		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
+			return name
+		}
+	}
+	return ""
+}
+
+// plain matches a mistake that has no origin.
+var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (want .*)$`)
+
+// mistakes returns what err reports, but for a file of demonstrations that a remedy names.
+func mistakes(err error) []*yaml.FieldError {
+	all := yaml.FieldErrors(err)
+	if err != nil && len(all) == 0 {
+		e := &yaml.FieldError{Want: err.Error()}
+		if m := plain.FindStringSubmatch(err.Error()); m != nil {
+			e = &yaml.FieldError{Key: m[1], Value: m[2], Want: m[3]}
+		}
+		all = []*yaml.FieldError{e}
+	}
+	return slices.DeleteFunc(all, func(e *yaml.FieldError) bool { return e.Key+"="+e.Value == demos })
+}
+
+// Headline is the verdict in one line.
+func (v Verdict) Headline() string {
+	switch {
+	case v.Policy != "" && v.Simulator != "":
+		return fmt.Sprintf("needs %s and %s", v.Policy, v.Simulator)
+	case v.Policy != "":
+		return "needs " + v.Policy
+	case v.Idle:
+		return "does not train: it places neither actor nor rollout"
+	case len(v.Left) == 1:
+		return "does not run: there is a mistake that no override here mends"
+	case len(v.Left) > 1:
+		return fmt.Sprintf("does not run: there are %d mistakes that no override here mends", len(v.Left))
+	case v.Expert:
+		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
+	case v.Simulator != "":
+		return fmt.Sprintf("needs %s: connect it with env_type=external", v.Simulator)
+	case len(v.Overrides) > 0:
+		return "runs with these overrides"
+	}
+	return "runs"
+}
+
+// Text is the verdict in full: the headline, and how to go on with the file at path.
+func (v Verdict) Text(path string, given []string) string {
+	lines := []string{"verdict: " + v.Headline()}
+	add := func(line string) { lines = append(lines, "  "+line) }
+	switch {
+	case v.Policy != "" || v.Idle:
+	case len(v.Left) > 0:
+		if len(v.Overrides) > 0 {
+			add("These overrides mend the others: " + strings.Join(v.Overrides, " "))
+		}
+		if v.Simulator != "" || len(v.Overrides) > 0 { // else they stand above
+			for _, e := range v.Left {
+				add(e.Error())
+			}
+		}
+	case v.Expert:
+		add(commandLine(path, given, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
+		add("NAME is an environment of your own in Go that is an env.Expert too: docs/extending.md. A simulator")
+		add("behind the bridge can be played, but it cannot say what it would do itself.")
+	case v.Simulator != "":
+		connect := []string{"env.train.external.command=python3 simulator.py"}
+		add(commandLine(path, given, append(connect, v.Overrides...)))
+		add("simulator.py is a program of yours that steps it and speaks the bridge: clients/python/README.md,")
+		add("docs/bridge.md. env.train.external.listen waits for one that was started elsewhere.")
+	case len(v.Overrides) > 0:
+		add(commandLine(path, given, v.Overrides))
+	}
+	if slices.Contains(v.Overrides, demos) {
+		add("Demonstrations come from rlinf demos or from a program of yours: docs/demonstrations.md.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// commandLine writes the call that trains, for a shell.
+func commandLine(path string, given, more []string) string {
+	words := []string{"rlinf", "-c", quote(path)}
+	for _, o := range slices.Concat(given, more) {
+		words = append(words, quote(o))
+	}
+	return strings.Join(words, " ")
+}
+
+// quote quotes a word for a shell, where it must be.
+func quote(word string) string {
+	if strings.ContainsAny(word, " \t\n'\"\\$`~*?[]{}()<>|&;#!") {
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return word
+}

@@ -1,0 +1,67 @@
+package verdict
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+func TestRemedy(t *testing.T) {
+	cfg := config.Default()
+	cfg.Env.Train.TotalNumEnvs, cfg.Env.Train.MaxStepsPerRolloutEpoch = 8, 10
+	cfg.Actor.GlobalBatchSize, cfg.Actor.MicroBatchSize = 64, 4
+	for _, tc := range []struct {
+		e    yaml.FieldError
+		want string
+	}{
+		{yaml.FieldError{Key: "env.train.auto_reset", Want: "want true (loss_type embodied_sac)"}, "env.train.auto_reset=true"},
+		{yaml.FieldError{Key: "actor.model.num_action_chunks", Want: "want 1 (experts)"}, "actor.model.num_action_chunks=1"},
+		{yaml.FieldError{Key: "algorithm.gamma", Want: "want a number in [0, 1]"}, ""},
+		{yaml.FieldError{Key: "a.b", Want: "want a multiple of 4 (num_action_chunks)"}, ""},
+		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null", Want: "want a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a divisor of the samples"}, "actor.global_batch_size=40"},
+		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "want at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
+		{yaml.FieldError{Want: "no such file"}, ""},
+	} {
+		if got := strings.Join(remedy(cfg, &tc.e), " "); got != tc.want {
+			t.Errorf("%v: %q, want %q", &tc.e, got, tc.want)
+		}
+	}
+}
+
+// TestJudge: remedies are tried, one after the other where one shows the next mistake, and those that do not help leave the mistake.
+func TestJudge(t *testing.T) {
+	cfg := config.Default()
+	cfg.Cluster.ComponentPlacement = yaml.Map[config.PlacementConfig]{{Key: "actor"}}
+	one := &yaml.FieldError{Key: "a", Want: "want 1 (b)"}
+	two := &yaml.FieldError{Key: "c", Want: "want 2 (d)"}
+	examine := func(more []string, standIn bool) (*config.Config, error) {
+		switch {
+		case standIn:
+			t.Error("a stand-in for a simulator that is here")
+		case !slices.Contains(more, "a=1"):
+			return cfg, one
+		case !slices.Contains(more, "c=2"):
+			return cfg, two
+		}
+		return cfg, nil
+	}
+	v := Judge(cfg, one, examine)
+	if got, want := v.Text("my file.yaml", []string{"x=y"}), "verdict: runs with these overrides\n  rlinf -c 'my file.yaml' x=y a=1 c=2"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	v = Judge(cfg, errors.Join(one, two), func([]string, bool) (*config.Config, error) { return cfg, two })
+	if len(v.Left) != 1 || v.Headline() != "does not run: there is a mistake that no override here mends" {
+		t.Errorf("%+v", v)
+	}
+	if v = Judge(cfg, nil, examine); v.Text("f", nil) != "verdict: runs" {
+		t.Errorf("%+v", v)
+	}
+	if v = Judge(nil, errors.New("f: no such file"), examine); len(v.Left) != 1 {
+		t.Errorf("%+v", v)
+	}
+}
