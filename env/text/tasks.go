@@ -36,7 +36,7 @@ func Tasks() []Task {
 	return []Task{
 		{Name: "addition", Doc: "sums of two numbers below 1000, units first: 123+456= is 9750", Vocab: 257,
 			draw: addition},
-		{Name: "countdown", Doc: "reach a number with three others by two steps: 3 7 12:60= is 12-7=5 5*12=60",
+		{Name: "countdown", Doc: "reach a number with three others by two steps: 3 7 12:15= is 12-7=5 5*3=15",
 			Vocab: 257, draw: countdown},
 		{Name: "problems", Doc: "word problems in one to five steps, as conversations with a boxed number", Chat: true,
 			Vocab: 512, MinSteps: 1, MaxSteps: 3, draw: wordProblem},

@@ -74,6 +74,9 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	if j.OffPolicy || j.Offline {
 		columns += "\treplay"
 	}
+	if j.Tuning != nil {
+		columns = "rank\tnode\tworkers\tdevice\tparameters\toptimiser\tactivations\ttexts\tin all"
+	}
 	fmt.Fprintln(w, columns)
 	local := map[int]int{}
 	for r, node := range nodes {
@@ -82,12 +85,9 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 			device = devices[local[node]%len(devices)].Name
 		}
 		local[node]++
-		mem := j.MemoryOf(r)
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s", r, node, strings.Join(j.WorkersOn(r), " "), device,
-			job.Mebibytes(mem.Parameters), job.Mebibytes(mem.Optimiser), job.Mebibytes(mem.Rollouts),
-			job.Mebibytes(mem.Channels))
-		if j.OffPolicy || j.Offline {
-			fmt.Fprintf(w, "\t%s", job.Mebibytes(mem.Replay))
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(j.WorkersOn(r), " "), device)
+		for _, bytes := range memoryColumns(j, j.MemoryOf(r)) {
+			fmt.Fprintf(w, "\t%s", job.Mebibytes(bytes))
 		}
 		fmt.Fprintln(w)
 	}
@@ -115,6 +115,17 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 		}
 	}
 	return nil
+}
+
+// memoryColumns returns the figures of a rank in the table.
+func memoryColumns(j *job.Job, mem job.Footprint) []int64 {
+	switch {
+	case j.Tuning != nil:
+		return []int64{mem.Parameters, mem.Optimiser, mem.Activations, mem.Texts, mem.Sum() + job.ProgramBytes}
+	case j.OffPolicy || j.Offline:
+		return []int64{mem.Parameters, mem.Optimiser, mem.Rollouts, mem.Channels, mem.Replay}
+	}
+	return []int64{mem.Parameters, mem.Optimiser, mem.Rollouts, mem.Channels}
 }
 
 // writeOwn writes a line for each key of users' own parts: its value, its origin and its meaning.

@@ -169,6 +169,9 @@ func actorRanks(j *job.Job, np int) (int, error) {
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {
+		if !j.Placement.Has(component) {
+			continue
+		}
 		for _, r := range j.Placement.Group(component).Ranks {
 			if r < end {
 				busy[r]++

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -60,6 +61,10 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
+	if wrong == nil && cfg.FineTunes() {
+		wrong = config.UsageError{Err: errors.New("eval: runner.task_type sft: want a job with environments; " +
+			"rlinf export writes the model, rlinf generate and rlinf score use it")}
+	}
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
 		if err != nil {

@@ -39,6 +39,9 @@ type Footprint struct {
 	Texts       int64 // that it learns from
 }
 
+// ProgramBytes is about what a process takes beside the footprints of its ranks.
+const ProgramBytes = 48 << 20
+
 // Sum returns all of it.
 func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Texts

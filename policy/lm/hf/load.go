@@ -161,9 +161,10 @@ func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
 	if wrong != nil {
 		return errors.New(strings.Join(wrong, "; "))
 	}
+	var memory buffers
 	for _, t := range want {
 		p := f.where[t.Name]
-		if err := readTensor(t, p.reader, p.index); err != nil {
+		if err := memory.readTensor(t, p.reader, p.index); err != nil {
 			return fmt.Errorf("%s: %w", p.path, err)
 		}
 	}
@@ -176,8 +177,14 @@ var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 // chunkElements bounds what is read at once.
 const chunkElements = 1 << 20
 
+// buffers are the memory of one piece, which all tensors use in turn.
+type buffers struct {
+	raw  []byte
+	wide []float32
+}
+
 // readTensor reads a tensor in pieces of whole rows of the file.
-func readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
+func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
 	width := 1
 	if len(field.Shape) > 1 {
@@ -186,15 +193,17 @@ func readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	size := field.DType.Size()
 	rows := len(t.Data) / width
 	step := min(rows, max(16, chunkElements/width))
-	raw := tensor.New(field.DType, step*width)
-	wide := make([]float32, step*width)
+	if n := step * width; len(b.wide) < n {
+		b.wide, b.raw = make([]float32, n), tensor.New(tensor.F32, n).Bytes()
+	}
+	raw := tensor.Of(b.raw[:step*width*size], field.DType, step*width)
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
 		part := raw.Slice(0, n*width)
 		if err := r.ReadTensor(i, part.Bytes(), row*width*size); err != nil {
 			return err
 		}
-		values := wide[:n*width]
+		values := b.wide[:n*width]
 		widen(values, part)
 		for j, x := range values {
 			if x-x != 0 {
