@@ -9,8 +9,8 @@ import (
 // PageLen is how many tokens a page of a Cache holds.
 const PageLen = 16
 
-// A Cache holds the keys and values of sequences, in pages of PageLen tokens that it hands out. It
-// belongs to one goroutine.
+// A Cache holds the keys and values of sequences, in pages of PageLen tokens that it hands out.
+// Sequences may share pages: see Sequence.Fork. It belongs to one goroutine.
 //
 // A page has, for every layer and every key head, the keys as [head_dim, PageLen] and then the
 // values as [PageLen, head_dim].
@@ -19,8 +19,9 @@ type Cache struct {
 	pages int
 	mem   []float32
 	free  []int32
-	heads int // elements of a head in a page: keys and values
-	page  int // elements of a page in one layer
+	users []int32 // of each page: sequences that hold it
+	heads int     // elements of a head in a page: keys and values
+	page  int     // elements of a page in one layer
 }
 
 // NewCache returns a cache of so many pages.
@@ -44,6 +45,7 @@ func (c *Cache) extend(pages int) {
 	}
 	c.pages = pages
 	c.mem = nn.Vector[float32](pages * c.page * c.m.Config.Layers)
+	c.users = make([]int32, pages)
 	c.free = c.free[:0]
 	for p := pages - 1; p >= 0; p-- {
 		c.free = append(c.free, int32(p))
@@ -88,20 +90,79 @@ func (s *Sequence) Truncate(n int) {
 	}
 	keep := (n + PageLen - 1) / PageLen
 	for i := len(s.pages) - 1; i >= keep; i-- {
-		s.cache.free = append(s.cache.free, s.pages[i])
+		s.cache.giveBack(s.pages[i])
 	}
 	s.pages, s.len = s.pages[:keep], n
 }
 
-// Missing returns how many pages the sequence needs to grow by n tokens.
-func (s *Sequence) Missing(n int) int { return (s.len+n+PageLen-1)/PageLen - len(s.pages) }
+// Fork returns a sequence of the first n tokens of s, which may grow to the given length without
+// allocation. It shares the pages that n tokens fill with s, and holds a copy of the rest: at most
+// one page, which the cache must have free. Neither sequence changes what the other sees.
+func (s *Sequence) Fork(n, length int) *Sequence {
+	if n < 0 || n > s.len {
+		panic(fmt.Sprintf("lm: a fork of %d tokens of a sequence of %d", n, s.len))
+	}
+	f := s.cache.NewSequence(max(n, length))
+	f.pages, f.len = append(f.pages, s.pages[:(n+PageLen-1)/PageLen]...), n
+	for _, p := range f.pages {
+		s.cache.users[p]++
+	}
+	f.ownLast()
+	return f
+}
+
+// shares reports whether the next token goes into a page that another sequence holds, too.
+func (s *Sequence) shares() bool {
+	return s.len%PageLen != 0 && s.cache.users[s.pages[len(s.pages)-1]] > 1
+}
+
+// ownLast replaces the last page by a copy if the next token goes into it and it is shared.
+func (s *Sequence) ownLast() {
+	if !s.shares() {
+		return
+	}
+	c, last := s.cache, len(s.pages)-1
+	from, to := int(s.pages[last]), int(c.take())
+	for layer := range c.m.Config.Layers {
+		at := layer * c.pages
+		copy(c.mem[(at+to)*c.page:][:c.page], c.mem[(at+from)*c.page:][:c.page])
+	}
+	c.giveBack(int32(from))
+	s.pages[last] = int32(to)
+}
+
+// take takes a free page.
+func (c *Cache) take() int32 {
+	last := len(c.free) - 1
+	p := c.free[last]
+	c.free, c.users[p] = c.free[:last], 1
+	return p
+}
+
+// giveBack ends a sequence's use of a page.
+func (c *Cache) giveBack(p int32) {
+	if c.users[p]--; c.users[p] == 0 {
+		c.free = append(c.free, p)
+	}
+}
+
+// Missing returns how many pages the sequence needs to grow by n tokens: one more where it must copy
+// a page that it shares.
+func (s *Sequence) Missing(n int) int {
+	missing := (s.len+n+PageLen-1)/PageLen - len(s.pages)
+	if n > 0 && s.shares() {
+		missing++
+	}
+	return missing
+}
 
 // grow takes pages for n more tokens. The caller has checked that there are enough.
 func (s *Sequence) grow(n int) {
+	if n > 0 {
+		s.ownLast()
+	}
 	for range s.Missing(n) {
-		last := len(s.cache.free) - 1
-		s.pages = append(s.pages, s.cache.free[last])
-		s.cache.free = s.cache.free[:last]
+		s.pages = append(s.pages, s.cache.take())
 	}
 	s.len += n
 }

@@ -1,6 +1,7 @@
 // Package engine answers: how are many texts generated at once? Sequences join a running batch as
-// soon as the cache has pages for all that they may grow to, and leave it when they end. What a
-// sequence says depends on its own tokens and random numbers alone, never on the others.
+// soon as the cache has pages for all that they may grow to, and leave it when they end. Answers to
+// one prompt that run at the same time share its part of the cache. What a sequence says depends on
+// its own tokens and random numbers alone, never on the others.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, nil)
@@ -9,6 +10,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm"
 )
@@ -73,10 +75,16 @@ type sequence struct {
 	request *Request
 	index   int // of the request
 	result  *Result
-	cache   *lm.Sequence
-	pages   int      // that it may need
-	last    [1]int32 // the token drawn last
+	prompt  *prompt
+	source  *sequence    // that has the prompt, or is about to; nil: nobody has, or it has been forked
+	cache   *lm.Sequence // nil while there is a source
+	pages   int          // that it may need beside the prompt's
+	last    [1]int32     // the token drawn last
 }
+
+// A prompt is the pages that sequences of one prompt share: those that it fills, but for its last
+// token, which everybody computes to draw what follows.
+type prompt struct{ pages, users int }
 
 // New returns an engine. The error says what is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
@@ -155,28 +163,62 @@ func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
 
 // admit lets a request join, unless there are as many as may run, or the cache could fill up.
 func (e *Engine) admit(r *Request, to *Result, index int) bool {
+	s := &sequence{request: r, index: index, result: to, source: e.source(r.Prompt)}
 	pages := pagesOf(e.length(r))
+	if s.source != nil {
+		s.prompt = s.source.prompt
+		pages -= s.prompt.pages
+	}
 	if len(e.running) == e.opts.MaxRunning || e.held+pages > e.pages {
 		return false
 	}
 	to.Tokens = make([]int32, 0, r.Sampling.MaxTokens)
 	to.LogProbs = make([]float32, 0, r.Sampling.MaxTokens)
-	s := &sequence{request: r, index: index, result: to, cache: e.cache.NewSequence(e.length(r)), pages: pages}
-	e.running, e.held = append(e.running, s), e.held+pages
+	e.running, e.held, s.pages = append(e.running, s), e.held+pages, pages
+	if s.source == nil {
+		s.prompt = &prompt{pages: (len(r.Prompt) - 1) / lm.PageLen}
+		s.pages -= s.prompt.pages
+		s.cache = e.cache.NewSequence(e.length(r))
+	}
+	s.prompt.users++
 	return true
+}
+
+// source returns a running sequence with the same prompt, nil if there is none. It has pages of its
+// own, or soon will.
+func (e *Engine) source(prompt []int32) *sequence {
+	for _, s := range e.running {
+		if s.source == nil && slices.Equal(s.request.Prompt, prompt) {
+			return s
+		}
+	}
+	return nil
+}
+
+// fork gives sequences that wait for their prompt what their sources have by now.
+func (e *Engine) fork() {
+	for _, s := range e.running {
+		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {
+			s.cache, s.source = s.source.cache.Fork(n, e.length(s.request)), nil
+		}
+	}
 }
 
 // step makes one pass: a token of every sequence whose prompt is done, and as much of the prompts
 // as the pass takes beside them.
 func (e *Engine) step(emit func(request int, token int32)) error {
+	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
 	room, n := e.opts.ChunkTokens, 0
 	for _, s := range e.running { // every sequence has a token in the pass, prompts have what is left
-		if s.cache.Len() >= len(s.request.Prompt) {
+		if s.source == nil && s.cache.Len() >= len(s.request.Prompt) {
 			room--
 		}
 	}
 	for _, s := range e.running {
+		if s.source != nil {
+			continue
+		}
 		done := s.cache.Len()
 		ids := s.last[:]
 		if rest := s.request.Prompt[min(done, len(s.request.Prompt)):]; len(rest) > 0 {
@@ -194,6 +236,7 @@ func (e *Engine) step(emit func(request int, token int32)) error {
 	if err := e.model.Extend(e.work, e.pieces...); err != nil {
 		return err
 	}
+	e.fork() // before a source leaves
 	v := e.model.Config.Vocab
 	e.model.Logits(e.work, e.logits, e.rows)
 	for i, s := range e.drawn {
@@ -233,7 +276,10 @@ func (e *Engine) leave() {
 			continue
 		}
 		s.cache.Truncate(0)
-		e.held -= s.pages
+		if e.held -= s.pages; s.prompt.users == 1 {
+			e.held -= s.prompt.pages
+		}
+		s.prompt.users--
 	}
 	clear(e.running[len(kept):])
 	e.running = kept
@@ -242,7 +288,9 @@ func (e *Engine) leave() {
 // release gives all pages back.
 func (e *Engine) release() {
 	for _, s := range e.running {
-		s.cache.Truncate(0)
+		if s.cache != nil {
+			s.cache.Truncate(0)
+		}
 	}
 	e.running, e.held = nil, 0
 }

@@ -113,6 +113,62 @@ func TestAnyBatch(t *testing.T) {
 	}
 }
 
+// TestGroups: answers to one prompt share its pages, so that more of them run at the same time, and are what each would be alone.
+func TestGroups(t *testing.T) {
+	m := model(t)
+	for _, length := range []int{1, 16, 17, 40, 49} {
+		const samples = 6
+		var all []engine.Request
+		for i := range samples {
+			r := engine.Request{Sampling: engine.Sampling{MaxTokens: 3 + i, Temperature: 0.9, TopP: 1, RepetitionPenalty: 1, Seed: 2}, Sample: uint64(i)}
+			for k := range length {
+				r.Prompt = append(r.Prompt, int32(k*5%vocab))
+			}
+			all = append(all, r)
+		}
+		var want []engine.Result
+		e, err := engine.New(m, engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all {
+			alone, err := e.Generate(t.Context(), all[i:i+1], nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, alone...)
+		}
+		// Room for the prompt once, and for all answers: a page of the rest of the prompt and of the first new tokens, at most one more of others.
+		pages := (length-1)/lm.PageLen + 2*samples
+		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen}, {ChunkTokens: 6, MaxRunning: 6}} {
+			e, err := engine.New(m, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := make([]int, samples) // when a request's last token came
+			first := make([]int, samples)
+			n := 0
+			got, err := e.Generate(t.Context(), all, func(r int, _ int32) {
+				n++
+				if last[r] = n; first[r] == 0 {
+					first[r] = n
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
+					t.Errorf("prompt of %d, %+v, sample %d:\n%v\n%v", length, o, i, got[i], want[i])
+				}
+			}
+			if o.CacheTokens > 0 && first[samples-1] > last[0] {
+				t.Errorf("prompt of %d: the last answer began when the first had ended: %v, %v", length, first, last)
+			}
+		}
+	}
+}
+
 // TestStop: a stop token is the last of its answer.
 func TestStop(t *testing.T) {
 	m := model(t)
