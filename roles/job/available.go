@@ -19,7 +19,7 @@ type Available struct {
 	of   string // what has it: a machine, a control group
 }
 
-// String says what has how much.
+// String says, for example, "this machine has 512 MiB free".
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.of, Mebibytes(r.Free)) }
 
 // AvailableOn returns the memory for the ranks of a node. This process must be on that node; rank r

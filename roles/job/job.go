@@ -149,13 +149,13 @@ func (j *Job) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allo
 	})
 }
 
-// ActionLayout is what a rollout worker sends to the environments of l.
+// ActionLayout is the layout of the actions that a rollout worker sends to the environments of l.
 func (j *Job) ActionLayout(l Route) *tensor.Layout {
 	a := j.Spec.Action
 	return tensor.NewLayout(tensor.Field{Name: "action", DType: a.DType, Shape: []int{l.Hi - l.Lo, j.Chunks, a.Dim()}})
 }
 
-// StepLayout is what the environments of l send: an env.Step.
+// StepLayout is the layout of the env.Step that the environments of l send.
 func (j *Job) StepLayout(l Route) *tensor.Layout {
 	n, training := l.Hi-l.Lo, len(l.Shards) > 0
 	spec := j.Spec
@@ -182,7 +182,8 @@ func (j *Job) StepLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// TrajectoryLayout is what a rollout worker sends to an actor of n environments.
+// TrajectoryLayout is the layout of the rollout that a rollout worker sends to an actor of n
+// environments.
 func (j *Job) TrajectoryLayout(n int) *tensor.Layout {
 	return tensor.NewLayout(j.trajectoryFields(n)...)
 }

@@ -63,7 +63,8 @@ func (j *Job) newRewardNetwork() (policy.Policy, error) {
 // RewardWorker returns the reward worker that scores the steps of l.
 func (j *Job) RewardWorker(l Route) int { return l.Lo * j.Rewards / j.Train.Envs }
 
-// TransitionLayout is what a rollout worker sends to a reward worker of a step of l.
+// TransitionLayout is the layout of the transitions that a rollout worker sends to a reward worker
+// in a step of l.
 func (j *Job) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
 	var fs []tensor.Field
@@ -84,7 +85,7 @@ func (j *Job) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// RewardLayout is what the reward worker answers.
+// RewardLayout is the layout of the reward worker's answer.
 func (j *Job) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: "reward", DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }

@@ -17,15 +17,15 @@ type vote struct {
 	save bool
 }
 
-// A decision is what all ranks do next, from the votes of all of them.
+// A decision is the next action of all ranks, from the votes of all of them.
 type decision struct {
 	stop int // as in vote; the largest wins
 	save bool
 }
 
 // An agreement makes all ranks take the same branch of the loop, and brings their reports to rank
-// 0. Votes given at one loop head are decided at the next, so that nobody waits for them. No rank
-// runs ahead of another by more than one step.
+// 0. Votes given at one loop head are decided at the next, so no rank waits for them. No rank runs
+// ahead of another by more than one step.
 type agreement struct {
 	comm    spmd.Comm
 	reqs    []spmd.Request

@@ -48,7 +48,7 @@ func (r *EmbodiedRunner) publishWeights(ctx context.Context) error {
 		}))
 }
 
-// receiveRollouts lets the actors take what has been made.
+// receiveRollouts lets the actors take the finished rollouts.
 func (r *EmbodiedRunner) receiveRollouts(ctx context.Context) error {
 	return waitAll(ctx, spmd.Call(r.Actor, ctx, "recv_rollouts", func(ctx context.Context, w *worker.ActorWorker) (none,
 		error) {

@@ -59,7 +59,7 @@ func NewCluster(ctx context.Context, w *spmd.World, j *job.Job, with Services) (
 // World returns the ranks of the job, as this one sees them.
 func (c *Cluster) World() *spmd.World { return c.world }
 
-// Config returns the configuration, which nobody changes.
+// Config returns the configuration. Nobody may change it.
 func (c *Cluster) Config() *config.Config { return c.job.Config }
 
 // EnvSpec returns what one training environment shows and takes.

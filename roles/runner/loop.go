@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A loop is what all runners do between iterations: they report, agree, save and resume.
+// A loop is the part that all runners share between iterations: report, agree, save and resume.
 type loop struct {
 	leader
 	job       *job.Job
@@ -32,7 +32,7 @@ type loop struct {
 
 // A leader is the runner around a loop: it knows the workers.
 type leader interface {
-	// quiesce lets what is under way between iterations end.
+	// quiesce completes the work that is under way between iterations.
 	quiesce(context.Context) error
 	// describe adds to the report what workers of this rank have to say.
 	describe(*report)

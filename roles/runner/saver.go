@@ -20,7 +20,7 @@ const (
 	// weights that the next rollout uses, where they are older than the model; else there is no
 	// such file
 	rolloutFile = "rollout.safetensors"
-	// states of environments, what was last observed, sums of running episodes; all [N, ...]
+	// states of environments, last observations, sums of running episodes; all [N, ...]
 	envFile = "env.safetensors"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A StartState is what a run starts from: the state in a checkpoint, weights alone, or nothing.
+// A StartState is the state that a run starts from: a checkpoint, weights alone, or nothing.
 type StartState struct {
 	From  string       // the checkpoint's folder, or the file of weights; "": nothing
 	Step  int64        // iterations done

@@ -27,7 +27,7 @@ func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	return reg
 }
 
-// handshake asks the simulators of a job that trains what they are; see askAll.
+// handshake asks the simulators of a training job for their greetings; see askAll.
 func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
 	cfg *config.Config) (*config.Config, error) {
 	place, err := cfg.Place(w.Nodes())

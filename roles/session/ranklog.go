@@ -54,7 +54,7 @@ func (l *RankLog) open(path string) {
 	l.flush()
 }
 
-// flush writes to the file what has not been written yet.
+// flush writes the rest to the file.
 func (l *RankLog) flush() {
 	if l.path == "" || l.early.Len() == 0 {
 		return

@@ -33,7 +33,7 @@ type Options struct {
 	Evaluation *Evaluation       // evaluate, whatever the configuration says; nil: do as it says
 }
 
-// A session is one start of a job: what the ranks of this process share.
+// A session is one start of a job: the state that the ranks of this process share.
 type session struct {
 	Options
 	reg     config.Registries // with the environments that hub brings
@@ -300,7 +300,7 @@ func (s *session) refuse(w *spmd.World, code int, err error) {
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
-// close completes what the process still has open, and gives the run's folder free.
+// close ends what this process still has open, and releases the run's folder.
 func (s *session) close() error {
 	err := s.Profile.stop()
 	err = errors.Join(err, s.hub.Close())
