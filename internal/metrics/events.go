@@ -20,7 +20,10 @@ import (
 //
 //	Event:         1 wall_time double, 2 step int64,
 //	               3 file_version string | 5 summary Summary | 7 session_log SessionLog
-//	Summary:       1 value Value, repeated;   Value: 1 tag string, 2 simple_value float
+//	Summary:       1 value Value, repeated
+//	Value:         1 tag string, 2 simple_value float | 8 tensor TensorProto, 9 metadata
+//	metadata:      1 plugin_data: 1 plugin_name string; 4 data_class enum, TENSOR = 2
+//	TensorProto:   1 dtype enum, STRING = 7, 2 tensor_shape: 2 dim: 1 size int64; 8 string_val bytes
 //	SessionLog:    1 status enum, START = 1
 type Events struct {
 	f                         *os.File
@@ -83,6 +86,22 @@ func (e *Events) Write(step int64, at time.Time, names []string, values []float6
 	e.event = appendBytes(e.event, 5, e.body)
 	if err := e.end(); err != nil {
 		return fmt.Errorf("tensorboard: step %d: %w", step, err)
+	}
+	return nil
+}
+
+// WriteText adds a text, which TensorBoard shows as Markdown among its texts.
+func (e *Events) WriteText(step int64, at time.Time, name, text string) error {
+	e.begin(step, at)
+	const ofOne = 1<<3 | varint // a dimension of size 1
+	tensor := append([]byte{1<<3 | varint, 7}, appendBytes(nil, 2, appendBytes(nil, 2, []byte{ofOne, 1}))...)
+	tensor = appendBytes(tensor, 8, text)
+	metadata := appendBytes(nil, 1, appendBytes(nil, 1, "text"))
+	metadata = append(metadata, 4<<3|varint, 2)
+	e.value = appendBytes(appendBytes(appendBytes(e.value[:0], 1, name), 8, tensor), 9, metadata)
+	e.event = appendBytes(e.event, 5, appendBytes(nil, 1, e.value))
+	if err := e.end(); err != nil {
+		return fmt.Errorf("tensorboard: %s: %w", name, err)
 	}
 	return nil
 }

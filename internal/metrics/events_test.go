@@ -46,6 +46,27 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 	}
 }
 
+// A text is a tensor with the metadata of TensorBoard's plugin for texts.
+func TestEventsText(t *testing.T) {
+	dir := t.TempDir()
+	e, err := metrics.CreateEvents(dir, "node7", at, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"), e.Write(6, at, names[:1], []float64{2}), e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readEvents(data)
+	want := []string{`time 1700000000.125 step 5 summary text "config"="    a: 1\n    b: ü\n"`, `time 1700000000.125 step 6 summary "env/return"=2`}
+	if err != nil || len(got) != 4 || !slices.Equal(got[2:], want) {
+		t.Errorf("got %q, %v, want two events and %q", got, err, want)
+	}
+}
+
 func TestReaderOfTheTestSeesDamage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 0, map[int64][]float64{1: {1, 2, 3}})
@@ -124,6 +145,10 @@ func event(b []byte) string {
 					panic("summary")
 				}
 				value := fields(v.bytes)
+				if len(value) == 3 {
+					rest += text(value)
+					continue
+				}
 				if len(value) != 2 || value[0].number != 1 || value[0].wire != 2 || value[1].number != 2 || value[1].wire != 5 {
 					panic("value")
 				}
@@ -139,6 +164,30 @@ func event(b []byte) string {
 		}
 	}
 	return fmt.Sprintf("time %.3f step %d%s", wall, step, rest)
+}
+
+// text returns the name and the text of a value with a tensor and metadata.
+func text(value []field) string {
+	is := func(f field, number, wire, n uint64) {
+		if f.number != number || f.wire != wire || wire == 0 && f.n != n {
+			panic(fmt.Sprintf("text: field %d of type %d: %d", f.number, f.wire, f.n))
+		}
+	}
+	is(value[0], 1, 2, 0)
+	is(value[1], 8, 2, 0)
+	is(value[2], 9, 2, 0)
+	tensor, metadata := fields(value[1].bytes), fields(value[2].bytes)
+	is(tensor[0], 1, 0, 7) // DT_STRING
+	is(tensor[1], 2, 2, 0)
+	size := fields(fields(tensor[1].bytes)[0].bytes)
+	is(fields(tensor[1].bytes)[0], 2, 2, 0)
+	is(size[0], 1, 0, 1)
+	is(tensor[2], 8, 2, 0)
+	is(metadata[0], 1, 2, 0)
+	is(metadata[1], 4, 0, 2) // DATA_CLASS_TENSOR
+	plugin := fields(metadata[0].bytes)
+	is(plugin[0], 1, 2, 0)
+	return fmt.Sprintf(" %s %q=%q", plugin[0].bytes, value[0].bytes, tensor[2].bytes)
 }
 
 type field struct {

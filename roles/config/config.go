@@ -226,6 +226,9 @@ type LoggerConfig struct {
 	ExperimentName string `yaml:"experiment_name"`
 	// LoggerBackends are written beside metrics.jsonl: tensorboard (default), or none.
 	LoggerBackends config.Words `yaml:"logger_backends"`
+	// TensorBoardAxis is TensorBoard's x axis: step (default), the iterations, as in RLinf; or
+	// env_steps, the steps of all environments. metrics.jsonl has both. (+)
+	TensorBoardAxis string `yaml:"tensorboard_axis"`
 	// LogInterval is the number of iterations that a line of the metrics is the mean of.
 	// Evaluations, checkpoints and the end have a line in any case. Default 1. (+)
 	LogInterval int `yaml:"log_interval"`
@@ -306,7 +309,7 @@ func Default() *Config {
 		Runner: RunnerConfig{
 			TaskType: TaskEmbodied,
 			Logger: LoggerConfig{LogPath: "logs", ProjectName: "rlinf", ExperimentName: "default",
-				LoggerBackends: config.Words{"tensorboard"}, LogInterval: 1},
+				LoggerBackends: config.Words{"tensorboard"}, TensorBoardAxis: AxisStep, LogInterval: 1},
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, SaveAtEnd: true,
 			KeepCheckpoints: 3, WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: "val_loss"},
@@ -323,11 +326,14 @@ func Default() *Config {
 	}
 }
 
-// Values of RunnerConfig.TaskType, CommConfig.Reduce and CommConfig.Compression.
+// Values of RunnerConfig.TaskType, LoggerConfig.TensorBoardAxis, CommConfig.Reduce and CommConfig.Compression.
 const (
 	TaskEmbodied     = "embodied"
 	TaskEmbodiedEval = "embodied_eval"
 	TaskOffline      = "offline"
+
+	AxisStep     = "step"
+	AxisEnvSteps = "env_steps"
 
 	ReduceOrdered = "ordered"
 	ReduceFast    = "fast"

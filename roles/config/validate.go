@@ -156,6 +156,8 @@ func (c *validation) checkRunner() {
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",
 		"logger.experiment_name", r.Logger.ExperimentName,
 		"the name of a folder below log_path")
+	want(r.Logger.TensorBoardAxis == AxisStep || r.Logger.TensorBoardAxis == AxisEnvSteps && !c.FineTunes(),
+		"logger.tensorboard_axis", r.Logger.TensorBoardAxis, "step, or env_steps where there are environments")
 	want(r.Logger.LogInterval > 0, "logger.log_interval", r.Logger.LogInterval, "a number > 0")
 	for i, b := range r.Logger.LoggerBackends {
 		switch key := "logger.logger_backends"; b {

@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -53,16 +54,33 @@ func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
 		return nil, err
 	}
-	for _, backend := range j.Config.Runner.Logger.LoggerBackends {
-		if backend == "tensorboard" {
-			host, _ := os.Hostname()
-			if b.events, err = metrics.CreateEvents(f.TensorBoard(), host, time.Now(), b.state.Step+1); err != nil {
-				return nil, err
-			}
+	if slices.Contains(j.Config.Runner.Logger.LoggerBackends, "tensorboard") {
+		if err := b.openEvents(f.TensorBoard()); err != nil {
+			return nil, err
 		}
 	}
 	b.progress = metrics.NewProgress(out, b.state, show)
 	return b, nil
+}
+
+// openEvents opens TensorBoard's file in dir, and writes the configuration into it.
+func (l *Logbook) openEvents(dir string) (err error) {
+	host, _ := os.Hostname()
+	now := time.Now()
+	if l.events, err = metrics.CreateEvents(dir, host, now, l.x()+1); err != nil {
+		return err
+	}
+	// four blanks before a line are Markdown's code
+	text := "    " + strings.ReplaceAll(strings.TrimSpace(string(l.job.Config.Resolved())), "\n", "\n    ")
+	return l.events.WriteText(l.x()+1, now, "config", text)
+}
+
+// x returns where the run stands on TensorBoard's x axis.
+func (l *Logbook) x() int64 {
+	if l.job.Config.Runner.Logger.TensorBoardAxis == config.AxisEnvSteps {
+		return l.state.EnvSteps
+	}
+	return l.state.Step
 }
 
 // record adds the reports of a step, once. It skips the first report after a resume, which repeats
@@ -173,7 +191,7 @@ func (l *Logbook) writeLine(rate string, done float64) error {
 		return err
 	}
 	if l.events != nil {
-		if err := l.events.Write(l.state.Step, now, l.names, l.values); err != nil {
+		if err := l.events.Write(l.x(), now, l.names, l.values); err != nil {
 			return err
 		}
 	}

@@ -2,10 +2,12 @@ package runner
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -85,5 +87,49 @@ func TestLogInterval(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("lines:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.
+func TestTensorBoardAxis(t *testing.T) {
+	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement={actor: 0, env: 0, rollout: 0}", "runner.logger.logger_backends=[tensorboard]",
+			"runner.logger.tensorboard_axis="+axis)
+		j, err := job.New(cfg, config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin()}, make([]int, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder, err := runfolder.Open(t.TempDir(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer folder.Close()
+		book, err := OpenLogbook(folder, j, StartState{}, io.Discard, metrics.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := report{times: make([]float64, len(Phases)), rollouts: 1}
+		if err := book.record(1, [][]byte{r.append(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := book.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if want == 0 {
+			want = j.EnvSteps()
+		}
+		files, _ := filepath.Glob(filepath.Join(folder.TensorBoard(), "events*"))
+		if len(files) != 1 {
+			t.Fatalf("event files %q", files)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		// An event is its time, its step, a varint behind the byte 16, and its values behind the byte 42.
+		step := append(binary.AppendUvarint([]byte{16}, uint64(want)), 42)
+		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) || !bytes.Contains(text, []byte("    runner:\n")) {
+			t.Errorf("axis %s: no event of step %d, or no configuration", axis, want)
+		}
 	}
 }
