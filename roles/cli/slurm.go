@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,10 @@ func slurmFlags() []cli.Flag {
 			DefaultText: "none asked for"},
 		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`",
 			DefaultText: "the template's"},
+		&cli.StringFlag{Name: "partition", Usage: "the `PARTITION` to queue in", DefaultText: "the cluster's"},
+		&cli.StringFlag{Name: "account", Usage: "the `ACCOUNT` that pays", DefaultText: "yours"},
+		&cli.StringFlag{Name: "mem", Usage: "memory of each node as Slurm writes it, `32G`",
+			DefaultText: "the cluster's"},
 	}
 }
 
@@ -41,6 +46,11 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	for _, name := range []string{"cpus", "gpus"} {
 		if c.IsSet(name) && c.Int(name) <= 0 {
 			return config.UsageError{Err: fmt.Errorf("--%s %d: want a number > 0", name, c.Int(name))}
+		}
+	}
+	for _, flag := range slurmWords {
+		if text := c.String(flag.name); c.IsSet(flag.name) && !flag.valid.MatchString(text) {
+			return config.UsageError{Err: fmt.Errorf("--%s %q: want %s", flag.name, text, flag.want)}
 		}
 	}
 	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
@@ -63,9 +73,21 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	run := cfg.Runner.Logger.ExperimentName
 	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
 		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run,
-		Overrides: c.Args().Slice(),
+		Overrides: c.Args().Slice(), Partition: c.String("partition"), Account: c.String("account"),
+		Mem: c.String("mem"),
 	}))
 	return err
+}
+
+// slurmWords are the flags whose values go into the script as they are.
+var slurmWords = []struct {
+	name  string
+	valid *regexp.Regexp
+	want  string
+}{
+	{"partition", regexp.MustCompile(`^[\w.+-]+(,[\w.+-]+)*$`), "a name, or several with commas between them"},
+	{"account", regexp.MustCompile(`^[\w.+-]+$`), "a name"},
+	{"mem", regexp.MustCompile(`^[0-9]+[KMGT]?$`), "a size as 32G"},
 }
 
 // slurmParts divides np ranks over equal nodes; with two parts, over nodes with actors and then the

@@ -68,6 +68,9 @@ func TestSlurmResources(t *testing.T) {
 		{"workers that share a rank", apart + " cluster.component_placement.rollout=2", "nodes=1 ntasks-per-node=3 cpus-per-task=2"},
 		{"more workers than ranks", apart + " cluster.component_placement.env=2:0-3", "nodes=1 ntasks-per-node=4 cpus-per-task=4"},
 		{"what is asked for", ppo + " --cpus 6 --gpus 2 --time 1-12", "nodes=1 ntasks-per-node=8 cpus-per-task=6 gpus-per-node=2 time=1-12"},
+		{"whose queue", ppo + " --partition cpu,long --account team-1 --mem 32G", "nodes=1 ntasks-per-node=8 cpus-per-task=1 partition=cpu,long account=team-1 mem=32G"},
+		{"whose queue, of both parts", apart + " --template hetjob --mem 8G cluster.num_nodes=3",
+			"nodes=1 ntasks-per-node=2 cpus-per-task=1 mem=8G nodes=2 ntasks-per-node=1 cpus-per-task=1 mem=8G"},
 		{"all ranks", ppo + " -np 16 cluster.component_placement.env=all env.eval.total_num_envs=16", "nodes=1 ntasks-per-node=16 cpus-per-task=2"},
 		{"idle ranks", apart + " -np 6 cluster.allow_idle_ranks=true", "nodes=1 ntasks-per-node=6 cpus-per-task=1"},
 		{"two kinds of nodes", apart + " --template hetjob --gpus 1 cluster.num_nodes=3",
@@ -89,7 +92,7 @@ func TestSlurmResources(t *testing.T) {
 							continue
 						}
 						fallthrough
-					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node":
+					case "nodes", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "partition", "account", "mem":
 						got = append(got, strings.TrimSpace(text))
 					}
 				}
@@ -108,6 +111,8 @@ func TestSlurmRefuses(t *testing.T) {
 		{ppo + " --template array", "--template array: want one of train, requeue, hetjob, sweep, bench"},
 		{ppo + " --cpus 0", "--cpus 0: want a number > 0"},
 		{ppo + " --gpus -1", "--gpus -1: want a number > 0"},
+		{ppo + " --mem much", `--mem "much": want a size as 32G`},
+		{ppo + " --account a;b", `--account "a;b": want a name`},
 		{ppo + " --nodes two", "--nodes two: want a number > 0"},
 		{ppo + " --nodes 1,1", "--nodes 1,1: want a number > 0"},
 		{ppo + " --nodes 2", "--nodes 2: want 1 in all, as cluster.num_nodes says"},

@@ -39,6 +39,9 @@ type Job struct {
 	Name string
 	// Time is the limit in Slurm's notation, as 04:00:00. Empty: the script's own.
 	Time string
+	// Partition, Account and Mem, the memory of each node as 32G, are as Slurm writes them, and the
+	// same for all parts. Empty: the script does not ask.
+	Partition, Account, Mem string
 	// Parts are the nodes: one part, or for hetjob two.
 	Parts []Part
 	// Config is the path of the configuration.
@@ -129,6 +132,11 @@ func (p Part) option(j Job, name, line string) string {
 		value = strconv.Itoa(p.CPUsPerTask)
 		if p.GPUsPerNode > 0 {
 			value += "\n#SBATCH --gpus-per-node=" + strconv.Itoa(p.GPUsPerNode)
+		}
+		for _, more := range [][2]string{{"partition", j.Partition}, {"account", j.Account}, {"mem", j.Mem}} {
+			if more[1] != "" {
+				value += "\n#SBATCH --" + more[0] + "=" + more[1]
+			}
 		}
 	}
 	if value == "" {
