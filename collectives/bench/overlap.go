@@ -32,6 +32,7 @@ type Overlapping struct {
 // The three are measured in turns. Where communication itself needs the cores, as in shared memory,
 // no more than (pure+compute)/overall can be gained, which is there too. Collective over the world.
 func (r *Run) Overlap(ctx context.Context, o Overlapping) error {
+	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.begin("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
 		"computation, wait (overall, whose samples these are)",
 		[]string{"op", "algo", "n", "size", "type"}, []string{"overall_us", "compute_us", "init_us", "wait_us",

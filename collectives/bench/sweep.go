@@ -122,6 +122,13 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
 		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples,
 			r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
+	r.rep.Brief = []string{"op", "algo", "n", "size", "busbw_gbs", "ratio_x"}
+	if len(plan.Types) > 1 {
+		r.rep.Brief = append(r.rep.Brief, "type")
+	}
+	if len(plan.Memory) > 1 || plan.InPlace && plan.OutOfPlace {
+		r.rep.Brief = append(r.rep.Brief, "mem")
+	}
 	if err := r.begin(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"},
 		figures); err != nil {
 		return err

@@ -57,7 +57,7 @@ func TestBench(t *testing.T) {
 		want []string
 	}{
 		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12, []string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
-		{"bench --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache --cache 3M -w 0", 36,
+		{"bench -o wide --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache --cache 3M -w 0", 36,
 			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB", "2.00 times its last-level cache of 3MiB"}},
 		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2, []string{"# Out of bounds values : 0 OK", "bfloat16"}},
 		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
@@ -69,6 +69,7 @@ func TestBench(t *testing.T) {
 		{"bench overlap --sizes 4K --algo ring --link 20us,1GB/s -np 3", 1, []string{"overlap_pct"}},
 		{"bench weights -np 3 --sizes 4K", 3, []string{"in-place", "slots=2"}},
 		{"bench weights -np 3 --sizes 4K --source 2 --readers 0,2 --slots 1 --wire bf16 --patch --changed 0.1", 1, []string{"slots=1+bf16+patch"}},
+		{"bench env --envs 2 -np 1", 5, []string{"CartPole-v1", "Pendulum-v1", "Acrobot-v1"}},
 		{"bench env --name CartPole-v1 --envs 3", 1, []string{"CartPole-v1", "steps_s_core"}},
 		{"bench env -c ../../configs/cartpole_ppo.yaml env.train.env_type=Pendulum-v1", 1, []string{"Pendulum-v1"}},
 		{"bench -np 2 --sizes 8,8K --tune " + file("table.json"), 12, nil},
@@ -107,71 +108,86 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// TestBenchScale: without a configuration there is a job, and as many ranks as there are CPUs.
+func TestBenchScale(t *testing.T) {
+	t.Setenv(asProgram, "1")
+	code, stdout, stderr := run(t, "bench", "scale", "--steps", "2", "--skip", "0")
+	if code != 0 || !strings.Contains(stdout, "cartpole") || !strings.Contains(stdout, "efficiency_pct") || !strings.Contains(stdout, " complete") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := run(t, strings.Fields("bench scale -c "+rolestest.Cartpole+" cluster.component_placement.actor=0-2 --steps 2 --skip 0")...); code != runner.ExitConfig ||
+		!strings.Contains(stderr, "have no such part") {
+		t.Errorf("a placement for 3 ranks: exit code %d, %s", code, stderr)
+	}
+}
+
 // TestBenchRefuses: flags that mean nothing are errors that say what would.
 func TestBenchRefuses(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.json")
 	os.WriteFile(bad, []byte("{}"), 0o644)
 	for args, want := range map[string]string{
-		"bench --op allredcue":             `"allredcue": want some of barrier, broadcast`,
-		"bench -d f16":                     `"f16": want some of f32, f64, i32, i64, u8, bf16, or all`,
-		"bench --algo rnig":                `"rnig": want some of auto`,
-		"bench -b 8X":                      `--begin: "8X": want a size as 8, 64K, 1M or 1GiB`,
-		"bench -b 64 -e 8":                 "want 1 <= begin <= end",
-		"bench -f 1":                       "--factor 1: want a number > 1",
-		"bench --sizes 8,,9":               `--sizes: "": want a size`,
-		"bench -np 2 --np-sweep 3":         `--np-sweep: "3": want numbers from 1 to 2`,
-		"bench -np 0":                      "-np 0: want a number of ranks > 0",
-		"bench --redop avg":                `"avg": want some of sum, prod, min, max`,
-		"bench --redop sum,max":            "want one of sum, prod, min, max",
-		"bench --root 7 -np 2":             "--root 7: want a rank from 0 to 1, or rotate",
-		"bench --place here":               "want in, out or both",
-		"bench --mem gpu":                  `"gpu": want some of arena, go`,
-		"bench --data noise":               "want integer or real",
-		"bench --rel-ci 2":                 "--rel-ci 2: want a part",
-		"bench --min 0":                    "--min 0: want a number of samples > 0",
-		"bench --max 3":                    "--max 3: want at least --min, which is 30",
-		"bench --max-time 0":               "--max-time 0s: want a time > 0",
-		"bench -w -2":                      "--warmup -2: want",
-		"bench --cache 0":                  "--cache 0: want a size > 0, as 32M",
-		"bench -n 0":                       "-n 0: want a number of samples > 0",
-		"bench --threshold -1":             "--threshold -1: want a part >= 0",
-		"bench -o xml":                     `format "xml": want one of table`,
-		"bench channel -o osu":             "format osu: there is no such benchmark as channel",
-		"bench p2p -o nccl":                "format nccl",
-		"bench --out x.yaml":               "want a file with the ending .txt, .csv, .json or .md",
-		"bench --out /nowhere/x.json":      "no such file or directory",
-		"bench --plot x.png":               "want a file with the ending .svg",
-		"bench --compare /nowhere/x.json":  "no such file or directory",
-		"bench --compare " + bad:           "schema 0: want 1",
-		"bench --table " + bad:             "table of algorithms",
-		"bench --tune x.json --algo ring":  "want it without --algo",
-		"bench --check-min-busbw -1":       "want GB/s >= 0",
-		"bench extra":                      `argument "extra": want none`,
-		"bench p2p --window 0":             "--window 0: want a number of messages > 0",
-		"bench p2p --pair 0,9":             `"9": want ranks from 0 to`,
-		"bench p2p --pair 1,1":             "want two different ranks",
-		"bench p2p -np 1":                  "want at least 2",
-		"bench p2p --op speed":             `"speed": want some of latency`,
-		"bench channel --depth 0":          "--depth 0: want a number of items > 0",
-		"bench channel --consume 0s":       "--consume 0s: want a time > 0",
-		"bench overlap --link 50us":        "want a latency and a rate, as 50us,1GB/s",
-		"bench overlap --link 50us,1furl":  "want a latency and a rate, as 50us,1GB/s",
-		"bench overlap -d f32,f64":         "want one of f32",
-		"bench overlap --op barrier":       `"barrier": want some of broadcast`,
-		"bench env":                        "-c FILE.yaml or --name NAME, one of the two",
-		"bench env --name Chess":           `unknown environment "Chess"`,
-		"bench env --name CartPole-v1 a=b": `argument "a=b": want none without -c`,
-		"bench env --envs 0":               "--envs 0: want a number of environments > 0",
-		"bench weights -np 1":              "want at least 2",
-		"bench weights --source 2":         "--source 2: want a rank from 0 to 1",
-		"bench weights --readers 5":        `--readers: "5": want ranks from 0 to 1`,
-		"bench weights --slots 3":          `--slots: "3": want 0, 1 or 2`,
-		"bench weights --wire u8":          "--wire u8: want f32 or bf16",
-		"bench weights --wire bf16":        "want slots 1 or 2",
-		"bench weights --bucket 0":         "--bucket 0: want a size > 0",
-		"bench weights --changed 0":        "--changed 0: want a part > 0",
-		"bench weights --sizes 1":          "want at least 4",
-		"bench scale":                      "no configuration",
+		"bench --op allredcue":               `"allredcue": want some of barrier, broadcast`,
+		"bench -d f16":                       `"f16": want some of f32, f64, i32, i64, u8, bf16, or all`,
+		"bench --algo rnig":                  `"rnig": want some of auto`,
+		"bench -b 8X":                        `--begin: "8X": want a size as 8, 64K, 1M or 1GiB`,
+		"bench -b 64 -e 8":                   "want 1 <= begin <= end",
+		"bench -f 1":                         "--factor 1: want a number > 1",
+		"bench --sizes 8,,9":                 `--sizes: "": want a size`,
+		"bench -np 2 --np-sweep 3":           `--np-sweep: "3": want numbers from 1 to 2`,
+		"bench -np 0":                        "-np 0: want a number of ranks > 0",
+		"bench --redop avg":                  `"avg": want some of sum, prod, min, max`,
+		"bench --redop sum,max":              "want one of sum, prod, min, max",
+		"bench --root 7 -np 2":               "--root 7: want a rank from 0 to 1, or rotate",
+		"bench --place here":                 "want in, out or both",
+		"bench --mem gpu":                    `"gpu": want some of arena, go`,
+		"bench --data noise":                 "want integer or real",
+		"bench --rel-ci 2":                   "--rel-ci 2: want a part",
+		"bench --min 0":                      "--min 0: want a number of samples > 0",
+		"bench --max 3":                      "--max 3: want at least --min, which is 30",
+		"bench --max-time 0":                 "--max-time 0s: want a time > 0",
+		"bench -w -2":                        "--warmup -2: want",
+		"bench --cache 0":                    "--cache 0: want a size > 0, as 32M",
+		"bench -n 0":                         "-n 0: want a number of samples > 0",
+		"bench --threshold -1":               "--threshold -1: want a part >= 0",
+		"bench -o xml":                       `format "xml": want one of table`,
+		"bench channel -o osu":               "format osu: there is no such benchmark as channel",
+		"bench p2p -o nccl":                  "format nccl",
+		"bench --out x.yaml":                 "want a file with the ending .txt, .csv, .json or .md",
+		"bench --out /nowhere/x.json":        "no such file or directory",
+		"bench --plot x.png":                 "want a file with the ending .svg",
+		"bench --compare /nowhere/x.json":    "no such file or directory",
+		"bench --compare " + bad:             "schema 0: want 1",
+		"bench --table " + bad:               "table of algorithms",
+		"bench --tune x.json --algo ring":    "want it without --algo",
+		"bench --check-min-busbw -1":         "want GB/s >= 0",
+		"bench --starts 0":                   "--starts 0: want a number from 1 to 30",
+		"bench --starts 3 --launcher mpirun": "want {np} where the number of ranks stands",
+		"bench --starts 3 --tune x.json":     "want it without --starts",
+		"bench extra":                        `argument "extra": want none`,
+		"bench p2p --window 0":               "--window 0: want a number of messages > 0",
+		"bench p2p --pair 0,9":               `"9": want ranks from 0 to`,
+		"bench p2p --pair 1,1":               "want two different ranks",
+		"bench p2p -np 1":                    "want at least 2",
+		"bench p2p --op speed":               `"speed": want some of latency`,
+		"bench channel --depth 0":            "--depth 0: want a number of items > 0",
+		"bench channel --consume 0s":         "--consume 0s: want a time > 0",
+		"bench overlap --link 50us":          "want a latency and a rate, as 50us,1GB/s",
+		"bench overlap --link 50us,1furl":    "want a latency and a rate, as 50us,1GB/s",
+		"bench overlap -d f32,f64":           "want one of f32",
+		"bench overlap --op barrier":         `"barrier": want some of broadcast`,
+		"bench env -c x.yaml --name A":       "want -c FILE.yaml or --name NAME, or neither",
+		"bench env --name Chess":             `unknown environment "Chess"`,
+		"bench env --name CartPole-v1 a=b":   `argument "a=b": want none without -c`,
+		"bench env --envs 0":                 "--envs 0: want a number of environments > 0",
+		"bench weights -np 1":                "want at least 2",
+		"bench weights --source 2":           "--source 2: want a rank from 0 to 1",
+		"bench weights --readers 5":          `--readers: "5": want ranks from 0 to 1`,
+		"bench weights --slots 3":            `--slots: "3": want 0, 1 or 2`,
+		"bench weights --wire u8":            "--wire u8: want f32 or bf16",
+		"bench weights --wire bf16":          "want slots 1 or 2",
+		"bench weights --bucket 0":           "--bucket 0: want a size > 0",
+		"bench weights --changed 0":          "--changed 0: want a part > 0",
+		"bench weights --sizes 1":            "want at least 4",
 		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3":      "--np-sweep 3: ",
 		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": want numbers of ranks > 0`,
 		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3":         "want more steps than are skipped",
@@ -191,7 +207,7 @@ func TestBenchRefuses(t *testing.T) {
 func TestBenchChecks(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "old.json")
-	base := "bench -np 2 --sizes 8,4K --max-time 5s -n 40 --out "
+	base := "bench -np 2 --sizes 8 --max-time 5s -n 10 --out "
 	if code, _, stderr := run(t, strings.Fields(base+old)...); code != 0 {
 		t.Fatal(stderr)
 	}
@@ -199,17 +215,36 @@ func TestBenchChecks(t *testing.T) {
 	if code != runner.ExitCheck || !strings.Contains(stdout, "allreduce on 2 ranks: best bus bandwidth") {
 		t.Errorf("a bandwidth that nothing has: exit code %d\n%s", code, stdout)
 	}
-	// A past that was a thousand times faster, and one that was as much slower.
-	for factor, want := range map[float64]int{1e-3: runner.ExitCheck, 1e3: 0} {
+	// A past that was a thousand times faster: over several starts it tells, over one it does not.
+	t.Setenv(asProgram, "1")
+	base += filepath.Join(dir, "b.json")
+	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 --max-time 1s -n 10 --starts 4 --out "+old)...); code != 0 {
+		t.Fatal(stderr)
+	}
+	for _, c := range []struct {
+		factor float64
+		flags  string
+		code   int
+		want   string
+	}{
+		{1e-3, "", runner.ExitCheck, "REGRESSION"},
+		{1e-3, " --starts 1", 0, "one start"},
+	} {
 		rep, err := results.Read(old)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rep.Starts() != 4 || len(rep.Rows[0].Samples) != 40 {
+			t.Fatalf("%d starts, %d samples", rep.Starts(), len(rep.Rows[0].Samples))
+		}
 		for i := range rep.Rows {
-			for s := range rep.Rows[i].Samples {
-				rep.Rows[i].Samples[s] *= factor
+			row := &rep.Rows[i]
+			for _, x := range [][]float64{row.Samples, row.Starts} {
+				for s := range x {
+					x[s] *= c.factor
+				}
 			}
-			rep.Rows[i].Summarize()
+			row.Median *= c.factor
 		}
 		path := filepath.Join(dir, "past.json")
 		f, err := os.Create(path)
@@ -224,9 +259,9 @@ func TestBenchChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		code, stdout, _ := run(t, strings.Fields(base+filepath.Join(dir, "b.json")+" --compare "+path)...)
-		if code != want || strings.Contains(stdout, "REGRESSION") != (want != 0) || !strings.Contains(stdout, "# compare:") {
-			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", factor, code, want, stdout)
+		code, stdout, _ := run(t, strings.Fields(base+" --compare "+path+c.flags)...)
+		if code != c.code || !strings.Contains(stdout, c.want) || strings.Contains(stdout, "REGRESSION") != (c.code != 0) {
+			t.Errorf("against a past %v times as slow: exit code %d, want %d\n%s", c.factor, code, c.code, stdout)
 		}
 	}
 	if code, _, stderr := run(t, strings.Fields("bench -np 2 --sizes 8 -n 3 --baseline")...); code != runner.ExitFailed || !strings.Contains(stderr, `the transport "local" has no library underneath`) {

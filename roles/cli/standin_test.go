@@ -17,7 +17,13 @@ import (
 // action.
 const standInSpaces = "RLINF_TEST_STAND_IN"
 
+// asProgram is the variable that makes this test a rlinf, for commands that start themselves.
+const asProgram = "RLINF_TEST_AS_PROGRAM"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(Main(os.Args, rolestest.Registries()))
+	}
 	spaces := os.Getenv(standInSpaces)
 	if spaces == "" {
 		os.Exit(m.Run())

@@ -13,11 +13,15 @@ import (
 type Verdict string
 
 const (
-	Slower Verdict = "REGRESSION" // slower by more than the threshold, and the rank test says that it is no accident
-	Faster Verdict = "faster"     // the same the other way round
-	Within Verdict = "within"     // differs by less than the threshold
-	// medians differ by more than the threshold, but the samples do not show that the times do
+	// slower by more than the threshold, and not by an accident of the starts
+	Slower Verdict = "REGRESSION"
+	Faster Verdict = "faster" // the same the other way round
+	Within Verdict = "within" // differs by less than the threshold
+	// medians differ by more than the threshold, but the samples, or the starts, do not show that the
+	// times do
 	Noise Verdict = "noise"
+	// the samples differ, but too few starts were measured to know whether another start would
+	Unclear Verdict = "one start"
 )
 
 // Significance is the probability below which a difference is no accident.
@@ -27,13 +31,16 @@ const Significance = 0.01
 type Change struct {
 	Key      string
 	Old, New float64 // medians, in microseconds
-	P        float64 // of the rank test; see stats.MannWhitney
-	Verdict  Verdict
+	// Ratio is new/old with its interval over starts; see stats.RatioInterval. The interval has no
+	// meaning with the verdict Unclear.
+	Ratio, Low, High float64
+	Verdict          Verdict
 }
 
 // A Comparison is what Compare found.
 type Comparison struct {
 	Changes  []Change
+	starts   [2]int   // of the old report and of the new one
 	OnlyOld  []string // keys of rows that the other report has not
 	OnlyNew  []string
 	Warnings []string // why the two may not be comparable at all
@@ -43,7 +50,7 @@ type Comparison struct {
 // Compare compares the rows that both reports have. threshold is the part by which a median must
 // differ to matter: 0.05 is 5 %.
 func Compare(before, after *Report, threshold float64) Comparison {
-	c := Comparison{limit: threshold}
+	c := Comparison{limit: threshold, starts: [2]int{before.Starts(), after.Starts()}}
 	if before.Bench != after.Bench {
 		c.Warnings = append(c.Warnings, fmt.Sprintf("the old report is of bench %s, this one of bench %s", before.Bench,
 			after.Bench))
@@ -70,25 +77,36 @@ func Compare(before, after *Report, threshold float64) Comparison {
 			continue
 		}
 		delete(old, key)
-		ch := Change{Key: key, Old: was.Median, New: now.Median}
-		_, ch.P = stats.MannWhitney(now.Samples, was.Samples)
-		switch slower, faster := now.Median > was.Median*(1+threshold), was.Median > now.Median*(1+threshold); {
-		case !slower && !faster:
-			ch.Verdict = Within
-		case ch.P >= Significance:
-			ch.Verdict = Noise
-		case slower:
-			ch.Verdict = Slower
-		default:
-			ch.Verdict = Faster
-		}
-		c.Changes = append(c.Changes, ch)
+		c.Changes = append(c.Changes, compareRows(was, now, threshold))
 	}
 	for key := range old {
 		c.OnlyOld = append(c.OnlyOld, key)
 	}
 	slices.Sort(c.OnlyOld)
 	return c
+}
+
+// compareRows judges one row.
+func compareRows(was, now *Row, threshold float64) Change {
+	ch := Change{Key: now.Key(), Old: was.Median, New: now.Median, Ratio: now.Median / was.Median}
+	ratio, low, high, known := stats.RatioInterval(now.medians(), was.medians())
+	if known {
+		ch.Ratio, ch.Low, ch.High = ratio, low, high
+	}
+	_, p := stats.MannWhitney(now.Samples, was.Samples)
+	switch slower, faster := ch.Ratio > 1+threshold, 1 > ch.Ratio*(1+threshold); {
+	case !slower && !faster:
+		ch.Verdict = Within
+	case !known && p < Significance:
+		ch.Verdict = Unclear
+	case !known, low <= 1 && high >= 1:
+		ch.Verdict = Noise
+	case slower:
+		ch.Verdict = Slower
+	default:
+		ch.Verdict = Faster
+	}
+	return ch
 }
 
 func (m *Machine) cpus() string {
@@ -122,12 +140,17 @@ func (c *Comparison) Write(w io.Writer) error {
 	for _, ch := range c.Changes {
 		width = max(width, len(ch.Key))
 	}
-	fmt.Fprintf(&b, "# %-*s %10s %10s %8s %9s  verdict\n", width, "compare", "old med_us", "new med_us", "change", "p")
+	fmt.Fprintf(&b, "# %-*s %10s %10s %8s %18s  verdict\n", width, "compare", "old med_us", "new med_us", "change",
+		"[     95% ci     ]")
 	counts := map[Verdict]int{}
 	for _, ch := range c.Changes {
 		counts[ch.Verdict]++
-		fmt.Fprintf(&b, "  %-*s %10s %10s %+7.1f%% %9.2g  %s\n", width, ch.Key, short(ch.Old), short(ch.New),
-			100*(ch.New/ch.Old-1), ch.P, ch.Verdict)
+		ci := "-"
+		if ch.High > 0 {
+			ci = fmt.Sprintf("[%+6.1f%%, %+6.1f%%]", 100*(ch.Low-1), 100*(ch.High-1))
+		}
+		fmt.Fprintf(&b, "  %-*s %10s %10s %+7.1f%% %18s  %s\n", width, ch.Key, short(ch.Old), short(ch.New),
+			100*(ch.Ratio-1), ci, ch.Verdict)
 	}
 	for _, key := range c.OnlyOld {
 		fmt.Fprintf(&b, "  %-*s only in the old report\n", width, key)
@@ -135,8 +158,12 @@ func (c *Comparison) Write(w io.Writer) error {
 	for _, key := range c.OnlyNew {
 		fmt.Fprintf(&b, "  %-*s only in this report\n", width, key)
 	}
-	fmt.Fprintf(&b, "# compare: %d slower, %d faster, %d within ±%g %%, %d noise (p >= %g by Mann-Whitney)\n",
-		counts[Slower], counts[Faster], counts[Within], 100*c.limit, counts[Noise], Significance)
+	fmt.Fprintf(&b, "# compare: %d slower, %d faster, %d within ±%g %%, %d noise, %d not to be told; %s before, "+
+		"%s now\n", counts[Slower], counts[Faster], counts[Within], 100*c.limit, counts[Noise], counts[Unclear],
+		plural(c.starts[0], "start"), plural(c.starts[1], "start"))
+	if counts[Unclear] > 0 {
+		b.WriteString("# compare: two starts of one program may differ as much. Measure both with --starts 5.\n")
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -44,7 +44,7 @@ func (r *Report) blocks() []block {
 // means, as theirs are, but over samples that are the maximum over the ranks.
 type osu struct{ w io.Writer }
 
-func (o *osu) Begin(r *Report) error   { return comments(o.w, r) }
+func (o *osu) Begin(*Report) error     { return nil }
 func (o *osu) Row(*Report, *Row) error { return nil }
 
 func (o *osu) End(r *Report) error {
@@ -99,16 +99,6 @@ func (o *osu) row(b *strings.Builder, bench string, row *Row, head bool) {
 	}
 }
 
-// comments writes the header as comments.
-func comments(w io.Writer, r *Report) error {
-	var b strings.Builder
-	for _, line := range r.header() {
-		b.WriteString("# " + line + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
 func mean(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -126,7 +116,7 @@ func mpiType(dtype string) string {
 // the columns for out of place.
 type nccl struct{ w io.Writer }
 
-func (f *nccl) Begin(r *Report) error   { return comments(f.w, r) }
+func (f *nccl) Begin(*Report) error     { return nil }
 func (f *nccl) Row(*Report, *Row) error { return nil }
 
 func (f *nccl) End(r *Report) error {

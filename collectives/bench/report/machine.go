@@ -57,8 +57,33 @@ func (m *Machine) Load() float64 {
 	return load
 }
 
-// header returns the lines that every readable form begins with.
-func (r *Report) header() []string {
+// Warnings says what makes these times less than they could be, or different from one start of the
+// job to the next.
+func (m *Machine) Warnings() []string {
+	var lines []string
+	for _, h := range m.Hosts {
+		switch {
+		case h.CPUs > 0 && len(h.Ranks) > h.CPUs:
+			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
+				"of the scheduler. ***",
+				float64(len(h.Ranks))/float64(h.CPUs), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
+		case m.Transport == "mpi" && h.unbound():
+			lines = append(lines, fmt.Sprintf("*** UNBOUND: each of %d ranks of %s may run on any of CPUs %s, so "+
+				"times differ between starts. Bind them: mpirun --bind-to core, srun --cpu-bind=cores. ***",
+				len(h.Ranks), h.Name, h.Affinity[0]))
+		}
+	}
+	return lines
+}
+
+// unbound reports whether several ranks may run on the same CPUs, all of them.
+func (h *Host) unbound() bool {
+	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" &&
+		!slices.ContainsFunc(h.Affinity, func(a string) bool { return a != h.Affinity[0] })
+}
+
+// header returns the lines that a readable form begins with.
+func (r *Report) header(f form) []string {
 	m := &r.Machine
 	name := "rlinf bench"
 	if r.Bench != "collectives" {
@@ -73,13 +98,7 @@ func (r *Report) header() []string {
 	}
 	lines := []string{fmt.Sprintf("%s %s, %s %s%s: %s on %s", name, build, m.Go, m.Platform, inBrackets(m.Tags),
 		plural(m.Ranks, "rank"), plural(m.Nodes, "node"))}
-	for _, h := range m.Hosts {
-		if len(h.Ranks) > h.CPUs && h.CPUs > 0 {
-			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
-				"of the scheduler. ***",
-				float64(len(h.Ranks))/float64(h.CPUs), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
-		}
-	}
+	lines = append(lines, m.Warnings()...)
 	transport := m.Transport
 	if m.Library != "" {
 		first, _, _ := strings.Cut(m.Library, "\n")
@@ -89,6 +108,13 @@ func (r *Report) header() []string {
 		if s != "" {
 			transport += ", " + s
 		}
+	}
+	if f == narrow {
+		lines = append(lines, "transport: "+transport)
+		if m.Roof > 0 {
+			lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
+		}
+		return append(lines, "more columns: -o wide; all that is known: -o json")
 	}
 	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; shared memory: %s", transport, m.Wait, m.Shared))
 	for _, h := range m.Hosts {
@@ -107,19 +133,6 @@ func (r *Report) header() []string {
 			m.Roof, Bytes(m.RoofSize))
 	}
 	lines = append(lines, clock, "method: "+r.Method)
-	names := make([]string, 0, len(m.Variables))
-	for name := range m.Variables {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	const shown = 12
-	for i, name := range names {
-		if i == shown {
-			lines = append(lines, fmt.Sprintf("variables: and %d more, all in the JSON form", len(names)-shown))
-			break
-		}
-		lines = append(lines, fmt.Sprintf("variable: %s=%s", name, m.Variables[name]))
-	}
 	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
 }
 

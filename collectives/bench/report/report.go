@@ -28,9 +28,11 @@ type Report struct {
 	// type, redop, root, mem; Figures those that follow its times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	Rows    []Row    `json:"rows"`
-	Fits    []Fit    `json:"fits,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // what a reader must know about these numbers
+	// Brief are those of Keys and Figures that the narrow table has. Empty: all.
+	Brief []string `json:"brief,omitempty"`
+	Rows  []Row    `json:"rows"`
+	Fits  []Fit    `json:"fits,omitempty"`
+	Notes []string `json:"notes,omitempty"` // what a reader must know about these numbers
 }
 
 // A Row is one thing measured.
@@ -50,8 +52,9 @@ type Row struct {
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
-	Samples []float64 `json:"samples_us"` // of a call each; in the order taken; the maximum over the ranks
-	Batch   int       `json:"batch"`      // calls that were timed together and divided, for one sample
+	Samples []float64 `json:"samples_us"`          // of a call each; in the order taken; the maximum over the ranks
+	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty: there was one
+	Batch   int       `json:"batch"`               // calls that were timed together and divided, for one sample
 	Min     float64   `json:"min_us"`
 	Median  float64   `json:"med_us"`
 	CILow   float64   `json:"ci_low_us"` // 95 % confidence interval of the median

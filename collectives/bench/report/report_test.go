@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review the difference")
@@ -42,6 +43,7 @@ func example() *Report {
 		},
 		Method: "a barrier, then the call",
 		Keys:   []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"}, Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
+		Brief: []string{"op", "algo", "n", "size", "busbw_gbs"},
 		Rows: []Row{
 			row("allreduce", "ring", "arena", 8, 0, 3, 1, 2, 5, 4, 1e6, 2.5),
 			row("allreduce", "tree", "arena+out", 1024, 0, 11, 12, 13.55, 10, 14, 13),
@@ -202,9 +204,9 @@ func TestSchema(t *testing.T) {
 
 func TestFormatsRefuse(t *testing.T) {
 	for _, c := range []struct{ format, bench, want string }{
-		{"xml", "p2p", "want one of table, csv, json, md, osu, nccl"},
-		{"osu", "env", "want table, csv, json or md"},
-		{"nccl", "p2p", "want table, csv, json or md"},
+		{"xml", "p2p", "want one of table, wide, csv, json, md, osu, nccl"},
+		{"osu", "env", "want table, wide, csv, json or md"},
+		{"nccl", "p2p", "want table, wide, csv, json or md"},
 	} {
 		if _, err := NewWriter(c.format, c.bench, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s for %s: %v, want %q", c.format, c.bench, err, c.want)
@@ -212,29 +214,87 @@ func TestFormatsRefuse(t *testing.T) {
 	}
 }
 
-// TestCompare: a slower row is found, and what only looks slower is not.
+// TestNarrow: the table fits into a terminal, and has no variables; nor has any other readable form.
+func TestNarrow(t *testing.T) {
+	r := example()
+	for line := range strings.Lines(write(t, "table", r)) {
+		if n := utf8.RuneCountInString(line); n > 81 && !strings.HasPrefix(line, "# ***") && !strings.HasPrefix(line, "# fit") && !strings.HasPrefix(line, "# rlinf") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, format := range Formats() {
+		if text := write(t, format, r); strings.Contains(text, "UCX_HANDLE") != (format == "json") {
+			t.Errorf("%s: variables:\n%s", format, text)
+		}
+	}
+	for _, format := range []string{"osu", "nccl"} {
+		if text := write(t, format, r); strings.Contains(text, "rlinf bench") || strings.Contains(text, "transport") {
+			t.Errorf("%s has a header that programs do not expect:\n%s", format, text)
+		}
+	}
+}
+
+// TestWarnings: ranks that share CPUs are warned of where they could be bound.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct {
+		transport string
+		cpus      int
+		affinity  []string
+		want      string
+	}{
+		{"mpi", 4, []string{"0-3", "0-3"}, "UNBOUND: each of 2 ranks of n1 may run on any of CPUs 0-3"},
+		{"mpi", 2, []string{"0", "1"}, ""},
+		{"mpi", 1, []string{"0", "0"}, "OVERSUBSCRIBED 2.0x"},
+		{"mpi", 4, []string{"", ""}, ""},
+		{"mpi", 4, []string{"0-3"}, ""},
+		{"local", 4, []string{"0-3", "0-3"}, ""},
+	} {
+		m := Machine{Transport: c.transport, Hosts: []Host{{Name: "n1", CPUs: c.cpus, Affinity: c.affinity, Ranks: []int{0, 1}[:len(c.affinity)]}}}
+		got := strings.Join(m.Warnings(), "\n")
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
+// TestCompare: a slower row is found over several starts, and what only looks slower is not.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	report := func(scale func(size int64) float64) *Report {
-		rep := &Report{Schema: Schema, Bench: "collectives"}
-		for _, size := range []int64{8, 64, 512, 4096} {
-			row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size}
-			n := 200
-			if size == 4096 {
-				n = 3 // too few to tell anything
-			}
-			for range n {
-				row.Samples = append(row.Samples, scale(size)*math.Exp(0.3*r.NormFloat64()))
+	sizes := []int64{8, 64, 512, 4096}
+	start := func(scale func(size int64) float64) *Report {
+		rep := &Report{Schema: Schema, Bench: "collectives", Complete: true}
+		for _, size := range sizes {
+			row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
+			shift := math.Exp(0.02 * r.NormFloat64()) // of this start
+			for range 100 {
+				row.Samples = append(row.Samples, shift*scale(size)*math.Exp(0.01*r.NormFloat64()))
 			}
 			row.Summarize()
+			row.SetFigure("busbw_gbs", 1/row.Median)
 			rep.Rows = append(rep.Rows, row)
 		}
 		return rep
 	}
-	old := report(func(int64) float64 { return 10 })
-	same := report(func(int64) float64 { return 10 })
-	changed := report(func(size int64) float64 { return map[int64]float64{8: 13, 64: 10, 512: 7, 4096: 30}[size] })
-	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2})
+	starts := func(n int, scale func(size int64) float64) *Report {
+		var all []*Report
+		for range n {
+			all = append(all, start(scale))
+		}
+		return Merge(all)
+	}
+	ten := func(int64) float64 { return 10 }
+	drift := func(size int64) float64 { // 4096: starts that differ by themselves
+		if size == 4096 {
+			return 10 * math.Exp(0.5*r.NormFloat64())
+		}
+		return map[int64]float64{8: 13, 64: 10, 512: 7}[size]
+	}
+	old, same, changed := starts(5, ten), starts(5, ten), starts(5, drift)
+	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 || row.CPU != 7 ||
+		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) || len(old.Notes) != 1 {
+		t.Errorf("merged: %d starts, %+v", old.Starts(), row)
+	}
+	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
 
 	verdicts := func(c Comparison) (v []Verdict) {
 		for _, ch := range c.Changes {
@@ -243,8 +303,11 @@ func TestCompare(t *testing.T) {
 		return v
 	}
 	c := Compare(old, changed, 0.05)
-	if got, want := verdicts(c), []Verdict{Slower, Within, Faster, Noise}; !slices.Equal(got[:1], want[:1]) || got[1] == Slower || got[1] == Faster || !slices.Equal(got[2:], want[2:]) {
-		t.Errorf("got %v, want %v", got, want)
+	if got := verdicts(c); !slices.Equal(got[:3], []Verdict{Slower, Within, Faster}) || got[3] != Noise && got[3] != Within {
+		t.Errorf("got %v: %+v", got, c.Changes)
+	}
+	if ch := c.Changes[0]; !(ch.Low < 1.3 && 1.3 < ch.High && ch.Low > 1.2 && ch.High < 1.4) {
+		t.Errorf("the interval of 1.3: %+v", ch)
 	}
 	if c.Regressions() != 1 || !slices.Equal(c.OnlyNew, []string{"barrier n=2 0B"}) || len(c.OnlyOld) != 0 {
 		t.Errorf("%d regressions, only new %q, only old %q", c.Regressions(), c.OnlyNew, c.OnlyOld)
@@ -255,13 +318,23 @@ func TestCompare(t *testing.T) {
 	if c := Compare(old, changed, 0.5); c.Regressions() != 0 {
 		t.Errorf("30 %% is over a threshold of 50 %%: %+v", c.Changes)
 	}
+	// One start each: the samples differ, and nobody knows whether those of the next start would.
+	for _, few := range []Comparison{Compare(start(ten), start(drift), 0.05), Compare(old, start(drift), 0.05)} {
+		var b bytes.Buffer
+		if err := few.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if v := verdicts(few); few.Regressions() != 0 || v[0] != Unclear || v[1] != Within || !strings.Contains(b.String(), "--starts 5") {
+			t.Errorf("one start: %v\n%s", v, b.String())
+		}
+	}
 	changed.Machine.Library = "another"
 	var b bytes.Buffer
 	c = Compare(old, changed, 0.05)
 	if err := c.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report", "1 slower, 1 faster"} {
+	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report", "1 slower, 1 faster", "5 starts before, 5 starts now"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s\nwant %q in it", b.String(), want)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,11 +16,19 @@ type column struct {
 	text  func(*Row) string
 }
 
+// A form is how much the columns show.
+type form uint8
+
+const (
+	narrow form = iota // what most readers want, for terminals
+	wide               // everything
+	exact              // everything, with numbers in full, for programs
+)
+
 // columns are those of the report: what a row is about, its times, its figures, what was wrong.
-// exact is for programs: numbers in full.
-func (r *Report) columns(exact bool) []column {
+func (r *Report) columns(f form) []column {
 	number := short
-	if exact {
+	if f == exact {
 		number = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	}
 	keys := map[string]column{
@@ -35,15 +44,25 @@ func (r *Report) columns(exact bool) []column {
 	}
 	var cols []column
 	for _, k := range r.Keys {
-		cols = append(cols, keys[k])
+		if f == narrow {
+			keys["size"] = column{"size", 7, func(r *Row) string { return Bytes(r.Size) }}
+		}
+		if r.shows(f, k) {
+			cols = append(cols, keys[k])
+		}
 	}
 	times := func(head string, width int, of func(*Row) float64) {
 		cols = append(cols, column{head, width, func(row *Row) string { return number(of(row)) }})
 	}
+	if f == narrow {
+		times("med_us", 8, func(r *Row) float64 { return r.Median })
+		cols = append(cols, column{"±%", 5, (*Row).precision})
+		return append(cols, r.figures(f, number)...)
+	}
 	cols = append(cols, column{"iters", 6, func(r *Row) string { return strconv.Itoa(len(r.Samples)) }})
 	times("min_us", 9, func(r *Row) float64 { return r.Min })
 	times("med_us", 9, func(r *Row) float64 { return r.Median })
-	if exact {
+	if f == exact {
 		times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
 		times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
 	} else {
@@ -55,27 +74,49 @@ func (r *Report) columns(exact bool) []column {
 	times("max_us", 9, func(r *Row) float64 { return r.Max })
 	times("skew_us", 8, func(r *Row) float64 { return r.Skew })
 	times("cpu_us", 8, func(r *Row) float64 { return r.CPU })
+	return append(cols, r.figures(f, number)...)
+}
+
+// figures are the columns of the figures, and of what was wrong.
+func (r *Report) figures(f form, number func(float64) string) []column {
+	nothing := "-"
+	if f == exact {
+		nothing = ""
+	}
+	var cols []column
 	for _, name := range r.Figures {
+		if !r.shows(f, name) {
+			continue
+		}
 		cols = append(cols, column{name, max(6, len(name)), func(r *Row) string {
 			if x, ok := r.Figures[name]; ok {
 				return number(x)
 			}
-			if exact {
-				return ""
-			}
-			return "-"
+			return nothing
 		}})
 	}
-	cols = append(cols, column{"#wrong", 6, func(r *Row) string {
+	return append(cols, column{"#wrong", 6, func(r *Row) string {
 		if r.Checked == 0 {
-			if exact {
-				return ""
-			}
-			return "-"
+			return nothing
 		}
 		return strconv.FormatInt(r.Wrong, 10)
 	}})
-	return cols
+}
+
+// shows reports whether a form has the column of a key or a figure.
+func (r *Report) shows(f form, name string) bool {
+	return f != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
+}
+
+// precision is the larger distance of the ends of the median's interval from it, in per cent.
+func (r *Row) precision() string {
+	if !(r.Median > 0) || len(r.Samples) < 2 {
+		return "-"
+	}
+	if part := 100 * max(r.Median-r.CILow, r.CIHigh-r.Median) / r.Median; part < 1000 {
+		return fmt.Sprintf("%.1f", part)
+	}
+	return ">999"
 }
 
 // short writes x with four digits, or all those before the point.
@@ -93,14 +134,24 @@ func short(x float64) string {
 	return strconv.FormatFloat(x, 'g', 2, 64)
 }
 
-// table is the form for terminals.
-type table struct{ w io.Writer }
+// table is the form for terminals: narrow unless it is wide.
+type table struct {
+	w    io.Writer
+	wide bool
+}
+
+func (t *table) form() form {
+	if t.wide {
+		return wide
+	}
+	return narrow
+}
 
 func (t *table) Begin(r *Report) error {
-	if err := comments(t.w, r); err != nil {
-		return err
-	}
 	var b strings.Builder
+	for _, line := range r.header(t.form()) {
+		b.WriteString("# " + line + "\n")
+	}
 	b.WriteString("#")
 	t.line(&b, r, func(c column) string { return c.head })
 	_, err := io.WriteString(t.w, b.String())
@@ -116,9 +167,9 @@ func (t *table) Row(r *Report, row *Row) error {
 }
 
 func (t *table) line(b *strings.Builder, r *Report, text func(column) string) {
-	for i, c := range r.columns(false) {
+	for _, c := range r.columns(t.form()) {
 		width := c.width
-		if i < len(r.Keys) && (c.head == "op" || c.head == "algo" || c.head == "mem") {
+		if c.head == "op" || c.head == "algo" || c.head == "mem" {
 			width = -width // names to the left
 		}
 		fmt.Fprintf(b, " %*s", width, text(c))
@@ -130,7 +181,7 @@ func (t *table) line(b *strings.Builder, r *Report, text func(column) string) {
 
 func (t *table) End(r *Report) error {
 	var b strings.Builder
-	for _, line := range r.footer() {
+	for _, line := range r.footer(t.form()) {
 		b.WriteString("# " + line + "\n")
 	}
 	_, err := io.WriteString(t.w, b.String())
@@ -138,7 +189,7 @@ func (t *table) End(r *Report) error {
 }
 
 // footer returns the lines that follow the rows.
-func (r *Report) footer() []string {
+func (r *Report) footer(form form) []string {
 	var lines []string
 	for _, f := range r.Fits {
 		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
@@ -146,6 +197,9 @@ func (r *Report) footer() []string {
 			f.Rounds, f.Bytes,
 			rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
 		lines = append(lines, line)
+		if form == narrow {
+			continue
+		}
 		ranks := 0
 		list := func(n int, what, item string) {
 			if n != ranks {
@@ -210,7 +264,7 @@ func (f *csvForm) End(*Report) error { return nil }
 
 func (f *csvForm) line(r *Report, text func(column) string) error {
 	var cells []string
-	for _, c := range r.columns(true) {
+	for _, c := range r.columns(exact) {
 		cells = append(cells, text(c))
 	}
 	_, err := fmt.Fprintln(f.w, strings.Join(cells, ",")) // no cell has a comma or a quote: names and numbers
@@ -222,11 +276,11 @@ type markdown struct{ w io.Writer }
 
 func (m *markdown) Begin(r *Report) error {
 	var b strings.Builder
-	for _, line := range r.header() {
+	for _, line := range r.header(wide) {
 		b.WriteString("    " + line + "\n")
 	}
 	b.WriteString("\n|")
-	cols := r.columns(false)
+	cols := r.columns(wide)
 	for _, c := range cols {
 		b.WriteString(" " + strings.Join(strings.Fields(c.head), " ") + " |")
 	}
@@ -245,7 +299,7 @@ func (m *markdown) Begin(r *Report) error {
 func (m *markdown) Row(r *Report, row *Row) error {
 	var b strings.Builder
 	b.WriteString("|")
-	for _, c := range r.columns(false) {
+	for _, c := range r.columns(wide) {
 		b.WriteString(" " + strings.Join(strings.Fields(c.text(row)), " ") + " |")
 	}
 	_, err := fmt.Fprintln(m.w, b.String())
@@ -255,7 +309,7 @@ func (m *markdown) Row(r *Report, row *Row) error {
 func (m *markdown) End(r *Report) error {
 	var b strings.Builder
 	b.WriteString("\n")
-	for _, line := range r.footer() {
+	for _, line := range r.footer(wide) {
 		b.WriteString("    " + line + "\n")
 	}
 	_, err := io.WriteString(m.w, b.String())

@@ -15,7 +15,7 @@ type Writer interface {
 }
 
 // Formats are the names that NewWriter knows.
-func Formats() []string { return []string{"table", "csv", "json", "md", "osu", "nccl"} }
+func Formats() []string { return []string{"table", "wide", "csv", "json", "md", "osu", "nccl"} }
 
 // NewWriter returns a Writer of a form, for a benchmark: the layouts of OSU and of nccl-tests have
 // no place for some.
@@ -23,6 +23,8 @@ func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 	switch format {
 	case "table":
 		return &table{w: w}, nil
+	case "wide":
+		return &table{w: w, wide: true}, nil
 	case "csv":
 		return &csvForm{w: w}, nil
 	case "json":
@@ -33,14 +35,14 @@ func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 		if bench == "collectives" || bench == "p2p" || bench == "overlap" {
 			return &osu{w: w}, nil
 		}
-		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: want table, csv, json or md",
-			bench)
+		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: want table, wide, csv, json or "+
+			"md", bench)
 	case "nccl":
 		if bench == "collectives" {
 			return &nccl{w: w}, nil
 		}
-		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: want table, csv, json or md",
-			bench)
+		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: want table, wide, csv, json "+
+			"or md", bench)
 	}
 	return nil, fmt.Errorf("format %q: want one of %s", format, strings.Join(Formats(), ", "))
 }

@@ -197,3 +197,42 @@ func TestBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestRatioInterval: the ends are those that tables of the test give, and the interval holds the
+// ratio in 95 of 100 cases.
+func TestRatioInterval(t *testing.T) {
+	a, b := []float64{11, 12, 13, 14, 15}, []float64{1, 1, 1, 1, 1}
+	if ratio, low, high, ok := RatioInterval(a, b); ratio != 13 || low != 11 || high != 15 || !ok { // the third and the 23rd of 25
+		t.Errorf("got %v in [%v, %v], %v", ratio, low, high, ok)
+	}
+	for _, c := range []struct {
+		n, m int
+		ok   bool
+	}{{1, 1, false}, {3, 3, false}, {3, 5, true}, {4, 4, true}, {1, 30, false}, {0, 3, false}} {
+		x := make([]float64, max(c.n, c.m))
+		for i := range x {
+			x[i] = 1 + float64(i)
+		}
+		if _, _, _, ok := RatioInterval(x[:c.n], x[:c.m]); ok != c.ok {
+			t.Errorf("%d and %d samples: %v", c.n, c.m, ok)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	within := 0
+	const times = 2000
+	for range times {
+		draw := func(scale float64) []float64 {
+			x := make([]float64, 5)
+			for i := range x {
+				x[i] = scale * math.Exp(0.2*r.NormFloat64())
+			}
+			return x
+		}
+		if _, low, high, _ := RatioInterval(draw(3), draw(2)); low <= 1.5 && 1.5 <= high {
+			within++
+		}
+	}
+	if share := float64(within) / times; share < 0.95 || share > 0.985 { // exactly 0.968
+		t.Errorf("%v of the intervals hold the ratio", share)
+	}
+}

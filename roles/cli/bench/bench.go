@@ -30,9 +30,13 @@ import (
 
 // Command returns rlinf bench with its subcommands. It stores the exit code in code.
 func Command(reg config.Registries, code *int) *cli.Command {
-	common := benchFlags()
+	common, starts := benchFlags(), startFlags()
 	withOverrides := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
-		return &cli.Command{Name: name, Usage: usage, Flags: append(slices.Clone(common), flags...),
+		with := starts
+		if name == "scale" {
+			with = starts[:1] // it has a launcher of its own
+		}
+		return &cli.Command{Name: name, Usage: usage, Flags: slices.Concat(common, with, flags),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = run(c)
 				return err
@@ -79,8 +83,8 @@ func benchFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "out",
 			Usage: "also write `FILE`, in the form of its ending: .txt, .csv, .json, .md; may be repeated"},
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
-		&cli.StringFlag{Name: "compare",
-			Usage: "compare with an earlier report, `FILE`.json; exit code 3 if anything is slower"},
+		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
+			"of one start each; exit code 3 if anything is slower"},
 		&cli.Float64Flag{Name: "threshold", Usage: "part by which a median must differ to matter to --compare",
 			Value: 0.05},
 	}
@@ -106,6 +110,11 @@ func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) (
 	j := &benchJob{verdict: verdict}
 	if err := j.configure(c, name); err != nil {
 		return 0, err
+	}
+	if n, err := j.countStarts(c); err != nil {
+		return 0, err
+	} else if n > 1 {
+		return j.runStarts(c, name, n)
 	}
 	j.asked = runner.Watch()
 	defer j.asked.Close()
@@ -206,11 +215,16 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 	j.opts.About = results.Report{Bench: name, Machine: results.Machine{Version: p.Build.Version,
 		Revision: p.Build.Revision, Tags: p.Build.Tags, Go: p.Build.Go,
 		Platform: p.Build.Platform, Args: p.Args, Variables: p.Env}}
-	if path := c.String("compare"); path != "" {
-		var err error
-		if j.before, err = results.Read(path); err != nil {
+	var before []*results.Report
+	for _, path := range c.StringSlice("compare") {
+		r, err := results.Read(path)
+		if err != nil {
 			return config.UsageError{Err: fmt.Errorf("--compare: %w", err)}
 		}
+		before = append(before, r)
+	}
+	if len(before) > 0 {
+		j.before = results.Merge(before)
 	}
 	return j.openFiles(c, name)
 }
@@ -325,8 +339,13 @@ func (j *benchJob) judge(c *cli.Context) (int, error) {
 	}
 	code := runner.ExitOK
 	say := c.App.Writer
-	if c.String("format") != "table" {
+	if form := c.String("format"); form != "table" && form != "wide" {
 		say = os.Stderr // the other forms are for programs
+		if form != "md" {
+			for _, warning := range j.report.Machine.Warnings() {
+				fmt.Fprintln(say, "#", warning)
+			}
+		}
 	}
 	for _, row := range j.report.Rows {
 		if row.Wrong > 0 {

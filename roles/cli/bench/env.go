@@ -2,8 +2,10 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/collectives/bench"
 	results "github.com/rlinf/rlinf/collectives/bench/report"
@@ -21,7 +23,8 @@ func envFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "config", Aliases: []string{"c"},
 			Usage: "the environment of env.train in `FILE`.yaml, with its wrappers"},
-		&cli.StringFlag{Name: "name", Usage: "an environment by its `NAME`; rlinf envs lists them"},
+		&cli.StringFlag{Name: "name", Usage: "a `LIST` of environments by their names; rlinf envs lists them",
+			DefaultText: "without -c: all that this build has"},
 		&cli.IntFlag{Name: "envs", Usage: "environments on each rank", Value: 64},
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
 	}
@@ -33,24 +36,9 @@ func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 	if n < 1 {
 		return 0, config.UsageError{Err: fmt.Errorf("--envs %d: want a number of environments > 0", n)}
 	}
-	cfg := env.DefaultConfig()
-	switch name, file := c.String("name"), c.String("config"); {
-	case (name == "") == (file == ""):
-		return 0, config.UsageError{Err: fmt.Errorf("want an environment: -c FILE.yaml or --name NAME, one of the two")}
-	case name != "":
-		cfg.EnvType = name
-		if c.Args().Present() {
-			return 0, config.UsageError{Err: fmt.Errorf("argument %q: want none without -c", c.Args().First())}
-		}
-	default:
-		job, err := args.Config(c, reg, c.App.ErrWriter)
-		if err != nil {
-			return 0, err
-		}
-		cfg = job.Env.Train
-	}
-	if _, err := job.Probe(reg, cfg); err != nil {
-		return 0, config.UsageError{Err: err}
+	tasks, err := envTasks(c, reg)
+	if err != nil {
+		return 0, err
 	}
 	return runBench(c, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
@@ -59,23 +47,79 @@ func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 			"steps_s_most"}); err != nil {
 			return err
 		}
-		p, err := newPlayer(reg, cfg, w.Rank(), n)
-		if err != nil {
-			return err
-		}
-		defer p.vec.Close()
-		task := bench.Task{Op: cfg.ID(), Call: p.step, Units: float64(n)}
-		return r.Task(ctx, task, func(row *results.Row, rates []float64) {
-			sum := 0.0
-			for _, rate := range rates {
-				sum += rate
+		for _, cfg := range tasks {
+			if err := benchOneEnv(ctx, r, reg, cfg, w.Rank(), n); err != nil {
+				return fmt.Errorf("%s: %w", cfg.ID(), err)
 			}
-			row.SetFigure("steps_s", sum)
-			row.SetFigure("steps_s_core", task.Units*float64(len(rates))/(row.CPU*1e-6))
-			row.SetFigure("steps_s_least", slices.Min(rates))
-			row.SetFigure("steps_s_most", slices.Max(rates))
-		})
+		}
+		return nil
 	}, nil)
+}
+
+// envTasks returns the environments to measure: those that are named, that of a configuration, or
+// all that can be made.
+func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
+	names, file := c.String("name"), c.String("config")
+	switch {
+	case names != "" && file != "":
+		return nil, config.UsageError{Err: errors.New("want -c FILE.yaml or --name NAME, or neither")}
+	case file != "":
+		job, err := args.Config(c, reg, c.App.ErrWriter)
+		if err != nil {
+			return nil, err
+		}
+		return probed(reg, job.Env.Train)
+	case c.Args().Present():
+		return nil, config.UsageError{Err: fmt.Errorf("argument %q: want none without -c", c.Args().First())}
+	}
+	named := func(name string) env.Config {
+		cfg := env.DefaultConfig()
+		cfg.EnvType = name
+		return cfg
+	}
+	var tasks []env.Config
+	if names != "" {
+		for name := range strings.SplitSeq(names, ",") {
+			tasks = append(tasks, named(strings.TrimSpace(name)))
+		}
+		return probed(reg, tasks...)
+	}
+	for _, name := range reg.Envs.Names() {
+		if _, err := job.Probe(reg, named(name)); err == nil { // else it needs a build tag, or a model
+			tasks = append(tasks, named(name))
+		}
+	}
+	return tasks, nil
+}
+
+// probed returns tasks if all of them can be made.
+func probed(reg config.Registries, tasks ...env.Config) ([]env.Config, error) {
+	for _, cfg := range tasks {
+		if _, err := job.Probe(reg, cfg); err != nil {
+			return nil, config.UsageError{Err: err}
+		}
+	}
+	return tasks, nil
+}
+
+// benchOneEnv measures n environments on each rank. Collective.
+func benchOneEnv(ctx context.Context, r *bench.Run, reg config.Registries, cfg env.Config, rank, n int) error {
+	p, err := newPlayer(reg, cfg, rank, n)
+	if err != nil {
+		return err
+	}
+	defer p.vec.Close()
+	task := bench.Task{Op: cfg.ID(), Call: p.step, Units: float64(n)}
+	return r.Task(ctx, task, func(row *results.Row, rates []float64) {
+		sum := 0.0
+		for _, rate := range rates {
+			sum += rate
+		}
+		row.SetFigure("steps_s", sum)
+		row.SetFigure("steps_s_core", task.Units*float64(len(rates))/(row.CPU*1e-6))
+		row.SetFigure("steps_s_least", slices.Min(rates))
+		row.SetFigure("steps_s_most", slices.Max(rates))
+	})
 }
 
 // A player steps environments with actions from a list, over and over.

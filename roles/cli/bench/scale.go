@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,9 +32,10 @@ import (
 
 func scaleFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"},
+		&cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml",
+			DefaultText: "PPO on CartPole-v1, everything on every rank"},
 		&cli.StringFlag{Name: "np-sweep", Usage: "`LIST` of numbers of ranks; the first is what the others are " +
-			"compared with", Value: "1,2,4"},
+			"compared with", DefaultText: "1, 2, 4 and so on up to the CPUs, those that the placement can have"},
 		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'",
 			DefaultText: "none: goroutine ranks"},
 		&cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30},
@@ -66,6 +68,16 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 			"--launcher '%s "+
 			"-np {np}'", launcher, launcher)}
 	}
+	if !c.IsSet("config") {
+		file, err := builtinJob()
+		if err != nil {
+			return 0, err
+		}
+		defer os.RemoveAll(filepath.Dir(file))
+		if err := c.Set("config", file); err != nil {
+			return 0, err
+		}
+	}
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return 0, err
@@ -76,14 +88,7 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	if s.program, err = os.Executable(); err != nil {
 		return 0, err
 	}
-	s.sizes, err = parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return 0, fmt.Errorf("%q: want numbers of ranks > 0, as 1,2,4", text)
-		}
-		return n, nil
-	})
-	if err != nil {
+	if s.sizes, err = sweepSizes(c); err != nil {
 		return 0, err
 	}
 	if s.skip < 0 || s.steps <= s.skip {
@@ -102,15 +107,67 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, s.ranks)); err != nil {
 		return 0, config.UsageError{Err: err}
 	}
-	for _, n := range s.sizes {
-		if _, err := s.arguments(n, ""); err != nil {
-			return 0, config.UsageError{Err: err}
-		}
+	if err := s.checkSizes(c.IsSet("np-sweep")); err != nil {
+		return 0, config.UsageError{Err: err}
 	}
 	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
 	return runBench(c, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return s.run(ctx, r)
 	}, nil)
+}
+
+//go:embed scale.yaml
+var scaleJob []byte
+
+// builtinJob writes the configuration of a job without -c to a folder of its own.
+func builtinJob() (path string, err error) {
+	folder, err := os.MkdirTemp("", "rlinf-job-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "cartpole.yaml")
+	return path, os.WriteFile(path, scaleJob, 0o644)
+}
+
+// sweepSizes reads --np-sweep; without it, powers of two up to the CPUs.
+func sweepSizes(c *cli.Context) ([]int, error) {
+	if !c.IsSet("np-sweep") {
+		sizes := []int{1}
+		for n := 2; n <= runtime.NumCPU(); n *= 2 {
+			sizes = append(sizes, n)
+		}
+		return sizes, nil
+	}
+	return parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return 0, fmt.Errorf("%q: want numbers of ranks > 0, as 1,2,4", text)
+		}
+		return n, nil
+	})
+}
+
+// checkSizes checks that the job can have all numbers of ranks. Those that nobody asked for it
+// leaves out where it cannot.
+func (s *scaling) checkSizes(asked bool) error {
+	var fit []int
+	var last error
+	for _, n := range s.sizes {
+		_, err := s.arguments(n, "")
+		if err != nil && asked {
+			return err
+		}
+		if err == nil {
+			fit = append(fit, n)
+		} else {
+			last = err
+		}
+	}
+	if len(fit) == 0 {
+		return last
+	}
+	s.sizes = fit
+	return nil
 }
 
 // run runs the jobs one after the other.

@@ -1,0 +1,88 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
+)
+
+// Merge makes one report of several starts of the same benchmark: a row has the samples of all, and
+// its median and interval are those of the medians of the starts. Two starts of one program differ
+// by more than the samples of one start tell: they run on other cores and in other pages.
+func Merge(starts []*Report) *Report {
+	all := *starts[0]
+	all.Fits, all.Notes = nil, nil // lines through the times of one start say nothing of all
+	var keys []string
+	rows := map[string][]Row{}
+	for _, r := range starts {
+		for _, row := range r.Rows {
+			key := row.Key()
+			if rows[key] == nil {
+				keys = append(keys, key)
+			}
+			rows[key] = append(rows[key], row)
+		}
+		all.Complete, all.Ended = all.Complete && r.Complete, r.Ended
+		for _, note := range r.Notes {
+			if !slices.Contains(all.Notes, note) {
+				all.Notes = append(all.Notes, note)
+			}
+		}
+	}
+	all.Rows = make([]Row, len(keys))
+	for i, key := range keys {
+		all.Rows[i] = mergeRows(rows[key])
+	}
+	if n := all.Starts(); n > 1 {
+		all.Notes = append(all.Notes, fmt.Sprintf("%d starts: med_us is the median of their medians, and its interval "+
+			"is over starts", n))
+	}
+	return &all
+}
+
+// Starts returns how many starts of the benchmark every row is from.
+func (r *Report) Starts() int {
+	n := 0
+	for i, row := range r.Rows {
+		if s := max(1, len(row.Starts)); i == 0 || s < n {
+			n = s
+		}
+	}
+	return n
+}
+
+// medians returns the median of each start.
+func (r *Row) medians() []float64 {
+	if len(r.Starts) > 0 {
+		return r.Starts
+	}
+	return []float64{r.Median}
+}
+
+// mergeRows makes one row of those of several starts.
+func mergeRows(rows []Row) Row {
+	if len(rows) == 1 {
+		return rows[0]
+	}
+	all := rows[0]
+	all.Samples, all.Starts, all.Figures, all.Checked, all.Wrong = nil, nil, nil, 0, 0
+	var skew, cpu []float64
+	figures := map[string][]float64{}
+	for _, row := range rows {
+		all.Samples, all.Starts = append(all.Samples, row.Samples...), append(all.Starts, row.medians()...)
+		all.Checked, all.Wrong = all.Checked+row.Checked, all.Wrong+row.Wrong
+		skew, cpu = append(skew, row.Skew), append(cpu, row.CPU)
+		for name, x := range row.Figures {
+			figures[name] = append(figures[name], x)
+		}
+	}
+	all.Summarize()
+	s := stats.Summarize(all.Starts)
+	all.Median, all.CILow, all.CIHigh = s.Median, s.CILow, s.CIHigh
+	all.Skew, all.CPU = stats.Median(skew), stats.Median(cpu)
+	for name, x := range figures {
+		all.SetFigure(name, stats.Median(x))
+	}
+	return all
+}

@@ -1,0 +1,29 @@
+package stats
+
+import "slices"
+
+// RatioInterval compares two lists of positive samples. ratio is the median of the ratios a_i/b_j of
+// all pairs (Hodges and Lehmann 1963, for samples whose logarithms are shifted against each other),
+// and [low, high] its 95 % interval, which follows from the test of Mann and Whitney. ok is false
+// where there are too few samples for one: the least are 4 and 4, or 3 and 5. The interval is that
+// of all ratios then.
+func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
+	var ratios []float64
+	for _, x := range a {
+		for _, y := range b {
+			ratios = append(ratios, x/y)
+		}
+	}
+	slices.Sort(ratios)
+	n := len(ratios)
+	if n == 0 {
+		return 0, 0, 0, false
+	}
+	at := -1 // the last U that is too far from its mean to be an accident
+	for at+1 < n/2 && exactP(len(a), len(b), at+1) <= 0.05 {
+		at++
+	}
+	ok = at >= 0
+	at = max(at, 0)
+	return percentile(ratios, 50), ratios[at], ratios[n-1-at], ok
+}
