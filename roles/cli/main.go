@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
+	"github.com/rlinf/rlinf/roles/cli/doctor"
 	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
@@ -142,12 +143,9 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "say what is inside", Action: alone(args.NoArguments(func(c *cli.Context) error {
-			return writeVersion(c.App.Writer)
+			return doctor.WriteVersion(c.App.Writer)
 		}))},
-		{Name: "doctor", Usage: "say what this machine offers",
-			Action: alone(args.NoArguments(func(c *cli.Context) error {
-				return writeDoctor(c.App.Writer)
-			}))},
+		doctor.Command(),
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",

@@ -12,6 +12,9 @@ import (
 // Compiled reports whether MPI is in this build.
 const Compiled = false
 
+// Library returns "": there is none in this build.
+func Library() string { return "" }
+
 // Open returns an error that names the build command: MPI is not in this build.
 func Open(Options) (spmd.Transport, error) {
 	if n, launcher := Launched(); n > 1 {

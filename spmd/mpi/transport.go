@@ -83,7 +83,7 @@ func Open(opts Options) (spmd.Transport, error) {
 		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is "+
 			"built for %s, so "+
 			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi "+
-			"mpich)", ErrMismatch, launcher, launched, library())
+			"mpich)", ErrMismatch, launcher, launched, Library())
 	}
 	t := &transport{log: opts.Log, stall: opts.StallTimeout, stalled: opts.Stalled, watched: make(chan struct{}),
 		open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
@@ -105,7 +105,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
-	t.about = spmd.Description{Transport: "mpi", Library: library(), Launcher: launcher, Host: host, PID: os.Getpid(),
+	t.about = spmd.Description{Transport: "mpi", Library: Library(), Launcher: launcher, Host: host, PID: os.Getpid(),
 		Threads: C.GoString(place.level)}
 
 	go t.watch(C.GoString(&place.before[0]))
@@ -158,7 +158,8 @@ type refuse struct{}
 
 func (refuse) Write(p []byte) (int, error) { panic(refusal(strings.TrimSpace(string(p)))) }
 
-func library() string {
+// Library returns the name and the version of the MPI library. MPI need not be started.
+func Library() string {
 	text := (*C.char)(C.calloc(1, 256))
 	defer C.free(unsafe.Pointer(text))
 	C.rl_library_text(text, 256)

@@ -1,0 +1,171 @@
+// Package doctor answers: what do the machines of a job offer, and are they alike?
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/cpu"
+	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/mpi"
+	"github.com/urfave/cli/v2"
+)
+
+// Command returns rlinf doctor. Under a launcher it compares all nodes.
+func Command() *cli.Command {
+	return &cli.Command{Name: "doctor", Usage: "say what this machine offers; under mpirun or srun, whether all " +
+		"nodes are alike",
+		Action: args.NoArguments(func(c *cli.Context) error {
+			n, _ := mpi.Launched()
+			if n > 1 && mpi.Compiled {
+				ranks, err := args.OpenWorld(c, nil, nil, os.Stderr, nil)
+				if err != nil {
+					return err
+				}
+				return spmd.Run(c.Context, ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+					return compare(ctx, w, c.App.Writer, here())
+				})
+			}
+			if !mpi.Leads() {
+				return nil
+			}
+			return write(c.App.Writer, here())
+		})}
+}
+
+// A fact is a line about a machine, for each thing that has made jobs slow or fail.
+type fact struct {
+	Name, Text string
+	// Same is what must be alike on all nodes; "": it may differ, as free memory does.
+	Same string
+}
+
+// here returns the facts of this process.
+func here() []fact {
+	facts := version()
+	add := func(same bool, name, format string, args ...any) {
+		f := fact{Name: name, Text: fmt.Sprintf(format, args...)}
+		if same {
+			f.Same = f.Text
+		}
+		facts = append(facts, f)
+	}
+	if text := mpi.Library(); text != "" {
+		add(true, "MPI library", "%s", text)
+	}
+	add(true, "kernel", "%s", kernel())
+	cores := fmt.Sprintf("%d", runtime.NumCPU())
+	facts = append(facts, fact{"cores", fmt.Sprintf("%s, this process may use %s; GOMAXPROCS %d", cores,
+		runfolder.Binding(), runtime.GOMAXPROCS(0)), cores + " for a process"})
+	add(true, "vectors", "%s", vectors())
+	add(false, "memory", "%v", job.FindAvailable("/", 1))
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &fs); err == nil {
+		add(false, "/dev/shm", "%s free", job.Mebibytes(int64(fs.Bavail)*fs.Bsize))
+	} else {
+		add(true, "/dev/shm", "%v", err)
+	}
+	var lock unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock); err == nil {
+		text := "unlimited"
+		if lock.Cur != unix.RLIM_INFINITY {
+			text = job.Mebibytes(int64(lock.Cur)) + ": RDMA networks want it unlimited"
+		}
+		add(true, "memlock", "%s", text)
+	}
+	add(true, "single copy", "%s", singleCopy())
+	for _, tool := range []string{"mpirun", "mpiexec", "srun"} {
+		if path, err := exec.LookPath(tool); err == nil {
+			add(true, tool, "%s", path)
+		}
+	}
+	if n, launcher := mpi.Launched(); launcher != "" {
+		add(false, "launched by", "%s, %d processes", launcher, n)
+	}
+	devices, note := gpu.Devices()
+	for i, d := range devices {
+		name, memory := fmt.Sprintf("GPU %d", i), job.Mebibytes(d.Memory)
+		facts = append(facts, fact{name, d.Name + ", " + memory + ", " + d.UUID, d.Name + ", " + memory})
+	}
+	if note != "" {
+		add(true, "GPU", "%s", note)
+	}
+	return facts
+}
+
+// version returns the version and the parts of this binary.
+func version() []fact {
+	b := runfolder.ReadBuild()
+	text := "rlinf " + b.Version
+	if b.Revision != "" {
+		text += " (" + b.Revision + ")"
+	}
+	tags := b.Tags
+	if tags == "" {
+		tags = "none"
+	}
+	lines := []string{text, b.Go + " " + b.Platform, "tags: " + tags, "MPI: not compiled in (scripts/build --tags mpi)"}
+	if mpi.Compiled {
+		lines[3] = "MPI: compiled in"
+	}
+	var facts []fact
+	for _, line := range lines {
+		facts = append(facts, fact{Text: line, Same: line})
+	}
+	return facts
+}
+
+// WriteVersion writes the version and the parts of this binary.
+func WriteVersion(out io.Writer) error { return write(out, version()) }
+
+func write(out io.Writer, facts []fact) error {
+	var b strings.Builder
+	for _, f := range facts {
+		if f.Name != "" {
+			fmt.Fprintf(&b, "%-14s ", f.Name)
+		}
+		b.WriteString(f.Text + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func kernel() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err.Error()
+	}
+	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+}
+
+func vectors() string {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL:
+		return "AVX-512"
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return "AVX2"
+	}
+	return "none that the kernels use: products run in portable Go"
+}
+
+// singleCopy says whether a process may read another's memory. MPI libraries do so for large
+// messages within a node.
+func singleCopy() string {
+	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if err == nil && strings.TrimSpace(string(scope)) != "0" {
+		return "restricted by ptrace_scope " + strings.TrimSpace(string(scope)) +
+			": large messages within a node are copied twice"
+	}
+	return "allowed"
+}

@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A place is a rank with the facts of its process.
+type place struct {
+	Host  string
+	Facts []fact
+}
+
+// compare writes the facts of rank 0, and what differs from them on other ranks. Collective.
+func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) error {
+	all, err := gather(ctx, w, place{w.Host(), facts})
+	if err != nil || w.Rank() != 0 {
+		return err
+	}
+	if err := write(out, facts); err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, differences(all))
+	return err
+}
+
+// gather brings the places of all ranks to rank 0. It returns nil on others. Collective.
+func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
+	const most = 64 << 10 // bytes of a place
+	text, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > most {
+		return nil, fmt.Errorf("doctor: %d bytes about a rank: want at most %d", len(text), most)
+	}
+	ranks := make([]int, w.Size())
+	for i := range ranks {
+		ranks[i] = i
+	}
+	ends, err := w.NewComm(ranks, "doctor")
+	if err != nil {
+		return nil, err
+	}
+	defer ends[0].Close()
+	room, err := w.Alloc(most)
+	if err != nil {
+		return nil, err
+	}
+	reqs := make([]spmd.Request, 1)
+	if w.Rank() != 0 {
+		if reqs[0], err = ends[0].Isend(room[:copy(room, text)], 0, 1); err != nil {
+			return nil, err
+		}
+		return nil, ends[0].Wait(ctx, reqs)
+	}
+	all := []place{mine}
+	for from := 1; from < w.Size(); from++ {
+		if reqs[0], err = ends[0].Irecv(room, from, 1); err != nil {
+			return nil, err
+		}
+		if err := ends[0].Wait(ctx, reqs); err != nil {
+			return nil, err
+		}
+		var p place
+		if err := json.Unmarshal(room[:reqs[0].N], &p); err != nil {
+			return nil, fmt.Errorf("doctor: rank %d: %w", from, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// differences returns a line with the nodes, and one for each fact in which a rank differs from
+// rank 0: ranks of a host that say the same share it.
+func differences(all []place) string {
+	var hosts []string
+	ranks := map[string][]int{}
+	for r, p := range all {
+		if ranks[p.Host] == nil {
+			hosts = append(hosts, p.Host)
+		}
+		ranks[p.Host] = append(ranks[p.Host], r)
+	}
+	var names, lines []string
+	for _, host := range hosts {
+		names = append(names, fmt.Sprintf("%s (%d)", host, len(ranks[host])))
+		for _, r := range ranks[host] {
+			for _, line := range unlike(all[0].Facts, all[r].Facts) {
+				if line = fmt.Sprintf("DIFFERENT on %s: %s\n", host, line); !slices.Contains(lines, line) {
+					lines = append(lines, line)
+				}
+			}
+		}
+	}
+	text := fmt.Sprintf("%-14s %d, with so many ranks: %s\n", "nodes", len(hosts), strings.Join(names, ", "))
+	if len(lines) == 0 {
+		return text + "all ranks find the same, but for free memory\n"
+	}
+	return text + strings.Join(lines, "")
+}
+
+// unlike says in which facts other differs from first.
+func unlike(first, other []fact) (lines []string) {
+	find := func(facts []fact, f fact, i int) string {
+		at := slices.IndexFunc(facts, func(x fact) bool { return x.Name == f.Name })
+		if f.Name == "" { // the lines about the binary go by their place
+			at = min(i, len(facts)-1)
+		}
+		if at < 0 {
+			return "none"
+		}
+		return facts[at].Same
+	}
+	for i, f := range first {
+		if is := find(other, f, i); f.Same != "" && is != f.Same {
+			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s; rank 0: %s", f.Name, is, f.Same)))
+		}
+	}
+	for i, f := range other {
+		if f.Name != "" && f.Same != "" && find(first, f, i) == "none" {
+			lines = append(lines, fmt.Sprintf("%s %s; rank 0: none", f.Name, f.Same))
+		}
+	}
+	return lines
+}
