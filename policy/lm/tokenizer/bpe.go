@@ -32,11 +32,19 @@ type merge struct {
 }
 
 // A mergeTable finds the rank and the result of merges by pairs. It is a hash table with open
-// addressing.
+// addressing. Most pairs have no merge, and what has none is found in little memory.
 type mergeTable struct {
 	slots []mergeSlot // a power of two of them, at most half full
 	shift uint
+	ranks int
+	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.
+	low []uint64
+	// maybe has a bit for some bits of the hash: 0 if no pair with these has a merge.
+	maybe      []uint64
+	maybeShift uint
 }
+
+const lowIDs = 256
 
 type mergeSlot struct {
 	pair uint64
@@ -48,23 +56,38 @@ const noMerge = ^uint64(0)
 
 func newMergeTable(merges []merge) mergeTable {
 	n := max(bits.Len(uint(2*len(merges))), 1)
-	t := mergeTable{make([]mergeSlot, 1<<n), uint(64 - n)}
+	const perMerge = 3 // the logarithm of the bits of maybe for each merge
+	t := mergeTable{
+		slots: make([]mergeSlot, 1<<n), shift: uint(64 - n), ranks: len(merges), low: make([]uint64, lowIDs*lowIDs),
+		maybe: make([]uint64, max(1, 1<<(n+perMerge)/64)), maybeShift: uint(64 - n - perMerge),
+	}
 	for i := range t.slots {
 		t.slots[i].result = noMerge
 	}
+	for i := range t.low {
+		t.low[i] = noMerge
+	}
 	for rank, m := range merges {
-		s := t.slot(pairOf(m.left, m.right))
-		*s = mergeSlot{pairOf(m.left, m.right), uint64(rank)<<32 | uint64(m.id)}
+		pair := pairOf(m.left, m.right)
+		result := uint64(rank)<<32 | uint64(m.id)
+		*t.slot(pair) = mergeSlot{pair, result}
+		if m.left < lowIDs && m.right < lowIDs {
+			t.low[int(m.left)*lowIDs+int(m.right)] = result
+		}
+		bit := hashOf(pair) >> t.maybeShift
+		t.maybe[bit/64] |= 1 << (bit % 64)
 	}
 	return t
 }
+
+func hashOf(pair uint64) uint64 { return pair * 0x9e3779b97f4a7c15 }
 
 func pairOf(left, right int32) uint64 { return uint64(left)<<32 | uint64(right) }
 
 // slot returns the place of a pair: where it is, or where it would be.
 func (t *mergeTable) slot(pair uint64) *mergeSlot {
 	mask := len(t.slots) - 1
-	for i := int(pair * 0x9e3779b97f4a7c15 >> t.shift); ; i++ {
+	for i := int(hashOf(pair) >> t.shift); ; i++ {
 		if s := &t.slots[i&mask]; s.result == noMerge || s.pair == pair {
 			return s
 		}
@@ -72,7 +95,16 @@ func (t *mergeTable) slot(pair uint64) *mergeSlot {
 }
 
 // result returns rank<<32 | id for two tokens, or noMerge.
-func (t *mergeTable) result(left, right int32) uint64 { return t.slot(pairOf(left, right)).result }
+func (t *mergeTable) result(left, right int32) uint64 {
+	if left < lowIDs && right < lowIDs {
+		return t.low[int(left)*lowIDs+int(right)]
+	}
+	pair := pairOf(left, right)
+	if bit := hashOf(pair) >> t.maybeShift; t.maybe[bit/64]>>(bit%64)&1 == 0 {
+		return noMerge
+	}
+	return t.slot(pair).result
+}
 
 // symbols appends the tokens of the smallest parts of a piece: its bytes, or its characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {

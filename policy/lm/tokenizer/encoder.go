@@ -12,7 +12,8 @@ type Encoder struct {
 	cache  cache
 }
 
-// NewEncoder returns an encoder. It takes up to about 3 MiB as it fills its cache.
+// NewEncoder returns an encoder. It takes up to about 3 MiB as it fills its cache, and keeps memory
+// in proportion to the longest word that it has seen.
 func (t *Tokenizer) NewEncoder() *Encoder {
 	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }

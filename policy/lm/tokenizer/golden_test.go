@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -299,6 +301,31 @@ func BenchmarkEncode(b *testing.B) {
 						e = k.NewEncoder()
 					}
 					ids = e.Encode(ids[:0], text.String())
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte.
+func BenchmarkEncodeWords(b *testing.B) {
+	for _, name := range []string{"gpt2", "llama3", "llama2"} {
+		k := load(b, name)
+		for _, long := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/long=%v", name, long), func(b *testing.B) {
+				text, size := make([]byte, 1<<20), 0
+				random := rand.New(rand.NewPCG(1, 2))
+				for i := range text {
+					if text[i] = byte('a' + random.IntN(26)); !long && size > 2+random.IntN(12) {
+						text[i], size = ' ', 0
+					}
+					size++
+				}
+				b.SetBytes(int64(len(text)))
+				e := k.NewEncoder()
+				var ids []int32
+				for b.Loop() {
+					ids = e.Encode(ids[:0], string(text))
 				}
 			})
 		}

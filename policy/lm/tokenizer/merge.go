@@ -1,11 +1,17 @@
 package tokenizer
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // A merger applies merges to the tokens of a piece: again and again the one of the lowest rank, of
 // equals the leftmost. Its fields are memory kept between calls.
 type merger struct {
 	results    []uint64 // of each token with its right neighbour, as mergeTable gives them
 	prev, next []int32  // the neighbours of the tokens that are left in a long piece
-	queue      []queued
+	queue      queue
+	places     []int32 // of the merges of one rank
 }
 
 // shortPiece is the number of tokens up to which a plain search for the best merge beats the queue.
@@ -51,38 +57,55 @@ func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 // is worth now.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
-	w.prev, w.next, w.queue = w.prev[:0], w.next[:0], w.queue[:0]
+	w.prev, w.next = w.prev[:0], w.next[:0]
+	w.queue.reset(table.ranks)
 	w.results = append(w.results, noMerge)
 	for i := range n {
 		w.prev, w.next = append(w.prev, i-1), append(w.next, i+1)
 		if w.results[i] != noMerge {
-			w.queue = append(w.queue, queued{w.results[i], i})
+			w.queue.push(int(w.results[i]>>32), i)
 		}
 	}
-	for i := len(w.queue)/2 - 1; i >= 0; i-- {
-		w.sink(i)
-	}
-	for len(w.queue) > 0 {
-		top := w.pop()
-		at := top.at
-		if w.results[at] != top.result {
-			continue
+	for {
+		rank := w.queue.first()
+		if rank < 0 {
+			break
 		}
-		gone := w.next[at]
-		ids[at] = int32(top.result & 0xffffffff)
-		w.results[gone] = noMerge
-		w.next[at] = w.next[gone]
-		if w.next[at] < n {
-			w.prev[w.next[at]] = at
+		w.places = w.queue.take(rank, w.places[:0])
+		if !slices.IsSorted(w.places) {
+			slices.Sort(w.places)
 		}
-		w.pair(table, ids, w.prev[at])
-		w.pair(table, ids, at)
+		for i, at := range w.places {
+			if int(w.results[at]>>32) != rank {
+				continue
+			}
+			w.join(table, ids, at)
+			if w.queue.lowest <= rank { // a new pair goes before the rest
+				for _, at := range w.places[i+1:] {
+					w.queue.push(rank, at)
+				}
+				break
+			}
+		}
 	}
 	out := ids[:0]
 	for i := int32(0); i < n; i = w.next[i] {
 		out = append(out, ids[i])
 	}
 	return out
+}
+
+// join merges the token at a place with its right neighbour.
+func (w *merger) join(table *mergeTable, ids []int32, at int32) {
+	gone := w.next[at]
+	ids[at] = int32(w.results[at] & 0xffffffff)
+	w.results[gone] = noMerge
+	w.next[at] = w.next[gone]
+	if int(w.next[at]) < len(ids) {
+		w.prev[w.next[at]] = at
+	}
+	w.pair(table, ids, w.prev[at])
+	w.pair(table, ids, at)
 }
 
 // pair looks up the merge of the token at a place with its right neighbour, and queues it.
@@ -95,53 +118,71 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 		w.results[at] = table.result(ids[at], ids[right])
 	}
 	if w.results[at] != noMerge {
-		w.push(queued{w.results[at], at})
+		w.queue.push(int(w.results[at]>>32), at)
 	}
 }
 
-// queued is a merge in the queue, a binary heap: by rank, then by place.
-type queued struct {
-	result uint64
-	at     int32
+// A queue holds places by rank: a list for each rank, in the order in which the places came. Long
+// texts have few ranks of many places each, mostly in order, so that memory is read in order, too.
+type queue struct {
+	last   []int32  // of each rank: 1 + its last block; 0 if it has none
+	some   []uint64 // a bit for each rank that has blocks
+	lowest int      // no rank below it has blocks
+	blocks []block
 }
 
-func (q queued) before(r queued) bool {
-	return q.result < r.result || q.result == r.result && q.at < r.at
+// A block is some places of a rank, in a cache line, and the next block; that of the last is the
+// first.
+type block struct {
+	at      [14]int32
+	n, next int32
 }
 
-func (w *merger) push(q queued) {
-	w.queue = append(w.queue, q)
-	for i := len(w.queue) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !w.queue[i].before(w.queue[up]) {
-			return
-		}
-		w.queue[i], w.queue[up] = w.queue[up], w.queue[i]
-		i = up
+// reset makes an empty queue ready for ranks below n.
+func (q *queue) reset(n int) {
+	if len(q.last) < n {
+		q.last, q.some = make([]int32, n), make([]uint64, (n+63)/64)
 	}
+	q.blocks, q.lowest = q.blocks[:0], n
 }
 
-func (w *merger) pop() queued {
-	top, last := w.queue[0], len(w.queue)-1
-	w.queue[0] = w.queue[last]
-	w.queue = w.queue[:last]
-	w.sink(0)
-	return top
-}
-
-func (w *merger) sink(i int) {
-	for {
-		down := 2*i + 1
-		if down >= len(w.queue) {
-			return
-		}
-		if down+1 < len(w.queue) && w.queue[down+1].before(w.queue[down]) {
-			down++
-		}
-		if !w.queue[down].before(w.queue[i]) {
-			return
-		}
-		w.queue[i], w.queue[down] = w.queue[down], w.queue[i]
-		i = down
+func (q *queue) push(rank int, at int32) {
+	n := int32(len(q.blocks))
+	next := n
+	if last := q.last[rank] - 1; last < 0 {
+		q.some[rank/64] |= 1 << (rank % 64)
+		q.lowest = min(q.lowest, rank)
+	} else if b := &q.blocks[last]; int(b.n) < len(b.at) {
+		b.at[b.n] = at
+		b.n++
+		return
+	} else {
+		next, b.next = b.next, n
 	}
+	q.blocks, q.last[rank] = append(q.blocks, block{at: [14]int32{at}, n: 1, next: next}), n+1
+}
+
+// first returns the lowest rank that has places, -1 if none has.
+func (q *queue) first() int {
+	for i := q.lowest / 64; i < len(q.some); i++ {
+		if q.some[i] != 0 {
+			return 64*i + bits.TrailingZeros64(q.some[i])
+		}
+	}
+	return -1
+}
+
+// take moves the places of the lowest rank that has some to dst.
+func (q *queue) take(rank int, dst []int32) []int32 {
+	last := q.last[rank] - 1
+	for i := last; ; {
+		b := &q.blocks[q.blocks[i].next]
+		dst = append(dst, b.at[:b.n]...)
+		if i = q.blocks[i].next; i == last {
+			break
+		}
+	}
+	q.last[rank], q.lowest = 0, rank+1
+	q.some[rank/64] &^= 1 << (rank % 64)
+	return dst
 }

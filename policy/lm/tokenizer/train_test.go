@@ -155,7 +155,7 @@ func TestMergeLong(t *testing.T) {
 		for id := n; id < n+20; id++ {
 			pair := [2]int32{random.Int32N(id), random.Int32N(id)}
 			if !seen[pair] {
-				merges = append(merges, merge{pair[0], pair[1], id})
+				merges = append(merges, merge{pair[0], pair[1], n + random.Int32N(id-n+1)}) // some make the same token
 			}
 			seen[pair] = true
 		}
