@@ -43,11 +43,9 @@ func (s Schedule) At(i int, start, end float64) float64 {
 	if s.Kind == ScheduleConstant {
 		return start
 	}
-	left := 1.0
+	left := 0.0
 	if span := s.Total - max(s.Warmup, 0); span > 0 {
 		left = 1 - min(float64(i-max(s.Warmup, 0))/float64(span), 1)
-	} else {
-		left = 0
 	}
 	if s.Kind == ScheduleCosine {
 		left = (1 - math.Cos(math.Pi*left)) / 2

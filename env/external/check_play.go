@@ -181,13 +181,13 @@ func (t *trial) act(n int) {
 	r, space := t.draw(n, t.steps[n], 2), t.greeting.spec.Action
 	dim := space.Dim()
 	if space.Kind == env.Box {
-		for i, x := range tensor.Of(t.action, tensor.F32, t.n, dim).F32()[n*dim:][:dim] {
+		action := tensor.Of(t.action, tensor.F32, t.n, dim).F32()[n*dim:][:dim]
+		for i := range action {
 			low, high := space.Low[i], space.High[i]
 			if math.IsInf(float64(low), 0) || math.IsInf(float64(high), 0) {
 				low, high = max(low, min(high, 1)-2), min(high, max(low, -1)+2)
 			}
-			x = low + r.Float32()*(high-low)
-			tensor.Of(t.action, tensor.F32, t.n, dim).F32()[n*dim+i] = min(max(x, low), high)
+			action[i] = min(max(low+r.Float32()*(high-low), low), high)
 		}
 		return
 	}
