@@ -3,6 +3,8 @@ package cli
 import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/runner"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,6 +115,33 @@ func TestManyMistakes(t *testing.T) {
 			}
 			if code != runner.ExitConfig || !slices.EqualFunc(lines, want, matches) {
 				t.Errorf("rlinf %s: exit code %d\ngot\n  %s\nwant\n  %s", strings.Join(command, " "), code, strings.Join(lines, "\n  "), strings.Join(want, "\n  "))
+			}
+		}
+	}
+}
+
+// TestStagesTogether: mistakes that show when parts are made appear beside those in values, and do not hide each other.
+func TestStagesTogether(t *testing.T) {
+	const (
+		batch  = "actor.global_batch_size: 500: want a multiple of 512"
+		policy = "actor.model.model_type: mlp_policy (the default): want a policy that fits: "
+		file   = "defaults: env/nowhere: no such preset"
+	)
+	job := filepath.Join(t.TempDir(), "job.yaml")
+	text, err := os.ReadFile(rolestest.Cartpole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(job, append([]byte("defaults: [env/nowhere@env.train]\n"), text...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"", "check"} {
+		args := append(strings.Fields(command), "-c", job, "actor.global_batch_size=500", "actor.model.obs_dim=7")
+		code, _, stderr := run(t, args...)
+		stderr, _, _ = strings.Cut(stderr, "\nverdict: ")
+		for _, want := range []string{batch, policy, file} {
+			if strings.Count(stderr, want) != 1 || code != runner.ExitConfig {
+				t.Errorf("rlinf %s: exit code %d, want %q once\n%s", strings.Join(args, " "), code, want, stderr)
 			}
 		}
 	}

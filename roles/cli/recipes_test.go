@@ -84,6 +84,10 @@ func (r recipe) train(t *testing.T, more ...string) {
 	if code != runner.ExitOK {
 		t.Errorf("rlinf %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
 	}
+	undrawn := cfg.Env.Eval.VideoCfg.SaveVideo && cfg.Evaluates() && strings.Contains(strings.Join(args, " "), standInSpaces)
+	if strings.Contains(stderr, "there is no film, because StandIn-v0 draws no pictures") != undrawn {
+		t.Errorf("rlinf %s: says that there is no film: want %v\n%s", strings.Join(args, " "), undrawn, stderr)
+	}
 	metrics, err := os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl"))
 	if n := strings.Count(string(metrics), "\n"); err != nil || n < 1 {
 		t.Errorf("rlinf %s: %d lines of metrics, want one: %v", strings.Join(args, " "), n, err)

@@ -49,7 +49,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	case e.Key == "algorithm.replay_buffer.sample_window_size":
 		return window(e)
 	case e.Key == "actor.global_batch_size":
-		return batchSize(cfg)
+		return batchSize(cfg, e)
 	}
 	if m := only.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
 		return []string{e.Key + "=" + m[1]}
@@ -81,14 +81,49 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// batchSize returns the override of the greatest global batch that divides the samples of an
-// iteration and is no more than cfg's, in micro-batches of the greatest size that divides it.
-func batchSize(cfg *config.Config) []string {
-	samples, _ := cfg.Samples()
-	for n := min(cfg.Actor.GlobalBatchSize, samples); n > 0; n-- {
-		if samples%n == 0 && (cfg.Actor.MicroBatchSize <= 0 || n%cfg.Actor.MicroBatchSize == 0) {
-			return []string{fmt.Sprintf("actor.global_batch_size=%d", n)}
+// unit and samples match what a global batch must be a multiple of, and must divide.
+var (
+	unit    = regexp.MustCompile(`a multiple of (\d+)`)
+	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
+)
+
+// batchSize returns the override of a global batch near cfg's that is valid as e says.
+func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
+	number := func(pattern *regexp.Regexp) (n int) {
+		if m := pattern.FindStringSubmatch(e.Want); m != nil {
+			n, _ = strconv.Atoi(m[1])
+		}
+		return n
+	}
+	size, step, all := cfg.Actor.GlobalBatchSize, number(unit), number(samples)
+	switch {
+	case step > 0 && all > 0:
+		size = nearest(size, step, all)
+	case step > 0:
+		size = max(size/step, 1) * step
+	default:
+		size = gcd(size, all) // a multiple of the micro-batches still, if the samples are
+	}
+	if size <= 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
+}
+
+// nearest returns the greatest multiple of step up to size that divides all, else the least one
+// above; 0 if there is none.
+func nearest(size, step, all int) (found int) {
+	for n := step; n <= all && (n <= size || found == 0); n += step {
+		if all%n == 0 {
+			found = n
 		}
 	}
-	return nil
+	return found
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }

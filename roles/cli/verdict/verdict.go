@@ -70,6 +70,9 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = mistakes(err)
 	}
+	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // those that did not help
+		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
+	})
 	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
 		v.Policy = "a policy that values actions by images (cnn_policy with add_q_head)"
 		return v

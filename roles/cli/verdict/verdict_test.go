@@ -12,8 +12,7 @@ import (
 
 func TestRemedy(t *testing.T) {
 	cfg := config.Default()
-	cfg.Env.Train.TotalNumEnvs, cfg.Env.Train.MaxStepsPerRolloutEpoch = 8, 10
-	cfg.Actor.GlobalBatchSize, cfg.Actor.MicroBatchSize = 64, 4
+	cfg.Actor.GlobalBatchSize = 64
 	for _, tc := range []struct {
 		e    yaml.FieldError
 		want string
@@ -23,7 +22,11 @@ func TestRemedy(t *testing.T) {
 		{yaml.FieldError{Key: "algorithm.gamma", Want: "want a number in [0, 1]"}, ""},
 		{yaml.FieldError{Key: "a.b", Want: "want a multiple of 4 (num_action_chunks)"}, ""},
 		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null", Want: "want a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a divisor of the samples"}, "actor.global_batch_size=40"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a divisor of the samples of an iteration, 80 (10 steps × 8 environments)"}, "actor.global_batch_size=16"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 48 (micro_batch_size 4 × 12 actors)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 16 (x) that divides the samples of an iteration, 96 (y)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 100 (x) that divides the samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 7 (x) that divides the samples of an iteration, 80 (y)"}, ""},
 		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "want at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
 		{yaml.FieldError{Want: "no such file"}, ""},
 	} {
