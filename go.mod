@@ -3,10 +3,10 @@ module github.com/rlinf/rlinf
 go 1.26
 
 require (
-	github.com/icza/mjpeg v0.0.0-20230330134156-38318e5ab8f4
 	github.com/nikolalohinski/gonja/v2 v2.9.1
 	github.com/sbromberger/gompi v0.2.0
 	github.com/urfave/cli/v2 v2.27.7
+	golang.org/x/image v0.43.0
 	golang.org/x/sys v0.41.0
 	golang.org/x/text v0.41.0
 	gonum.org/v1/gonum v0.16.0

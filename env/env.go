@@ -69,6 +69,8 @@ type Spec struct {
 type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
+	// Words makes the observation a text: each number is that of a word, 0 is none. nil: no text.
+	Words []string
 }
 
 // A Kind says how the numbers of a Space are meant.

@@ -185,6 +185,21 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
+// Progress returns how many steps the episode of environment n has, and the return so far. If it has
+// ended, and nobody took it yet, these are its last.
+func (e *Episodes) Progress(n int) (steps int, ret float64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over.U8()[n] != 0 {
+		for _, f := range slices.Backward(e.finished.episodes) {
+			if f.Env == e.first+n {
+				return f.Len, f.Return
+			}
+		}
+	}
+	return int(e.length.I64()[n]), e.ret.F64()[n]
+}
+
 // Save returns a copy of the running sums, leading dimension n. It does not include finished
 // episodes that Take has not returned.
 func (e *Episodes) Save() (tensor.Dict, error) {

@@ -164,6 +164,33 @@ func TestEpisodesLost(t *testing.T) {
 	}
 }
 
+// TestEpisodesProgress: a running episode tells its sums, one that has ended its last, until the next begins.
+func TestEpisodesProgress(t *testing.T) {
+	v := newCounter(env.DefaultConfig(), 2)
+	out := begin(t, v, 1, 1, 2)
+	e := env.NewEpisodes(v.Spec(), 10, 2, false)
+	tell := func() (said [4]float64) {
+		for n := range 2 {
+			steps, ret := e.Progress(n)
+			said[2*n], said[2*n+1] = float64(steps), ret
+		}
+		return said
+	}
+	for k, want := range [][4]float64{{0, 0, 0, 0}, {1, 1, 1, 2}, {2, 101, 2, 4}, {2, 101, 3, 6}} {
+		if k > 0 {
+			step(t, v, out, actions(1, []float32{0, 1, 100, 9}[k], 2))
+			e.Observe(out)
+		}
+		if got := tell(); got != want {
+			t.Errorf("after %d steps %v, want %v", k, got, want)
+		}
+	}
+	e.Started(nil)
+	if got := tell(); got != [4]float64{} {
+		t.Errorf("begun anew: %v", got)
+	}
+}
+
 // TestEpisodesChunk: the length counts the steps taken, the return is the task's own even where rewards are scaled.
 func TestEpisodesChunk(t *testing.T) {
 	v := env.NewRewardScale(newCounter(env.DefaultConfig(), 1), 0.1, 0, false)

@@ -2,7 +2,9 @@ package env
 
 // A Video is what YAML says under env.eval.video_cfg: whether evaluations are filmed, and how.
 type Video struct {
-	// SaveVideo writes a film of each evaluation, global_step_N.avi. Default false.
+	// SaveVideo writes a film of each evaluation, global_step_N.png, an animated PNG that browsers
+	// play. Below each environment stand its step, its return, and its instruction if it observes
+	// one. Default false.
 	SaveVideo bool `yaml:"save_video"`
 	// VideoBaseDir is the folder of the films. "", the default, is videos in the run's folder.
 	VideoBaseDir string `yaml:"video_base_dir"`

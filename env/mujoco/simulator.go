@@ -93,7 +93,11 @@ func (t task) spec(name string, m *model) env.Spec {
 		if v.picture != nil {
 			space = pictureSpace(*v.picture)
 		}
-		spec.Obs = append(spec.Obs, env.Field{Name: v.name, Space: space})
+		field := env.Field{Name: v.name, Space: space}
+		if v.name == instructionView {
+			field.Words = vocabulary()
+		}
+		spec.Obs = append(spec.Obs, field)
 	}
 	return spec
 }

@@ -214,7 +214,7 @@ func tableViews() []tableView {
 		{"state", tensor.F32, 43, inf, (*scene).state},
 		{"proprio", tensor.F32, 8, inf, (*scene).proprio},
 		{name: "image"},
-		{"instruction", tensor.I32, InstructionLen, float32(len(vocabulary()) - 1), (*scene).instruction},
+		{instructionView, tensor.I32, InstructionLen, float32(len(vocabulary()) - 1), (*scene).instruction},
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"strings"
 )
 
+// instructionView is the name of the observation that is a text.
+const instructionView = "instruction"
+
 // InstructionLen is the number of tokens of an instruction.
 const InstructionLen = 12
 

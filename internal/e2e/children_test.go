@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"image"
-	"image/jpeg"
 	"maps"
 	"os"
 	"os/exec"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
 // served is the configuration of children that play CartPole, by rlinf bridge serve.
@@ -371,18 +370,18 @@ func TestChildrenFilmed(t *testing.T) {
 				if r := j.result(); r.code != 0 {
 					t.Fatalf("%s: exit code %d\n%s%s", c.name, r.code, r.stdout, r.stderr)
 				}
-				file, err := os.ReadFile(filepath.Join(dir, "logs", "run", "videos", "global_step_1.avi"))
+				path := filepath.Join(dir, "logs", "run", "videos", "global_step_1.png")
+				file, err := os.ReadFile(path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				file = file[bytes.Index(file, []byte("movi")):] // what is before has the time in it
 				if first == nil {
 					first = file
+					checkDriftFilm(t, path)
 				} else if !bytes.Equal(file, first) {
 					t.Errorf("%s: not the film of one child", c.name)
 				}
 			}
-			checkDriftFilm(t, first)
 
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", drifting)
@@ -390,28 +389,30 @@ func TestChildrenFilmed(t *testing.T) {
 			if picture, err := os.ReadFile(filepath.Join(dir, "initial_states.png")); err != nil || !bytes.HasPrefix(picture, []byte("\x89PNG")) {
 				t.Errorf("no picture: %v", err)
 			}
-			refused(t, local, dir, 0, "job.yaml:6: env.eval.video_cfg: want a view that can be drawn: drift has no pictures",
-				append(film, "env.train.external.command="+command+" bare")...)
+			bare := local.ok(t, dir, 0, append(film, "env.train.external.command="+command+" bare")...)
+			if count(bare.stderr, "warning: env.eval.video_cfg.save_video: there is no film, because drift draws no pictures") != 1 {
+				t.Errorf("simulators without pictures: %s", bare.stderr)
+			}
 		})
 	}
 }
 
 // checkDriftFilm checks that a film of three environments has the first states and four steps, drawn as drift does.
-func checkDriftFilm(t *testing.T, film []byte) {
+func checkDriftFilm(t *testing.T, path string) {
 	t.Helper()
-	chunks := bytes.Split(film[:bytes.Index(film, []byte("idx1"))], []byte("00dc"))[1:]
-	if len(chunks) != 5 {
-		t.Fatalf("%d frames, want the first states and four steps", len(chunks))
+	frames, _ := videotest.Frames(t, path)
+	if len(frames) != 5 {
+		t.Fatalf("%d frames, want the first states and four steps", len(frames))
 	}
-	near := func(got uint32, want int) bool { return max(int(got>>8)-want, want-int(got>>8)) <= 6 } // as JPEG has it
-	for step, chunk := range chunks {
-		img, err := jpeg.Decode(bytes.NewReader(chunk[4 : 4+binary.LittleEndian.Uint32(chunk)]))
-		if err != nil || img.Bounds() != image.Rect(0, 0, 64, 64) {
-			t.Fatalf("frame %d of %v: %v, want two pictures side by side, and one below", step, img.Bounds(), err)
+	near := func(got uint32, want int) bool { return int(got>>8) == want }
+	const caption = 2 * 13 // below each picture
+	for step, img := range frames {
+		if img.Bounds() != image.Rect(0, 0, 64, 64+2*caption) {
+			t.Fatalf("frame %d of %v, want two pictures side by side, and one below", step, img.Bounds())
 		}
 		var numbers [3]uint32
 		for n := range numbers {
-			x, y := 32*(n%2)+16, 32*(n/2)
+			x, y := 32*(n%2)+16, (32+caption)*(n/2)
 			red, green, blue, _ := img.At(x, y+6).RGBA()
 			if !near(red, 60*step) || !near(green, 0) || !near(blue, 0) {
 				t.Errorf("frame %d, environment %d: red, green, blue are %d, %d, %d above, want %d, 0, 0", step, n, red>>8, green>>8, blue>>8, 60*step)

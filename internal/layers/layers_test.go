@@ -90,7 +90,8 @@ var layers = []layer{
 	{"params", nil, nil, "the keys of a user's own part are a struct, whoever reads it"},
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
-	{"internal/video", []string{"github.com/icza/mjpeg"}, nil, "pictures in, files out"},
+	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
+	{"internal/video", []string{"golang.org/x/image/..."}, []string{"internal/video/..."}, "pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/e2e/...", nil, []string{"..."}, "tests of the whole"},
 	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys}, "tests of the whole, by its command line alone"},

@@ -2,53 +2,161 @@ package video
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"image/jpeg"
+	"hash/crc32"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
-
-	"github.com/icza/mjpeg"
+	"slices"
 )
 
-// A Film is an AVI file that is being written. It has its name once it is closed.
+// A Film is an animated PNG file that is being written: browsers play it like a GIF, in all colours.
+// It has its name once it is closed.
+//
+// The format is in https://www.w3.org/TR/png-3/#apng-structure. The file is a PNG picture, the first
+// frame, with further chunks. acTL has the number of frames. fcTL begins a frame, and has its place
+// and its duration. fdAT has its pixels, as IDAT has those of the first. A frame holds the rectangle
+// that differs from the frame before.
 type Film struct {
 	path, temp string
-	avi        mjpeg.AviWriter
-	frame      bytes.Buffer
+	file       *os.File
+	fps        int
+	frames     uint32
+	sequence   uint32 // number of the next fcTL or fdAT
+	last       *image.RGBA
+	encoder    png.Encoder
+	picture    bytes.Buffer
 }
+
+var signature = []byte("\x89PNG\r\n\x1a\n")
 
 // Create begins the film in the file path, whose folder is made where it is missing: of sheets like
 // s, fps of them a second.
 func Create(path string, s *Sheet, fps int) (*Film, error) {
-	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path))}
+	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps,
+		encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
 	}
 	var err error
-	size := s.image.Rect.Size()
-	if f.avi, err = mjpeg.New(f.temp, int32(size.X), int32(size.Y), int32(fps)); err != nil {
+	if f.file, err = os.Create(f.temp); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
 	}
+	f.last = image.NewRGBA(s.image.Rect)
 	return f, nil
 }
 
 // Add adds what is on s now.
 func (f *Film) Add(s *Sheet) error {
-	f.frame.Reset()
-	err := jpeg.Encode(&f.frame, s.image, &jpeg.Options{Quality: 90})
+	place := s.image.Rect
+	if f.frames > 0 {
+		place = difference(f.last, s.image)
+	}
+	f.picture.Reset()
+	err := f.encoder.Encode(&f.picture, s.image.SubImage(place))
 	if err == nil {
-		err = f.avi.AddFrame(f.frame.Bytes())
+		err = f.add(place, f.picture.Bytes())
 	}
 	if err != nil {
 		return fmt.Errorf("film %s: %w", f.path, err)
 	}
+	copy(f.last.Pix, s.image.Pix)
+	f.frames++
 	return nil
+}
+
+// add writes the frame in the PNG file picture, which belongs in place.
+func (f *Film) add(place image.Rectangle, picture []byte) error {
+	control := f.sequenced()
+	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
+		control = binary.BigEndian.AppendUint32(control, uint32(n))
+	}
+	control = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(control, 1), uint16(f.fps))
+	control = append(control, 0, 0) // the frame stays, and replaces what was there
+	if f.frames == 0 {
+		if _, err := f.file.Write(signature); err != nil {
+			return err
+		}
+	}
+	for rest := picture[len(signature):]; len(rest) > 0; {
+		n := binary.BigEndian.Uint32(rest)
+		kind, data := string(rest[4:8]), rest[8:8+n]
+		rest = rest[8+n+4:]
+		var err error
+		switch {
+		case kind == "IHDR" && f.frames == 0:
+			err = errors.Join(f.write(kind, data), f.write("acTL", make([]byte, 8)), f.write("fcTL", control))
+		case kind == "IHDR":
+			err = f.write("fcTL", control)
+		case kind == "IDAT" && f.frames == 0:
+			err = f.write(kind, data)
+		case kind == "IDAT":
+			err = f.write("fdAT", append(f.sequenced(), data...))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sequenced returns the beginning of the next fcTL or fdAT.
+func (f *Film) sequenced() []byte {
+	f.sequence++
+	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
+}
+
+// write writes a chunk.
+func (f *Film) write(kind string, data []byte) error {
+	_, err := f.file.Write(encode(kind, data))
+	return err
+}
+
+// encode returns a chunk: its length, kind, data and checksum.
+func encode(kind string, data []byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
+	b = slices.Concat(b, []byte(kind), data)
+	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
+}
+
+// difference returns the smallest rectangle outside of which a and b, of one size, are equal; of one
+// pixel where they are equal.
+func difference(a, b *image.RGBA) image.Rectangle {
+	var all image.Rectangle
+	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {
+		from, to := a.PixOffset(a.Rect.Min.X, y), a.PixOffset(a.Rect.Max.X, y)
+		rowA, rowB := a.Pix[from:to], b.Pix[from:to]
+		if bytes.Equal(rowA, rowB) {
+			continue
+		}
+		left, right := 0, len(rowA)
+		for rowA[left] == rowB[left] {
+			left++
+		}
+		for rowA[right-1] == rowB[right-1] {
+			right--
+		}
+		all = all.Union(image.Rect(left/4, y, (right+3)/4, y+1))
+	}
+	if all.Empty() {
+		all = image.Rect(0, 0, 1, 1)
+	}
+	return all
 }
 
 // Close completes the film and gives it its name.
 func (f *Film) Close() error {
-	err := f.avi.Close()
+	err := f.write("IEND", nil)
+	if err == nil { // the number of frames, and 0: they are played again and again
+		counts := encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
+		_, err = f.file.WriteAt(counts, int64(len(signature)+len(encode("IHDR", make([]byte, 13)))))
+	}
+	if closed := f.file.Close(); err == nil {
+		err = closed
+	}
 	if err == nil {
 		err = os.Rename(f.temp, f.path)
 	}

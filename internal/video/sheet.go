@@ -2,31 +2,51 @@ package video
 
 import (
 	"image"
+	"image/color"
+	"image/draw"
 	"image/png"
 	"io"
+
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/basicfont"
+	"golang.org/x/image/math/fixed"
 )
 
-// A Sheet is pictures of one size in rows and columns.
+// A Sheet is pictures of one size in rows and columns, each with a few lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
 	width, height int // of one picture
+	caption       int // height of the text below it
 	columns       int
 }
 
-// NewSheet returns a black sheet for n pictures of that size, in as many columns as rows or one
-// more.
-func NewSheet(n, width, height int) *Sheet {
+// face is the font of captions: ASCII, all characters are as wide.
+var face = basicfont.Face7x13
+
+// NewSheet returns a black sheet for n pictures of that size, with so many lines of text below each,
+// in as many columns as rows or one more.
+func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {
 		columns++
 	}
 	rows := (n + columns - 1) / columns
-	s := &Sheet{image: image.NewRGBA(image.Rect(0, 0, columns*width, rows*height)), width: width, height: height,
-		columns: columns}
+	s := &Sheet{width: width, height: height, caption: lines * face.Height, columns: columns}
+	s.image = image.NewRGBA(image.Rect(0, 0, columns*width, rows*(height+s.caption)))
 	for i := 3; i < len(s.image.Pix); i += 4 {
 		s.image.Pix[i] = 255
 	}
 	return s
+}
+
+// Columns returns how many characters fit in a line below a picture of that width.
+func Columns(width int) int { return width / face.Advance }
+
+// cell returns the place of picture i and of the text below it.
+func (s *Sheet) cell(i int) (picture, caption image.Rectangle) {
+	at := image.Pt(i%s.columns*s.width, i/s.columns*(s.height+s.caption))
+	picture = image.Rectangle{at, at.Add(image.Pt(s.width, s.height))}
+	return picture, image.Rect(picture.Min.X, picture.Max.Y, picture.Max.X, picture.Max.Y+s.caption)
 }
 
 // Put puts picture i, from left to right and then from top to bottom, in its place.
@@ -34,12 +54,26 @@ func (s *Sheet) Put(i int, rgb []byte) {
 	if len(rgb) != 3*s.width*s.height {
 		panic("video: a picture of another size")
 	}
+	place, _ := s.cell(i)
 	for y := range s.height {
-		at := s.image.PixOffset(i%s.columns*s.width, i/s.columns*s.height+y)
+		at := s.image.PixOffset(place.Min.X, place.Min.Y+y)
 		row := s.image.Pix[at : at+4*s.width]
 		for x := range s.width {
 			copy(row[4*x:4*x+3], rgb[3*(y*s.width+x):])
 		}
+	}
+}
+
+// Caption writes lines of ASCII below picture i, in place of those before. What is too long is cut
+// off.
+func (s *Sheet) Caption(i int, lines []string) {
+	_, place := s.cell(i)
+	below := s.image.SubImage(place).(*image.RGBA)
+	draw.Draw(below, place, image.Black, image.Point{}, draw.Src)
+	pen := font.Drawer{Dst: below, Src: image.NewUniform(color.Gray{220}), Face: face}
+	for k, line := range lines {
+		pen.Dot = fixed.P(place.Min.X+1, place.Min.Y+k*face.Height+face.Ascent)
+		pen.DrawString(line)
 	}
 }
 

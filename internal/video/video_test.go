@@ -1,21 +1,22 @@
-package video
+package video_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"image/color"
-	"image/jpeg"
 	"image/png"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/video"
+	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
 // picture returns one of 8 × 8 pixels of one colour.
 func picture(r, g, b byte) []byte { return bytes.Repeat([]byte{r, g, b}, 64) }
 
 func TestSheet(t *testing.T) {
-	s := NewSheet(5, 8, 8)
+	s := video.NewSheet(5, 8, 8, 0)
 	for i := range 5 {
 		s.Put(i, picture(byte(10*i+10), 0, 0))
 	}
@@ -39,16 +40,17 @@ func TestSheet(t *testing.T) {
 	}
 }
 
-// TestFilm takes a film apart by the format's own chunks (RIFF, AVI).
+// A film has the sheets that were added, each as it was, also where little or nothing changes.
 func TestFilm(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "film.avi")
-	s := NewSheet(2, 8, 8)
-	f, err := Create(path, s, 25)
+	path := filepath.Join(t.TempDir(), "new", "film.png")
+	s := video.NewSheet(2, 8, 8, 1)
+	f, err := video.Create(path, s, 25)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 3 {
-		s.Put(1, picture(0, byte(80*i), 0))
+	for _, green := range []byte{0, 80, 80, 160} {
+		s.Put(1, picture(0, green, 0))
+		s.Caption(0, []string{string(rune('a' + green/80))})
 		if err := f.Add(s); err != nil {
 			t.Fatal(err)
 		}
@@ -59,40 +61,69 @@ func TestFilm(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.ReadFile(path)
+	frames, fps := videotest.Frames(t, path)
+	if len(frames) != 4 || fps != 25 || frames[0].Rect.Dx() != 16 || frames[0].Rect.Dy() != 21 {
+		t.Fatalf("%d frames of %v, %d a second, want 4 of 16 × 21, 25 a second", len(frames), frames[0].Rect, fps)
+	}
+	for i, want := range []byte{0, 80, 80, 160} {
+		if got := frames[i].RGBAAt(12, 4); got != (color.RGBA{0, want, 0, 255}) {
+			t.Errorf("frame %d: %v, want green %d", i, got, want)
+		}
+	}
+	var last bytes.Buffer
+	if err := s.WritePNG(&last); err != nil {
+		t.Fatal(err)
+	}
+	img, err := png.Decode(&last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(file[:4]) != "RIFF" || string(file[8:12]) != "AVI " || int(binary.LittleEndian.Uint32(file[4:])) != len(file)-8 {
-		t.Errorf("the file begins with %q", file[:12])
-	}
-	header := bytes.Index(file, []byte("avih")) + 8
-	number := func(i int) uint32 { return binary.LittleEndian.Uint32(file[header+4*i:]) }
-	if number(0) != 40000 || number(4) != 3 || number(8) != 16 || number(9) != 8 {
-		t.Errorf("%d µs per frame, %d frames of %d × %d, want 40000, 3 of 16 × 8", number(0), number(4), number(8), number(9))
-	}
-	frames := 0
-	for rest := file[bytes.Index(file, []byte("movi")):]; ; frames++ {
-		at := bytes.Index(rest, []byte("00dc"))
-		if at < 0 || frames == 3 {
-			break
+	for y := range 21 {
+		for x := range 16 {
+			if got, want := frames[3].At(x, y), color.RGBAModel.Convert(img.At(x, y)); got != want {
+				t.Fatalf("the last frame at %d, %d: %v, want %v", x, y, got, want)
+			}
 		}
-		size := binary.LittleEndian.Uint32(rest[at+4:])
-		img, err := jpeg.Decode(bytes.NewReader(rest[at+8 : at+8+int(size)]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, g, _, _ := img.At(12, 4).RGBA()
-		if got, want := int(g>>8), 80*frames; got < want-3 || got > want+3 {
-			t.Errorf("frame %d: green %d, want %d", frames, got, want)
-		}
-		rest = rest[at+8+int(size):]
-	}
-	if frames != 3 {
-		t.Errorf("%d frames, want 3", frames)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A caption stands below its picture alone, whatever its length, and another replaces it.
+func TestCaption(t *testing.T) {
+	s := video.NewSheet(4, 16, 8, 2)
+	written := func() (cells [4]int) {
+		var file bytes.Buffer
+		if err := s.WritePNG(&file); err != nil {
+			t.Fatal(err)
+		}
+		img, err := png.Decode(&file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for y := range img.Bounds().Dy() {
+			for x := range img.Bounds().Dx() {
+				if r, _, _, _ := img.At(x, y).RGBA(); r > 0 {
+					if y%(8+26) < 8 {
+						t.Errorf("something is written on a picture, at %d, %d", x, y)
+					}
+					cells[y/(8+26)*2+x/16]++
+				}
+			}
+		}
+		return cells
+	}
+	s.Caption(1, []string{"a very long text", "and another", "and a third"})
+	if got := written(); got[1] == 0 || got[0]+got[2]+got[3] != 0 {
+		t.Errorf("pixels of text below the pictures: %v, want some below the second alone", got)
+	}
+	s.Caption(1, nil)
+	if got := written(); got != [4]int{} {
+		t.Errorf("pixels of text below the pictures: %v, want none", got)
+	}
+	if got := video.Columns(128); got != 18 {
+		t.Errorf("%d characters in 128 pixels, want 18", got)
 	}
 }
 
@@ -101,7 +132,7 @@ func TestFilmNowhere(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Create(filepath.Join(file, "film.avi"), NewSheet(1, 8, 8), 25); err == nil {
+	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25); err == nil {
 		t.Error("a film was made below a file")
 	}
 }

@@ -15,7 +15,7 @@ func (c *Config) VideoFile(name string) string {
 	if dir == "" {
 		dir = filepath.Join(c.Folder(), "videos")
 	}
-	return filepath.Join(dir, name+".avi")
+	return filepath.Join(dir, name+".png")
 }
 
 // OpenVideos makes the folder video_base_dir, if it is set, and checks that it can be written.

@@ -2,6 +2,7 @@ package play
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/video"
@@ -10,13 +11,14 @@ import (
 
 // A Camera films evaluations of the first environments of a stage. Their episodes are shown side by
 // side until the last one has ended. An environment whose episode has ended is drawn once more, and
-// then darker.
+// then darker. Below each stand its step, its return, and its instruction if it observes one.
 type Camera struct {
 	vec   env.Vec
 	cfg   env.Video
 	file  string // of the next evaluation; "": none
 	film  *video.Film
 	sheet *video.Sheet
+	told  [][]string    // lines of the instruction of each environment in the film
 	rgb   tensor.Tensor // [N, Height, Width, 3] of all environments
 	on    []bool        // [N]: the episode runs
 	dim   []bool        // [N]: the episode has ended, and its last frame has been drawn
@@ -26,7 +28,6 @@ type Camera struct {
 func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	n := vec.Len()
 	c := &Camera{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
-	c.sheet = video.NewSheet(min(cfg.NumEnvs, n), cfg.Width, cfg.Height)
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
@@ -39,10 +40,11 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return nil, err
 	}
+	sheet := video.NewSheet(n, c.cfg.Width, c.cfg.Height, 0)
 	for i := range n {
-		c.sheet.Put(i, c.rgb.Slice(i, i+1).U8())
+		sheet.Put(i, c.rgb.Slice(i, i+1).U8())
 	}
-	return c.sheet, nil
+	return sheet, nil
 }
 
 // Record films the next evaluation into file. Without a camera it does nothing.
@@ -52,11 +54,17 @@ func (s *Stage) Record(file string) {
 	}
 }
 
-// start begins the film of an evaluation whose episodes have just begun.
-func (c *Camera) start() (err error) {
+// start begins the film of an evaluation whose episodes have just begun, as now shows.
+func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
 	if c.file == "" {
 		return nil
 	}
+	n, lines := min(c.cfg.NumEnvs, len(c.on)), 0
+	c.told = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
+	for _, text := range c.told {
+		lines = max(lines, len(text))
+	}
+	c.sheet = video.NewSheet(n, c.cfg.Width, c.cfg.Height, 2+lines)
 	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS); err != nil {
 		return err
 	}
@@ -65,15 +73,15 @@ func (c *Camera) start() (err error) {
 	for n := range c.on {
 		c.on[n] = n < c.cfg.NumEnvs
 	}
-	return c.shoot()
+	return c.shoot(episodes)
 }
 
 // step adds a frame after a step, and ends the film after the last one.
-func (c *Camera) step(now *env.Step) error {
+func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
 	if c.film == nil {
 		return nil
 	}
-	if err := c.shoot(); err != nil {
+	if err := c.shoot(episodes); err != nil {
 		return err
 	}
 	running := false
@@ -92,7 +100,7 @@ func (c *Camera) step(now *env.Step) error {
 }
 
 // shoot adds a frame.
-func (c *Camera) shoot() error {
+func (c *Camera) shoot(episodes *env.Episodes) error {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return err
 	}
@@ -108,6 +116,8 @@ func (c *Camera) shoot() error {
 			}
 		}
 		c.sheet.Put(n, picture)
+		steps, ret := episodes.Progress(n)
+		c.sheet.Caption(n, append([]string{fmt.Sprint("step ", steps), fmt.Sprintf("return %.4g", ret)}, c.told[n]...))
 	}
 	return c.film.Add(c.sheet)
 }

@@ -90,7 +90,7 @@ func (s *Stage) Begin() error {
 	s.Now.Status.Zero()
 	s.Running = true
 	if s.camera != nil {
-		return s.camera.start()
+		return s.camera.start(s.Now, s.Episodes)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *Stage) Step() error {
 		}
 		s.Episodes.Observe(s.Now)
 		if s.camera != nil {
-			return s.camera.step(s.Now)
+			return s.camera.step(s.Now, s.Episodes)
 		}
 		return nil
 	}

@@ -1,0 +1,51 @@
+package play
+
+import (
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+// instructions returns the text that each of the first n environments observes, in lines of so many
+// characters; no lines where there is none.
+func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
+	all := make([][]string, n)
+	for _, f := range spec.Obs {
+		if f.Words == nil {
+			continue
+		}
+		obs, _ := now.Obs.Get(f.Name)
+		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // of stacked observations the newest
+		for i := range all {
+			tokens := obs.I32()[(i+1)*size-last : (i+1)*size]
+			all[i] = append(all[i], wrapped(sentence(tokens, f.Words), columns)...)
+		}
+	}
+	return all
+}
+
+// sentence returns the text of tokens, the numbers of words.
+func sentence(tokens []int32, words []string) string {
+	var said []string
+	for _, t := range tokens {
+		if t > 0 && int(t) < len(words) {
+			said = append(said, words[t])
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// wrapped returns text in lines of at most so many characters, but for longer words.
+func wrapped(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,58 @@
+package play
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/video/videotest"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// An instruction is the newest text of each environment, in lines that fit.
+func TestInstructions(t *testing.T) {
+	words := []string{"", "put", "the", "red", "cube", "on", "green", "zone"}
+	space := env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{2, 4}} // two observations, the newest last
+	spec := env.Spec{Obs: []env.Field{{Name: "state", Space: env.Space{DType: tensor.F32, Shape: []int{1}}}, {Name: "instruction", Space: space, Words: words}}}
+	var obs tensor.Dict
+	obs.Set("state", tensor.New(tensor.F32, 3, 1))
+	obs.Set("instruction", tensor.FromI32([]int32{7, 7, 7, 7, 1, 2, 3, 4, 0, 0, 0, 0, 5, 99, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 3, 2, 4))
+	got := instructions(spec, &env.Step{Obs: obs}, 3, 8)
+	if want := [][]string{{"put the", "red cube"}, {"on green"}, nil}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := wrapped("a extraordinarily long", 6); !reflect.DeepEqual(got, []string{"a", "extraordinarily", "long"}) {
+		t.Errorf("a long word: %q", got)
+	}
+}
+
+// Below the pictures of a film stand figures, which change from step to step.
+func TestCaptions(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 64, 16
+	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "film.png")
+	s.Record(file)
+	if err := s.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	for !s.Over() {
+		if err := s.Step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	frames, _ := videotest.Frames(t, file)
+	seen := map[string]bool{}
+	for _, f := range frames {
+		seen[string(f.Pix[f.PixOffset(0, 16):])] = true
+	}
+	if size := frames[0].Rect.Size(); size.X != 64 || size.Y != 16+2*13 || len(seen) != len(frames) {
+		t.Errorf("%d frames of %v have %d captions, want two lines that differ in each", len(frames), size, len(seen))
+	}
+}
