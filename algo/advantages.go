@@ -78,8 +78,13 @@ func (a *advantages) standardise(weight []float32) error {
 	if a.normalize != NormalizeBatch {
 		return nil
 	}
-	adv, sums := a.adv.F32(), a.moments[:]
-	clear(sums)
+	return standardise(a.adv.F32(), weight, &a.moments, a.replicas)
+}
+
+// standardise gives the advantages that count mean 0 and deviation 1 over all replicas. It uses the
+// memory of sums.
+func standardise(adv, weight []float32, sums *[3]float64, r Replicas) error {
+	clear(sums[:])
 	for i, x := range adv {
 		if !idle(weight, i) {
 			sums[0]++
@@ -87,7 +92,7 @@ func (a *advantages) standardise(weight []float32) error {
 			sums[2] += float64(x) * float64(x)
 		}
 	}
-	if err := a.replicas.Sum(sums); err != nil {
+	if err := r.Sum(sums[:]); err != nil {
 		return err
 	}
 	shift, inv := standard(sums[0], sums[1], sums[2])

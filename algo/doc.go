@@ -28,6 +28,9 @@
 // with an expert's actions for those taken (DAgger), or of demonstrations, which ReadDemos reads
 // (BC, IQL).
 //
+// Language models learn from texts: SFT from given ones, TextPPO from a TextBatch of their own
+// answers, with the functions on flat slices that environments use, too.
+//
 // An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages,
 // Surrogate, KLLoss, ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or
 // small types of their own. A new algorithm is one file that names them in order, and one line in

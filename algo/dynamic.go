@@ -54,19 +54,17 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	if n == 0 {
 		d.keepAll(*rollout)
 	}
-	from := 0 // the next group of the rollout to look at
-	for g := range d.informative {
-		if n == 0 {
-			d.informative[g] = d.episodes.informative(g*d.groupSize, d.groupSize)
-			continue
+	fresh := func(g int) bool { return d.episodes.informative(g*d.groupSize, d.groupSize) }
+	if n == 0 {
+		for g := range d.informative {
+			d.informative[g] = fresh(g)
 		}
-		for !d.informative[g] && from < len(d.informative) {
-			if d.episodes.informative(from*d.groupSize, d.groupSize) {
-				d.informative[g] = true
-				copyEnvs(d.kept, *rollout, g*d.groupSize, from*d.groupSize, d.groupSize)
-			}
-			from++
-		}
+	} else {
+		replaceGroups(len(d.informative), len(d.informative), func(g int) bool { return d.informative[g] }, fresh,
+			func(to, from int) {
+				d.informative[to] = true
+				copyEnvs(d.kept, *rollout, to*d.groupSize, from*d.groupSize, d.groupSize)
+			})
 	}
 	*rollout = d.kept
 	d.lacking[0] = 0
@@ -79,6 +77,20 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
 	}
 	return d.lacking[0] > 0 && n+1 < d.most, nil
+}
+
+// replaceGroups replaces each of n groups that is not informative by the next informative one of m
+// fresh groups, as long as there are such.
+func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
+	from := 0 // the next fresh group to look at
+	for to := range n {
+		for !informative(to) && from < m {
+			if fresh(from) {
+				replace(to, from)
+			}
+			from++
+		}
+	}
 }
 
 // find finds the episodes of a rollout: one in each environment, so that it can be replaced.
@@ -114,9 +126,11 @@ func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 
 // informative reports whether the scores of a group differ.
 func (e *episodes) informative(k, size int) bool {
-	group := e.groupOf(k, size)
-	return slices.Max(group) > slices.Min(group)
+	return differ(e.groupOf(k, size))
 }
+
+// differ reports whether the scores of a group differ.
+func differ[F float32 | float64](group []F) bool { return slices.Max(group) > slices.Min(group) }
 
 // copyEnvs copies n environments, from env from of src on, to env to of dst, in all tensors of dst,
 // [T,N,...].

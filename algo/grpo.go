@@ -36,7 +36,7 @@ var (
 
 // NewGRPO makes GRPO.
 func NewGRPO(s Setup) (*GRPO, error) {
-	p, err := newPPO(s, recipe{"grpo", groupRelative{newGroups(s)}, NormalizeNone}) // groups normalise
+	p, err := newPPO(s, recipe{"grpo", groupRelative{newGroups(s), GRPOAdvantages}, NormalizeNone}) // groups normalise
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,8 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 
 // groups are runs of environments whose episodes are compared.
 type groups struct {
-	size, envs   int
+	size         int
+	envs         int  // 0: episodes are texts, and groups are runs of them
 	informative  bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
@@ -76,11 +77,13 @@ func newGroups(s Setup) groups {
 // settle checks that the episodes can be compared, takes the weight from those that are filtered
 // out, and lowers the scores of long ones.
 func (g *groups) settle(x *experience) error {
-	if g.envs%g.size != 0 {
-		return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
-	}
-	if err := x.Episodes.grouped(g.size, g.envs); err != nil {
-		return err
+	if g.envs > 0 {
+		if g.envs%g.size != 0 {
+			return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
+		}
+		if err := x.Episodes.grouped(g.size, g.envs); err != nil {
+			return err
+		}
 	}
 	if g.informative {
 		for i, k := range x.Episodes.of {
@@ -98,8 +101,12 @@ func (g *groups) settle(x *experience) error {
 	return nil
 }
 
-// groupRelative is the estimator of adv_type grpo. The return is the episode's score.
-type groupRelative struct{ groups }
+// groupRelative is the estimator of algorithms that compare the episodes of a group, such as
+// adv_type grpo. The return is the episode's score.
+type groupRelative struct {
+	groups
+	compare func(score []float64, size int) // turns the scores of groups into advantages, in place
+}
 
 func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 	if err := g.settle(x); err != nil {
@@ -107,7 +114,7 @@ func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
 	}
 	e := x.Episodes
 	e.relative = append(e.relative[:0], e.score...)
-	GRPOAdvantages(e.relative, g.size)
+	g.compare(e.relative, g.size)
 	for i, k := range e.of {
 		adv[i], ret[i] = 0, 0
 		if k >= 0 {
@@ -128,11 +135,7 @@ const groupEps = 1e-6
 // with the unbiased deviation. The members of a group that all score the same get 0, as does a
 // group of one.
 func GRPOAdvantages(score []float64, size int) {
-	if size <= 0 || len(score)%size != 0 {
-		panic("algo: GRPOAdvantages: episodes that do not make groups")
-	}
-	for ; len(score) > 0; score = score[size:] {
-		group := score[:size]
+	eachGroup(score, size, func(group []float64) {
 		m := mean(group)
 		var sq float64
 		for _, s := range group {
@@ -142,5 +145,41 @@ func GRPOAdvantages(score []float64, size int) {
 		for i, s := range group {
 			group[i] = (s - m) / (std + groupEps)
 		}
+	})
+}
+
+// DrGRPOAdvantages is GRPOAdvantages without the deviation (Dr. GRPO, Liu et al. 2025,
+// arXiv:2503.20783), so that a group does not count more because its scores lie close together:
+//
+//	A_i = s_i - mean s
+func DrGRPOAdvantages(score []float64, size int) {
+	eachGroup(score, size, func(group []float64) {
+		m := mean(group)
+		for i, s := range group {
+			group[i] = s - m
+		}
+	})
+}
+
+// RLOOAdvantages compares each score with the mean of the others in its group (REINFORCE
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2), in place; a group of one gets 0:
+//
+//	A_i = s_i - Σ_{j≠i} s_j / (n-1)
+func RLOOAdvantages(score []float64, size int) {
+	eachGroup(score, size, func(group []float64) {
+		m, n := mean(group), float64(size)
+		for i, s := range group {
+			group[i] = (s - m) * n / max(n-1, 1)
+		}
+	})
+}
+
+// eachGroup calls f with every size successive scores.
+func eachGroup(score []float64, size int, f func(group []float64)) {
+	if size <= 0 || len(score)%size != 0 {
+		panic("algo: episodes that do not make groups")
+	}
+	for ; len(score) > 0; score = score[size:] {
+		f(score[:size])
 	}
 }

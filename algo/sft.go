@@ -21,31 +21,13 @@ import (
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
 // sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
 type SFT struct {
-	model    *lm.Model
-	work     *lm.Work
+	*textPass
 	opt      *trainState
 	replicas Replicas
-	limit    MicroBatch
 	counters tensor.Tensor // I64 [1]: updates made
-	batch    lm.Batch
-	targets  []lm.Target
-	logp     []float32
 	dlogp    []float32
 	likely   []bool
 	sums     []float64
-}
-
-// A Sequence is a text to learn from: Learn says of each token whether it is to be predicted, false
-// for the first.
-type Sequence struct {
-	IDs   []int32
-	Learn []bool
-}
-
-// A MicroBatch bounds what is computed at once.
-type MicroBatch struct {
-	Tokens    int // at most so many; a sequence must not have more
-	Sequences int // at most so many; 0: any number
 }
 
 // SFTSetup is what an SFT is made of.
@@ -70,14 +52,9 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	work := s.Model.NewTraining(s.MicroBatch.Tokens)
-	work.SetThreads(s.Threads)
-	return &SFT{model: s.Model, work: work, opt: opt, replicas: common.Replicas,
-		limit: s.MicroBatch, counters: tensor.New(tensor.I64, 1), sums: make([]float64, 6)}, nil
+	return &SFT{textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, 1), opt: opt, replicas: common.Replicas,
+		counters: tensor.New(tensor.I64, 1), sums: make([]float64, 6)}, nil
 }
-
-// Close ends the threads.
-func (s *SFT) Close() { s.work.SetThreads(1) }
 
 // Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
 // whole batch has, on all replicas.
@@ -85,7 +62,8 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 	clear(s.sums)
 	s.opt.open()
 	step := float32(-1 / float64(targets))
-	err := s.each(mine, func() {
+	err := s.each(mine, func(int, int) error {
+		s.dlogp = sized(s.dlogp, len(s.targets))
 		for i := range s.dlogp {
 			s.dlogp[i] = step
 		}
@@ -95,9 +73,10 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 			s.sums[0] -= float64(p)
 		}
 		s.sums[1] += share * s.work.AuxLoss()
+		return nil
 	})
 	if err != nil {
-		return Metrics{}, err
+		return Metrics{}, fmt.Errorf("sft: %w", err)
 	}
 	s.model.FinishGradients(s.work)
 	iteration := s.counters.I64()
@@ -125,7 +104,7 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 //     generation answers token for token
 func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	clear(s.sums)
-	err := s.each(mine, func() {
+	err := s.each(mine, func(int, int) error {
 		s.likely = s.model.Likeliest(s.work, s.likely[:0], s.targets)
 		for i, p := range s.logp {
 			s.sums[0] -= float64(p)
@@ -145,9 +124,10 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 			}
 			s.sums[4]++
 		}
+		return nil
 	})
 	if err != nil {
-		return Metrics{}, err
+		return Metrics{}, fmt.Errorf("sft: %w", err)
 	}
 	if err := s.replicas.Sum(s.sums); err != nil {
 		return Metrics{}, err
@@ -155,33 +135,6 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	t := s.sums
 	return Metrics{Names: []string{"loss", "token_accuracy", "exact_match"},
 		Values: []float64{t[0] / t[1], t[2] / t[1], t[3] / t[4]}}, nil
-}
-
-// each packs sequences into micro-batches, in their order, and computes the log-probabilities of
-// each before it calls f.
-func (s *SFT) each(all []Sequence, f func()) error {
-	for lo := 0; lo < len(all); {
-		hi := lo + s.limit.Fit(all[lo:])
-		s.pack(all[lo:hi])
-		if err := s.model.Forward(s.work, s.batch); err != nil {
-			return fmt.Errorf("sft: %w", err)
-		}
-		s.logp, s.dlogp = sized(s.logp, len(s.targets)), sized(s.dlogp, len(s.targets))
-		s.model.LogProbs(s.work, s.logp, nil, s.targets, 1)
-		f()
-		lo = hi
-	}
-	return nil
-}
-
-// Fit returns how many of the sequences, at least one and from the first on, are computed at once.
-func (b MicroBatch) Fit(all []Sequence) int {
-	n, tokens := 1, len(all[0].IDs)
-	for n < len(all) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(all[n].IDs) <= b.Tokens {
-		tokens += len(all[n].IDs)
-		n++
-	}
-	return n
 }
 
 // Permutation returns 0..n-1 in an order that belongs to the seed and an epoch alone; without
@@ -192,28 +145,6 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 	}
 	permute(order[:n], shuffle, seed, 0, 0, int(epoch))
 	return order[:n]
-}
-
-// pack makes one batch of sequences.
-func (s *SFT) pack(part []Sequence) {
-	b := &s.batch
-	b.IDs, b.Starts, s.targets = b.IDs[:0], append(b.Starts[:0], 0), s.targets[:0]
-	for _, q := range part {
-		for t, id := range q.IDs {
-			if q.Learn[t] {
-				s.targets = append(s.targets, lm.Target{Row: int32(len(b.IDs) - 1), Token: id})
-			}
-			b.IDs = append(b.IDs, id)
-		}
-		b.Starts = append(b.Starts, int32(len(b.IDs)))
-	}
-}
-
-func sized(x []float32, n int) []float32 {
-	if cap(x) < n {
-		return make([]float32, n)
-	}
-	return x[:n]
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all

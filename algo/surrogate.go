@@ -59,6 +59,7 @@ type Samples struct {
 type SurrogateSums struct {
 	Count       float64 // log-probs that count
 	Loss        float64 // L
+	Scaled      float64 // scale · weight · L
 	LossAbs     float64 // |L|
 	Ratio       float64 // ρ; 1 for PolicyGradient
 	RatioAbs    float64 // |ρ - 1|
@@ -105,6 +106,7 @@ func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) Surrogate
 				t = term{loss: -a * logProb, slope: -a, ratio: 1, clipped: 1}
 			}
 			dLogProb[j] = float32(scale * t.slope)
+			s.Scaled += scale * t.loss
 			s.add(&t)
 		}
 		s.Count += float64(per)

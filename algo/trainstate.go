@@ -65,6 +65,14 @@ func (t *trainState) step(iteration int) error {
 	return nil
 }
 
+// drop ends a gradient without a step.
+func (t *trainState) drop() error {
+	if err := t.sum.Wait(nil); err != nil {
+		return fmt.Errorf("sum gradients: %w", err)
+	}
+	return nil
+}
+
 // meanNorm returns the mean norm of the gradients since the last call; NaN where there were none.
 func (t *trainState) meanNorm() float64 {
 	mean := t.norms / t.steps

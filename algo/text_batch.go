@@ -1,0 +1,125 @@
+package algo
+
+import (
+	"fmt"
+	"math"
+)
+
+// A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer
+// to it. Every size successive texts answer the same prompt and are a group, where size is
+// TextSetup.GroupSize. Nothing is padded: what belongs to tokens has an element for each token with
+// Learn, one text after the other.
+type TextBatch struct {
+	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
+
+	LogProb    []float32 // of the tokens with Learn, when they were drawn
+	Recomputed []float32 // by the policy before the update; nil: unknown
+	Ref        []float32 // by the reference policy; nil: unknown
+
+	Reward []float32 // of each text
+	Group  []int64   // of each text: the number of its prompt
+	Ended  []bool    // of each text: by a stop token; false: the answer was cut off
+
+	// Prepare fills these, for the tokens with Learn.
+	Old    []float32 // log-probs that ratios refer to
+	Adv    []float32
+	Ret    []float32 // what advantages are relative to a baseline, and the target of the critic
+	Value  []float32 // by the critic, before the token; nil without a critic
+	Weight []float32 // 0: the token is not trained on
+
+	starts []int32 // tokens with Learn before each text, and at last of all texts
+}
+
+// check reports what is wrong with a batch of groups of so many texts, and counts the tokens with
+// Learn.
+func (b *TextBatch) check(size int) error {
+	n := len(b.Texts)
+	switch {
+	case n == 0 || n%size != 0:
+		return fmt.Errorf("%d texts: want a multiple of the group_size %d, and at least one group", n, size)
+	case len(b.Reward) != n || len(b.Group) != n || len(b.Ended) != n:
+		return fmt.Errorf("%d texts have %d rewards, %d group numbers and %d ends", n, len(b.Reward), len(b.Group),
+			len(b.Ended))
+	}
+	b.starts = append(b.starts[:0], 0)
+	tokens := int32(0)
+	for i, s := range b.Texts {
+		if len(s.IDs) != len(s.Learn) || len(s.IDs) == 0 || s.Learn[0] {
+			return fmt.Errorf("text %d has %d tokens and %d marks: want as many of both, and a prompt", i, len(s.IDs),
+				len(s.Learn))
+		}
+		if bad(b.Reward[i]) {
+			return fmt.Errorf("the reward of text %d (group %d) is %v", i, b.Group[i], b.Reward[i])
+		}
+		if i%size > 0 && b.Group[i] != b.Group[i-1] {
+			return fmt.Errorf("text %d is of group %d, the one before it of group %d: want groups of %d texts", i,
+				b.Group[i], b.Group[i-1], size)
+		}
+		for _, learn := range s.Learn {
+			if learn {
+				tokens++
+			}
+		}
+		b.starts = append(b.starts, tokens)
+	}
+	for _, of := range []struct {
+		name  string
+		x     []float32
+		given bool
+	}{{"log-probs", b.LogProb, true}, {"recomputed log-probs", b.Recomputed, b.Recomputed != nil},
+		{"log-probs by the reference", b.Ref, b.Ref != nil}} {
+		if of.given && len(of.x) != int(tokens) {
+			return fmt.Errorf("%d %s of %d tokens", len(of.x), of.name, tokens)
+		}
+		for i, x := range of.x {
+			if bad(x) {
+				return fmt.Errorf("%s: token %d has %v", of.name, i, x)
+			}
+		}
+	}
+	return nil
+}
+
+// tokens returns the range of the tokens with Learn of text k.
+func (b *TextBatch) tokens(k int) (lo, hi int) { return int(b.starts[k]), int(b.starts[k+1]) }
+
+// part returns texts lo to hi of a batch that was checked. It shares their memory.
+func (b *TextBatch) part(lo, hi int) TextBatch {
+	from, to := b.starts[lo], b.starts[hi]
+	cut := func(x []float32) []float32 {
+		if x == nil {
+			return nil
+		}
+		return x[from:to]
+	}
+	return TextBatch{Texts: b.Texts[lo:hi], LogProb: cut(b.LogProb), Recomputed: cut(b.Recomputed), Ref: cut(b.Ref),
+		Reward: b.Reward[lo:hi], Group: b.Group[lo:hi], Ended: b.Ended[lo:hi]}
+}
+
+// JoinTexts returns one batch of the texts of all parts, in their order. Either all parts have
+// Recomputed, or none, and the same of Ref.
+func JoinTexts(parts ...TextBatch) TextBatch {
+	var all TextBatch
+	for _, p := range parts {
+		all.Texts = append(all.Texts, p.Texts...)
+		all.LogProb = append(all.LogProb, p.LogProb...)
+		all.Recomputed = append(all.Recomputed, p.Recomputed...)
+		all.Ref = append(all.Ref, p.Ref...)
+		all.Reward = append(all.Reward, p.Reward...)
+		all.Group = append(all.Group, p.Group...)
+		all.Ended = append(all.Ended, p.Ended...)
+	}
+	return all
+}
+
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), most): how much likelier a token
+// is under the policy that ratios refer to than under the one that drew it (RLinf's
+// importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
+func ImportanceWeights(adv, old, drawn []float32, most float64) {
+	if len(old) != len(adv) || len(drawn) != len(adv) {
+		panic("algo: ImportanceWeights: length mismatch")
+	}
+	for i := range adv {
+		adv[i] *= float32(min(math.Exp(float64(old[i])-float64(drawn[i])), most))
+	}
+}

@@ -1,0 +1,147 @@
+package algo
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// TextConfig holds the keys of the section algorithm that only texts have, beside those of Config.
+// Start from DefaultTextConfig.
+type TextConfig struct {
+	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. It
+	// divides the texts of a replica. Default 1.
+	NMinibatches int `yaml:"n_minibatches"`
+	// NormByStd lets adv_type grpo divide by the deviation of the group. false is Dr. GRPO. Default
+	// true.
+	NormByStd bool `yaml:"norm_adv_by_std_in_grpo"`
+	// ReinppKLPenaltyType is how the penalty of ReinppKLBeta is estimated at each token: kl (k1,
+	// the default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
+	ReinppKLPenaltyType string `yaml:"reinpp_kl_penalty_type"`
+	// EarlyStopImpRatio ends an update before the optimiser step of a minibatch whose mean ratio
+	// π_new/π_old is larger. 0, the default: never.
+	EarlyStopImpRatio float32 `yaml:"early_stop_imp_ratio"`
+	// ImportanceSamplingFix multiplies advantages by π_recomputed/π_rollout, at most
+	// ImportanceSamplingClip. Needs RecomputeLogprobs. Defaults false and 1.
+	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
+	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
+	// MaskTruncated trains on no token of an answer that was cut off. Its reward stays in the mean
+	// of its group. Default false.
+	MaskTruncated bool `yaml:"mask_truncated"`
+}
+
+// DefaultTextConfig returns the defaults.
+func DefaultTextConfig() TextConfig {
+	return TextConfig{NMinibatches: 1, NormByStd: true, ReinppKLPenaltyType: KLK1, ImportanceSamplingClip: 1}
+}
+
+// SeqMeanTokenSumNorm is a value of Config.LossAggFunc for texts alone: seq-mean-token-sum divided
+// by the largest length of an answer (Dr. GRPO).
+const SeqMeanTokenSumNorm = "seq-mean-token-sum-norm"
+
+// Values of Config.LossType for texts alone.
+const (
+	lossGSPO           = "gspo"            // one ratio for each text
+	lossPolicyGradient = "policy_gradient" // neither ratio nor clip
+)
+
+// TextSetup is what a TextPPO is made of.
+type TextSetup struct {
+	Config      Config
+	Text        TextConfig
+	Optim       OptimConfig
+	CriticOptim OptimConfig
+
+	Model      *lm.Model       // its Params are trained
+	Critic     *TextCritic     // for loss_type actor_critic, else nil
+	Reference  *lm.Model       // computes TextBatch.Ref where batches have none; nil: they have it if it is needed
+	Sampling   engine.Sampling // how answers were drawn
+	GroupSize  int             // answers to each prompt; 0 is 1
+	MicroBatch MicroBatch
+	Threads    int // that compute; they change no bit. With more than 1, call Close
+	Seed       uint64
+	Iterations int // length of the run, where schedules without an end of their own end
+	Replicas   Replicas
+	Alloc      tensor.Allocator // memory of the optimisers; nil: tensor.Heap
+}
+
+// check reports all mistakes in the configuration.
+func (s *TextSetup) check() error {
+	var wrong []string
+	want := noteIn(&wrong, "algorithm")
+	s.Text.check(want.finite())
+	c := s.Config
+	s.checkPair(&c, want)
+	c.Check(want)
+	none := func(ok bool, key string, value, valid any) {
+		want(ok, key, value, fmt.Sprintf("%v: texts do not have it", valid))
+	}
+	none(!c.NormalizeRewards, "normalize_rewards", c.NormalizeRewards, false)
+	none(!c.RecomputeAdvantages, "recompute_advantages", c.RecomputeAdvantages, false)
+	none(c.TargetKL == 0, "target_kl", c.TargetKL, 0)
+	none(c.SequenceLength == 0, "sequence_length", c.SequenceLength, 0)
+	none(c.BootstrapType == BootstrapStandard, "bootstrap_type", c.BootstrapType, BootstrapStandard)
+	want(c.NormalizeAdvantages != NormalizeMinibatch, "normalize_advantages", c.NormalizeAdvantages,
+		"batch or none with texts")
+	want(!s.Text.ImportanceSamplingFix || c.RecomputeLogprobs, "importance_sampling_fix", true,
+		"false without recompute_logprobs")
+	s.Optim.Check(noteIn(&wrong, "actor.optim"))
+	if s.Critic != nil {
+		s.CriticOptim.Check(noteIn(&wrong, "critic.optim"))
+	}
+	s.checkSampling(noteIn(&wrong, "algorithm.sampling_params"))
+	return joined(wrong)
+}
+
+// checkPair checks adv_type and loss_type. It lets c stand for the algorithm of environments with
+// the same rules, whose Check follows.
+func (s *TextSetup) checkPair(c *Config, want Want) {
+	critic := c.LossType == "actor_critic"
+	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil), "loss_type", c.LossType,
+		"actor_critic with adv_type gae and a critic, else another")
+	switch c.AdvType {
+	case "gae", "grpo", "reinpp":
+	case "rloo":
+		c.AdvType = "grpo"
+	default:
+		want(false, "adv_type", c.AdvType, "gae, grpo, reinpp or rloo")
+	}
+	switch c.LossType {
+	case "actor", "actor_critic":
+	case lossGSPO:
+		want(c.AdvType == "grpo", "loss_type", c.LossType, "one of actor and policy_gradient with adv_type "+c.AdvType)
+		c.LossType = "actor"
+	case lossPolicyGradient:
+		want(s.Text.NMinibatches == 1, "n_minibatches", s.Text.NMinibatches,
+			"1 with loss_type policy_gradient, which is right for texts of the present policy alone")
+		want(!c.RecomputeLogprobs, "recompute_logprobs", c.RecomputeLogprobs,
+			"false with loss_type policy_gradient, which has no ratio")
+		c.LossType = "a2c"
+	default:
+		want(false, "loss_type", c.LossType, "actor, actor_critic, gspo or policy_gradient")
+	}
+	if c.LossAggFunc == SeqMeanTokenSumNorm {
+		c.LossAggFunc = SeqMeanTokenSum
+	}
+}
+
+func (c *TextConfig) check(want Want) {
+	want(c.NMinibatches > 0, "n_minibatches", c.NMinibatches, "a number > 0")
+	want(klName(c.ReinppKLPenaltyType) != "", "reinpp_kl_penalty_type", c.ReinppKLPenaltyType,
+		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
+	want(c.EarlyStopImpRatio >= 0, "early_stop_imp_ratio", c.EarlyStopImpRatio, "a number >= 0 (0: no early stop)")
+	want(c.ImportanceSamplingClip > 0, "importance_sampling_clip", c.ImportanceSamplingClip, "a number > 0")
+}
+
+// checkSampling checks that log-probs of training are those of the distribution that answers were
+// drawn from.
+func (s *TextSetup) checkSampling(want Want) {
+	o := &s.Sampling
+	want(o.Temperature > 0, "temperature", o.Temperature, "a number > 0 in training")
+	want(o.TopK == 0, "top_k", o.TopK, "0 in training (all tokens)")
+	want(o.TopP == 1, "top_p", o.TopP, "1 in training")
+	want(o.RepetitionPenalty == 1, "repetition_penalty", o.RepetitionPenalty, "1 in training")
+	want(o.MaxTokens > 0, "max_new_tokens", o.MaxTokens, "a number > 0")
+}

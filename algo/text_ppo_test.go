@@ -1,0 +1,407 @@
+package algo_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// setup is that of a TextPPO without a bound on the gradient, in groups of 2.
+func setup(m *lm.Model) algo.TextSetup {
+	s := algo.TextSetup{Config: algo.DefaultConfig(), Text: algo.DefaultTextConfig(), Optim: algo.DefaultOptimConfig(),
+		CriticOptim: algo.DefaultOptimConfig(), Model: m, GroupSize: 2, Iterations: 10,
+		Sampling:   engine.Sampling{MaxTokens: 20, Temperature: 0.7, TopP: 1, RepetitionPenalty: 1, Seed: 3},
+		MicroBatch: algo.MicroBatch{Tokens: 200}}
+	s.Config.AdvType, s.Config.LossType, s.Config.ClipRatioC = "grpo", "actor", 0
+	s.Optim.LR, s.Optim.ClipGrad, s.Optim.WeightDecay = 1e-3, 0, 0
+	s.CriticOptim.LR, s.CriticOptim.ClipGrad, s.CriticOptim.WeightDecay = 1e-3, 0, 0
+	return s
+}
+
+func newTextPPO(t *testing.T, s algo.TextSetup) *algo.TextPPO {
+	t.Helper()
+	p, err := algo.NewTextPPO(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// textsOf are answers of these lengths after prompts of 1 to 3 tokens.
+func textsOf(lengths ...int) (all []algo.Sequence) {
+	for i, n := range lengths {
+		s := algo.Sequence{}
+		for j := range 1 + i%3 + n {
+			s.IDs = append(s.IDs, int32((7*i+3*j*j+1)%31))
+			s.Learn = append(s.Learn, j > i%3)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// logProbsOf computes the log-probs of each text by itself.
+func logProbsOf(t *testing.T, m *lm.Model, texts []algo.Sequence, temperature float32) (all [][]float64) {
+	t.Helper()
+	for _, s := range texts {
+		w := m.NewTraining(len(s.IDs))
+		if err := m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}); err != nil {
+			t.Fatal(err)
+		}
+		var of []float64
+		for i, learn := range s.Learn {
+			if learn {
+				logp := []float32{0}
+				m.LogProbs(w, logp, nil, []lm.Target{{Row: int32(i - 1), Token: s.IDs[i]}}, temperature)
+				of = append(of, float64(logp[0]))
+			}
+		}
+		all = append(all, of)
+	}
+	return all
+}
+
+// batchOf is a batch of two groups of two, whose log-probs lie off the model's by -0.5 to 0.5, so that some ratios are clipped.
+func batchOf(t *testing.T, m *lm.Model, reward ...float32) *algo.TextBatch {
+	t.Helper()
+	b := &algo.TextBatch{Texts: textsOf(3, 2, 4, 1), Reward: reward, Group: []int64{5, 5, 6, 6}, Ended: []bool{true, true, false, true}}
+	for k, of := range logProbsOf(t, m, b.Texts, 0.7) {
+		for i, x := range of {
+			b.LogProb = append(b.LogProb, float32(x+0.25*math.Mod(float64(3*k+2*i), 5)-0.55))
+			b.Ref = append(b.Ref, float32(x+0.1*float64(i%3)-0.05))
+		}
+	}
+	return b
+}
+
+func near(t *testing.T, what string, got []float32, want ...float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %v, want %v", what, got, want)
+	}
+	for i := range want {
+		if math.Abs(float64(got[i])-want[i]) > 2e-5*max(1, math.Abs(want[i])) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+			return
+		}
+	}
+}
+
+// TestTextAdvantages: the advantages of four answers of 3, 2, 4 and 1 tokens with rewards 1, 0, 3, 2, by hand.
+func TestTextAdvantages(t *testing.T) {
+	r := 0.5 / (math.Sqrt(0.5) + 1e-6)
+	tokens := func(a, b, c, d float64) []float64 { return []float64{a, a, a, b, b, c, c, c, c, d} }
+	for name, x := range map[string]struct {
+		with func(*algo.TextSetup)
+		want []float64
+	}{
+		"grpo":    {func(*algo.TextSetup) {}, tokens(r, -r, r, -r)},
+		"dr grpo": {func(s *algo.TextSetup) { s.Text.NormByStd = false }, tokens(0.5, -0.5, 0.5, -0.5)},
+		"rloo":    {func(s *algo.TextSetup) { s.Config.AdvType = "rloo" }, tokens(1, -1, 1, -1)},
+		"rloo of four": {func(s *algo.TextSetup) { s.Config.AdvType, s.GroupSize = "rloo", 4 },
+			tokens(1-5./3, -2, 3-1, 2-4./3)},
+		// the longest answer gets 3 - 0.5·(4-2)/(4-2), so that its group is 2.5, 2
+		"overlong": {func(s *algo.TextSetup) {
+			s.Text.NormByStd = false
+			s.Config.LenRewardPenalty, s.Config.SafeLength, s.Config.MaxLength = 0.5, 2, 4
+		}, tokens(0.5-0.125, -0.5+0.125, 0.25, -0.25)},
+		// mean 1.7 and variance (3·0.49 + 2·2.89 + 4·1.69 + 0.09)/9 of ten tokens
+		"reinpp": {func(s *algo.TextSetup) { s.Config.AdvType = "reinpp" }, func() []float64 {
+			std := math.Sqrt((3*0.49+2*2.89+4*1.69+0.09)/9) + 1e-5
+			return tokens(-0.7/std, -1.7/std, 1.3/std, 0.3/std)
+		}()},
+		// 0.5, -0.5, 0.5, -0.5: mean 0.2, variance (7·0.09 + 3·0.49)/9
+		"reinpp with baseline": {func(s *algo.TextSetup) { s.Config.AdvType, s.Config.UseReinppBaseline = "reinpp", true }, func() []float64 {
+			std := math.Sqrt((7*0.09+3*0.49)/9) + 1e-5
+			return tokens(0.3/std, -0.7/std, 0.3/std, -0.7/std)
+		}()},
+	} {
+		m := tinyModel(t, lm.Options{})
+		b := batchOf(t, m, 1, 0, 3, 2)
+		if name == "rloo of four" {
+			b.Group = []int64{5, 5, 5, 5}
+		}
+		s := setup(m)
+		x.with(&s)
+		if err := newTextPPO(t, s).Prepare(b); err != nil {
+			t.Fatal(err)
+		}
+		near(t, name, b.Adv, x.want...)
+	}
+}
+
+// TestTextKLInReward: a token's return is the reward less β times the estimates from it on, then whitened.
+func TestTextKLInReward(t *testing.T) {
+	for kind, estimate := range map[string]func(d float64) float64{
+		"k1": func(d float64) float64 { return d },
+		"k2": func(d float64) float64 { return d * d / 2 },
+		"k3": func(d float64) float64 { return math.Exp(-d) - 1 + d },
+	} {
+		m := tinyModel(t, lm.Options{})
+		b := batchOf(t, m, 1, 0, 3, 2)
+		s := setup(m)
+		s.Config.AdvType, s.Config.ReinppKLBeta, s.Text.ReinppKLPenaltyType = "reinpp", 0.3, kind
+		if err := newTextPPO(t, s).Prepare(b); err != nil {
+			t.Fatal(err)
+		}
+		var want []float64
+		at := 0
+		for k, n := range []int{3, 2, 4, 1} {
+			for i := range n {
+				ret := float64(b.Reward[k])
+				for j := at + i; j < at+n; j++ {
+					ret -= 0.3 * estimate(float64(b.LogProb[j])-float64(b.Ref[j]))
+				}
+				want = append(want, ret)
+			}
+			at += n
+		}
+		near(t, kind+" returns", b.Ret, want...)
+		sum, sq := 0.0, 0.0
+		for _, x := range want {
+			sum += x
+		}
+		for _, x := range want {
+			sq += (x - sum/10) * (x - sum/10)
+		}
+		for i, x := range want {
+			want[i] = (x - sum/10) / (math.Sqrt(sq/9) + 1e-5)
+		}
+		near(t, kind, b.Adv, want...)
+	}
+}
+
+// A lossCase is a loss, written out for one token or text.
+type lossCase struct {
+	with func(*algo.TextSetup)
+	loss func(logp [][]float64, b *algo.TextBatch) float64
+}
+
+// perToken sums f over the tokens that count, times weight(length of the answer).
+func perToken(weight func(n int) float64, f func(logp, old, ref, adv float64) float64) func([][]float64, *algo.TextBatch) float64 {
+	return func(logp [][]float64, b *algo.TextBatch) (sum float64) {
+		at := 0
+		for _, of := range logp {
+			for i, x := range of {
+				if b.Weight[at+i] != 0 {
+					sum += weight(len(of)) * f(x, float64(b.Old[at+i]), float64(b.Ref[at+i]), float64(b.Adv[at+i]))
+				}
+			}
+			at += len(of)
+		}
+		return sum
+	}
+}
+
+func clipped(low, high, dual float64) func(logp, old, ref, adv float64) float64 {
+	return func(logp, old, _, adv float64) float64 {
+		ratio := math.Exp(logp - old)
+		l := max(-adv*ratio, -adv*min(max(ratio, 1-low), 1+high))
+		if dual > 0 && adv < 0 {
+			l = min(l, -dual*adv)
+		}
+		return l
+	}
+}
+
+// lossCases are the losses of ten tokens in four answers.
+func lossCases() map[string]lossCase {
+	tokenMean := func(int) float64 { return 0.1 }
+	cases := map[string]lossCase{
+		"grpo": {func(*algo.TextSetup) {}, perToken(tokenMean, clipped(0.2, 0.2, 0))},
+		"dapo": {func(s *algo.TextSetup) { s.Config.ClipRatioHigh, s.Config.MaxNumGenBatches = 0.28, 3 },
+			perToken(tokenMean, clipped(0.2, 0.28, 0))},
+		"dual clip": {func(s *algo.TextSetup) { s.Config.ClipRatioC = 1.3 }, perToken(tokenMean, clipped(0.2, 0.2, 1.3))},
+		"dr grpo": {func(s *algo.TextSetup) {
+			s.Text.NormByStd, s.Config.LossAggFunc = false, algo.SeqMeanTokenSumNorm
+		}, perToken(func(int) float64 { return 1. / (4 * 20) }, clipped(0.2, 0.2, 0))},
+		"sum of each answer": {func(s *algo.TextSetup) { s.Config.LossAggFunc = algo.SeqMeanTokenSum },
+			perToken(func(int) float64 { return 1. / 4 }, clipped(0.2, 0.2, 0))},
+		"mean of each answer": {func(s *algo.TextSetup) { s.Config.LossAggFunc = algo.SeqMeanTokenMean },
+			perToken(func(n int) float64 { return 1. / (4 * float64(n)) }, clipped(0.2, 0.2, 0))},
+		"rloo": {func(s *algo.TextSetup) { s.Config.AdvType, s.Config.LossType = "rloo", "policy_gradient" },
+			perToken(tokenMean, func(logp, _, _, adv float64) float64 { return -adv * logp })},
+		"reinpp": {func(s *algo.TextSetup) { s.Config.AdvType = "reinpp" }, perToken(tokenMean, clipped(0.2, 0.2, 0))},
+		"cut off answers masked": {func(s *algo.TextSetup) { s.Text.MaskTruncated = true },
+			perToken(func(int) float64 { return 1. / 6 }, clipped(0.2, 0.2, 0))},
+		"gspo": {func(s *algo.TextSetup) {
+			s.Config.LossType, s.Config.ClipRatioLow, s.Config.ClipRatioHigh = "gspo", 0.15, 0.3
+		}, func(logp [][]float64, b *algo.TextBatch) (sum float64) {
+			at := 0
+			for _, of := range logp {
+				mean := 0.0
+				for i, x := range of {
+					mean += (x - float64(b.Old[at+i])) / float64(len(of))
+				}
+				sum += clipped(0.15, 0.3, 0)(mean, 0, 0, float64(b.Adv[at])) / 4
+				at += len(of)
+			}
+			return sum
+		}},
+	}
+	for kind, estimate := range map[string]func(x float64) float64{ // x = ref - logp
+		"k1": func(x float64) float64 { return -x },
+		"k2": func(x float64) float64 { return x * x / 2 },
+		"k3": func(x float64) float64 { return math.Exp(x) - x - 1 },
+	} {
+		cases["kl "+kind] = lossCase{func(s *algo.TextSetup) { s.Config.KLBeta, s.Config.KLPenaltyType = 0.4, kind },
+			perToken(tokenMean, func(logp, old, ref, adv float64) float64 {
+				return clipped(0.2, 0.2, 0)(logp, old, ref, adv) + 0.4*estimate(ref-logp)
+			})}
+	}
+	return cases
+}
+
+// TestTextLosses: the loss of each algorithm is the one of its formula, and its gradient the difference that small steps make, along the
+// gradient and for single parameters.
+func TestTextLosses(t *testing.T) {
+	for name, x := range lossCases() {
+		t.Run(name, func(t *testing.T) {
+			m := tinyModel(t, lm.Options{})
+			s := setup(m)
+			x.with(&s)
+			b := batchOf(t, m, 1, 0, 3, 2)
+			p := newTextPPO(t, s)
+			if err := p.Prepare(b); err != nil {
+				t.Fatal(err)
+			}
+			loss := func() float64 { return x.loss(logProbsOf(t, m, b.Texts, 0.7), b) }
+			want, before := loss(), slices.Clone(m.Params.Data)
+			got, err := p.Update(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, _ := got.Get("actor/policy_loss")
+			if kl, ok := got.Get("actor/kl_loss"); ok {
+				l += float64(s.Config.KLBeta) * kl
+			}
+			if math.Abs(l-want) > 1e-5 {
+				t.Errorf("loss %v, want %v", l, want)
+			}
+			slopes(t, m.Params.Data, m.Params.Grad, before, loss)
+		})
+	}
+}
+
+// slopes compares a gradient with differences of loss around before.
+func slopes(t *testing.T, data, grad, before []float32, loss func() float64, also ...int) {
+	t.Helper()
+	norm, top := 0.0, 0
+	for i, g := range grad {
+		norm += float64(g) * float64(g)
+		if math.Abs(float64(g)) > math.Abs(float64(grad[top])) {
+			top = i
+		}
+	}
+	if norm = math.Sqrt(norm); norm < 1e-3 {
+		t.Fatalf("the gradient has norm %v", norm)
+	}
+	along := func(what string, want, step float64, move func(by float64)) {
+		move(step)
+		up := loss()
+		move(-step)
+		down := loss()
+		copy(data, before)
+		if slope := (up - down) / (2 * step); math.Abs(slope-want) > 0.02*norm {
+			t.Errorf("%s the loss rises by %v, want %v of %v", what, slope, want, norm)
+		}
+	}
+	along("along the gradient", norm, 1e-3, func(by float64) {
+		for i := range data {
+			data[i] = before[i] + float32(by*float64(grad[i])/norm)
+		}
+	})
+	for i := top % 97; i < len(data); i += 97 { // top is one of them
+		also = append(also, i)
+	}
+	for _, i := range also {
+		along(fmt.Sprintf("by parameter %d", i), float64(grad[i]), 2e-3, func(by float64) { data[i] = before[i] + float32(by) })
+	}
+	if len(also) < 20 {
+		t.Errorf("%d parameters compared", len(also))
+	}
+}
+
+// TestTextCritic: PPO's advantages are GAE's over the tokens of each answer by itself, and the critic's gradient is that of its loss.
+func TestTextCritic(t *testing.T) {
+	m := tinyModel(t, lm.Options{})
+	c, err := algo.NewTextCritic(m.Config, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Model.Init(9)
+	critic := c.Model.Params
+	for i := range critic.Fields {
+		if strings.HasPrefix(critic.Fields[i].Name, "value_head") {
+			for j := range critic.Of(i) {
+				critic.Of(i)[j] = 0.1 * float32(j%3+1)
+			}
+		}
+	}
+	s := setup(m)
+	s.Critic, s.GroupSize = c, 1
+	s.Config.AdvType, s.Config.LossType, s.Config.Gamma, s.Config.GAELambda = "gae", "actor_critic", 0.9, 0.8
+	s.Config.NormalizeAdvantages, s.Config.ValueClip = algo.NormalizeNone, 0.5
+	p := newTextPPO(t, s)
+	b := batchOf(t, m, 1, 0, 3, 2)
+	b.Group = []int64{1, 2, 3, 4}
+	values := func() (all []float64) {
+		for _, text := range b.Texts {
+			w := c.Model.NewTraining(len(text.IDs))
+			if err := c.Model.Forward(w, lm.Batch{IDs: text.IDs, Starts: []int32{0, int32(len(text.IDs))}}); err != nil {
+				t.Fatal(err)
+			}
+			head := critic.Of(len(critic.Fields) - 2)
+			for i, learn := range text.Learn {
+				if learn {
+					v := float64(critic.Of(len(critic.Fields) - 1)[0])
+					for j, h := range w.Hidden()[(i-1)*len(head):][:len(head)] {
+						v += float64(head[j]) * float64(h)
+					}
+					all = append(all, v)
+				}
+			}
+		}
+		return all
+	}
+	old := values()
+	if err := p.Prepare(b); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "values", b.Value, old...)
+	adv, at := make([]float64, len(old)), 0
+	for k, n := range []int{3, 2, 4, 1} {
+		for i := at + n - 1; i >= at; i-- {
+			if i == at+n-1 {
+				adv[i] = float64(b.Reward[k]) - old[i]
+			} else {
+				adv[i] = 0.9*old[i+1] - old[i] + 0.9*0.8*adv[i+1]
+			}
+		}
+		at += n
+	}
+	near(t, "advantages", b.Adv, adv...)
+	loss := func() (sum float64) {
+		for i, v := range values() {
+			e, clip := v-float64(b.Ret[i]), old[i]+min(max(v-old[i], -0.5), 0.5)-float64(b.Ret[i])
+			sum += max(e*e, clip*clip) / 2 / 10
+		}
+		return sum
+	}
+	want, before := loss(), slices.Clone(critic.Data)
+	got, err := p.Update(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l, _ := got.Get("critic/value_loss"); math.Abs(l-want) > 1e-5 {
+		t.Errorf("loss of the critic %v, want %v", l, want)
+	}
+	slopes(t, critic.Data, critic.Grad, before, loss, critic.Fields[len(critic.Fields)-1].Off)
+}
