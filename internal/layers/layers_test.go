@@ -68,6 +68,7 @@ var layers = []layer{
 
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
 	{"reward", []string{"policy", "env", "params", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
+	{"reward/verify", nil, nil, "whether an answer is right follows from two texts; no token, model or clock has a say"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
 	{"policy/nn/...", []string{"policy/nn/...", "internal/philox", "tensor"}, nil, "layers know neither policies nor environments"},

@@ -1,0 +1,231 @@
+package verify
+
+import (
+	"regexp"
+	"strings"
+)
+
+// An answer is a text in the forms in which it may equal another.
+type answer struct {
+	exact  string // the text in one way to write it
+	folded string // the text without case; empty where case may tell variables apart
+	choice string // A to E, if the answer begins with a choice
+	lone   bool   // the choice is all there is
+	tokens []token
+	tree   *node // nil if the text cannot be read as mathematics
+}
+
+// read returns nil for an answer that is empty or too long.
+func read(text string) *answer {
+	tokens := tokenize(text)
+	for nested := 0; nested < 4 && len(tokens) == 1 && tokens[0].kind == prose; nested++ {
+		tokens = tokenize(tokens[0].text)
+	}
+	for len(tokens) > 0 && tokens[len(tokens)-1].is(symbol, ".") {
+		tokens = tokens[:len(tokens)-1]
+	}
+	if len(tokens) == 0 {
+		return nil
+	}
+	a := &answer{exact: write(tokens, false), tokens: tokens}
+	if a.exact == "" {
+		return nil
+	}
+	if a.isWords() && titled(a.exact) || variables(tokens) <= 1 {
+		a.folded = write(tokens, true)
+	}
+	a.choice, a.lone = choiceOf(a.exact)
+	if !isRun(tokens) {
+		a.tree = parse(tokens)
+	}
+	return a
+}
+
+// isRun reports whether the tokens are three letters of one word, such as "yes". They are no product.
+func isRun(tokens []token) bool {
+	for i, t := range tokens {
+		if t.kind != letter || i > 0 && t.space || !isASCIILetter(rune(t.text[0])) {
+			return false
+		}
+	}
+	return len(tokens) >= 3
+}
+
+// isWords reports whether an answer is plain text.
+func (a *answer) isWords() bool {
+	for _, t := range a.tokens {
+		if t.kind != letter && t.kind != word && t.kind != prose {
+			return false
+		}
+	}
+	return true
+}
+
+// titled reports whether a text has a word of three letters, and each word is in capitals or has
+// none after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+func titled(text string) bool {
+	long := false
+	for w := range strings.FieldsSeq(text) {
+		long = long || len(w) >= 3
+		if w != strings.ToUpper(w) && w[1:] != strings.ToLower(w[1:]) {
+			return false
+		}
+	}
+	return long
+}
+
+// variables counts the letters that stand alone. A letter in two cases counts twice.
+func variables(tokens []token) int {
+	seen := map[string]bool{}
+	for _, t := range tokens {
+		if t.kind == letter {
+			seen[t.text] = true
+		}
+	}
+	return len(seen)
+}
+
+var (
+	loneChoice   = regexp.MustCompile(`^\(?([A-E])\)?[.:]?$`)
+	beginsChoice = regexp.MustCompile(`^(?:\(([A-E])\)|([A-E])[.):])([^+*/^=<>!_,].*)$`)
+	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
+)
+
+// choiceOf returns the choice that an answer begins with. A text that names two has none.
+func choiceOf(text string) (choice string, lone bool) {
+	if m := loneChoice.FindStringSubmatch(text); m != nil {
+		return m[1], true
+	}
+	m := beginsChoice.FindStringSubmatch(text)
+	if m == nil || otherChoice.MatchString(m[3]) {
+		return "", false
+	}
+	return m[1] + m[2], false
+}
+
+func equalAnswers(a, b *answer) bool {
+	switch {
+	case a.exact == b.exact, a.folded != "" && a.folded == b.folded:
+		return true
+	case a.choice != "" && b.choice != "" && (a.lone || b.lone):
+		return a.choice == b.choice
+	}
+	return a.tree != nil && b.tree != nil && equalTrees(a.tree, b.tree)
+}
+
+func equalTrees(a, b *node) bool {
+	switch {
+	case a.label != "" && a.label == b.label:
+		return equalTrees(a.args[1], b.args[1])
+	case a.label != "" && b.op != opRelation:
+		return equalTrees(a.args[1], b)
+	case b.label != "" && a.op != opRelation:
+		return equalTrees(a, b.args[1])
+	}
+	if a.isValue() && b.isValue() {
+		return agree(a.unit, b.unit) && equalValues(a, b)
+	}
+	if a.op != b.op {
+		return false
+	}
+	switch a.op {
+	case opRelation:
+		return equalRelations(a, b)
+	case opList, opUnion:
+		// Units make equality not transitive, so the order of the two may matter. It must not.
+		return sameItems(a.args, b.args) || sameItems(b.args, a.args)
+	case opTuple, opMatrix:
+		if a.name != b.name || len(a.args) != len(b.args) {
+			return false
+		}
+		for i := range a.args {
+			if !equalTrees(a.args[i], b.args[i]) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// agree reports whether two units do not contradict each other.
+func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
+
+// sameItems reports whether each item of a finds an item of b of its own. In a list, a label counts:
+// "x = 2, y = 1" is not "1, 2".
+func sameItems(a, b []*node) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	taken := make([]bool, len(b))
+next:
+	for _, x := range a {
+		for i, y := range b {
+			if !taken[i] && (x.op == opRelation) == (y.op == opRelation) && equalTrees(x, y) {
+				taken[i] = true
+				continue next
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// equalRelations compares equations by the difference of sides, with either sign. Inequalities are
+// turned to < and ≤ first.
+func equalRelations(a, b *node) bool {
+	x, y := strings.Fields(a.name), strings.Fields(b.name)
+	left, right := a.args, b.args
+	if turned(x) {
+		left = reversed(left)
+	}
+	if turned(y) {
+		right = reversed(right)
+	}
+	if len(x) != len(y) {
+		return false
+	}
+	for i := range x {
+		if x[i] != y[i] {
+			return false
+		}
+		l, m, r, s := left[i], left[i+1], right[i], right[i+1]
+		if !l.isValue() || !m.isValue() || !r.isValue() || !s.isValue() {
+			if x[i] != "=" || !(equalTrees(l, r) && equalTrees(m, s) || equalTrees(l, s) && equalTrees(m, r)) {
+				return false
+			}
+			continue
+		}
+		if !agree(l.unit, r.unit) || !agree(l.unit, s.unit) || !agree(m.unit, r.unit) || !agree(m.unit, s.unit) {
+			return false
+		}
+		d, e := difference(l, m), difference(r, s)
+		if equalAt(d, e) || (x[i] == "=" || x[i] == "ne") && equalAt(d, difference(s, r)) {
+			continue
+		}
+		return false
+	}
+	return true
+}
+
+// turned turns relations that all point down, and reports whether it did.
+func turned(relations []string) bool {
+	up := map[string]string{">": "<", "ge": "le"}
+	for _, r := range relations {
+		if up[r] == "" {
+			return false
+		}
+	}
+	for i, j := 0, len(relations)-1; i <= j; i, j = i+1, j-1 {
+		relations[i], relations[j] = up[relations[j]], up[relations[i]]
+	}
+	return true
+}
+
+func reversed(nodes []*node) []*node {
+	r := make([]*node, len(nodes))
+	for i, n := range nodes {
+		r[len(nodes)-1-i] = n
+	}
+	return r
+}

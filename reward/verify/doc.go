@@ -1,0 +1,31 @@
+// Package verify answers: is this answer right? It compares the boxed answer of a response with the
+// known solutions of a problem, as mathematics.
+//
+//	v := verify.Grade(response, []string{`\frac{1}{2}`})
+//	if v.Outcome == verify.Right { … }       // v.Answer is the text of the last \boxed
+//
+// The answer is the text after the last \boxed, up to the brace that closes it. Without one there is
+// no answer: no other number of the response counts. Any one of the solutions is enough.
+//
+// Two answers are equal if one of these holds:
+//   - The texts agree, up to spaces and ways to write the same (\dfrac and \frac, \leq and ≤). Case
+//     counts only where it may tell variables apart, as in GMm.
+//   - The values agree: numbers, fractions, mixed numbers, percents, roots, powers, π, e, i, functions,
+//     factorials, and variables. A thousands comma is part of a number.
+//   - Tuples and intervals agree in brackets and items, matrices in entries.
+//   - Lists and sets without order agree in items. "x = ±2" is a list of two.
+//   - Equations and inequalities agree in the difference of their sides. The difference of an equation
+//     may have either sign. "x = 3" equals "3", and "x = 3" differs from "y = 3".
+//   - One is a lone choice from A to E, and the other begins with it: "(B) 12".
+//
+// Units are dropped. If both answers have a unit from the list of this package, the units must agree.
+// There is no tolerance: 0.333 is not 1/3. Percents are not scaled: 50% equals 50 and differs from 0.5.
+//
+// Values that are rational are compared exactly. Others are computed with 1024 bits at fixed points,
+// and must agree to 700 bits wherever both are defined. Roots and logarithms of expressions with
+// variables are defined where they are real. So √(x²) equals |x| and differs from x.
+//
+// The package has no clock and no random numbers. Limits on bytes, nesting, nodes, functions, digits
+// and magnitudes bound the work. An answer beyond a limit, or one with two possible meanings such as
+// 1/2x, has no value: it equals only the same text.
+package verify

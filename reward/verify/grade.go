@@ -1,0 +1,112 @@
+package verify
+
+import "strings"
+
+// An Outcome says how a response was judged. The zero value is Unparsable.
+type Outcome uint8
+
+const (
+	// Unparsable is an outcome without a readable answer. The response has no \boxed with matched
+	// braces, the box is empty, or its text is no mathematics, no choice and no words.
+	Unparsable Outcome = iota
+	// Wrong is a readable answer that equals no solution.
+	Wrong
+	// Right is an answer that equals a solution.
+	Right
+)
+
+// String returns the outcome's name in lower case.
+func (o Outcome) String() string {
+	switch o {
+	case Right:
+		return "right"
+	case Wrong:
+		return "wrong"
+	}
+	return "unparsable"
+}
+
+// A Verdict is what Grade found.
+type Verdict struct {
+	Outcome Outcome
+	Answer  string // the text in the last box; empty without one
+}
+
+// Grade judges the last boxed answer of a response. A solution may stand in a box too.
+func Grade(response string, solutions []string) Verdict {
+	text, ok := boxed(response)
+	if !ok {
+		return Verdict{}
+	}
+	v := Verdict{Answer: text}
+	a := read(text)
+	if a == nil {
+		return v
+	}
+	for _, s := range solutions {
+		if strings.Contains(s, box) {
+			if s, ok = boxed(s); !ok {
+				continue
+			}
+		}
+		if b := read(s); b != nil && equalAnswers(a, b) {
+			v.Outcome = Right
+			return v
+		}
+	}
+	if a.tree != nil || a.choice != "" || a.isWords() {
+		v.Outcome = Wrong
+	}
+	return v
+}
+
+// Equal reports whether two answers, without boxes, are the same. Text that cannot be read as
+// mathematics equals the same text. Empty text equals nothing.
+func Equal(a, b string) bool {
+	x, y := read(a), read(b)
+	return x != nil && y != nil && equalAnswers(x, y)
+}
+
+const box = `\boxed`
+
+// boxed returns the text of the last box. Without a brace after \boxed it is the rest of the
+// formula or line.
+func boxed(s string) (text string, ok bool) {
+	at := strings.LastIndex(s, box)
+	if at < 0 {
+		return "", false
+	}
+	s = strings.TrimLeft(s[at+len(box):], " ")
+	if !strings.HasPrefix(s, "{") {
+		if end := strings.IndexAny(s, "$\n"); end >= 0 {
+			s = s[:end]
+		}
+		s = strings.TrimSpace(s)
+		return s, s != ""
+	}
+	n := closing(s)
+	if n < 0 {
+		return "", false
+	}
+	text = strings.TrimSpace(s[1:n])
+	return text, text != ""
+}
+
+// closing returns where the brace closes that s begins with, or -1. A brace after a backslash does
+// not count.
+func closing(s string) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}

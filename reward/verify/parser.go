@@ -1,0 +1,372 @@
+package verify
+
+import (
+	"math/big"
+	"strings"
+)
+
+const (
+	maxDepth     = 100  // brackets and arguments in each other
+	maxNodes     = 400  // of one answer
+	maxFunctions = 24   // roots, powers that are no whole numbers, sin and its like
+	maxItems     = 64   // of a list
+	maxDigits    = 1000 // of a number
+)
+
+type op uint8
+
+const (
+	opNumber   op = iota
+	opVariable    // name
+	opConstant    // name: pi, e, i
+	opAdd
+	opMul
+	opDiv
+	opNeg
+	opPow
+	opRoot // args: what, degree
+	opFunction
+	opFactorial
+	opBinomial
+
+	// The rest are no values of their own.
+	opList     // without order
+	opTuple    // name: its brackets
+	opMatrix   // args: rows, each an opTuple
+	opUnion    // of intervals
+	opRelation // name: the relations between the sides, such as "= =" or "< le"
+)
+
+// A node is a part of an answer.
+type node struct {
+	op     op
+	args   []*node
+	number *big.Rat
+	name   string
+	unit   string  // "" without one, "?" for a label
+	label  string  // of an equation: its left side, if that only names the right side
+	values *values // of an expression, once asked for
+}
+
+func (n *node) isValue() bool { return n.op < opList }
+
+// parser reads tokens by recursive descent. After the first mistake it is bad, and stands at the end.
+type parser struct {
+	tokens    []token
+	at        int
+	bad       bool
+	depth     int
+	nodes     int
+	functions int
+	bars      int  // of |…| that are open at this level of brackets
+	angles    int  // of arguments of functions, where a degree is π/180
+	degrees   bool // a degree sign stood outside of functions
+	minus     bool // the lower sign of ± counts
+	plusMinus bool // there was a ±
+}
+
+// parse returns the tree of an answer, or nil if it cannot be read.
+func parse(tokens []token) *node {
+	p := &parser{tokens: tokens}
+	n := p.list()
+	if p.bad || p.at != len(tokens) {
+		return nil
+	}
+	return n
+}
+
+func (p *parser) fail() *node {
+	p.bad, p.at = true, len(p.tokens)
+	return &node{op: opNumber, number: new(big.Rat)}
+}
+
+func (p *parser) peek() token {
+	if p.at < len(p.tokens) {
+		return p.tokens[p.at]
+	}
+	return token{kind: symbol}
+}
+
+// take moves over a token if it is the next one.
+func (p *parser) take(k kind, text string) bool {
+	if p.at < len(p.tokens) && p.tokens[p.at].is(k, text) {
+		p.at++
+		return true
+	}
+	return false
+}
+
+func (p *parser) expect(k kind, text string) {
+	if !p.take(k, text) {
+		p.fail()
+	}
+}
+
+// enter counts a level of nesting; leave ends it.
+func (p *parser) enter() bool {
+	if p.depth++; p.depth > maxDepth {
+		p.fail()
+		return false
+	}
+	return true
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// make is a new node of values.
+func (p *parser) make(o op, name string, args ...*node) *node {
+	p.nodes++
+	if o == opFunction || o == opRoot || o == opPow {
+		p.functions++
+	}
+	if p.nodes > maxNodes || p.functions > maxFunctions {
+		return p.fail()
+	}
+	for _, a := range args {
+		if !a.isValue() || a.unit != "" {
+			return p.fail()
+		}
+	}
+	return &node{op: o, name: name, args: args}
+}
+
+func (p *parser) num(r *big.Rat) *node {
+	n := p.make(opNumber, "")
+	n.number = r
+	return n
+}
+
+// list reads a whole answer: statements between commas, "or" and "and".
+func (p *parser) list() *node {
+	var items []*node
+	for !p.bad {
+		items = append(items, p.both()...)
+		if !p.separator() {
+			break
+		}
+		for p.separator() {
+		}
+	}
+	if len(items) > maxItems {
+		return p.fail()
+	}
+	if len(items) == 1 {
+		return items[0]
+	}
+	return withoutLabels(items)
+}
+
+func (p *parser) separator() bool {
+	t := p.peek()
+	if t.kind == prose {
+		if isSeparator(t.text) {
+			p.at++
+			return true
+		}
+	}
+	return p.take(symbol, ",") || p.take(symbol, ";") || p.take(command, "or") || p.take(command, "and")
+}
+
+func isSeparator(text string) bool {
+	switch strings.ToLower(text) {
+	case "or", "and", ", or", ", and":
+		return true
+	}
+	return false
+}
+
+// both reads a statement; one with ± is read twice, with either sign.
+func (p *parser) both() []*node {
+	start := p.at
+	p.minus, p.plusMinus = false, false
+	upper := p.unitStatement()
+	if !p.plusMinus {
+		return []*node{upper}
+	}
+	p.at, p.minus = start, true
+	if p.bad {
+		return []*node{p.fail()}
+	}
+	return []*node{upper, p.unitStatement()}
+}
+
+// withoutLabels makes a list. It drops a label that all items share, or that the first has for all.
+func withoutLabels(items []*node) *node {
+	shared := items[0].label
+	alone := shared != ""
+	for _, n := range items[1:] {
+		alone = alone && n.op != opRelation
+		if n.label != items[0].label {
+			shared = ""
+		}
+	}
+	for i, n := range items {
+		if shared != "" || alone && i == 0 {
+			items[i] = n.args[1]
+		}
+	}
+	return &node{op: opList, args: items}
+}
+
+// unitStatement reads a statement that is an answer or an item of one. Degrees are its unit.
+func (p *parser) unitStatement() *node {
+	p.degrees = false
+	n := p.statement()
+	if p.degrees {
+		p.degrees = false
+		return p.withUnit(n, "degree")
+	}
+	return n
+}
+
+func (p *parser) withUnit(n *node, unit string) *node {
+	if n.op == opRelation && n.label != "" {
+		n.args[1] = p.withUnit(n.args[1], unit)
+		return n
+	}
+	if !n.isValue() || n.unit != "" && n.unit != unit {
+		return p.fail()
+	}
+	measured := *n
+	measured.unit = unit
+	return &measured
+}
+
+// statement reads sides with relations between them.
+func (p *parser) statement() *node {
+	start := p.at
+	sides := []*node{p.union()}
+	var relations []string
+	label := ""
+	for !p.bad {
+		r := p.relation()
+		if r == "" {
+			break
+		}
+		if len(sides) == 1 {
+			label = labelOf(p.tokens[start : p.at-1])
+		}
+		if len(sides) > 4 {
+			return p.fail()
+		}
+		sides, relations = append(sides, p.union()), append(relations, r)
+	}
+	switch {
+	case p.bad || len(sides) == 1:
+		return sides[0]
+	case relations[0] == "in" && label != "" && len(sides) == 2:
+		return sides[1]
+	}
+	for _, s := range sides {
+		if !s.isValue() && (len(sides) > 2 || relations[0] != "=") {
+			return p.fail()
+		}
+	}
+	return relate(sides, relations, label)
+}
+
+// relate makes a relation. A calculation such as "10/2 = 5" is its last side.
+func relate(sides []*node, relations []string, label string) *node {
+	n := &node{op: opRelation, name: strings.Join(relations, " "), args: sides}
+	if strings.Trim(n.name, "= ") != "" {
+		return n
+	}
+	rest := sides
+	if label != "" {
+		rest = sides[1:]
+	}
+	for _, s := range rest[1:] {
+		if !s.isValue() || s.hasVariables() || !equalValues(rest[0], s) {
+			return n
+		}
+	}
+	last := rest[len(rest)-1]
+	if label == "" {
+		return last
+	}
+	return &node{op: opRelation, name: "=", args: []*node{sides[0], last}, label: label}
+}
+
+func (p *parser) relation() string {
+	t := p.peek()
+	switch {
+	case t.kind == symbol && (t.text == "=" || t.text == "<" || t.text == ">"):
+	case t.kind == command && (t.text == "le" || t.text == "ge" || t.text == "ne" || t.text == "in"):
+	default:
+		return ""
+	}
+	p.at++
+	return t.text
+}
+
+// labelOf returns the text of a left side that only names the right one: x, x_1, AB, ∠A, f(x), (x, y).
+func labelOf(tokens []token) string {
+	text := write(tokens, false)
+	if len(tokens) > 1 && tokens[0].is(command, "angle") {
+		tokens = tokens[1:]
+	}
+	if len(tokens) > 2 && tokens[0].is(symbol, "(") && tokens[len(tokens)-1].is(symbol, ")") {
+		for i, t := range tokens[1 : len(tokens)-1] {
+			if (i%2 == 0) != isVariable(t) || i%2 == 1 && !t.is(symbol, ",") {
+				return ""
+			}
+		}
+		return text
+	}
+	switch {
+	case len(tokens) == 0 || !isVariable(tokens[0]):
+		return ""
+	case len(tokens) == 1:
+		return text
+	case isApplication(tokens):
+		return text
+	case tokens[1].is(symbol, "_"):
+		p := &parser{tokens: tokens}
+		if p.variable(); !p.bad && p.at == len(tokens) {
+			return text
+		}
+		return ""
+	}
+	for _, t := range tokens {
+		if t.kind != letter || strings.ToUpper(t.text) != t.text || len(tokens) > 3 {
+			return ""
+		}
+	}
+	return text
+}
+
+// isApplication reports whether tokens are f(x) or f^{-1}(x).
+func isApplication(tokens []token) bool {
+	n := len(tokens)
+	if n < 4 || !isVariable(tokens[n-2]) || !tokens[n-1].is(symbol, ")") {
+		return false
+	}
+	middle := write(tokens[1:n-2], false)
+	return middle == "(" || middle == "^{-1}("
+}
+
+func isVariable(t token) bool {
+	return t.kind == letter || t.kind == command && (greek[t.text] || strings.HasPrefix(t.text, "mathcal "))
+}
+
+var greek = set(`
+	alpha beta gamma delta epsilon varepsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi varphi
+	chi psi omega Gamma Delta Phi Psi Omega ell
+`)
+
+// union reads a sum, or intervals with ∪ between them.
+func (p *parser) union() *node {
+	parts := []*node{p.sum()}
+	for !p.bad && p.take(command, "cup") {
+		parts = append(parts, p.sum())
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	for _, n := range parts {
+		if n.isValue() || len(parts) > maxItems {
+			return p.fail()
+		}
+	}
+	return &node{op: opUnion, args: parts}
+}

@@ -1,0 +1,362 @@
+package verify
+
+import (
+	"math/big"
+	"strings"
+)
+
+// primary reads what has no sign in it: numbers, variables, functions, brackets.
+func (p *parser) primary() *node {
+	t := p.peek()
+	switch t.kind {
+	case number:
+		p.at++
+		r := rational(t.text)
+		if r == nil {
+			return p.fail()
+		}
+		return p.num(r)
+	case letter:
+		return p.variable()
+	case command:
+		return p.commandNode(t.text)
+	case symbol:
+		switch t.text {
+		case "(", "[", "{", `\{`:
+			return p.brackets()
+		case "|":
+			return p.absolute()
+		}
+	}
+	return p.fail()
+}
+
+// rational returns the value of a number's text, or nil if it has too many digits.
+func rational(text string) *big.Rat {
+	if len(text) > maxDigits {
+		return nil
+	}
+	text = strings.ReplaceAll(text, ",", "")
+	text, cycle, repeats := strings.Cut(text, "(")
+	if strings.HasSuffix(text, ".") {
+		text += "0"
+	} else if strings.HasPrefix(text, ".") {
+		text = "0" + text
+	}
+	r, ok := new(big.Rat).SetString(text)
+	if !ok || !repeats {
+		return r
+	}
+	// 0.1(6) = 0.1 + 6/9 · 10⁻¹
+	cycle = strings.TrimSuffix(cycle, ")")
+	_, decimals, _ := strings.Cut(text, ".")
+	if strings.HasSuffix(text, ".0") {
+		decimals = ""
+	}
+	above, _ := new(big.Int).SetString(cycle, 10)
+	below := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(cycle))), nil)
+	below.Sub(below, big.NewInt(1))
+	below.Mul(below, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(decimals))), nil))
+	return r.Add(r, new(big.Rat).SetFrac(above, below))
+}
+
+// variable reads a variable with its index and primes. e and i are constants.
+func (p *parser) variable() *node {
+	t := p.peek()
+	p.at++
+	name := t.text
+	if t.kind == command {
+		name = `\` + name
+	}
+	if p.take(symbol, "_") {
+		index := p.peek()
+		p.at++
+		switch {
+		case index.kind == number, index.kind == letter:
+			name += "_" + index.text
+		case index.is(symbol, "{"):
+			start := p.at
+			for p.at < len(p.tokens) && (p.peek().kind == number || p.peek().kind == letter) {
+				p.at++
+			}
+			if start == p.at {
+				return p.fail()
+			}
+			name += "_" + write(p.tokens[start:p.at], false)
+			p.expect(symbol, "}")
+		default:
+			return p.fail()
+		}
+	}
+	for p.take(symbol, "'") {
+		name += "'"
+	}
+	if name == "e" || name == "i" {
+		return p.make(opConstant, name)
+	}
+	return p.make(opVariable, name)
+}
+
+func (p *parser) commandNode(name string) *node {
+	switch {
+	case greek[name], strings.HasPrefix(name, "mathcal "), strings.HasPrefix(name, "mathbb "):
+		return p.variable()
+	case isFunction(name):
+		p.at++
+		return p.function(name)
+	}
+	p.at++
+	switch name {
+	case "pi":
+		return p.make(opConstant, "pi")
+	case "infty":
+		return p.make(opVariable, "∞")
+	case "frac":
+		above := p.small()
+		return p.make(opDiv, "", above, p.small())
+	case "angle":
+		for p.peek().kind == letter {
+			name += p.peek().text
+			p.at++
+		}
+		return p.make(opVariable, name)
+	case "binom":
+		above := p.small()
+		return p.make(opBinomial, "", above, p.small())
+	case "sqrt":
+		degree := p.num(big.NewRat(2, 1))
+		if p.take(symbol, "[") {
+			degree = p.sum()
+			p.expect(symbol, "]")
+		}
+		if !p.enter() {
+			return p.fail()
+		}
+		defer p.leave()
+		return p.make(opRoot, "", p.argument(), degree)
+	case "langle":
+		items := p.items()
+		p.expect(command, "rangle")
+		return p.tuple("<>", items)
+	case "begin pmatrix", "begin bmatrix", "begin Bmatrix", "begin matrix", "begin smallmatrix", "begin array":
+		return p.matrix(strings.TrimPrefix(name, "begin "))
+	}
+	return p.fail()
+}
+
+// small reads an argument of \frac. Without braces it is one digit or one letter: \frac12.
+func (p *parser) small() *node {
+	t := p.peek()
+	if t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,") {
+		rest := append([]token{}, p.tokens...) // the caller's tokens stay as they are
+		rest[p.at].text = t.text[1:]
+		p.tokens = rest
+		return p.num(rational(t.text[:1]))
+	}
+	return p.argument()
+}
+
+// function reads an argument of sin and its like. Without brackets it is the product that follows,
+// up to the next function.
+func (p *parser) function(name string) *node {
+	if !p.enter() {
+		return p.fail()
+	}
+	defer p.leave()
+	var base, exponent *node
+	inverse := false
+	if name == "log" && p.take(symbol, "_") {
+		base = p.argument()
+	}
+	if p.take(symbol, "^") {
+		inverse = p.inverse()
+		if !inverse {
+			exponent = p.argument()
+		}
+	}
+	if inverse {
+		switch name {
+		case "sin", "cos", "tan":
+			name = "arc" + name
+		default:
+			return p.fail()
+		}
+	}
+	n := p.apply(name, base, p.angle())
+	if exponent != nil {
+		n = p.make(opPow, "", n, exponent)
+	}
+	return n
+}
+
+// inverse reads the -1 of \sin^{-1}.
+func (p *parser) inverse() bool {
+	rest := write(p.tokens[p.at:min(len(p.tokens), p.at+4)], false)
+	switch {
+	case strings.HasPrefix(rest, "{-1}"):
+		p.at += 4
+	case strings.HasPrefix(rest, "-1") && p.tokens[p.at+1].text == "1":
+		p.at += 2
+	default:
+		return false
+	}
+	return true
+}
+
+// angle reads the argument of a function.
+func (p *parser) angle() *node {
+	p.angles++
+	defer func() { p.angles-- }()
+	if t := p.peek(); t.is(symbol, "(") || t.is(symbol, "{") || t.is(symbol, "[") {
+		n := p.brackets()
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument?
+			return p.fail()
+		}
+		return n
+	}
+	n := p.power()
+	for !p.bad {
+		t := p.peek()
+		if !p.starts(t) || t.is(symbol, "(") || t.is(symbol, "[") || t.kind == command && isFunction(t.text) {
+			break
+		}
+		n = p.make(opMul, "", n, p.power())
+	}
+	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // what does the sign belong to?
+		return p.fail()
+	}
+	return n
+}
+
+// apply writes a function by those that are computed. The base of log without index is not known.
+func (p *parser) apply(name string, base, x *node) *node {
+	one := func() *node { return p.num(big.NewRat(1, 1)) }
+	ln := func(n *node) *node { return p.make(opFunction, "ln", n) }
+	switch name {
+	case "exp":
+		return p.make(opPow, "", p.make(opConstant, "e"), x)
+	case "lg":
+		return p.make(opDiv, "", ln(x), ln(p.num(big.NewRat(10, 1))))
+	case "log":
+		if base != nil {
+			return p.make(opDiv, "", ln(x), ln(base))
+		}
+		return p.make(opMul, "", p.make(opVariable, `\log`), ln(x))
+	case "sec":
+		return p.make(opDiv, "", one(), p.make(opFunction, "cos", x))
+	case "csc":
+		return p.make(opDiv, "", one(), p.make(opFunction, "sin", x))
+	case "cot":
+		return p.make(opDiv, "", p.make(opFunction, "cos", x), p.make(opFunction, "sin", x))
+	case "tan":
+		return p.make(opDiv, "", p.make(opFunction, "sin", x), p.make(opFunction, "cos", x))
+	}
+	return p.make(opFunction, name, x)
+}
+
+// brackets reads one value in brackets, or a tuple, an interval or a set.
+func (p *parser) brackets() *node {
+	open := p.peek().text
+	p.at++
+	items := p.items()
+	end := p.peek()
+	p.at++
+	if p.bad || end.kind != symbol || !isEnd(end.text) {
+		return p.fail()
+	}
+	both := open + end.text
+	switch {
+	case both == `\{\}`:
+		return p.listOf(items)
+	case len(items) == 1 && (both == "()" || both == "[]" || both == "{}"):
+		return items[0]
+	case both == "{}":
+		return p.listOf(items)
+	case both == "()", both == "[]", both == "(]", both == "[)":
+		return p.tuple(both, items)
+	}
+	return p.fail()
+}
+
+func isEnd(text string) bool { return text == ")" || text == "]" || text == "}" || text == `\}` }
+
+// items reads values between commas. The degrees of a single item belong to the whole.
+func (p *parser) items() []*node {
+	bars, outer := p.bars, p.degrees
+	p.bars = 0
+	defer func() { p.bars = bars }()
+	var items []*node
+	for !p.bad {
+		p.degrees = false
+		n := p.union()
+		comma := p.take(symbol, ",") || p.take(symbol, ";")
+		if p.degrees && (comma || len(items) > 0) {
+			p.degrees = false
+			n = p.withUnit(n, "degree")
+		}
+		if items = append(items, n); !comma {
+			break
+		}
+	}
+	p.degrees = p.degrees || outer
+	if len(items) > maxItems {
+		p.fail()
+	}
+	return items
+}
+
+func (p *parser) listOf(items []*node) *node { return &node{op: opList, args: items} }
+
+func (p *parser) tuple(brackets string, items []*node) *node {
+	if len(items) < 2 {
+		return p.fail()
+	}
+	return &node{op: opTuple, name: brackets, args: items}
+}
+
+func (p *parser) absolute() *node {
+	if !p.enter() {
+		return p.fail()
+	}
+	defer p.leave()
+	p.at++
+	p.bars++
+	n := p.sum()
+	p.bars--
+	p.expect(symbol, "|")
+	return p.make(opFunction, "abs", n)
+}
+
+// matrix reads rows up to \end.
+func (p *parser) matrix(name string) *node {
+	if !p.enter() {
+		return p.fail()
+	}
+	defer p.leave()
+	if name == "array" {
+		p.expect(symbol, "{")
+		for p.peek().kind == letter || p.peek().is(symbol, "|") {
+			p.at++
+		}
+		p.expect(symbol, "}")
+	}
+	m := &node{op: opMatrix}
+	row := &node{op: opTuple}
+	for !p.bad {
+		row.args = append(row.args, p.sum())
+		switch {
+		case p.take(symbol, "&"):
+			continue
+		case p.take(symbol, `\\`):
+			m.args, row = append(m.args, row), &node{op: opTuple}
+			if !p.take(command, "end "+name) {
+				continue
+			}
+		default:
+			m.args = append(m.args, row)
+			p.expect(command, "end "+name)
+		}
+		return m
+	}
+	return p.fail()
+}

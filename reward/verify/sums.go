@@ -1,0 +1,220 @@
+package verify
+
+import (
+	"math/big"
+	"strings"
+)
+
+// sum reads terms with signs, and the unit after them.
+func (p *parser) sum() *node {
+	if !p.enter() {
+		return p.fail()
+	}
+	defer p.leave()
+	total, sign := (*node)(nil), p.sign()
+	dollars := p.take(command, "dollar")
+	for !p.bad {
+		t := p.term()
+		if sign == '-' {
+			t = p.make(opNeg, "", t)
+		}
+		if total == nil {
+			total = t
+		} else {
+			total = p.make(opAdd, "", total, t)
+		}
+		if sign = p.sign(); sign == 0 {
+			break
+		}
+	}
+	if p.bad {
+		return p.fail()
+	}
+	if dollars {
+		total = p.withUnit(total, "dollar")
+	}
+	return p.measured(total)
+}
+
+// sign reads a sign. It returns 0 if there is none.
+func (p *parser) sign() rune {
+	switch {
+	case p.take(symbol, "+"):
+		return '+'
+	case p.take(symbol, "-"):
+		return '-'
+	case p.peek().is(command, "pm"), p.peek().is(command, "mp"):
+		p.plusMinus = true
+		if (p.tokens[p.at].text == "pm") != p.minus {
+			p.at++
+			return '+'
+		}
+		p.at++
+		return '-'
+	}
+	return 0
+}
+
+// term reads a product. A fraction a/b may not be followed by a factor without a sign between them:
+// 1/2x has two meanings.
+func (p *parser) term() *node {
+	n := p.factor(true)
+	slash := false
+	for !p.bad {
+		switch {
+		case p.take(command, "cdot"):
+			n, slash = p.make(opMul, "", n, p.signed(true)), false
+		case p.take(symbol, "/"):
+			n, slash = p.make(opDiv, "", n, p.signed(false)), true
+		case p.starts(p.peek()):
+			if slash {
+				return p.fail()
+			}
+			// What is no value stands alone: 2(1, 2) is not read.
+			n = p.make(opMul, "", n, p.power())
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// signed reads a factor that may have a sign of its own.
+func (p *parser) signed(mixed bool) *node {
+	if p.take(symbol, "-") {
+		return p.make(opNeg, "", p.factor(mixed))
+	}
+	return p.factor(mixed)
+}
+
+// starts reports whether a token begins a factor that may follow another without a sign.
+func (p *parser) starts(t token) bool {
+	switch t.kind {
+	case letter:
+		return true
+	case number:
+		return p.at > 0 && p.tokens[p.at-1].is(symbol, "!") // 3! 7!
+	case symbol:
+		return t.text == "(" || t.text == "[" || t.text == "{" || t.text == "|" && p.bars == 0
+	case command:
+		return starters[t.text] || isFunction(t.text) || isVariable(t)
+	}
+	return false
+}
+
+var starters = set("pi frac sqrt infty binom")
+
+func isFunction(name string) bool {
+	return names[name] && name != "sqrt" && name != "pi" && name != "infty" && name != "or" && name != "and"
+}
+
+// factor reads a power, or a mixed number if there may be one.
+func (p *parser) factor(mixed bool) *node {
+	t := p.peek()
+	if !mixed || t.kind != number || strings.Contains(t.text, ".") || p.at+1 >= len(p.tokens) {
+		return p.power()
+	}
+	ahead := p.tokens[p.at+1:]
+	switch {
+	case ahead[0].is(command, "frac"):
+		whole := p.power()
+		fraction := p.power()
+		if isProper(fraction) {
+			return p.make(opAdd, "", whole, fraction)
+		}
+		return p.make(opMul, "", whole, fraction)
+	case len(ahead) > 2 && ahead[0].kind == number && ahead[0].space && ahead[1].is(symbol, "/"):
+		whole, above := p.power(), p.power()
+		p.expect(symbol, "/")
+		fraction := p.make(opDiv, "", above, p.power())
+		if !isProper(fraction) || p.starts(p.peek()) {
+			return p.fail()
+		}
+		return p.make(opAdd, "", whole, fraction)
+	}
+	return p.power()
+}
+
+// isProper reports whether a node is a fraction of two whole numbers that is less than 1.
+func isProper(n *node) bool {
+	if n.op != opDiv || n.args[0].op != opNumber || n.args[1].op != opNumber {
+		return false
+	}
+	above, below := n.args[0].number, n.args[1].number
+	return above.IsInt() && below.IsInt() && above.Cmp(below) < 0
+}
+
+// power reads a primary with what follows it: exponents, factorials, degrees.
+func (p *parser) power() *node {
+	if !p.enter() {
+		return p.fail()
+	}
+	defer p.leave()
+	n := p.primary()
+	for !p.bad {
+		switch {
+		case p.degree():
+			if p.angles == 0 {
+				p.degrees = true
+				break
+			}
+			half := p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1)))
+			n = p.make(opMul, "", n, half)
+		case p.take(symbol, "^"):
+			n = p.make(opPow, "", n, p.exponent())
+		case p.take(symbol, "!"):
+			n = p.make(opFactorial, "", n)
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+// degree reads a degree sign, in any of its forms.
+func (p *parser) degree() bool {
+	start := p.at
+	if p.take(command, "degree") {
+		return true
+	}
+	if p.take(symbol, "^") {
+		braces := p.take(symbol, "{")
+		if (p.take(command, "circ") || p.take(command, "degree")) && (!braces || p.take(symbol, "}")) {
+			return true
+		}
+	}
+	p.at = start
+	return false
+}
+
+func (p *parser) exponent() *node {
+	if p.take(symbol, "-") {
+		return p.make(opNeg, "", p.exponent1())
+	}
+	return p.exponent1()
+}
+
+// exponent1 reads an exponent without sign. Powers of powers group to the right.
+func (p *parser) exponent1() *node {
+	n := p.argument()
+	if p.peek().is(symbol, "^") && !p.bad {
+		if !p.enter() {
+			return p.fail()
+		}
+		defer p.leave()
+		p.at++
+		return p.make(opPow, "", n, p.exponent())
+	}
+	return n
+}
+
+// argument reads what follows ^ or \sqrt: a group, brackets, or one token.
+func (p *parser) argument() *node {
+	switch t := p.peek(); {
+	case t.is(symbol, "{"), t.is(symbol, "("), t.kind == number, t.kind == letter:
+		return p.primary()
+	case t.kind == command && (starters[t.text] || isVariable(t)):
+		return p.primary()
+	}
+	return p.fail()
+}

@@ -1,0 +1,378 @@
+package verify
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxBytes is the longest answer that is read.
+const maxBytes = 2048
+
+type kind uint8
+
+const (
+	number  kind = iota // digits, plain thousands commas, a point; "0.1(6)" repeats what is in brackets
+	letter              // one variable
+	word                // several letters that are no product
+	command             // a LaTeX command without its backslash, or a plain name for one
+	prose               // what stands in \text and its like
+	symbol              // anything else
+)
+
+// A token is a piece of an answer in the one form that this package uses for it.
+type token struct {
+	kind  kind
+	text  string
+	space bool // white space before it
+}
+
+func (t token) is(k kind, text string) bool { return t.kind == k && t.text == text }
+
+type lexer struct {
+	rest   string
+	tokens []token
+	space  bool
+	depth  int // of brackets: a comma in them separates
+}
+
+// tokenize cuts an answer into tokens. It returns none for an answer that is too long.
+func tokenize(s string) []token {
+	if len(s) > maxBytes || !utf8.ValidString(s) {
+		return nil
+	}
+	l := &lexer{rest: s}
+	for l.rest != "" {
+		l.next()
+	}
+	return l.tokens
+}
+
+func (l *lexer) add(k kind, text string) {
+	l.tokens = append(l.tokens, token{k, text, l.space})
+	l.space = false
+}
+
+func (l *lexer) next() {
+	r, size := utf8.DecodeRuneInString(l.rest)
+	switch {
+	case r == '\\':
+		l.backslash()
+		return
+	case isDigit(r), r == '.' && len(l.rest) > 1 && isDigit(rune(l.rest[1])):
+		l.number()
+		return
+	case isASCIILetter(r):
+		l.letters()
+		return
+	}
+	if text, ok := plainSymbols[r]; ok {
+		l.rest = text + l.rest[size:]
+		return
+	}
+	for _, two := range [...][2]string{{"<=", `\le `}, {">=", `\ge `}, {"**", "^"}} {
+		if strings.HasPrefix(l.rest, two[0]) {
+			l.rest = two[1] + l.rest[2:]
+			return
+		}
+	}
+	l.rest = l.rest[size:]
+	switch {
+	case r == '~' || r == '$' || unicode.IsSpace(r):
+		l.space = true
+		return
+	case strings.ContainsRune("([", r):
+		l.depth++
+	case strings.ContainsRune(")]", r):
+		l.depth--
+	case r == '*':
+		l.add(command, "cdot")
+		return
+	case unicode.IsLetter(r):
+		l.add(letter, string(r))
+		return
+	}
+	l.add(symbol, string(r))
+}
+
+// plainSymbols are characters that stand for LaTeX.
+var plainSymbols = map[rune]string{
+	'−': "-", '–': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `, '∙': `\cdot `, '÷': "/",
+	'π': `\pi `, '√': `\sqrt `, '∞': `\infty `, '≤': `\le `, '≥': `\ge `, '≠': `\ne `, '°': `\degree `,
+	'∪': `\cup `, '∈': `\in `, '±': `\pm `, '∓': `\mp `, '²': "^2 ", '³': "^3 ", '½': `\frac12 `,
+	'¼': `\frac14 `, '¾': `\frac34 `, '⟨': `\langle `, '⟩': `\rangle `, 'α': `\alpha `, 'β': `\beta `, 'γ': `\gamma `,
+	'δ': `\delta `, 'ε': `\epsilon `, 'θ': `\theta `, 'λ': `\lambda `, 'μ': `\mu `, 'ρ': `\rho `, 'σ': `\sigma `,
+	'τ': `\tau `, 'φ': `\phi `, 'ω': `\omega `, 'Δ': `\Delta `, 'Ω': `\Omega `,
+}
+
+func (l *lexer) backslash() {
+	s := l.rest[1:]
+	n := 0
+	for n < len(s) && isASCIILetter(rune(s[n])) {
+		n++
+	}
+	if n > 0 {
+		l.rest = s[n:]
+		l.command(s[:n])
+		return
+	}
+	r, size := utf8.DecodeRuneInString(s)
+	if size == 0 {
+		l.rest = ""
+		l.add(symbol, `\`)
+		return
+	}
+	l.rest = s[size:]
+	switch r {
+	case '!', '(', ')', '[', ']': // no space, and the ends of a formula
+	case ',', ';', ':', ' ', '>':
+		l.space = true
+	case '{':
+		l.depth++
+		l.add(symbol, `\{`)
+	case '}':
+		l.depth--
+		l.add(symbol, `\}`)
+	case '\\':
+		l.add(symbol, `\\`)
+	case '$':
+		l.add(command, "dollar")
+	default:
+		l.add(symbol, string(r))
+	}
+}
+
+func (l *lexer) command(name string) {
+	if short, ok := sameCommands[name]; ok {
+		name = short
+	}
+	switch name {
+	case "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr":
+		l.rest = strings.TrimPrefix(strings.TrimLeft(l.rest, " "), ".")
+	case "displaystyle", "textstyle", "limits", "quad", "qquad":
+		l.space = true
+	case "text", "mathrm", "mathbf", "operatorname":
+		l.prose()
+	case "mathbb", "mathcal", "begin", "end":
+		if arg, ok := l.group(); ok {
+			name += " " + arg
+		}
+		l.add(command, name)
+	case "langle":
+		l.depth++
+		l.add(command, name)
+	case "rangle":
+		l.depth--
+		l.add(command, name)
+	case "div":
+		l.add(symbol, "/")
+	case "vert":
+		l.add(symbol, "|")
+	case "lbrace":
+		l.add(symbol, `\{`)
+	case "rbrace":
+		l.add(symbol, `\}`)
+	case "lt":
+		l.add(symbol, "<")
+	case "gt":
+		l.add(symbol, ">")
+	default:
+		l.add(command, name)
+	}
+}
+
+// sameCommands are commands that mean the same as another.
+var sameCommands = map[string]string{
+	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
+	"leq": "le", "leqslant": "le", "geq": "ge", "geqslant": "ge", "neq": "ne",
+	"times": "cdot", "ast": "cdot", "lvert": "vert", "rvert": "vert", "mid": "vert",
+	"infin": "infty", "textdegree": "degree", "textbf": "text", "textit": "text", "textrm": "text",
+	"textsf": "text", "texttt": "text", "mbox": "text", "hbox": "text", "mathit": "text",
+	"mathsf": "text", "boldsymbol": "mathbf", "bm": "mathbf", "thinspace": "quad", "enspace": "quad",
+}
+
+// group reads {…} and returns what is in it.
+func (l *lexer) group() (string, bool) {
+	s := strings.TrimLeft(l.rest, " ")
+	if !strings.HasPrefix(s, "{") {
+		return "", false
+	}
+	n := closing(s)
+	if n < 0 {
+		return "", false
+	}
+	l.rest = s[n+1:]
+	return strings.TrimSpace(s[1:n]), true
+}
+
+// prose reads the argument of \text. A formula or a single letter in it is read as if \text were
+// not there. After something else, a letter may be a unit: 5 \text{ m}.
+func (l *lexer) prose() {
+	text, ok := l.group()
+	if !ok {
+		l.space = true
+		return
+	}
+	text = strings.Join(strings.Fields(strings.ReplaceAll(text, "~", " ")), " ")
+	if text == "" {
+		l.space = true
+		return
+	}
+	switch {
+	case names[text]:
+		l.add(command, text)
+	case len(text) == 1 && knownUnits[strings.ToLower(text)] != "" && len(l.tokens) > 0:
+		l.add(prose, text)
+	case strings.Contains(text, `\`), len(text) == 1, !strings.ContainsFunc(text, unicode.IsLetter):
+		l.rest = " " + text + " " + l.rest
+	default:
+		l.add(prose, text)
+	}
+}
+
+// letters reads a run of letters: a name, a word, a unit, or a product of variables.
+func (l *lexer) letters() {
+	n := 0
+	for n < len(l.rest) && isASCIILetter(rune(l.rest[n])) {
+		n++
+	}
+	run := l.rest[:n]
+	l.rest = l.rest[n:]
+	switch {
+	case names[run]:
+		l.add(command, run)
+	case run == "infinity" || run == "inf":
+		l.add(command, "infty")
+	case n > 3 || bareUnits[run]:
+		l.add(word, run)
+	default:
+		for _, r := range run {
+			l.add(letter, string(r))
+		}
+	}
+}
+
+// names are commands that also count without a backslash.
+var names = set(`
+	sin cos tan cot sec csc arcsin arccos arctan ln log lg exp sqrt pi infty or and
+`)
+
+// set makes a set of words.
+func set(words string) map[string]bool {
+	s := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		s[w] = true
+	}
+	return s
+}
+
+// number reads digits, thousands commas, a point, and repeating decimals.
+func (l *lexer) number() {
+	s := l.rest
+	n := digits(s)
+	whole := s[:n]
+	s = s[n:]
+	if n > 0 && n <= 3 && whole[0] != '0' {
+		whole, s = thousands(whole, s, l.depth == 0)
+	}
+	text := whole
+	if strings.HasPrefix(s, ".") {
+		n := digits(s[1:])
+		cycle, after := overline(s[1+n:])
+		if n > 0 || cycle != "" {
+			text += s[:1+n]
+			s = s[1+n:]
+		}
+		if cycle != "" {
+			text += "(" + cycle + ")"
+			s = after
+		}
+	}
+	l.rest = s
+	l.add(number, text)
+}
+
+// thousands appends groups of three digits to whole and returns what follows. A plain comma joins
+// only outside of brackets, and only if all groups have three digits. It stays in the text, because
+// "100,200" looks like a list of two.
+func thousands(whole, s string, plain bool) (string, string) {
+	first, rest := whole, s
+	for {
+		mark := ""
+		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, ","} {
+			if strings.HasPrefix(s, m) && (m != "," || plain) {
+				mark = m
+				break
+			}
+		}
+		if mark == "" {
+			return whole, s
+		}
+		switch digits(s[len(mark):]) {
+		case 3:
+			if mark == "," {
+				whole += ","
+			}
+			whole += s[len(mark) : len(mark)+3]
+			s = s[len(mark)+3:]
+		case 0:
+			return whole, s
+		default:
+			return first, rest
+		}
+	}
+}
+
+// overline reads \overline{36} as the digits that repeat.
+func overline(s string) (cycle, rest string) {
+	const name = `\overline{`
+	if !strings.HasPrefix(s, name) {
+		return "", s
+	}
+	s = s[len(name):]
+	n := digits(s)
+	if n == 0 || n == len(s) || s[n] != '}' {
+		return "", s
+	}
+	return s[:n], s[n+1:]
+}
+
+// digits returns how many digits s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && isDigit(rune(s[n])) {
+		n++
+	}
+	return n
+}
+
+func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
+func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+
+// write returns the text of tokens. Spaces stay only between letters and between digits. With fold, case is
+// dropped, except in commands.
+func write(tokens []token, fold bool) string {
+	var b strings.Builder
+	last := ' '
+	for _, t := range tokens {
+		text := t.text
+		if t.kind == command {
+			text = `\` + text
+		} else if fold {
+			text = strings.ToLower(text)
+		}
+		first, _ := utf8.DecodeRuneInString(text)
+		letters := unicode.IsLetter(last) && unicode.IsLetter(first)
+		digits := unicode.IsDigit(last) && unicode.IsDigit(first)
+		if t.space && (letters || digits) {
+			b.WriteByte(' ')
+		}
+		b.WriteString(text)
+		last, _ = utf8.DecodeLastRuneInString(text)
+		if t.kind == command && isASCIILetter(last) {
+			b.WriteByte(' ')
+			last = ' '
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
