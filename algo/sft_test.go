@@ -136,13 +136,21 @@ func TestSFTEvaluate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	texts[3].IDs[len(texts[3].IDs)-1] ^= 1 // another last token than was learnt
+	last := len(texts[3].IDs) - 1
+	texts[3].IDs[last] ^= 1 // another last token than was learnt
 	got, err := s.Evaluate(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := float64(targets-1) / float64(targets); got.Values[1] != want || got.Values[2] != 0.75 || got.Values[0] <= 0 {
 		t.Errorf("got %+v, want token_accuracy %v and exact_match 0.75", got, want)
+	}
+	// a wrong token in the middle counts, too
+	texts[3].IDs[last] ^= 1
+	texts[3].IDs[last-1] ^= 1
+	alone, err := s.Evaluate(texts[3:])
+	if err != nil || alone.Values[1] == 0 || alone.Values[1] == 1 || alone.Values[2] != 0 {
+		t.Errorf("got %+v, %v, want token_accuracy between 0 and 1, and exact_match 0", alone, err)
 	}
 }
 

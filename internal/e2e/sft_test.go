@@ -280,4 +280,16 @@ func TestTuningMistakes(t *testing.T) {
 			refused(t, local, dir, 2, c.want, "-c", c.config+".yaml", c.arg, "runner.logger.experiment_name=other")
 		})
 	}
+	t.Run("other texts than the checkpoint's", func(t *testing.T) {
+		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint", "-c", "job.yaml",
+			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9", "runner.logger.experiment_name=other")
+	})
 }

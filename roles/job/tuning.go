@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/env/text"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Tuning is what fine-tuning a language model adds to a job: the model, the texts, and which actor
@@ -124,6 +126,17 @@ func (d *draft) readTexts(t *Tuning, k *tokenizer.Tokenizer) {
 		d.problem("actor.global_batch_size", t.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
 			len(t.Train.Samples)))
 	}
+}
+
+// TextsHash is the name, in the trainer's state, of the hash of the texts of training.
+const TextsHash = "texts"
+
+// SameTexts reports whether a trainer's state, which may be empty, is of these texts.
+func (t *Tuning) SameTexts(trainer tensor.Dict) error {
+	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(t.Train.Hash) {
+		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
+	}
+	return nil
 }
 
 // Order returns the samples of an epoch, in the order in which steps take them. Another epoch may

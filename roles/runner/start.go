@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
@@ -87,7 +88,7 @@ func WeightsIn(j *job.Job, path string) (b StartState, err error) {
 func (b StartState) fits(j *job.Job) error {
 	var err error
 	if j.Tuning != nil {
-		err = j.Tuning.Fits(b.state.Model)
+		err = errors.Join(j.Tuning.Fits(b.state.Model), j.Tuning.SameTexts(b.state.Trainer))
 	} else if pol, e := j.NewPolicy(tensor.Heap); e != nil {
 		err = e
 	} else {

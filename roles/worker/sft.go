@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math"
 	"slices"
 
@@ -121,16 +120,13 @@ func (w *SFTWorker) Close() { w.algo.Close() }
 // Tracer returns what this worker has noted; nil where no trace was asked for.
 func (w *SFTWorker) Tracer() *Tracer { return w.trace }
 
-// textsHash is the name of the hash of the texts of training in the trainer's state.
-const textsHash = "texts"
-
 // Save returns the state, not copied: the first actor's is everyone's.
 func (w *SFTWorker) Save() []Share {
 	if w.m.Index() > 0 {
 		return nil
 	}
 	trainer := w.algo.Save()
-	trainer.Set(textsHash, tensor.FromI64([]int64{int64(w.tuning.Train.Hash)}, 1))
+	trainer.Set(job.TextsHash, tensor.FromI64([]int64{int64(w.tuning.Train.Hash)}, 1))
 	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
 	return []Share{{Kind: "model", Dict: job.ModelDict(w.model.Params)}, {Kind: "trainer", Dict: trainer}}
 }
@@ -139,9 +135,6 @@ func (w *SFTWorker) Save() []Share {
 func (w *SFTWorker) Load(st State) error {
 	if err := job.LoadModel(w.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
 		return err
-	}
-	if t, ok := st.Trainer.Get(textsHash); ok && t.I64()[0] != int64(w.tuning.Train.Hash) {
-		return fmt.Errorf("data.train_data_paths: the texts are not those of the checkpoint")
 	}
 	if t, ok := st.Trainer.Get(stopState); ok {
 		copy(w.stop.state[:], t.F64())
