@@ -107,7 +107,7 @@ func (r *Registry) Own(advType, lossType string) params.Own {
 	return params.Own{}
 }
 
-// Owner says which algorithm has a key of its own of that name; "": none.
+// Owner names the algorithm that has a key of its own of that name, or returns "".
 func (r *Registry) Owner(key string) string {
 	for _, e := range r.entries {
 		if e.own.Has(key) {
@@ -144,28 +144,29 @@ func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy
 	Labelled(fits)(&r.entries[len(r.entries)-1])
 }
 
-// Has tells whether there is an algorithm for c's pair.
+// Has reports whether there is an algorithm for c's pair.
 func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType) != nil }
 
-// Labelled tells whether c names an algorithm that learns what experts would have done.
+// Labelled reports whether c names an algorithm that learns the actions of experts.
 func (r *Registry) Labelled(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
 	return e != nil && e.labelled
 }
 
-// Offline tells whether c names an algorithm that learns from demonstrations alone.
+// Offline reports whether c names an algorithm that learns from demonstrations alone.
 func (r *Registry) Offline(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
 	return e != nil && e.offline
 }
 
-// OffPolicy tells whether c names an algorithm that learns from a replay buffer.
+// OffPolicy reports whether c names an algorithm that learns from a replay buffer.
 func (r *Registry) OffPolicy(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
 	return e != nil && e.fits != nil && !e.offline
 }
 
-// Fits returns an error that says what policy the algorithm of c wants, where pol is not one.
+// Fits returns an error if the algorithm of c cannot train pol. The error names the policy that it
+// can train.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	if e := r.find(c.AdvType, c.LossType); e != nil && e.fits != nil {
 		return e.fits(pol)

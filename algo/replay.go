@@ -186,7 +186,7 @@ type Transitions struct {
 	columns   []tensor.Tensor
 }
 
-// NewBatch returns room for so many transitions.
+// NewBatch returns memory for rows transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows)}
 	for _, c := range r.columns {

@@ -80,7 +80,7 @@ func (s *GradientSum) begin(r *Reducer, grad []float32) {
 	}
 }
 
-// Ready says that grad[lo:hi] is final; buckets that are complete with it start to travel.
+// Ready marks grad[lo:hi] as final. Buckets that are complete with it start to travel.
 func (s *GradientSum) Ready(lo, hi int) {
 	if s.r.g.Size() == 1 || lo == hi {
 		return

@@ -83,7 +83,7 @@ type Config struct {
 	VideoCfg Video `yaml:"video_cfg"`
 }
 
-// InitParams is what an environment is made from.
+// InitParams are the arguments of an environment.
 type InitParams struct {
 	// ID is the environment's name in the registry. Default: EnvType.
 	ID string `yaml:"id"`

@@ -45,7 +45,7 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 // with it.
 func (s *Seeder) Next() []uint64 { return s.next }
 
-// Started says that a Reset with mask began episodes with the seeds of Next.
+// Started records that a Reset with mask began episodes with the seeds of Next.
 func (s *Seeder) Started(mask []bool) {
 	for n := range s.next {
 		if mask == nil || mask[n] {
@@ -54,8 +54,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe says that a Step was given the seeds of Next; where it ended an episode, that began a new
-// one.
+// Observe records a Step that was given the seeds of Next. An episode that ended in it was followed
+// by a new one.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {

@@ -48,7 +48,7 @@ type Noise struct {
 	Step []uint64 // steps each environment has taken before this one
 }
 
-// Act is what Forward chose. L is set by Config.LogProbType: 1, C or C·A.
+// Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
 	// the same within the bounds of the space, as the policy brings it there; zero Tensor: cut off
@@ -70,7 +70,7 @@ func (a Act) Feed(s env.Space, dst tensor.Tensor) {
 	ClipAction(s, dst, a.Action)
 }
 
-// Eval is what Evaluate computed.
+// Eval is the result of Evaluate.
 type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]

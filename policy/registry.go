@@ -61,7 +61,7 @@ func (r *Registry) Own(name string) params.Own {
 	return params.Own{}
 }
 
-// Owner says which policy has a key of its own of that name; "": none.
+// Owner returns the name of the policy that has a key of its own of that name, or "".
 func (r *Registry) Owner(key string) string {
 	for i, own := range r.owns {
 		if own.Has(key) {

@@ -1,13 +1,12 @@
-// Package reward says what transitions are worth where the environment's own reward is not what
-// should be learnt from: rules, functions of a batch of transitions, and networks that were trained
-// to judge observations.
+// Package reward gives transitions rewards other than the environment's own. A reward is a rule, a
+// function of a batch of transitions, or a network that was trained to judge observations.
 //
 //	rules := reward.Builtin()
 //	rules.Add("upright", func(s reward.Setup) (reward.Rule, error) { … })  // for reward.reward_type: upright
 //	rule, err := rules.New(setup)
 //	err = rule(scores, &batch)                                               // one number for each transition
 //
-// A Rule scores every row by itself, so that it gives the same numbers in whatever batch a
-// transition stands. The component reward of a job (package roles) calls it for what rollout
-// workers send; evaluations and the metrics of episodes keep the environment's own rewards.
+// A Rule scores every row independently, so a transition's score does not depend on its batch. The
+// component reward of a job (package roles) calls it for the transitions that rollout workers send.
+// Evaluations and the metrics of episodes keep the environment's own rewards.
 package reward

@@ -83,7 +83,7 @@ func (r *Registry) Own(name string) params.Own {
 	return params.Own{}
 }
 
-// Owner says which rule has a key of its own of that name; "": none.
+// Owner returns the name of the rule that has a key of its own of that name, or "".
 func (r *Registry) Owner(key string) string {
 	for i, own := range r.owns {
 		if own.Has(key) {

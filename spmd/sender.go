@@ -253,7 +253,8 @@ func (s *Sender) spend(sl, to *slab) *slab {
 	return to
 }
 
-// Close says that no more items come. Items taken and not put are lost; closing twice does nothing.
+// Close ends the stream of items. It loses items that were taken and not put. Closing twice does
+// nothing.
 func (s *Sender) Close() error {
 	if s.closed {
 		return nil

@@ -96,7 +96,7 @@ func (w *World) LocalSize() int { return w.localSize }
 // Host returns the name of the machine.
 func (w *World) Host() string { return w.desc.Host }
 
-// Describe says what the world runs on.
+// Describe describes the transport and the machine of the world.
 func (w *World) Describe() Description { return w.desc }
 
 // Alloc returns zeroed memory, on 64 bytes, outside the Go heap, which communication uses without
@@ -129,7 +129,7 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	return m.NewNative(ranks, label)
 }
 
-// SetStep says what step this rank is at, for the line of a failure.
+// SetStep sets the step of this rank. A failure's line names it.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator of ranks, in that order; a rank that stands several times has as
