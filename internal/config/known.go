@@ -92,7 +92,7 @@ func (s siblings) meant(n *node, key string) string {
 	}
 	full := Likeliest(key, s.all)
 	last := full[strings.LastIndexByte(full, '.')+1:]
-	if near == "" || full != "" && (strings.HasSuffix(full, "."+key) || distance(name, last) < distance(name, near)) {
+	if near == "" || full != "" && distance(name, last) < distance(name, near) {
 		return full
 	}
 	return near

@@ -278,7 +278,7 @@ func TestCompletion(t *testing.T) {
 		{"help bench p2", "p2p"},
 		{"config algorithm.repl", "algorithm.replay_buffer algorithm.replay_buffer.sample_window_size algorithm.replay_buffer.min_buffer_size"},
 		{"completion b", "bash"},
-		{"check -c conf", ""},
+		{"check -c run", ""},
 		{"check x.yaml=1 ben", ""},
 		{"envs algorithm.gam", ""},
 	} {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review the difference")
@@ -291,7 +293,7 @@ func TestCompare(t *testing.T) {
 	}
 	old, same, changed := starts(5, ten), starts(5, ten), starts(5, drift)
 	if row := old.Rows[0]; old.Starts() != 5 || len(row.Samples) != 500 || len(row.Starts) != 5 || row.Checked != 5 || row.CPU != 7 ||
-		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) || len(old.Notes) != 1 {
+		math.Abs(row.Figures["busbw_gbs"]-0.1) > 0.01 || row.CILow != slices.Min(row.Starts) || row.Median != stats.Median(row.Starts) || len(old.Notes) != 1 {
 		t.Errorf("merged: %d starts, %+v", old.Starts(), row)
 	}
 	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
@@ -327,6 +329,14 @@ func TestCompare(t *testing.T) {
 		if v := verdicts(few); few.Regressions() != 0 || v[0] != Unclear || v[1] != Within || !strings.Contains(b.String(), "--starts 5") {
 			t.Errorf("one start: %v\n%s", v, b.String())
 		}
+	}
+	few := func(x ...float64) *Report {
+		row := Row{Op: "barrier", Ranks: 2, Samples: x}
+		row.Summarize()
+		return &Report{Schema: Schema, Bench: "collectives", Rows: []Row{row}}
+	}
+	if c := Compare(few(10, 11, 12), few(20, 21, 22), 0.05); c.Changes[0].Verdict != Noise {
+		t.Errorf("three samples prove nothing: %+v", c.Changes)
 	}
 	changed.Machine.Library = "another"
 	var b bytes.Buffer
