@@ -61,7 +61,11 @@ func TestOwnKeys(t *testing.T) {
 		t.Errorf("eval/return %v, want some -0.1 (-421 at first)", got)
 	}
 	r := local.startProgram(t, program, work, 0, "check", "-c", "job.yaml", "reward.near_width=0.5").result()
-	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	shownKeys, verdict, _ := strings.Cut(r.stdout, "verdict: ")
+	lines := strings.Split(strings.TrimSpace(shownKeys), "\n")
+	if verdict != "runs\n" {
+		t.Errorf("check ends with %q, want a verdict", verdict)
+	}
 	for i, key := range []string{"algorithm.action_price 0.02", "env.train.init_params.wind 0.2", "env.eval.init_params.wind 0.2", "actor.model.my_width 32", "reward.near_width 0.5"} {
 		at := max(len(lines)-5, 0) + i
 		if at >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[at]), " "), key) {
