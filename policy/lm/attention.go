@@ -152,12 +152,12 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	last, rows := t.last(), t.rows/t.groups
 	for b := 0; b < last; b += keyBlock {
 		width := min(keyBlock, last-b)
-		for k := 0; k < width; k += PageLen {
-			for i := range t.groups {
-				keys := w.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
-				x.x.Strided(a.scores[i*rows*keyBlock+k:], keyBlock, q[i*rows*t.step:], t.step, 1, keys, PageLen, rows,
-					min(PageLen, width-k), e, false)
+		for i := range t.groups {
+			var keys [keyBlock / PageLen][]float32
+			for k := 0; k < width; k += PageLen {
+				keys[k/PageLen] = w.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
 			}
+			x.x.Pages(a.scores[i*rows*keyBlock:], keyBlock, q[i*rows*t.step:], t.step, keys, rows, e)
 		}
 		decay := a.decay[:]
 		if b == 0 {
@@ -240,12 +240,13 @@ func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq,
 	last := t.last()
 	for b := 0; b < last; b += keyBlock {
 		width := min(keyBlock, last-b)
+		var keys, values [keyBlock / PageLen][]float32
 		for k := 0; k < width; k += PageLen {
-			n := min(PageLen, width-k)
-			x.x.Strided(a.scores[k:], keyBlock, q, t.step, 1, w.cache.keys(layer, s.pages[(b+k)/PageLen], g), PageLen,
-				t.rows, n, e, false)
-			x.x.Strided(a.slopes[k:], keyBlock, do, t.step, 1, a.values[(b+k)*e:], PageLen, t.rows, n, e, false)
+			keys[k/PageLen] = w.cache.keys(layer, s.pages[(b+k)/PageLen], g)
+			values[k/PageLen] = a.values[(b+k)*e:][:e*PageLen]
 		}
+		x.x.Pages(a.scores[:], keyBlock, q, t.step, keys, t.rows, e)
+		x.x.Pages(a.slopes[:], keyBlock, do, t.step, values, t.rows, e)
 		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.more, a.lse[:],
 			a.sum[:])
 		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, do, t.step, width, e, t.rows, true)

@@ -15,6 +15,9 @@ func panel512x4(p *panel)
 func stream512x4(p *panel)
 
 //go:noescape
+func pages512x4(p *panel)
+
+//go:noescape
 func panel256x1(p *panel)
 
 //go:noescape

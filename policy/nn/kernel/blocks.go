@@ -388,6 +388,31 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
+// maxPages and pageColumns are how many matrices Pages takes, and the columns of each.
+const maxPages, pageColumns = 4, 16
+
+// Pages computes C = A·(B₀ B₁ …) for matrices B side by side, each [k,16]: one to four of them, nil
+// behind the last. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each
+// element is one chain over k, at most 256. Rows of C have room for 64 columns; those of matrices
+// that are nil are lost.
+func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
+	if x.level == avx512 && pages[1] != nil {
+		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]
+		for _, p := range pages {
+			if p != nil {
+				_ = p[k*pageColumns-1]
+			}
+		}
+		pagesSIMD(c, cStep, a, aRow, pages, m, k)
+		return
+	}
+	for i, p := range pages {
+		if p != nil {
+			x.Strided(c[i*pageColumns:], cStep, a, aRow, 1, p, pageColumns, m, pageColumns, k, false)
+		}
+	}
+}
+
 // strided is Strided that begins with s, and adds add to the sums at their end, one after the other.
 // Rows of B are fetched ahead rows before their use; 0 is not at all.
 func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,

@@ -30,6 +30,21 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 	}
 }
 
+// pagesSIMD is Multiplier.Pages for AVX-512.
+func pagesSIMD(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
+	t := panel{
+		c: &c[0], a: &a[0], b: &pages[0][0], start: &zeros[0], cStep: 4 * cStep, aStep: 4 * aRow, aCol: 4, m: m, k: k,
+		whole: 1, mask512: 1<<pageColumns - 1,
+	}
+	for i, p := range pages[1:] {
+		if p == nil {
+			p = pages[0] // nobody reads what comes of it
+		}
+		t.pages[i] = &p[0]
+	}
+	pages512x4(&t)
+}
+
 // packSIMD sets the first rows and columns of dst, of row length w, to the transpose of b; both are
 // multiples of 8.
 func packSIMD(dst, b []float32, step, rows, w, columns int) {

@@ -142,6 +142,37 @@ func TestMultiplierParts(t *testing.T) {
 	})
 }
 
+// Pages are products of matrices side by side, in every bit.
+func TestMultiplierPages(t *testing.T) {
+	eachLevel(t, func(t *testing.T, lv level) {
+		x := newMultiplier(lv)
+		for _, s := range []struct{ m, k, count int }{{1, 1, 1}, {2, 64, 4}, {9, 20, 3}, {32, 16, 2}, {4, 33, 1}} {
+			const cStep = 70
+			aRow := s.k + 3
+			a, c := randomN(s.m*aRow, 1), newGuarded(s.m*cStep, s.m)
+			var pages [maxPages][]float32
+			for i := range s.count {
+				pages[i] = randomN(s.k*pageColumns, uint64(i+2))
+			}
+			x.Pages(c.x, cStep, a, aRow, pages, s.m, s.k)
+			c.check(t, fmt.Sprint(s))
+			for i := range s.m {
+				for j := range s.count * pageColumns {
+					want := float32(0)
+					for p := range s.k {
+						want = mulAdd(lv, a[i*aRow+p], pages[j/pageColumns][p*pageColumns+j%pageColumns], want)
+					}
+					sameBits(t, fmt.Sprint(s, i, j), c.x[i*cStep+j:][:1], []float32{want})
+				}
+				sameBits(t, fmt.Sprint(s, ": behind row ", i), c.x[i*cStep+64:][:cStep-64], filled(cStep-64))
+			}
+		}
+	})
+}
+
+// filled is what a guarded slice holds at first.
+func filled(n int) []float32 { return newGuarded(n, 0).x }
+
 // Strided products see matrices inside larger ones, on either side transposed by their steps.
 func TestMultiplierStrided(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {

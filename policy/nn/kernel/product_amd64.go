@@ -48,11 +48,12 @@ type panel struct {
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
-	whole            int      // 1 when the last vector of columns has no lane off
-	mask512          uint64   // the lanes of the last vector, for AVX-512
-	mask256          [8]int32 // the same for AVX2
-	ahead            int      // of stream512x4: bytes to the row of B that is fetched beside one
-	addends, added   int      // how many of add there are, and the rows to which they have been added
+	whole            int         // 1 when the last vector of columns has no lane off
+	mask512          uint64      // the lanes of the last vector, for AVX-512
+	mask256          [8]int32    // the same for AVX2
+	ahead            int         // of stream512x4: bytes to the row of B that is fetched beside one
+	pages            [3]*float32 // of pages512x4: the second to the fourth matrix B
+	addends, added   int         // how many of add there are, and the rows to which they have been added
 	add              [treeLevels + 1]addend
 }
 

@@ -11,7 +11,8 @@ var tiles = map[string][]struct{ vectors, rows int }{
 }
 
 // products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>.
-// stream512x4 is panel512x4 that also fetches the rows of B that are to come. Rows are done in
+// stream512x4 is panel512x4 that also fetches the rows of B that are to come. pages512x4 takes each
+// vector of columns from a matrix of its own, of 16 columns. Rows are done in
 // tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row of B is
 // loaded, each element of A is broadcast and multiplied into its row's sums.
 func products() []byte {
@@ -22,6 +23,7 @@ func products() []byte {
 		}
 		if w.masks() {
 			a.panel("stream", w, 4, 6)
+			a.panel("pages", w, 4, 4)
 		}
 		a.dots(w)
 	}
@@ -56,7 +58,7 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 	} else {
 		a.op("VMOVDQU", field("mask256"), w.mask())
 	}
-	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind == "stream") })
+	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind) })
 }
 
 // tiles does the largest tile as often as it fits, then the one that fits exactly, and returns.
@@ -105,7 +107,7 @@ func (a *asm) nextRows(rows int) {
 }
 
 // tile adds rows × vectors sums over all of k, and moves on to the rows below.
-func (a *asm) tile(w width, vectors, rows int, fetch bool) {
+func (a *asm) tile(w width, vectors, rows int, kind string) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }
 	element := w.v(rows*vectors + vectors)
@@ -123,17 +125,27 @@ func (a *asm) tile(w width, vectors, rows int, fetch bool) {
 	a.op("MOVQ", field("k"), kLeft)
 	a.op("TESTQ", kLeft, kLeft)
 	a.op("JZ", end)
-	if fetch {
+	pages := [4]string{bRow, step, bStep, aHigh} // where a row of each page is; aHigh is free below five rows
+	switch kind {
+	case "stream":
 		a.op("MOVQ", field("ahead"), step)
+	case "pages":
+		for j, at := range pages[1:] {
+			a.op("MOVQ", fmt.Sprintf("panel_pages+%d(%s)", 8*j, args), at)
+		}
 	}
 
 	a.label(loop)
 	for j := range vectors {
-		a.loadColumns(w, bRow, j, vectors, b(j))
-	}
-	for j := range vectors {
-		if fetch {
+		switch kind {
+		case "pages":
+			a.op("VMOVUPS", "("+pages[j]+")", b(j))
+			a.op("ADDQ", fmt.Sprintf("$%d", w.bytes), pages[j])
+		case "stream":
+			a.loadColumns(w, bRow, j, vectors, b(j))
 			a.op("PREFETCHT1", offset(j*w.bytes, bRow)+"("+step+"*1)")
+		default:
+			a.loadColumns(w, bRow, j, vectors, b(j))
 		}
 	}
 	for r := range rows {
@@ -146,7 +158,9 @@ func (a *asm) tile(w width, vectors, rows int, fetch bool) {
 	if rows > 4 {
 		a.op("ADDQ", aCol, aHigh)
 	}
-	a.op("ADDQ", bStep, bRow)
+	if kind != "pages" {
+		a.op("ADDQ", bStep, bRow)
+	}
 	a.op("DECQ", kLeft)
 	a.op("JNZ", loop)
 
