@@ -15,6 +15,9 @@
 //	m.Backward(w, dlogp, nil, targets, 1, 0)
 //	m.FinishGradients(w)                               // once per optimiser step; then read m.Params.Grad
 //
+// Several goroutines may use a Model at once, each with a Work of its own. Work.SetThreads lets one
+// Work compute on several cores.
+//
 // In generation, a cache holds what the model keeps of each sequence:
 //
 //	w, cache := m.NewDecoding(512), m.NewCache(1000)

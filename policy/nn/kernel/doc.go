@@ -2,9 +2,9 @@
 // step over plain slices.
 //
 // Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch
-// panics. Destinations overlap no input unless the function says so. Nothing here allocates, starts
-// a goroutine or keeps state, so everything may be called from anywhere at once. A layer with
-// weights w [in,out] on a batch x [rows,in] is
+// panics. Destinations overlap no input unless the function says so. Functions do not allocate, start
+// no goroutine and keep no state, so everything may be called from anywhere at once; a Multiplier
+// has memory, and one user at a time. A layer with weights w [in,out] on a batch x [rows,in] is
 //
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)
