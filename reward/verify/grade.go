@@ -81,15 +81,13 @@ func boxed(s string) (text string, ok bool) {
 		if end := strings.IndexAny(s, "$\n"); end >= 0 {
 			s = s[:end]
 		}
-		s = strings.TrimSpace(s)
-		return s, s != ""
+		return strings.TrimSpace(s), true
 	}
 	n := closing(s)
 	if n < 0 {
 		return "", false
 	}
-	text = strings.TrimSpace(s[1:n])
-	return text, text != ""
+	return strings.TrimSpace(s[1:n]), true
 }
 
 // closing returns where the brace closes that s begins with, or -1. A brace after a backslash does

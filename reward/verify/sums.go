@@ -123,7 +123,7 @@ func (p *parser) factor(mixed bool) *node {
 			return p.make(opAdd, "", whole, fraction)
 		}
 		return p.make(opMul, "", whole, fraction)
-	case len(ahead) > 2 && ahead[0].kind == number && ahead[0].space && ahead[1].is(symbol, "/"):
+	case len(ahead) > 2 && ahead[0].kind == number && ahead[1].is(symbol, "/"):
 		whole, above := p.power(), p.power()
 		p.expect(symbol, "/")
 		fraction := p.make(opDiv, "", above, p.power())

@@ -109,6 +109,26 @@ X ~ x
 1/2x ~ 1/2 x
 \text{the cat} ~ The Cat ~ THE CAT
 3:2 ~ 3 : 2
+(100,200) ~ (100, \frac{400}{2})
+\lg 1000 ~ 3
+\cot 45^\circ ~ \csc 90^\circ ~ -\sec\pi
+\tan 60^\circ ~ \sqrt 3 ~ \tan\frac\pi3
+x \lt 4 ~ x < 4 ~ 4 \gt x
+\lbrace 1, 7 \rbrace ~ \{7, 1\} ~ 1 \text{, or } 7 ~ 7; 1
+6 \div 4 ~ 3/2
+2\cdot -3 ~ -6 ~ 2 \times (-3)
+2^-2 ~ \frac14 ~ 2^{-2}
+(7, 8) = (x, y) ~ (x, y) = (7, 8)
+\frac{\pi}{2} ~ \arcsin 1 ~ -\arcsin(-1) ~ \arccos 0
+13 \text{ cm}^3 ~ 13 \text{ cubic centimeters}
+14\text{ m} < x ~ 14 < x
+|1+i| ~ \sqrt 2
+\sqrt[4]{9} ~ \sqrt 3 ~ 3^{0.5}
+\sqrt{x^2 + 2x + 1} ~ |x+1|
+y' ~ y '
+x^{-1} ~ \frac1x
+\log_{a}b ~ \frac{\ln b}{\ln a}
+\mathbb{R} ~ \mathbb{ R }
 1011_2 ~ 1011 _ 2
 `
 
@@ -175,6 +195,10 @@ y = 2x+1 ~ 2x
 x > 3 ~ x < 3 ~ x \ge 3 ~ x = 3
 1 \le x < 3 ~ 1 < x < 3 ~ 1 \le x \le 3
 x < 5 \text{ m} ~ x < 5 \text{ cm}
+5 \text{ m} < x ~ 5 \text{ cm} < x
+5\text{ m} = x ~ x = 5 \text{ cm}
+13 \text{ cm}^3 ~ 13 \text{ cm}^2
+|x+y| ~ x+y
 x = 10/2 = 4 ~ 4 ~ 5
 A ~ B ~ (C) ~ AB ~ 5
 (A) \text{ and } (C) ~ A ~ C
@@ -239,7 +263,7 @@ func TestLinesDiffer(t *testing.T) {
 	}
 	// Lines that show another form of the answer of an earlier one.
 	again := []string{"k = 3", "3 = x", "x_1 = 3", "AB = 5", `f(x) = 2x+1`, `5 \text{ m}`, `\$5`, `\frac{10}{2} = 5`, `x = \frac{10}{2} = 5`, `\log_2 8`, `|3+4i|`,
-		`5\text{ cm}`, `\text{5}`, `12\text{ cm}^2`, `x=3`, `12 \text{ apples}`}
+		`5\text{ cm}`, `\text{5}`, `12\text{ cm}^2`, `x=3`, `12 \text{ apples}`, `\lg 1000`, `\cot 45^\circ`, `6 \div 4`, `|1+i|`, `\sqrt[4]{9}`, `\tan 60^\circ`, `2^-2`}
 	for i, a := range first {
 		for j, b := range first[:i] {
 			if !slices.Contains(again, a) && equalAnswers(answers[i], answers[j]) {
@@ -393,6 +417,12 @@ func TestFunctions(t *testing.T) {
 		if d, _ := new(big.Float).Sub(got, want).Float64(); d < -1e-59 || d > 1e-59 {
 			t.Errorf("%s differs from %s by %g", c.text, c.want, d)
 		}
+	}
+}
+
+func TestOutcomeNames(t *testing.T) {
+	if got := fmt.Sprint(Unparsable, Wrong, Right); got != "unparsable wrong right" {
+		t.Error(got)
 	}
 }
 
