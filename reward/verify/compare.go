@@ -132,8 +132,7 @@ func equalTrees(a, b *node) bool {
 	case opRelation:
 		return equalRelations(a, b)
 	case opList, opUnion:
-		// Units make equality not transitive, so the order of the two may matter. It must not.
-		return sameItems(a.args, b.args) || sameItems(b.args, a.args)
+		return sameItems(a.args, b.args)
 	case opTuple, opMatrix:
 		if a.name != b.name || len(a.args) != len(b.args) {
 			return false
@@ -151,22 +150,31 @@ func equalTrees(a, b *node) bool {
 // agree reports whether two units do not contradict each other.
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
-// sameItems reports whether each item of a finds an item of b of its own. In a list, a label counts:
-// "x = 2, y = 1" is not "1, 2".
+// sameItems reports whether the items of two lists form equal pairs. An item that equals several may
+// have to give way: "5, 5 cm" and "5 cm, 5 m". A label counts: "x = 2, y = 1" is not "1, 2".
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	taken := make([]bool, len(b))
-next:
-	for _, x := range a {
+	owner := make([]*node, len(b)) // the item of a that each item of b is paired with
+	var place func(x *node, tried []bool) bool
+	place = func(x *node, tried []bool) bool {
 		for i, y := range b {
-			if !taken[i] && (x.op == opRelation) == (y.op == opRelation) && equalTrees(x, y) {
-				taken[i] = true
-				continue next
+			if tried[i] || (x.op == opRelation) != (y.op == opRelation) || !equalTrees(x, y) {
+				continue
+			}
+			tried[i] = true
+			if owner[i] == nil || place(owner[i], tried) {
+				owner[i] = x
+				return true
 			}
 		}
 		return false
+	}
+	for _, x := range a {
+		if !place(x, make([]bool, len(b))) {
+			return false
+		}
 	}
 	return true
 }

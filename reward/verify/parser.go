@@ -9,7 +9,7 @@ const (
 	maxDepth     = 100  // brackets and arguments in each other
 	maxNodes     = 400  // of one answer
 	maxFunctions = 24   // roots, powers that are no whole numbers, sin and its like
-	maxItems     = 64   // of a list
+	maxItems     = 32   // of a list
 	maxDigits    = 1000 // of a number
 )
 

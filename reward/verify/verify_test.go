@@ -74,6 +74,8 @@ e^x ~ \exp(x) ~ \exp x
 \sqrt{ab} ~ \sqrt a\sqrt b
 x^2y ~ yx^2 ~ x\cdot x\cdot y
 2|x||y| ~ 2|xy|
+15, 15 \text{ cm} ~ 15 \text{ cm}, 15\text{ m}
+|(3|x|)| ~ 3|x|
 (-1)^n ~ (-1)^{n+2} ~ \cos(n\pi) + 0(-1)^n
 (n+1)! ~ (n+1)\cdot n!
 \binom{10}{3} ~ 120 ~ \frac{10!}{3! 7!}
