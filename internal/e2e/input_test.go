@@ -299,8 +299,10 @@ func TestCommandMistakes(t *testing.T) {
 		{"check", "no configuration: want -c FILE.yaml%"},
 		{"eval -c job.yaml --episodes 0", "--episodes 0: want a number > 0"},
 		{"check -c job.yaml --resume auto", "flag provided but not defined: -resume"},
-		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks%"},
-		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: want a multiple of 32%"},
+		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks%\n" +
+			"verdict: runs with these overrides\n  rlinf -c job.yaml -np 4 cluster.allow_idle_ranks=true"},
+		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: want a multiple of 32%\n" +
+			"verdict: runs with these overrides\n  rlinf -c job.yaml actor.global_batch_size=32"},
 		{"eval -c job.yaml", "no checkpoint in logs/default: want a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
 		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
 		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: want%"},

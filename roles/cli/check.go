@@ -36,7 +36,11 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 		}
 		return cfg, examine(c, reg, cfg, io.Discard)
 	})
-	text := v.Text(path, overrides)
+	given := overrides
+	if c.IsSet("np") {
+		given = append([]string{"-np", c.String("np")}, overrides...)
+	}
+	text := v.Text(path, given)
 	if err != nil {
 		return config.UsageError{Err: fmt.Errorf("%w\n%s", err, text)}
 	}

@@ -136,7 +136,8 @@ func (v Verdict) Headline() string {
 	return "runs"
 }
 
-// Text is the verdict in full: the headline, and how to go on with the file at path.
+// Text is the verdict in full: the headline, and how to go on with the file at path and the other
+// arguments that were given.
 func (v Verdict) Text(path string, given []string) string {
 	lines := []string{"verdict: " + v.Headline()}
 	add := func(line string) { lines = append(lines, "  "+line) }
@@ -169,9 +170,14 @@ func (v Verdict) Text(path string, given []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine writes the call that trains, for a shell.
+// commandLine writes the call that trains, for a shell. An override of given for whose key there is
+// one in more is left out.
 func commandLine(path string, given, more []string) string {
 	words := []string{"rlinf", "-c", quote(path)}
+	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
+		key, _, sets := strings.Cut(o, "=")
+		return sets && slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+	})
 	for _, o := range slices.Concat(given, more) {
 		words = append(words, quote(o))
 	}

@@ -54,7 +54,7 @@ func TestJudge(t *testing.T) {
 		return cfg, nil
 	}
 	v := Judge(cfg, one, examine)
-	if got, want := v.Text("my file.yaml", []string{"x=y"}), "verdict: runs with these overrides\n  rlinf -c 'my file.yaml' x=y a=1 c=2"; got != want {
+	if got, want := v.Text("my file.yaml", []string{"a=3", "x=y"}), "verdict: runs with these overrides\n  rlinf -c 'my file.yaml' x=y a=1 c=2"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	v = Judge(cfg, errors.Join(one, two), func([]string, bool) (*config.Config, error) { return cfg, two })
