@@ -446,7 +446,7 @@ func TestFailures(t *testing.T) {
 			{"goroutine", map[string]int{"openmpi": 77, "mpich": 77}, `(?m)^feeder rank 1 host .* step 42: panic: in a goroutine$`},
 			{"exit", map[string]int{"openmpi": 3, "mpich": launcher}, ``},
 			{"kill", map[string]int{"openmpi": 137, "mpich": launcher}, ``},
-			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$.*^goroutine`},
+			{"stop", map[string]int{"openmpi": 76, "mpich": 76}, `(?ms)^goroutine.*^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`},
 		} {
 			t.Run(c.how, func(t *testing.T) {
 				t.Parallel() // it waits, most of the time
