@@ -70,7 +70,21 @@ type TextSetup struct {
 // check reports all mistakes in the configuration.
 func (s *TextSetup) check() error {
 	var wrong []string
-	want := noteIn(&wrong, "algorithm")
+	s.Check(func(ok bool, key string, value any, want string) {
+		if !ok {
+			wrong = append(wrong, fmt.Sprintf("%s: %v: want %s", key, value, want))
+		}
+	})
+	s.Optim.Check(noteIn(&wrong, "actor.optim"))
+	if s.Critic != nil {
+		s.CriticOptim.Check(noteIn(&wrong, "critic.optim"))
+	}
+	return joined(wrong)
+}
+
+// Check checks the section algorithm and how answers are drawn. Keys are from the root.
+func (s *TextSetup) Check(report Want) {
+	want := Want(func(ok bool, key string, value any, want string) { report(ok, "algorithm."+key, value, want) })
 	s.Text.check(want.finite())
 	c := s.Config
 	s.checkPair(&c, want)
@@ -87,12 +101,9 @@ func (s *TextSetup) check() error {
 		"batch or none with texts")
 	want(!s.Text.ImportanceSamplingFix || c.RecomputeLogprobs, "importance_sampling_fix", true,
 		"false without recompute_logprobs")
-	s.Optim.Check(noteIn(&wrong, "actor.optim"))
-	if s.Critic != nil {
-		s.CriticOptim.Check(noteIn(&wrong, "critic.optim"))
-	}
-	s.checkSampling(noteIn(&wrong, "algorithm.sampling_params"))
-	return joined(wrong)
+	s.checkSampling(func(ok bool, key string, value any, what string) {
+		report(ok, "rollout.sampling_params."+key, value, what)
+	})
 }
 
 // checkPair checks adv_type and loss_type. It lets c stand for the algorithm of environments with

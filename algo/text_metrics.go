@@ -67,7 +67,7 @@ func newTextReport(p *TextPPO) (r textReport) {
 	r.names = []string{"actor/policy_loss", "actor/entropy_loss", "actor/max_log_ratio", "actor/lr", "actor/grad_norm",
 		"actor/optimizer_steps", "rollout/rewards", "rollout/advantages_mean", "rollout/advantages_max",
 		"rollout/advantages_min", "rollout/prompt_length", "rollout/response_length", "rollout/truncated",
-		"rollout/uninformative_groups"}
+		"rollout/uninformative_groups", "rollout/response_tokens"}
 	if p.surrogate.Kind != PolicyGradient {
 		r.names = append(r.names, clipMetrics...)
 	}
@@ -95,7 +95,8 @@ func (r *textReport) metrics(p *TextPPO, iteration int) Metrics {
 	}
 	v := []float64{t[scaledLoss] / float64(p.tried), s.mean(entropy), most, lr, p.train.meanNorm(), float64(p.taken),
 		t[textRewards] / texts, s.mean(advantageMean), s.max(advantageMax), -s.max(advantageMin),
-		t[textPrompts] / texts, t[textResponses] / texts, t[textTruncated] / texts, t[groupSame] / t[groupCount]}
+		t[textPrompts] / texts, t[textResponses] / texts, t[textTruncated] / texts, t[groupSame] / t[groupCount],
+		t[textResponses]}
 	if p.surrogate.Kind != PolicyGradient {
 		for _, i := range []int{ratio, ratioAbs, clippedRatio, dualClippedRatio, approxKL, clipFraction} {
 			v = append(v, s.mean(i))

@@ -46,6 +46,7 @@ import (
 //   - rollout/rewards: mean of the texts
 //   - rollout/advantages_mean, …_max, …_min: of tokens, before normalisation
 //   - rollout/prompt_length, rollout/response_length: tokens, mean of the texts
+//   - rollout/response_tokens: of all answers
 //   - rollout/truncated: share of answers that were cut off
 //   - rollout/uninformative_groups: share of groups whose rewards are all equal
 //   - rollout/gen_batches, with max_num_gen_batches > 1: batches of answers made for the update

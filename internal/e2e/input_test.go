@@ -306,7 +306,7 @@ func TestCommandMistakes(t *testing.T) {
 		{"eval -c job.yaml", "no checkpoint in logs/default: want a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
 		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
 		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: want%"},
-		{"-c job.yaml runner.task_type=embodied_evil", "command line: runner.task_type: embodied_evil: want embodied, embodied_eval or sft"},
+		{"-c job.yaml runner.task_type=embodied_evil", "command line: runner.task_type: embodied_evil: want embodied, embodied_eval, sft or reasoning"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()

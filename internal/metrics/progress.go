@@ -14,9 +14,9 @@ type State struct {
 	Step, MaxStep int64 // MaxStep 0: no end is known
 	EnvSteps      int64
 	Return, Eval  float64 // mean return of training and of evaluation; NaN: none yet
-	// Texts says that a language model learns from texts: Return and Eval are losses, of training and
-	// of validation, and there are no environment steps.
-	Texts bool
+	// Measure is what Return and Eval are of a language model, loss or reward. It has no environment
+	// steps. "": they are returns of environments.
+	Measure string
 	// Lost is how many of Episodes were lost, because their simulators failed.
 	Lost, Episodes int64
 }
@@ -152,8 +152,8 @@ func (p *Progress) line() string {
 	if s.MaxStep > 0 {
 		fmt.Fprintf(&b, "/%d", s.MaxStep)
 	}
-	name := " · loss"
-	if !s.Texts {
+	name := " · " + s.Measure
+	if s.Measure == "" {
 		fmt.Fprintf(&b, " · %s env steps · %s/s", short(float64(s.EnvSteps)), short(p.rate))
 		name = " · return"
 	}

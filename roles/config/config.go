@@ -156,8 +156,9 @@ type CommConfig struct {
 
 // RunnerConfig is the section runner: how long the job goes on, and what it writes.
 type RunnerConfig struct {
-	// TaskType is embodied (default), embodied_eval, which only evaluates, or sft, which fine-tunes a
-	// language model on the texts of data. RLinf's offline is the same as embodied, for algorithms
+	// TaskType is embodied (default), embodied_eval, which only evaluates, sft, which fine-tunes a
+	// language model on the texts of data, or reasoning, which trains it on its own answers to their
+	// prompts. RLinf's offline is the same as embodied, for algorithms
 	// that learn from demonstrations alone.
 	TaskType string `yaml:"task_type"`
 	// Logger says where the run's folder is.
@@ -238,8 +239,11 @@ type LoggerConfig struct {
 type AlgorithmConfig struct {
 	algo.Config `yaml:",inline"`
 	// GroupSize consecutive environments share their initial states. Default 1. It counts where
-	// env.train.group_size and env.eval.group_size are not given.
+	// env.train.group_size and env.eval.group_size are not given. With the task reasoning it is the
+	// number of answers to each prompt.
 	GroupSize int `yaml:"group_size"`
+	// Texts are the keys of the task reasoning alone.
+	Texts algo.TextConfig `yaml:",inline"`
 	// StalenessThreshold is how many iterations a rollout of an asynchronous run may lie behind the
 	// actors. An older one is dropped; algorithms that learn from each rollout once need a bound,
 	// and begin none that would be. Negative, the default, is no bound.
@@ -265,6 +269,8 @@ type RolloutConfig struct {
 	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
 	// of which is simulated while actions are inferred for another. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
+	// SamplingParams say how answers are drawn, for the task reasoning.
+	SamplingParams SamplingConfig `yaml:"sampling_params"`
 }
 
 // ActorConfig is the section actor.
@@ -314,9 +320,11 @@ func Default() *Config {
 			KeepCheckpoints: 3, WeightSyncInterval: 1, Deterministic: true, Seed: 1,
 			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: "val_loss"},
 		},
-		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1},
-		Env:       EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
-		Rollout:   RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1},
+		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1,
+			Texts: algo.DefaultTextConfig()},
+		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
+		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1,
+			SamplingParams: SamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
 			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
 		Reward: reward.DefaultConfig(),

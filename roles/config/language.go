@@ -13,9 +13,30 @@ import (
 // TaskSFT is the value of RunnerConfig.TaskType for the fine-tuning of a language model on texts.
 const TaskSFT = "sft"
 
-// FineTunes tells whether the job fine-tunes a language model: it has actors alone, and no
+// TaskReasoning is the value of RunnerConfig.TaskType for the training of a language model on its own
+// answers.
+const TaskReasoning = "reasoning"
+
+// FineTunes tells whether the job trains a language model on texts: it has actors alone, and no
 // environment.
-func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT }
+func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Reasons() }
+
+// Reasons tells whether the language model learns from its own answers.
+func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
+
+// SamplingConfig is the section rollout.sampling_params: how answers are drawn. Training follows
+// the temperature alone, and refuses other values of the other keys than their defaults.
+type SamplingConfig struct {
+	// Temperature divides the logits. Must be > 0. Default 1.
+	Temperature float64 `yaml:"temperature"`
+	// TopK lets only so many tokens be drawn, the likeliest. 0, the default, is all. RLinf's presets
+	// have 1000000, which is all, too.
+	TopK int `yaml:"top_k"`
+	// TopP lets only the likeliest tokens be drawn that have this share together. Default 1.
+	TopP float64 `yaml:"top_p"`
+	// RepetitionPenalty above 1 makes tokens less likely that the text has already. Default 1.
+	RepetitionPenalty float64 `yaml:"repetition_penalty"`
+}
 
 // LanguageModel holds the keys of actor.model where model_type names a family of language models.
 // Sizes have the names of config.json. They describe a new model; with model_path the folder has
@@ -125,6 +146,12 @@ type DataConfig struct {
 	// FilterPromptByLength leaves out samples of more than runner.seq_length tokens. Default false:
 	// they are an error.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
+	// RolloutBatchSize is the number of prompts of an iteration of the task reasoning, over all
+	// actors. No default.
+	RolloutBatchSize int `yaml:"rollout_batch_size"`
+	// MaxPromptLength is the number of tokens of the longest prompt of the task reasoning. What
+	// remains of runner.seq_length is the longest answer. No default.
+	MaxPromptLength int `yaml:"max_prompt_length"`
 	// Shuffle draws another order in every epoch. Default true.
 	Shuffle bool `yaml:"shuffle"`
 	// Seed is that of the order. Default: actor.seed.

@@ -32,6 +32,7 @@ func (c *validation) checkValues() {
 		return
 	}
 	c.idleSFT()
+	c.idleReasoning()
 	if c.Trains() {
 		c.checkTraining()
 		c.checkEnv("env.train")
@@ -147,9 +148,10 @@ func (c *validation) checkCluster() {
 
 func (c *validation) checkRunner() {
 	r, want := &c.Runner, c.found.At("runner").Want
-	tasks, names := []string{TaskEmbodied, TaskEmbodiedEval, TaskSFT}, "embodied, embodied_eval or sft"
+	tasks, names := []string{TaskEmbodied, TaskEmbodiedEval, TaskSFT, TaskReasoning},
+		"embodied, embodied_eval, sft or reasoning"
 	if c.reg.Learning(c.Config).Offline {
-		tasks, names = append(tasks, TaskOffline), "embodied, embodied_eval, sft or offline"
+		tasks, names = append(tasks, TaskOffline), "embodied, embodied_eval, sft, reasoning or offline"
 	}
 	want(slices.Contains(tasks, r.TaskType), "task_type", r.TaskType, names)
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")

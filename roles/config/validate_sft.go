@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
@@ -16,7 +17,12 @@ func (c *validation) checkSFT() {
 	want(!r.Async, "runner.async", r.Async, "false (task_type sft)")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
-	want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
+	if c.Reasons() {
+		c.checkReasoning()
+	} else {
+		want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
+		c.idleReasoning()
+	}
 	if r.EnableDynamicBatchSize {
 		want(r.MaxTokensPerMbs >= r.SeqLength, "runner.max_tokens_per_mbs", r.MaxTokensPerMbs,
 			fmt.Sprintf("at least %d (runner.seq_length)", r.SeqLength))
@@ -39,6 +45,53 @@ func (c *validation) checkSFT() {
 	known := isLanguageModel(a.Model.ModelType) // else checkNames reports it
 	want(!known || c.TokenizerFolder() != "", "actor.tokenizer.tokenizer_model", nil,
 		"the folder of a tokenizer, or actor.model.model_path")
+}
+
+// checkReasoning checks the values of a job whose language model learns from its own answers.
+func (c *validation) checkReasoning() {
+	want, d, a := c.found.Want, &c.Data, &c.Algorithm
+	want(d.RolloutBatchSize > 0, "data.rollout_batch_size", d.RolloutBatchSize,
+		"the prompts of an iteration, a number > 0")
+	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
+		fmt.Sprintf("a number of tokens > 0 and < %d (runner.seq_length)", c.Runner.SeqLength))
+	want(a.GroupSize > 0, "algorithm.group_size", a.GroupSize, "a number > 0")
+	want(a.LossType != "actor_critic", "algorithm.loss_type", a.LossType,
+		"actor, gspo or policy_gradient (task_type reasoning)")
+	want(a.KLBeta == 0, "algorithm.kl_beta", a.KLBeta, "0 (task_type reasoning has no reference policy)")
+	want(a.ReinppKLBeta == 0, "algorithm.reinpp_kl_beta", a.ReinppKLBeta,
+		"0 (task_type reasoning has no reference policy)")
+	want(a.MaxNumGenBatches == 1, "algorithm.max_num_gen_batches", a.MaxNumGenBatches, "1 (task_type reasoning)")
+	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
+	if c.found.Has("actor.global_batch_size") {
+		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
+	}
+}
+
+// idleReasoning lists the keys that ask for something and have no effect without the task reasoning.
+func (c *validation) idleReasoning() {
+	t, d := &c.Algorithm.Texts, algo.DefaultTextConfig()
+	for _, k := range []struct {
+		key   string
+		asks  bool
+		value any
+	}{
+		{"data.rollout_batch_size", c.Data.RolloutBatchSize != 0, c.Data.RolloutBatchSize},
+		{"data.max_prompt_length", c.Data.MaxPromptLength != 0, c.Data.MaxPromptLength},
+		{"algorithm.n_minibatches", t.NMinibatches != d.NMinibatches, t.NMinibatches},
+		{"algorithm.norm_adv_by_std_in_grpo", !t.NormByStd, t.NormByStd},
+		{"algorithm.reinpp_kl_penalty_type", t.ReinppKLPenaltyType != d.ReinppKLPenaltyType, t.ReinppKLPenaltyType},
+		{"algorithm.early_stop_imp_ratio", t.EarlyStopImpRatio != 0, t.EarlyStopImpRatio},
+		{"algorithm.importance_sampling_fix", t.ImportanceSamplingFix, true},
+		{"algorithm.importance_sampling_clip", t.ImportanceSamplingClip != d.ImportanceSamplingClip,
+			t.ImportanceSamplingClip},
+		{"algorithm.mask_truncated", t.MaskTruncated, true},
+		{"rollout.sampling_params", c.Rollout.SamplingParams != Default().Rollout.SamplingParams,
+			c.Rollout.SamplingParams},
+	} {
+		if k.asks && c.found.Has(k.key) {
+			c.found.Idle(k.key, k.value)
+		}
+	}
 }
 
 // checkFamily checks that the model of a job of the task sft is a language model, and that others

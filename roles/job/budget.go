@@ -155,6 +155,9 @@ func (j *Job) tuningMemory(r int) (f Footprint) {
 		}
 		f.Optimiser += 4 * int64(2*t.Trained) // Adam's two moments
 		f.Activations += int64(t.Model.TrainingBytes(t.Limit.Tokens, sequences, t.LoRA))
+		if t.longest > 0 {
+			f.Activations += t.engineBytes()
+		}
 	}
 	f.Texts = int64(t.Train.Bytes())
 	if t.Valid != nil {

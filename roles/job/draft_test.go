@@ -60,7 +60,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"runner.max_epochs=-1", "runner.save_interval=15", "runner.weight_sync_interval=0", "algorithm.gamma=1.5", "algorithm.entropy_type=word_level",
 		"algorithm.reward_type=sum", "actor.model.activation=gelu", "actor.model.add_value_head=false", "actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
 		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0", "actor.micro_batch_size=0",
-		"runner.task_type=reasoning", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae", "runner.keep_checkpoints=-1",
+		"runner.task_type=reasonin", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae", "runner.keep_checkpoints=-1",
 	}, false)
 	if c == nil {
 		t.Fatal("no configuration beside the errors")
@@ -75,7 +75,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: cluster.node_groups.0.label: node: want a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: want at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: want ordered or fast",
-		"command line: runner.task_type: reasoning: want embodied, embodied_eval or sft",
+		"command line: runner.task_type: reasonin: want embodied, embodied_eval, sft or reasoning",
 		"command line: runner.logger.experiment_name: ../x: want the name of a folder below log_path",
 		"command line: runner.logger.logger_backends: tensorbord: want tensorboard, or an empty list",
 		"command line: runner.max_epochs: -1: want a number ≥ 0, here or in max_steps, or a max_time",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/tensor"
@@ -21,7 +22,10 @@ type Tuning struct {
 	StepsPerEpoch int64
 	Limit         algo.MicroBatch // of what an actor computes at once
 
-	batch   int // texts of a step, over all actors
+	Sampling engine.Sampling // how answers are drawn, for the task reasoning
+	longest  int             // tokens of a prompt with its answer, for the task reasoning
+
+	batch   int // texts of a step, over all actors; with the task reasoning prompts
 	actors  int
 	shuffle bool
 	level   bool // texts are dealt by their lengths
@@ -36,7 +40,11 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 		return nil, err
 	}
 	c := d.Config
-	t := &Tuning{batch: c.Actor.GlobalBatchSize, actors: d.Actors, shuffle: c.Data.Shuffle,
+	batch := c.Actor.GlobalBatchSize
+	if c.Reasons() {
+		batch = c.Data.RolloutBatchSize
+	}
+	t := &Tuning{batch: batch, actors: d.Actors, shuffle: c.Data.Shuffle,
 		level: c.Actor.EnableDPLoadBalance, seed: c.Data.Seed}
 	k, err := tokenizer.Load(c.TokenizerFolder())
 	if err != nil {
@@ -51,6 +59,9 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}
 	d.readTexts(t, k)
+	if c.Reasons() && d.found.Err() == nil {
+		d.readPrompts(t)
+	}
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
@@ -60,10 +71,13 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 	if !c.Runner.EnableDynamicBatchSize {
 		t.Limit.Sequences = c.Actor.MicroBatchSize
 		longest := t.Train.Longest()
+		if c.Reasons() {
+			longest = c.Runner.SeqLength
+		}
 		if t.Valid != nil {
 			longest = max(longest, t.Valid.Longest())
 		}
-		t.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, t.batch))
+		t.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, t.batch*max(c.Algorithm.GroupSize, 1)))
 	}
 	d.Tuning = t
 	return d.Job, nil
@@ -76,7 +90,10 @@ func newTuningDraft(cfg *config.Config, reg config.Registries, nodes []int) *dra
 	d.placeOn(nodes)
 	d.Actors = d.workers("actor")
 	c := cfg.Actor
-	if d.Actors > 0 && c.GlobalBatchSize > 0 {
+	if d.Actors > 0 && cfg.Reasons() {
+		d.found.Want(cfg.Data.RolloutBatchSize%d.Actors == 0, "data.rollout_batch_size", cfg.Data.RolloutBatchSize,
+			fmt.Sprintf("a multiple of %d actors", d.Actors))
+	} else if d.Actors > 0 && c.GlobalBatchSize > 0 {
 		d.found.Want(c.GlobalBatchSize%d.Actors == 0 || c.EnableDPLoadBalance && c.GlobalBatchSize >= d.Actors,
 			"actor.global_batch_size", c.GlobalBatchSize, fmt.Sprintf("a multiple of %d actors", d.Actors))
 	}
@@ -103,6 +120,11 @@ func (d *draft) readTexts(t *Tuning, k *tokenizer.Tokenizer) {
 	if len(t.Tokens.EOS) > 0 && f.EOS < 0 {
 		f.EOS = int32(t.Tokens.EOS[0])
 	}
+	for _, id := range append(slices.Clone(t.Tokens.EOS), int(f.EOS)) {
+		if id >= 0 && !slices.Contains(t.Sampling.Stop, int32(id)) {
+			t.Sampling.Stop = append(t.Sampling.Stop, int32(id))
+		}
+	}
 	if c.Data.ApplyChatTemplate {
 		var err error
 		if f.Chat, err = k.ChatTemplate(""); err != nil {
@@ -123,7 +145,11 @@ func (d *draft) readTexts(t *Tuning, k *tokenizer.Tokenizer) {
 		t.Valid = read("data.val_data_paths", c.Data.ValDataPaths)
 	}
 	if t.Train != nil && len(t.Train.Samples) < t.batch {
-		d.problem("actor.global_batch_size", t.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
+		key := "actor.global_batch_size"
+		if c.Reasons() {
+			key = "data.rollout_batch_size"
+		}
+		d.problem(key, t.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
 			len(t.Train.Samples)))
 	}
 }
@@ -211,9 +237,13 @@ func (t *Tuning) lines() []string {
 	if t.Limit.Sequences > 0 {
 		micro = fmt.Sprintf("micro-batches of %d texts", t.Limit.Sequences)
 	}
+	texts := "texts"
+	if t.longest > 0 {
+		texts = "prompts"
+	}
 	lines := []string{
 		fmt.Sprintf("model: %d parameters, %d of them trained", t.Count, t.Trained),
-		fmt.Sprintf("step: %d texts (%d on each actor), in %s", t.batch, t.batch/t.actors, micro),
+		fmt.Sprintf("step: %d %s (%d on each actor), in %s", t.batch, texts, t.batch/t.actors, micro),
 		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(t.Train.Samples), t.StepsPerEpoch,
 			t.Train.Longest()),
 	}

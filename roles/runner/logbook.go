@@ -44,7 +44,13 @@ func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer
 	show metrics.Options) (*Logbook, error) {
 	b := &Logbook{job: j}
 	b.losses[0], b.losses[1] = newLosses("env.train", j.Config.Env.Train), newLosses("env.eval", j.Config.Env.Eval)
-	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN(), Texts: j.Tuning != nil}
+	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	switch {
+	case j.Config.Reasons():
+		b.state.Measure = "reward"
+	case j.Tuning != nil:
+		b.state.Measure = "loss"
+	}
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
@@ -167,11 +173,11 @@ func (l *Logbook) describeTexts() (tokens float64) {
 	for i, name := range l.names {
 		mean := l.sums[i] / float64(l.counts[i])
 		switch name {
-		case "train/sft/loss":
+		case "train/sft/loss", "rollout/rewards":
 			l.state.Return = mean
-		case "eval/loss":
+		case "eval/loss", "eval/accuracy":
 			l.state.Eval = mean
-		case "train/sft/tokens":
+		case "train/sft/tokens", "rollout/response_tokens":
 			tokens = l.sums[i]
 		}
 	}

@@ -7,8 +7,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Train is the program of rlinf: FineTune for a job of the task sft, TrainEmbodied for others.
+// Train is the program of rlinf: FineTune for a job of the task sft, Reason for reasoning,
+// TrainEmbodied for others.
 func Train(ctx context.Context, c *Cluster) error {
+	if c.job.Config.Reasons() {
+		return Reason(ctx, c)
+	}
 	if c.job.Tuning != nil {
 		return FineTune(ctx, c)
 	}
@@ -36,6 +40,29 @@ func FineTune(ctx context.Context, c *Cluster) error {
 		return struct{}{}, nil
 	}).Wait(ctx)
 	return err
+}
+
+// Reason trains a language model on its own answers. It launches the actors, and lets a
+// ReasoningRunner lead them.
+func Reason(ctx context.Context, c *Cluster) error {
+	actor, err := Launch(ctx, c, NewHybridComponentPlacement(c).Strategy("actor"), NewReasoningWorker)
+	if err != nil {
+		return err
+	}
+	r, err := NewReasoningRunner(c, actor)
+	if err != nil {
+		return err
+	}
+	if err := r.InitWorkers(ctx); err != nil {
+		return err
+	}
+	if err := r.Run(ctx); err != nil {
+		return err
+	}
+	return waitAll(ctx, call(ctx, actor, "close", func(_ context.Context, w *worker.ReasoningWorker) error {
+		w.Close()
+		return nil
+	}))
 }
 
 // TrainEmbodied is the program of a job with environments. It launches a group for each component that has a place, and

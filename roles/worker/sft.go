@@ -35,31 +35,80 @@ func NewLanguageModels(w *spmd.World, j *job.Job) (LanguageModels, error) {
 	return models, nil
 }
 
-// An SFTWorker holds one replica of a language model and trains it on its share of the texts.
-type SFTWorker struct {
+// A tuner is what workers have in common that train a language model on texts: a replica of the
+// model, and the order of the texts.
+type tuner struct {
 	m        *spmd.Member
 	tuning   *job.Tuning
 	model    *lm.Model
-	algo     *algo.SFT
 	replicas *replicas
 	trace    *Tracer
-	mine     []algo.Sequence // for evaluations
-	order    []int32         // of the epoch
-	epoch    int64           // that order is of; -1: none
-	stop     *earlyStop
+	order    []int32 // of the epoch
+	epoch    int64   // that order is of; -1: none
+}
+
+func newTuner(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model) (t *tuner, err error) {
+	t = &tuner{m: m, tuning: j.Tuning, model: model, trace: newTracer(j, m), epoch: -1}
+	if t.replicas, err = newReplicas(ctx, m, j, model.Params); err != nil {
+		return nil, err
+	}
+	return t, t.compareTexts(ctx)
+}
+
+// compareTexts checks that all actors have read the same texts.
+func (t *tuner) compareTexts(ctx context.Context) error {
+	names := []string{"data.train_data_paths"}
+	data := [][]byte{binary.LittleEndian.AppendUint64(nil, t.tuning.Train.Hash)}
+	if t.tuning.Valid != nil {
+		names = append(names, "data.val_data_paths")
+		data = append(data, binary.LittleEndian.AppendUint64(nil, t.tuning.Valid.Hash))
+	}
+	return t.replicas.group.SameOnAllRanks(ctx, names, data)
+}
+
+// at brings order to the epoch of a step, and returns the step's number within it.
+func (t *tuner) at(step int64) int64 {
+	if epoch := step / t.tuning.StepsPerEpoch; epoch != t.epoch {
+		t.order, t.epoch = t.tuning.Order(t.order, epoch), epoch
+	}
+	return step % t.tuning.StepsPerEpoch
+}
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (t *tuner) Tracer() *Tracer { return t.trace }
+
+// save returns the state, not copied, with that of the trainer: the first actor's is everyone's.
+func (t *tuner) save(trainer tensor.Dict) []Share {
+	if t.m.Index() > 0 {
+		return nil
+	}
+	trainer.Set(job.TextsHash, tensor.FromI64([]int64{int64(t.tuning.Train.Hash)}, 1))
+	return []Share{{Kind: "model", Dict: job.ModelDict(t.model.Params)}, {Kind: "trainer", Dict: trainer}}
+}
+
+// load takes the weights of st. It reports whether st has a trainer's state, too.
+func (t *tuner) load(st State) (whole bool, err error) {
+	if err := job.LoadModel(t.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
+		return false, err
+	}
+	return true, nil
+}
+
+// An SFTWorker trains a language model on its share of the texts.
+type SFTWorker struct {
+	*tuner
+	algo *algo.SFT
+	mine []algo.Sequence // for evaluations
+	stop *earlyStop
 }
 
 // NewSFTWorker returns the worker of member m, which trains model.
 func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model) (*SFTWorker, error) {
-	w := &SFTWorker{m: m, tuning: j.Tuning, model: model, trace: newTracer(j, m), epoch: -1,
-		stop: newEarlyStop(&j.Config.Runner.EarlyStop)}
-	var err error
-	if w.replicas, err = newReplicas(ctx, m, j, model.Params); err != nil {
+	t, err := newTuner(ctx, m, j, model)
+	if err != nil {
 		return nil, err
 	}
-	if err := w.compareTexts(ctx); err != nil {
-		return nil, err
-	}
+	w := &SFTWorker{tuner: t, stop: newEarlyStop(&j.Config.Runner.EarlyStop)}
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: j.Config.Actor.Optim,
 		Iterations: int(min(j.MaxSteps, math.MaxInt32)), MicroBatch: j.Tuning.Limit,
 		Threads: j.Config.Actor.Threads, Replicas: w.replicas,
@@ -70,25 +119,11 @@ func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Mod
 	return w, err
 }
 
-// compareTexts checks that all actors have read the same texts.
-func (w *SFTWorker) compareTexts(ctx context.Context) error {
-	names := []string{"data.train_data_paths"}
-	data := [][]byte{binary.LittleEndian.AppendUint64(nil, w.tuning.Train.Hash)}
-	if w.tuning.Valid != nil {
-		names = append(names, "data.val_data_paths")
-		data = append(data, binary.LittleEndian.AppendUint64(nil, w.tuning.Valid.Hash))
-	}
-	return w.replicas.group.SameOnAllRanks(ctx, names, data)
-}
-
 // RunTraining takes optimiser step number step, from 0 on.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
 	start := w.trace.start()
-	epoch := step / w.tuning.StepsPerEpoch
-	if epoch != w.epoch {
-		w.order, w.epoch = w.tuning.Order(w.order, epoch), epoch
-	}
-	b := w.tuning.Batch(w.order, step%w.tuning.StepsPerEpoch, w.m.Index())
+	number := w.at(step)
+	b := w.tuning.Batch(w.order, number, w.m.Index())
 	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
 	w.trace.done("train", start)
 	yieldToFirst(ctx, w.m, err)
@@ -117,23 +152,16 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 // Close ends the worker's threads.
 func (w *SFTWorker) Close() { w.algo.Close() }
 
-// Tracer returns what this worker has noted; nil where no trace was asked for.
-func (w *SFTWorker) Tracer() *Tracer { return w.trace }
-
 // Save returns the state, not copied: the first actor's is everyone's.
 func (w *SFTWorker) Save() []Share {
-	if w.m.Index() > 0 {
-		return nil
-	}
 	trainer := w.algo.Save()
-	trainer.Set(job.TextsHash, tensor.FromI64([]int64{int64(w.tuning.Train.Hash)}, 1))
 	trainer.Set(stopState, tensor.FromF64(slices.Clone(w.stop.state[:]), len(w.stop.state)))
-	return []Share{{Kind: "model", Dict: job.ModelDict(w.model.Params)}, {Kind: "trainer", Dict: trainer}}
+	return w.save(trainer)
 }
 
 // Load takes st, which may be weights alone.
 func (w *SFTWorker) Load(st State) error {
-	if err := job.LoadModel(w.model.Params, st.Model); err != nil || st.Trainer.Len() == 0 {
+	if whole, err := w.load(st); err != nil || !whole {
 		return err
 	}
 	if t, ok := st.Trainer.Get(stopState); ok {

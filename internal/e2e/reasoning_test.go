@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// reasoning is a job that trains a language model on its own answers to the prompts that writeSums has written.
+const reasoning = `
+runner:
+  task_type: reasoning
+  max_steps: 12
+  seq_length: 16
+  val_check_interval: 4
+  save_interval: 4
+  logger: {experiment_name: run}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl, rollout_batch_size: 8, max_prompt_length: 9}
+algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}
+actor:
+  micro_batch_size: 24
+  tokenizer: {tokenizer_model: data/tokenizer}
+  model:
+    model_type: qwen2
+    hidden_size: 32
+    intermediate_size: 48
+    num_hidden_layers: 2
+    num_attention_heads: 2
+    num_key_value_heads: 1
+    tie_word_embeddings: true
+  optim: {lr: 2.0e-2}
+`
+
+const startWeights = "runner.ckpt_path=logs/start/checkpoints/latest/model.safetensors"
+
+func reason(t testing.TB, on *platform, dir string, np int, place string, args ...string) metrics {
+	t.Helper()
+	writeFile(t, dir, "job.yaml", components("actor: %s", place)+reasoning)
+	on.ok(t, dir, np, append([]string{"-c", "job.yaml", startWeights}, args...)...)
+	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
+	if len(m) != 12 {
+		t.Fatalf("%d lines of metrics, want 12", len(m))
+	}
+	return m
+}
+
+// sums writes prompts with one answer, and fine-tunes a model on them until it is sometimes right. It returns the folder.
+func sums(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
+	var lines strings.Builder
+	for range 20 {
+		for _, prompt := range []string{"1+1=", "2+1=", "1+2="} {
+			lines.WriteString(`{"prompt":"` + prompt + `","answer":"2"}` + "\n")
+		}
+	}
+	writeFile(t, dir, "data/train.jsonl", lines.String())
+	start := strings.NewReplacer("task_type: reasoning", "task_type: sft", ", rollout_batch_size: 8, max_prompt_length: 9", "",
+		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n", "actor:\n  global_batch_size: 12\n",
+		"experiment_name: run", "experiment_name: start").Replace(reasoning)
+	writeFile(t, dir, "start.yaml", components("actor: %s", "'0:0-1'")+start)
+	local.ok(t, dir, 0, "-c", "start.yaml", "actor.micro_batch_size=6", "runner.max_steps=4")
+	return dir
+}
+
+// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement, nor on how answers are packed into
+// micro-batches, nor on a stop with a resume. The ratio before the first step is 1.
+func TestReasoningEqual(t *testing.T) {
+	dir := sums(t)
+	want := reason(t, local, dir, 0, "'0:0-1'")
+	for i, x := range want.values(t, "train/actor/max_log_ratio") {
+		if x != 0 {
+			t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
+		}
+	}
+	rewards, stepped := 0.0, 0.0
+	for i, x := range want.values(t, "rollout/rewards") {
+		rewards += x
+		stepped += want.values(t, "train/actor/optimizer_steps")[i]
+	}
+	if rewards == 0 || stepped == 0 {
+		t.Fatalf("rewards of %v and %v optimiser steps: nothing was learnt from", rewards, stepped)
+	}
+	if n := len(want.values(t, "eval/accuracy")); n != 3 {
+		t.Errorf("%d evaluations, want 3: after steps 4, 8 and 12", n)
+	}
+	for _, c := range []struct {
+		name  string
+		on    *platform
+		np    int
+		place string
+		args  []string
+	}{
+		{"ranks of their own", local, 2, "0-1", nil},
+		{"micro-batches by tokens, threads", local, 0, "'0:0-1'", []string{"runner.enable_dynamic_batch_size=true",
+			"runner.max_tokens_per_mbs=40", "actor.threads=2"}},
+		{"Open MPI", openmpi, 2, "0-1", nil},
+		{"MPICH", mpich, 2, "0-1", []string{"actor.micro_batch_size=1"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.on.program(t, ".") // or skip
+			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	t.Run("resumed", func(t *testing.T) {
+		writeFile(t, dir, "job.yaml", components("actor: %s", "0-1")+reasoning)
+		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
+		local.ok(t, dir, 2, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part")
+		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
+			t.Error(diff)
+		}
+	})
+}

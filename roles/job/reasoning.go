@@ -1,0 +1,112 @@
+package job
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// A Question is a prompt and the right answer to it.
+type Question struct {
+	Number         int64 // of the prompt in the run
+	Prompt, Answer []int32
+}
+
+// readPrompts makes the job's samples prompts, and says how answers are drawn.
+func (d *draft) readPrompts(t *Tuning) {
+	c := d.Config
+	t.longest = c.Runner.SeqLength
+	s := &c.Rollout.SamplingParams
+	t.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
+		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: c.Actor.Seed}
+	if s.TopK >= t.Model.Vocab {
+		t.Sampling.TopK = 0
+	}
+	for _, set := range []*text.Dataset{t.Train, t.Valid} {
+		if set == nil {
+			continue
+		}
+		longest := 0
+		set.Samples = slices.DeleteFunc(set.Samples, func(s text.Sample) bool {
+			n := slices.Index(s.Learn, true)
+			if n <= c.Data.MaxPromptLength {
+				return false
+			}
+			longest = max(longest, n)
+			set.Dropped++
+			return c.Data.FilterPromptByLength
+		})
+		if longest > 0 && !c.Data.FilterPromptByLength {
+			d.problem("data.max_prompt_length", c.Data.MaxPromptLength,
+				fmt.Sprintf("at least %d, the longest prompt, or data.filter_prompt_by_length", longest))
+		}
+	}
+	if n := len(t.Train.Samples); n < t.batch {
+		d.problem("data.rollout_batch_size", t.batch,
+			fmt.Sprintf("at most %d, the prompts of data.train_data_paths", n))
+	}
+	per := config.Product(t.batch, c.Algorithm.GroupSize) / max(t.actors, 1)
+	steps := c.Algorithm.Texts.NMinibatches
+	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
+		fmt.Sprintf("a share of the %d answers of an actor", per))
+	setup := d.TextSetup(t)
+	setup.Check(d.found.Want)
+}
+
+// TextSetup returns how the language model learns from its answers, without the model.
+func (j *Job) TextSetup(t *Tuning) algo.TextSetup {
+	a, c := &j.Config.Algorithm, &j.Config.Actor
+	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: t.Sampling, GroupSize: a.GroupSize,
+		MicroBatch: t.Limit, Threads: c.Threads, Seed: c.Seed, Iterations: int(min(j.MaxSteps, math.MaxInt32))}
+}
+
+// running is how many answers grow at the same time.
+const running = 64
+
+// EngineOptions returns the limits of what answers prompts: the cache holds as many of the longest
+// texts as may grow at the same time.
+func (t *Tuning) EngineOptions() engine.Options {
+	pages := (t.longest + lm.PageLen - 1) / lm.PageLen
+	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen)}
+}
+
+// engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each
+// answer.
+func (t *Tuning) engineBytes() int64 {
+	m := &t.Model
+	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
+	return int64(config.Product(t.EngineOptions().CacheTokens, perToken)) + int64(4*running*m.Vocab)
+}
+
+// Questions returns the prompts of an actor in step number within its epoch, which has that order.
+// before counts the prompts of the run before that step.
+func (t *Tuning) Questions(order []int32, number, before int64, actor int) (mine []Question) {
+	lo, hi := actor*t.batch/t.actors, (actor+1)*t.batch/t.actors
+	for i, k := range order[number*int64(t.batch)+int64(lo):][:hi-lo] {
+		mine = append(mine, question(t.Train.Samples[k], before+int64(lo+i)))
+	}
+	return mine
+}
+
+// ValidationQuestions returns the prompts that an actor evaluates.
+func (t *Tuning) ValidationQuestions(actor int) (mine []Question) {
+	n := len(t.Valid.Samples)
+	for i := actor * n / t.actors; i < (actor+1)*n/t.actors; i++ {
+		mine = append(mine, question(t.Valid.Samples[i], int64(i)))
+	}
+	return mine
+}
+
+func question(s text.Sample, number int64) Question {
+	n := slices.Index(s.Learn, true)
+	return Question{Number: number, Prompt: s.IDs[:n], Answer: s.IDs[n:]}
+}
+
+// StepPrompts returns how many prompts a step of the task reasoning has, over all actors.
+func (t *Tuning) StepPrompts() int64 { return int64(t.batch) }
