@@ -203,7 +203,7 @@ func TestPlanted(t *testing.T) {
 	for name, fault := range faults {
 		for _, real := range []bool{false, true} {
 			for _, out := range []bool{false, true} {
-				if real && out {
+				if real && out || testing.Short() && (real || out) {
 					continue
 				}
 				rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error {

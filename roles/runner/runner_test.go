@@ -80,7 +80,7 @@ func launchRunner(ctx context.Context, c *Cluster) (*EmbodiedRunner, error) {
 // TestAllocations counts allocations of whole iterations, all ranks together: none per environment step, channels included, and few per
 // iteration and rank. Iterations of two lengths tell the two apart.
 func TestAllocations(t *testing.T) {
-	for _, c := range []struct {
+	cases := []struct {
 		name   string
 		np     int
 		config string
@@ -90,7 +90,11 @@ func TestAllocations(t *testing.T) {
 		{"labels of an expert", 1, "../../configs/pendulum_dagger.yaml", "[64,64]"},
 		{"disaggregated", 4, "../../configs/cartpole_disaggregated.yaml", "[64,64]"},
 		{"disaggregated, wide", 4, "../../configs/cartpole_disaggregated.yaml", "[256,256]"},
-	} {
+	}
+	if testing.Short() {
+		cases = cases[2:3]
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			perIteration := func(steps string) float64 {
 				return mallocsPerIteration(t, c.np, c.config, "env.train.max_steps_per_rollout_epoch="+steps, "actor.model.hidden_sizes="+c.hidden,
