@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -62,8 +61,8 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if wrong == nil && cfg.FineTunes() {
-		wrong = config.UsageError{Err: errors.New("eval: runner.task_type sft: want a job with environments; " +
-			"rlinf export writes the model, rlinf generate and rlinf score use it")}
+		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: want a job with environments; "+
+			"rlinf export writes the model, rlinf generate and rlinf score use it", cfg.Runner.TaskType)}
 	}
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
