@@ -57,7 +57,7 @@ func TestResultsScript(t *testing.T) {
 	}
 	lines := strings.Split(page(), "\n")
 	if len(lines) != 9 || lines[0] != "# Results" || lines[7] != "the rest" ||
-		!like(lines[4], "| CartPole-v1 | PPO | `job runner.val_check_interval=1` | **%** ± % | % | 2 | 128 | [curve](results/easy.svg) | 1 | 490.0 ± 6 CleanRL |") {
+		!like(lines[4], "| CartPole-v1 | PPO | `job runner.val_check_interval=1` | **%** | % to % | % | 1 to 2 | 128 | [curve](results/easy.svg) | 1 | 490.0 ± 6 CleanRL |") {
 		t.Errorf("the page:\n%s", page())
 	}
 	if !strings.Contains(page(), "| CartPole-v1 | PPO | `job runner.val_check_interval=1 algorithm.gamma=0.9` | not measured yet |") {
