@@ -45,15 +45,11 @@ import (
 //
 //   - actor/policy_loss, actor/policy_loss_abs
 //   - actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio, actor/dual_cliped_ratio
-//   - actor/approx_kl: mean of (ρ-1) - log ρ
-//   - actor/clip_fraction: share of samples outside the clip range
-//   - actor/entropy_loss: mean entropy
-//   - actor/kl_loss: to the reference policy, before its weight
-//   - actor/lr, critic/lr, actor/grad_norm (before clipping)
-//   - actor/update_epochs: fewer than update_epoch after an early stop
+//   - actor/approx_kl: mean of (ρ-1) - log ρ; actor/clip_fraction: share outside the clip range
+//   - actor/entropy_loss: mean entropy; actor/kl_loss: to the reference policy, before its weight
+//   - actor/lr, critic/lr, actor/grad_norm (before clipping), actor/update_epochs (as were made)
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
-//   - rollout/rewards: as the environment paid
-//   - rollout/advantages_* (before normalisation), rollout/returns_*
+//   - rollout/rewards: as paid; rollout/advantages_* (before normalisation), rollout/returns_*
 //
 // With the decoupled loss the ratio, clipped ratio and KL are called actor/proximal_ratio,
 // actor/clipped_proximal_ratio and actor/proximal_approx_kl. With them come actor/behav_approx_kl,
