@@ -37,8 +37,8 @@ type Format struct {
 	// Prompt and Answer are the keys of a line. A prompt is a text, or with Chat a text or a list of
 	// messages. An answer is a text; of a list the first is taken.
 	Prompt, Answer string
-	// Messages is the key of a whole conversation, in lines that have it. What the assistant says in
-	// it is learnt. It needs Chat.
+	// Messages is the key of a whole conversation, in lines that have it. The words of the assistant
+	// are learnt. It needs Chat.
 	Messages string
 	Chat     *tokenizer.ChatTemplate // nil: prompts are written as they are
 	EOS      int32                   // ends every answer without Chat; -1: nothing does
@@ -239,7 +239,7 @@ func (r *reader) conversation(raw json.RawMessage) (Sample, error) {
 }
 
 // render writes messages as the template does, and learns what the assistant says in those from
-// index first on. What stands before an answer is what the template writes with a generation prompt,
+// index first on. The text before an answer is the one that the template writes with a generation prompt,
 // so that a model meets the same tokens when it answers.
 func (r *reader) render(messages []json.RawMessage, first int) (s Sample, err error) {
 	done := "" // the text that s holds

@@ -136,7 +136,7 @@ func TestLargeModel(t *testing.T) {
 	}
 }
 
-// peakOf returns the most memory that a living process has had, in MiB. What the system says of a process that has ended
+// peakOf returns the most memory that a living process has had, in MiB. The figure of a process that has ended
 // includes its parent's.
 func peakOf(pid int) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

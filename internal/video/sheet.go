@@ -64,7 +64,7 @@ func (s *Sheet) Put(i int, rgb []byte) {
 	}
 }
 
-// Caption writes lines of ASCII below picture i, in place of those before. What is too long is cut
+// Caption writes lines of ASCII below picture i, in place of those before. A line that is too long is cut
 // off.
 func (s *Sheet) Caption(i int, lines []string) {
 	_, place := s.cell(i)

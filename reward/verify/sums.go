@@ -70,7 +70,7 @@ func (p *parser) term() *node {
 			if slash {
 				return p.fail()
 			}
-			// What is no value stands alone: 2(1, 2) is not read.
+			// A list stands alone: 2(1, 2) is not read.
 			n = p.make(opMul, "", n, p.power())
 		default:
 			return n

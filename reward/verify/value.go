@@ -33,7 +33,7 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is legal. What cancels to almost nothing is 0. Between the two
+// within returns x if its magnitude is legal. A sum that cancels to almost nothing is 0. Between the two
 // it cannot be told.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {

@@ -65,8 +65,8 @@ func Reason(ctx context.Context, c *Cluster) error {
 	}))
 }
 
-// TrainEmbodied is the program of a job with environments. It launches a group for each component that has a place, and
-// lets an EmbodiedRunner lead them.
+// TrainEmbodied is the program of a job with environments. It launches a group for each component
+// that has a place, and lets an EmbodiedRunner lead them.
 func TrainEmbodied(ctx context.Context, c *Cluster) error {
 	g, err := LaunchEmbodied(ctx, c)
 	if err != nil {

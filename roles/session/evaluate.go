@@ -90,7 +90,7 @@ type evaluation struct {
 	episodes int
 }
 
-// prepare reads the policy of cfg and checks the environments. What it finds wrong is the user's.
+// prepare reads the policy of cfg and checks the environments. Its errors are mistakes of the user.
 func (s *session) prepare(cfg *config.Config, how Evaluation) (*evaluation, error) {
 	e := &evaluation{unit: 1, episodes: how.Episodes}
 	var err error

@@ -1,6 +1,6 @@
 // Package engine answers: how are many texts generated at once? Sequences join a running batch as
 // soon as the cache has pages for all that they may grow to, and leave it when they end. Answers to
-// one prompt that run at the same time share its part of the cache. What a sequence says depends on
+// one prompt that run at the same time share its part of the cache. A sequence depends on
 // its own tokens and random numbers alone, never on the others.
 //
 //	e, err := engine.New(model, engine.Options{})

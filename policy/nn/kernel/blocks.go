@@ -206,7 +206,7 @@ type origin struct {
 	step int
 }
 
-// block sets the tile at to to first plus the pieces, and then adds add. What is not complete lies
+// block sets the tile at to to first plus the pieces, and then adds add. An incomplete piece lies
 // in between.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()

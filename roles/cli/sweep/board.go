@@ -110,7 +110,7 @@ func (b *board) show() {
 	}
 }
 
-// line says where the sweep stands. What a narrow terminal may cut off stands last.
+// line says where the sweep stands. The end may be cut off by a narrow terminal.
 func (b *board) line() string {
 	parts := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
 	if !math.IsNaN(b.best) {
