@@ -13,8 +13,9 @@ func (c *validation) checkSFT() {
 	c.Actor.Optim.Check(c.found.At("actor.optim").Want)
 	want := c.found.Want
 	r, a := &c.Runner, &c.Actor
-	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false (task_type sft)")
-	want(!r.Async, "runner.async", r.Async, "false (task_type sft)")
+	task := " (task_type " + r.TaskType + ")"
+	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false"+task)
+	want(!r.Async, "runner.async", r.Async, "false"+task)
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	if c.Reasons() {
@@ -103,7 +104,7 @@ func (c *validation) checkFamily() {
 			names[i] = string(f)
 		}
 		c.found.Want(isLanguageModel(c.Actor.Model.ModelType), "actor.model.model_type", c.Actor.Model.ModelType,
-			"one of "+strings.Join(names, ", ")+" (task_type sft)")
+			"one of "+strings.Join(names, ", ")+" (task_type "+c.Runner.TaskType+")")
 		return
 	}
 	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
