@@ -400,11 +400,11 @@ func TestTextMistakes(t *testing.T) {
 // both call, and files of texts compute no exponential, root or logarithm of their own.
 func TestSharedFunctions(t *testing.T) {
 	shared := map[string][2]string{ // a call in the files of texts, and one in those of environments
-		"Loss": {"text_ppo.go", "ppo.go"}, "KLLoss": {"text_ppo.go", "ppo.go"}, "EntropyLoss": {"text_ppo.go", "ppo.go"},
-		"ValueLoss": {"text_ppo.go", "ppo.go"}, "Aggregate": {"text_ppo.go", "aggregate.go"}, "CountSamples": {"text_ppo.go", "aggregate.go"},
-		"estimate": {"text_ppo.go", "advantages.go"}, "standardise": {"text_ppo.go", "advantages.go"},
-		"replaceGroups": {"text_ppo.go", "dynamic.go"}, "klEstimate": {"text_ppo.go", "kl.go"}, "GAE": {"estimator.go", "estimator.go"},
-		"Reinforce": {"reinforce.go", "reinforce.go"}, "permute": {"text_ppo.go", "sequences.go"},
+		"Loss": {"text_loss.go", "ppo.go"}, "KLLoss": {"text_loss.go", "ppo.go"}, "EntropyLoss": {"text_loss.go", "ppo.go"},
+		"ValueLoss": {"text_loss.go", "ppo.go"}, "Aggregate": {"text_update.go", "aggregate.go"}, "CountSamples": {"text_update.go", "aggregate.go"},
+		"estimate": {"text_advantages.go", "advantages.go"}, "standardise": {"text_advantages.go", "advantages.go"},
+		"replaceGroups": {"text_resample.go", "dynamic.go"}, "klEstimate": {"text_advantages.go", "kl.go"}, "GAE": {"estimator.go", "estimator.go"},
+		"Reinforce": {"reinforce.go", "reinforce.go"}, "permute": {"text_update.go", "sequences.go"},
 	}
 	calls, declared := map[string]map[string]bool{}, map[string]int{}
 	files, err := filepath.Glob("*.go")

@@ -1,0 +1,39 @@
+package algo
+
+import "fmt"
+
+// Resample keeps groups of batch, the n-th of this update from 0 on, and reports whether it needs
+// another, the same on every replica. Groups with a difference of later batches take the places of
+// groups without one. batch becomes what it has kept. With max_num_gen_batches 1 it does nothing.
+func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
+	p.batches = n + 1
+	most := p.cfg.MaxNumGenBatches
+	if most <= 1 {
+		return false, nil
+	}
+	if err := batch.check(p.size); err != nil {
+		return false, fmt.Errorf("dynamic sampling: %w", err)
+	}
+	groups := len(batch.Texts) / p.size
+	if n == 0 {
+		p.kept = make([]TextBatch, groups)
+		for g := range p.kept {
+			p.kept[g] = batch.part(g*p.size, (g+1)*p.size)
+		}
+	} else {
+		replaceGroups(len(p.kept), groups, func(g int) bool { return differ(p.kept[g].Reward) },
+			func(g int) bool { return differ(batch.Reward[g*p.size : (g+1)*p.size]) },
+			func(to, from int) { p.kept[to] = batch.part(from*p.size, (from+1)*p.size) })
+	}
+	*batch = JoinTexts(p.kept...)
+	lacking := []float64{0}
+	for _, g := range p.kept {
+		if !differ(g.Reward) {
+			lacking[0]++
+		}
+	}
+	if err := p.replicas.Sum(lacking); err != nil {
+		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
+	}
+	return lacking[0] > 0 && n+1 < most, nil
+}
