@@ -2,9 +2,6 @@ package runner
 
 import (
 	"context"
-
-	"github.com/rlinf/rlinf/roles/worker"
-	"github.com/rlinf/rlinf/spmd"
 )
 
 // Train is the program of rlinf: FineTune for a job of the task sft, Reason for reasoning,
@@ -29,17 +26,7 @@ func FineTune(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	if err := r.InitWorkers(ctx); err != nil {
-		return err
-	}
-	if err := r.Run(ctx); err != nil {
-		return err
-	}
-	_, err = spmd.Call(actor, ctx, "close", func(_ context.Context, w *worker.SFTWorker) (struct{}, error) {
-		w.Close()
-		return struct{}{}, nil
-	}).Wait(ctx)
-	return err
+	return r.run(ctx)
 }
 
 // Reason trains a language model on its own answers. It launches the actors, and lets a
@@ -53,16 +40,7 @@ func Reason(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	if err := r.InitWorkers(ctx); err != nil {
-		return err
-	}
-	if err := r.Run(ctx); err != nil {
-		return err
-	}
-	return waitAll(ctx, call(ctx, actor, "close", func(_ context.Context, w *worker.ReasoningWorker) error {
-		w.Close()
-		return nil
-	}))
+	return r.run(ctx)
 }
 
 // TrainEmbodied is the program of a job with environments. It launches a group for each component

@@ -149,6 +149,9 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
+// First reports whether this is the first actor, which speaks for all.
+func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
+
 // Close ends the worker's threads.
 func (w *SFTWorker) Close() { w.algo.Close() }
 
