@@ -21,6 +21,21 @@ type span struct {
 	row, n int     // first row and number of rows
 	first  int     // position of the first
 	pages  []int32 // of the whole sequence
+	prefix int     // as Batch.Prefix has it
+	both   bool    // Batch.Parallel
+}
+
+// sees returns how many keys the token at a position sees, and up to which position tokens see as
+// many, or each one more than the one before it.
+func (s *span) sees(p int) (keys, upTo, more int) {
+	switch end := s.first + s.n; {
+	case p < s.prefix:
+		return s.prefix, min(s.prefix, end), 0
+	case s.both:
+		return end, end, 0
+	default:
+		return p + 1, end, 1
+	}
 }
 
 // tiles is the memory of attention for one tile of queries.
@@ -38,8 +53,9 @@ type tiles struct {
 type queryTile struct {
 	at, step    int // of the first row in the matrix of queries, and from row to row
 	rows        int
-	g, groups   int // the first key head, and how many there are
-	first, more int // row r sees the first first + r·more keys
+	g, groups   int  // the first key head, and how many there are
+	first, more int  // row r sees the first first + r·more keys
+	heads       bool // rows are heads of one token, not tokens of one head
 }
 
 // last returns how many keys some row sees.
@@ -54,11 +70,12 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 	if s.n < group || s.n == 1 {
 		groups, part := max(1, tileQueries/group), min(group, tileQueries)
 		for i := range s.n {
+			keys, _, _ := s.sees(s.first + i)
 			for g := from; g < to; g += groups {
 				for j := 0; j < group; j += part {
 					n, head := min(groups, to-g), g*group+j
 					at := (s.row+i)*width + head*e
-					t := queryTile{at, e, n * min(part, group-j), g, n, s.first + i + 1, 0}
+					t := queryTile{at, e, n * min(part, group-j), g, n, keys, 0, true}
 					f(t, head, s.row+i)
 				}
 			}
@@ -66,9 +83,11 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 		return
 	}
 	for head := from * group; head < to*group; head++ {
-		for i := 0; i < s.n; i += tileQueries {
+		for i, rows := 0, 0; i < s.n; i += rows {
+			keys, upTo, more := s.sees(s.first + i)
+			rows = min(tileQueries, upTo-s.first-i)
 			at := (s.row+i)*width + head*e
-			t := queryTile{at, width, min(tileQueries, s.n-i), head / group, 1, s.first + i + 1, 1}
+			t := queryTile{at, width, rows, head / group, 1, keys, more, false}
 			f(t, head, s.row+i)
 		}
 	}
@@ -137,7 +156,7 @@ func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
 	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
 	for r := range t.rows {
 		at := head*w.n + token + r
-		if t.more == 0 {
+		if t.heads {
 			at = (head+r)*w.n + token
 		}
 		lse[at] = a.top[r] + a.sum[r]
@@ -208,7 +227,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
 					row := head*w.n + token + r
-					if t.more == 0 {
+					if t.heads {
 						row = (head+r)*w.n + token
 					}
 					x.tiles.lse[r] = a.lse[row]

@@ -34,6 +34,10 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	}
 }
 
+// InputGrad returns the derivative by the rows that entered the first layer, [rows, hidden], of the
+// last backward pass. It is valid until the next pass.
+func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
+
 // backward turns dx, the derivative by the residual stream behind the layer, into the one before
 // it.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
@@ -79,6 +83,9 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 	d := m.Config.Hidden
 	for i, id := range w.ids {
 		row := dx[i*d : (i+1)*d]
+		if id == Given {
+			continue
+		}
 		if !m.Config.Tied {
 			kernel.Axpy(grad[int(id)*d:][:d], 1, row)
 			continue

@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Forward computes a batch in training: all activations stay in w, until the next Forward. LogProbs
-// and Backward follow.
+// Forward computes a batch. In training all activations stay in w, until the next Forward; LogProbs
+// and Backward follow. With a Work of NewInference only Hidden follows. Given must not change before.
 func (m *Model) Forward(w *Work, b Batch) error {
-	if !w.training {
+	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
 	}
 	if err := m.checkBatch(w, b); err != nil {
@@ -36,9 +36,13 @@ func (m *Model) Forward(w *Work, b Batch) error {
 		}
 		s, n := w.sequences[i], int(b.Starts[i+1]-b.Starts[i])
 		s.grow(n)
-		w.spans = append(w.spans, span{row: int(b.Starts[i]), n: n, pages: s.pages})
+		at := span{row: int(b.Starts[i]), n: n, pages: s.pages, both: b.Parallel}
+		if b.Prefix != nil {
+			at.prefix = int(b.Prefix[i])
+		}
+		w.spans = append(w.spans, at)
 	}
-	w.ids = append(w.ids[:0], b.IDs...)
+	w.ids, w.given = append(w.ids[:0], b.IDs...), b.Given
 	m.forward(w)
 	return nil
 }
@@ -58,38 +62,62 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 	if len(b.IDs) > w.rows {
 		return fmt.Errorf("a batch of %d tokens, there is memory for %d", len(b.IDs), w.rows)
 	}
-	return m.checkIDs(b.IDs)
+	if b.Prefix != nil && len(b.Prefix) != n-1 {
+		return fmt.Errorf("%d prefixes of %d sequences", len(b.Prefix), n-1)
+	}
+	for i, prefix := range b.Prefix {
+		if prefix < 0 || prefix > b.Starts[i+1]-b.Starts[i] {
+			return fmt.Errorf("sequence %d of a batch has %d tokens and a prefix of %d", i, b.Starts[i+1]-b.Starts[i],
+				prefix)
+		}
+	}
+	return m.checkIDs(b.IDs, b.Given)
 }
 
-func (m *Model) checkIDs(ids []int32) error {
+// checkIDs complains about ids that are no tokens, and about rows given that are not one for each
+// id that asks for one.
+func (m *Model) checkIDs(ids []int32, given []float32) error {
+	rows := 0
 	for i, id := range ids {
+		if id == Given {
+			rows++
+			continue
+		}
 		if id < 0 || int(id) >= m.Config.Vocab {
 			return fmt.Errorf("token %d is %d, the vocabulary has %d", i, id, m.Config.Vocab)
 		}
+	}
+	if len(given) != rows*m.Config.Hidden {
+		return fmt.Errorf("%d numbers for %d rows that are given, want %d each", len(given), rows, m.Config.Hidden)
 	}
 	return nil
 }
 
 // A Piece is new tokens of a sequence in a cache.
 type Piece struct {
-	Seq *Sequence
-	IDs []int32
+	Seq    *Sequence
+	IDs    []int32
+	Given  []float32 // as in a Batch
+	Prefix int       // as in a Batch, of the whole sequence: its tokens stand in one piece
 }
 
 // Extend computes the next tokens of some sequences of one cache and keeps their keys and values
 // there. Each sequence stands in one piece at most. The rows of w are the tokens of the pieces in
 // order; Logits and LogProbs follow. Nothing has changed if there is an error.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
-	if w.training {
-		panic("lm: Extend with a Work of NewTraining")
+	if w.whole {
+		panic("lm: Extend with a Work that NewDecoding did not make")
 	}
 	n, missing, longest := 0, 0, 0
 	for _, p := range pieces {
 		if p.Seq.cache != pieces[0].Seq.cache || len(p.IDs) == 0 {
 			return fmt.Errorf("a piece of %d tokens: pieces must have tokens and share a cache", len(p.IDs))
 		}
-		if err := m.checkIDs(p.IDs); err != nil {
+		if err := m.checkIDs(p.IDs, p.Given); err != nil {
 			return err
+		}
+		if p.Prefix < 0 || p.Prefix > p.Seq.len+len(p.IDs) || 0 < p.Seq.len && p.Seq.len < p.Prefix {
+			return fmt.Errorf("a prefix of %d tokens, the sequence has %d and gets %d", p.Prefix, p.Seq.len, len(p.IDs))
 		}
 		n += len(p.IDs)
 		missing += p.Seq.Missing(len(p.IDs))
@@ -105,13 +133,15 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if err := w.reach(longest); err != nil {
 		return err
 	}
-	w.spans, w.ids = w.spans[:0], w.ids[:0]
+	w.spans, w.ids, w.room = w.spans[:0], w.ids[:0], w.room[:0]
 	for _, p := range pieces {
 		first := p.Seq.len
 		p.Seq.grow(len(p.IDs))
-		w.spans = append(w.spans, span{row: len(w.ids), n: len(p.IDs), first: first, pages: p.Seq.pages})
-		w.ids = append(w.ids, p.IDs...)
+		w.spans = append(w.spans, span{row: len(w.ids), n: len(p.IDs), first: first, pages: p.Seq.pages,
+			prefix: p.Prefix})
+		w.ids, w.room = append(w.ids, p.IDs...), append(w.room, p.Given...)
 	}
+	w.given = w.room
 	m.forward(w)
 	return nil
 }
@@ -123,7 +153,7 @@ func (m *Model) forward(w *Work) {
 	w.place()
 	d := c.Hidden
 	x := w.acts[0].x
-	m.embedRows(x, w.ids)
+	m.embedRows(x, w.ids, w.given)
 	for i := range m.layers {
 		next := w.final.x
 		if w.training && i+1 < len(m.layers) {
@@ -139,11 +169,15 @@ func (m *Model) forward(w *Work) {
 	w.balance()
 }
 
-// embedRows sets x [n,d] to the embeddings of the tokens.
-func (m *Model) embedRows(x []float32, ids []int32) {
+// embedRows sets x [n,d] to the embeddings of the tokens, or to the rows that are given for them.
+func (m *Model) embedRows(x []float32, ids []int32, given []float32) {
 	d, v, e := m.Config.Hidden, m.Config.Vocab, m.embed.data()
 	for i, id := range ids {
 		row := x[i*d : (i+1)*d]
+		if id == Given {
+			given = given[copy(row, given):]
+			continue
+		}
 		if !m.Config.Tied {
 			copy(row, e[int(id)*d:])
 			continue

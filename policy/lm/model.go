@@ -16,6 +16,8 @@ type Model struct {
 
 	blocks   int
 	fixed    bool // the model's own weights are frozen
+	kept     bool // in the State of Params
+	headless bool
 	ready    bool // there is memory
 	frozen   frozen
 	list     []listed
@@ -43,6 +45,10 @@ type layer struct {
 type Options struct {
 	Frozen bool  // the model's own weights are not trained and have no gradient
 	LoRA   *LoRA // adapters, which are trained; the model's own weights are frozen then
+	// Kept puts frozen weights into the State of the parameters, so that they are saved with them.
+	Kept bool
+	// Headless leaves the output matrix out, for a model whose hidden states others read.
+	Headless bool
 }
 
 // New declares a model in p, in a group "actor" unless p has a group already. Call Alloc before you
@@ -51,7 +57,11 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("language model: %w", err)
 	}
-	m := &Model{Config: c, Params: p, blocks: c.Blocks(), fixed: o.Frozen || o.LoRA != nil, lora: o.LoRA}
+	if o.Headless {
+		c.Tied = false
+	}
+	m := &Model{Config: c, Params: p, blocks: c.Blocks(), fixed: o.Frozen || o.LoRA != nil, kept: o.Kept,
+		headless: o.Headless, lora: o.LoRA}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
@@ -75,10 +85,12 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 		m.layers = append(m.layers, l)
 	}
 	m.norm = m.declare("model.norm.weight", false, ones, c.Hidden)
-	if c.Tied {
+	switch {
+	case o.Headless:
+	case c.Tied:
 		m.head = linear{m: m, in: c.Hidden, out: c.Vocab, w: m.embed}
 		m.head.adapt("lm_head")
-	} else {
+	default:
 		m.head = m.newLinear("lm_head", c.Hidden, c.Vocab, false, false)
 	}
 	return m, nil
@@ -118,6 +130,9 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 	m.ready = true
 	return nil
 }
+
+// Headless reports whether the model has no output matrix.
+func (m *Model) Headless() bool { return m.headless }
 
 // Frozen returns the memory of the frozen weights, which never changes after the model has been
 // loaded; nil where there are none.

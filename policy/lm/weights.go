@@ -28,7 +28,10 @@ type weight struct {
 }
 
 func (w *weight) data() []float32 {
-	if w.fixed {
+	switch {
+	case w.fixed && w.m.kept:
+		return w.m.Params.FrozenOf(w.field)
+	case w.fixed:
 		return w.m.frozen.of(w.field)
 	}
 	return w.m.Params.Of(w.field)
@@ -85,9 +88,12 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 // declare adds a weight of the model itself: a trainable parameter, or a frozen weight.
 func (m *Model) declare(name string, transposed bool, start initial, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
-	if m.fixed {
+	switch {
+	case m.fixed && m.kept:
+		w.field = m.Params.AddFrozen(name, shape...)
+	case m.fixed:
 		w.field = m.frozen.add(name, shape)
-	} else {
+	default:
 		w.field = m.Params.Add(name, shape...)
 	}
 	m.list = append(m.list, listed{name, shape, transposed, start, w})

@@ -13,7 +13,19 @@ type Batch struct {
 	// where the sequences start, and where the last one ends: Starts[0] is 0, sequence i is
 	// IDs[Starts[i]:Starts[i+1]]
 	Starts []int32
+
+	// Given are the rows, [k, hidden], that stand for the k tokens whose id is Given, in order: what
+	// another network made, in place of embeddings. Work.InputGrad has the derivative by them.
+	Given []float32
+	// Prefix is how many tokens at the beginning of each sequence see each other in both directions;
+	// nil: none. Every token behind them sees the prefix, and what comes before it.
+	Prefix []int32
+	// Parallel lets the tokens behind a prefix see each other in both directions, too.
+	Parallel bool
 }
+
+// Given is the id of a token whose row the caller gives.
+const Given = -1
 
 // A Work holds the activations of one user of a Model: make it with NewTraining, or with
 // NewDecoding. It belongs to one goroutine.
@@ -22,9 +34,12 @@ type Work struct {
 	team     *team
 	rows     int // tokens of a forward pass, at most
 	training bool
+	whole    bool // for Forward, not for Extend
 
 	n     int // tokens of the last forward pass
 	ids   []int32
+	given []float32 // Batch.Given, or what pieces give, in room
+	room  []float32
 	spans []span
 	cache *Cache
 	acts  []*activations // of each layer; in decoding one for all
@@ -82,6 +97,14 @@ func (m *Model) NewTraining(tokens int) *Work {
 	return w
 }
 
+// NewInference returns a Work for Forward alone, over batches of so many tokens at most. It keeps the
+// activations of one layer.
+func (m *Model) NewInference(tokens int) *Work {
+	w := m.NewDecoding(tokens)
+	w.cache, w.whole = m.NewCache(0), true
+	return w
+}
+
 // NewDecoding returns a Work for passes over at most so many new tokens at a time of sequences in
 // caches. It keeps the activations of one layer.
 func (m *Model) NewDecoding(tokens int) *Work {
@@ -107,7 +130,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.Config
-	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training}
+	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training, whole: training}
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.final.x, w.final.inv, w.final.hidden = nn.Vector[float32](tokens*d), make([]float32, tokens),
 		nn.Vector[float32](tokens*d)

@@ -26,6 +26,7 @@ type Params[T Float] struct {
 
 	size    int // elements declared so far, gaps included
 	buffers []tensor.Field
+	frozen  []frozenField
 	state   []byte // Data, then Buffers
 
 	products Products[T]
@@ -83,6 +84,29 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: tensor.F64, Shape: shape})
 }
 
+// A frozenField is a weight among the buffers.
+type frozenField struct {
+	buffer int // its index
+	data   []byte
+}
+
+// AddFrozen declares a weight that is not trained and returns its index for FrozenOf. It lies among
+// the buffers, of the type of the parameters.
+func (p *Params[T]) AddFrozen(name string, shape ...int) int {
+	dtype := tensor.F32
+	if sizeOf[T]() == 8 {
+		dtype = tensor.F64
+	}
+	p.frozen = append(p.frozen, frozenField{buffer: len(p.buffers)})
+	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: dtype, Shape: shape})
+	return len(p.frozen) - 1
+}
+
+// FrozenOf returns the elements of a weight of AddFrozen.
+func (p *Params[T]) FrozenOf(i int) []T {
+	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
+}
+
 // Alloc takes zeroed memory: one piece for data and buffers, one for gradients.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	if p.products.Gemm == nil {
@@ -127,8 +151,12 @@ func (p *Params[T]) View(state []byte) {
 		panic(fmt.Sprintf("nn: view of %d bytes, the state has %d", len(state), len(p.state)))
 	}
 	p.state, p.Data = state, flat[T](state, p.size)
-	for _, f := range p.buffers {
+	frozen := p.frozen
+	for i, f := range p.buffers {
 		n := f.Bytes()
+		if len(frozen) > 0 && frozen[0].buffer == i {
+			frozen[0].data, frozen = state[at:at+n:at+n], frozen[1:]
+		}
 		p.Buffers.Set(f.Name, tensor.Of(state[at:at+n:at+n], f.DType, f.Shape...))
 		at += (n + tensor.Align - 1) &^ (tensor.Align - 1)
 	}

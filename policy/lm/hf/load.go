@@ -28,7 +28,7 @@ func Load(m *lm.Model, dir string) error {
 		t.Name = fileName(m.Config.Family, t.Name)
 		want = append(want, t)
 	}
-	if err := f.load(want, func(name string) bool { return ignored(&m.Config, name) }); err != nil {
+	if err := f.load(want, func(name string) bool { return ignored(m, name) }); err != nil {
 		return fmt.Errorf("load model: %w", err)
 	}
 	return nil

@@ -18,8 +18,9 @@ var mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_pro
 	".down_proj.", ".w2.")
 
 // ignored reports whether a tensor may be in a file though the model does not have it.
-func ignored(c *lm.Config, name string) bool {
-	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || c.Tied && name == "lm_head.weight"
+func ignored(m *lm.Model, name string) bool {
+	headless := m.Config.Tied || m.Headless()
+	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || headless && name == "lm_head.weight"
 }
 
 // fileShape is the shape in a file.
