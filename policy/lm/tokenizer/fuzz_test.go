@@ -20,6 +20,7 @@ func FuzzRoundTrip(f *testing.F) {
 			f.Add(c.Text)
 		}
 	}
+	f.Add(strings.Repeat("acknowledgement", windowLength/5)) // a piece of several windows
 	gpt2, llama3, llama2 := load(f, "gpt2"), load(f, "llama3"), load(f, "llama2")
 	nfc, err := changed(f, "llama3", map[string]json.RawMessage{"normalizer": []byte(`{"type": "NFC"}`)}, nil)
 	if err != nil {

@@ -307,12 +307,20 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte.
+// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte. RLINF_TOKENIZER names the folder of a tokenizer to
+// measure beside the small ones.
 func BenchmarkEncodeWords(b *testing.B) {
-	for _, name := range []string{"gpt2", "llama3", "llama2"} {
-		k := load(b, name)
+	dirs := []string{"testdata/gpt2", "testdata/llama3", "testdata/llama2"}
+	if dir := os.Getenv("RLINF_TOKENIZER"); dir != "" {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		k, err := Load(dir)
+		if err != nil {
+			b.Fatal(err)
+		}
 		for _, long := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%s/long=%v", name, long), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/long=%v", filepath.Base(dir), long), func(b *testing.B) {
 				text, size := make([]byte, 1<<20), 0
 				random := rand.New(rand.NewPCG(1, 2))
 				for i := range text {

@@ -12,20 +12,29 @@ type merger struct {
 	prev, next []int32  // the neighbours of the tokens that are left in a long piece
 	queue      queue
 	places     []int32 // of the merges of one rank
+	symbols    []int32 // of a piece that is merged in windows
+	window     window  // the one whose tokens are being written
+	following  window
 }
 
-// shortPiece is the number of tokens up to which a plain search for the best merge beats the queue.
-const shortPiece = 32
+const (
+	// shortPiece is the number of tokens up to which a plain search for the best merge beats the queue.
+	shortPiece = 32
+	// windowLength is the number of tokens up to which the memory of a merge stays in the nearest caches.
+	windowLength = 2048
+	// windowOverlap is about the number of tokens that two windows share.
+	windowOverlap = 128
+)
 
 // merge applies merges to ids in place and returns the ids that are left.
 func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 	if len(ids) < 2 {
 		return ids
 	}
-	w.results = w.results[:0]
-	for i := range len(ids) - 1 {
-		w.results = append(w.results, table.result(ids[i], ids[i+1]))
+	if len(ids) > windowLength {
+		return w.mergeWindows(table, ids)
 	}
+	w.lookUp(table, ids)
 	if len(ids) > shortPiece {
 		return w.mergeLong(table, ids)
 	}
@@ -51,6 +60,81 @@ func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 		}
 	}
 }
+
+// lookUp sets the results of all pairs.
+func (w *merger) lookUp(table *mergeTable, ids []int32) {
+	w.results = w.results[:0]
+	for i := range len(ids) - 1 {
+		w.results = append(w.results, table.result(ids[i], ids[i+1]))
+	}
+}
+
+// A window is a part of a piece, merged by itself.
+type window struct {
+	ids  []int32 // tokens after merging
+	ends []int32 // where each ends in the piece
+}
+
+// mergeWindows merges a piece in windows that overlap, each by itself. It passes from one to the
+// next at a token that both have at the same place. The result is that of merging the whole: a
+// sequence of tokens is what merging makes if each pair of neighbours is what merging makes of their
+// text, and each pair stands in a window. If two windows have no token in common, which is rare, the
+// piece is merged as a whole.
+func (w *merger) mergeWindows(table *mergeTable, ids []int32) []int32 {
+	w.symbols = append(w.symbols[:0], ids...)
+	a, b := &w.window, &w.following
+	w.fill(table, a, 0)
+	out, from := ids[:0], 0 // the tokens of a before from are written, or those of the window before it
+	for int(last(a.ends)) < len(w.symbols) {
+		i := len(a.ends) - 1
+		for i > max(from-1, 0) && last(a.ends)-a.ends[i] < windowOverlap {
+			i--
+		}
+		w.fill(table, b, a.ends[i])
+		i, j, ok := common(a, b, i+1)
+		if !ok {
+			ids = append(ids[:0], w.symbols...)
+			w.lookUp(table, ids)
+			return w.mergeLong(table, ids)
+		}
+		out = append(out, a.ids[from:i+1]...)
+		a, b, from = b, a, j+1
+	}
+	return append(out, a.ids[from:]...)
+}
+
+// fill merges the window that begins at a place.
+func (w *merger) fill(table *mergeTable, to *window, start int32) {
+	symbols := w.symbols[start:min(int(start)+windowLength, len(w.symbols))]
+	to.ids = append(to.ids[:0], symbols...)
+	w.lookUp(table, to.ids)
+	to.ids = w.mergeLong(table, to.ids)
+	to.ends = to.ends[:0]
+	for i := int32(0); int(i) < len(symbols); i = w.next[i] {
+		to.ends = append(to.ends, start+w.next[i])
+	}
+}
+
+// common returns the first tokens of a, from i on, and of b that begin and end at the same places.
+// The token i of a and b begin together.
+func common(a, b *window, i int) (inA, inB int, ok bool) {
+	together := true // the tokens i and j begin at the same place
+	for j := 0; i < len(a.ends) && j < len(b.ends); {
+		switch x, y := a.ends[i], b.ends[j]; {
+		case x == y && together:
+			return i, j, true
+		case x == y:
+			i, j, together = i+1, j+1, true
+		case x < y:
+			i, together = i+1, false
+		default:
+			j, together = j+1, false
+		}
+	}
+	return 0, 0, false
+}
+
+func last(s []int32) int32 { return s[len(s)-1] }
 
 // mergeLong does the same with a queue of merges and a list of the tokens that are left. An entry
 // of the queue whose pair has changed since is passed over: results says what the pair at a place

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -182,5 +183,59 @@ func TestMergeLong(t *testing.T) {
 		if got := w.merge(&table, slices.Clone(ids)); !slices.Equal(got, want) {
 			t.Fatalf("%v\n got %v\nwant %v", ids, got, want)
 		}
+	}
+}
+
+// Pieces longer than a window against the queue over the whole, on random merges and on chains that reach through windows.
+func TestMergeWindows(t *testing.T) {
+	check := func(name string, merges []merge, ids []int32) {
+		t.Helper()
+		table := newMergeTable(merges)
+		var w merger
+		want := slices.Clone(ids)
+		w.lookUp(&table, want)
+		want = w.mergeLong(&table, want)
+		if got := w.merge(&table, slices.Clone(ids)); !slices.Equal(got, want) {
+			t.Fatalf("%s: %d tokens become %d, want %d", name, len(ids), len(got), len(want))
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4))
+	for i := range 200 {
+		n := int32(1 + random.IntN(5))
+		var merges []merge
+		seen := map[[2]int32]bool{}
+		for id := n; id < n+60; id++ {
+			pair := [2]int32{max(random.Int32N(id), random.Int32N(id)), random.Int32N(id)} // long tokens on the left
+			if i%2 == 0 {
+				pair[0], pair[1] = pair[1], pair[0]
+			}
+			if !seen[pair] {
+				merges = append(merges, merge{pair[0], pair[1], id})
+			}
+			seen[pair] = true
+		}
+		if i%3 == 0 {
+			random.Shuffle(len(merges), func(i, j int) { merges[i], merges[j] = merges[j], merges[i] })
+		}
+		ids := make([]int32, windowLength+1+random.IntN(3*windowLength))
+		for i := range ids {
+			ids[i] = random.Int32N(n)
+		}
+		check(fmt.Sprint("random ", i), merges, ids)
+	}
+	const a, end, first = 0, 1, 2
+	right, left := []merge{{a, end, first}}, []merge{{end, a, first}}
+	for id := int32(first); id < 3*windowLength; id++ {
+		right, left = append(right, merge{a, id, id + 1}), append(left, merge{id, a, id + 1})
+	}
+	for _, n := range []int{windowLength, windowLength + 1, windowLength + windowOverlap, 2*windowLength + 7} {
+		ids := make([]int32, n)
+		check("no merge", right, ids)
+		ids[n-1] = end
+		check("one token, from the end", right, ids)
+		ids[n-1], ids[0] = a, end
+		check("one token, from the start", left, ids)
+		ids[0], ids[n/3], ids[n/2] = a, end, end
+		check("tokens from the middle", left, ids)
 	}
 }
