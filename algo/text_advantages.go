@@ -65,6 +65,11 @@ func (p *TextPPO) prepare(b *TextBatch) (err error) {
 	if err := p.addBatch(b); err != nil {
 		return err
 	}
+	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has
+		clear(p.answers[:])
+		p.addAnswers(b)
+	}
+	copy(p.sums.extra, p.answers[:])
 	if p.normalize == NormalizeBatch {
 		if err := standardise(b.Adv, b.Weight, &p.moments, p.replicas); err != nil {
 			return fmt.Errorf("advantage statistics: %w", err)

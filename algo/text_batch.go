@@ -16,9 +16,11 @@ type TextBatch struct {
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
 
-	Reward []float32 // of each text
-	Group  []int64   // of each text: the number of its prompt
-	Ended  []bool    // of each text: by a stop token; false: the answer was cut off
+	Reward     []float32 // of each text
+	Group      []int64   // of each text: the number of its prompt
+	Ended      []bool    // of each text: by a stop token; false: the answer was cut off
+	Right      []bool    // of each text, for metrics; nil: unknown
+	Unparsable []bool    // of each text with Right: no answer could be read in it
 
 	// Prepare fills these, for the tokens with Learn.
 	Old    []float32 // log-probs that ratios refer to
@@ -40,6 +42,10 @@ func (b *TextBatch) check(size int) error {
 	case len(b.Reward) != n || len(b.Group) != n || len(b.Ended) != n:
 		return fmt.Errorf("%d texts have %d rewards, %d group numbers and %d ends", n, len(b.Reward), len(b.Group),
 			len(b.Ended))
+	}
+	if len(b.Right) != len(b.Unparsable) || b.Right != nil && len(b.Right) != n {
+		return fmt.Errorf("%d texts, of which %d are known to be right or wrong, and %d unparsable or not", n,
+			len(b.Right), len(b.Unparsable))
 	}
 	b.starts = append(b.starts[:0], 0)
 	tokens := int32(0)
@@ -92,12 +98,16 @@ func (b *TextBatch) part(lo, hi int) TextBatch {
 		}
 		return x[from:to]
 	}
-	return TextBatch{Texts: b.Texts[lo:hi], LogProb: cut(b.LogProb), Recomputed: cut(b.Recomputed), Ref: cut(b.Ref),
+	p := TextBatch{Texts: b.Texts[lo:hi], LogProb: cut(b.LogProb), Recomputed: cut(b.Recomputed), Ref: cut(b.Ref),
 		Reward: b.Reward[lo:hi], Group: b.Group[lo:hi], Ended: b.Ended[lo:hi]}
+	if b.Right != nil {
+		p.Right, p.Unparsable = b.Right[lo:hi], b.Unparsable[lo:hi]
+	}
+	return p
 }
 
 // JoinTexts returns one batch of the texts of all parts, in their order. Either all parts have
-// Recomputed, or none, and the same of Ref.
+// Recomputed, or none, and the same of Ref and Right.
 func JoinTexts(parts ...TextBatch) TextBatch {
 	var all TextBatch
 	for _, p := range parts {
@@ -108,6 +118,7 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 		all.Reward = append(all.Reward, p.Reward...)
 		all.Group = append(all.Group, p.Group...)
 		all.Ended = append(all.Ended, p.Ended...)
+		all.Right, all.Unparsable = append(all.Right, p.Right...), append(all.Unparsable, p.Unparsable...)
 	}
 	return all
 }

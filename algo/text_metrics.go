@@ -3,19 +3,28 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Sums of texts, in metricSums.extra. The largest log ratio of each replica follows them.
 const (
-	scaledLoss = iota // loss as it is minimised
-	textCount
+	scaledLoss = numAnswerSums + iota // loss as it is minimised
+	numTextSums
+)
+
+// Sums of all answers drawn for an update.
+const (
+	textCount = iota
 	textRewards
 	textPrompts   // tokens
 	textResponses // tokens
 	textTruncated
+	textGraded // known to be right or wrong
+	textRight
+	textUnparsable
 	groupCount
 	groupSame // groups whose rewards are all equal
-	numTextSums
+	numAnswerSums
 )
 
 // addBatch adds the sums of a batch with its advantages.
@@ -40,7 +49,12 @@ func (p *TextPPO) addBatch(b *TextBatch) error {
 	p.sums.add(advantageMean, total, count)
 	p.sums.setMax(advantageMax, p.replica, highest)
 	p.sums.setMax(advantageMin, p.replica, -lowest)
-	t := p.sums.extra
+	return nil
+}
+
+// addAnswers adds the sums of a batch of answers, before any of them is replaced.
+func (p *TextPPO) addAnswers(b *TextBatch) {
+	t := p.answers[:]
 	for k, s := range b.Texts {
 		lo, hi := b.tokens(k)
 		t[textCount]++
@@ -50,6 +64,11 @@ func (p *TextPPO) addBatch(b *TextBatch) error {
 		if !b.Ended[k] {
 			t[textTruncated]++
 		}
+		if b.Right != nil {
+			t[textGraded]++
+			t[textRight] += one(b.Right[k])
+			t[textUnparsable] += one(b.Unparsable[k])
+		}
 		if k%p.size == 0 {
 			t[groupCount]++
 			if !differ(b.Reward[k : k+p.size]) {
@@ -57,11 +76,20 @@ func (p *TextPPO) addBatch(b *TextBatch) error {
 			}
 		}
 	}
-	return nil
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }
 
 // A textReport names the metrics that the options of a TextPPO give a meaning.
-type textReport struct{ names []string }
+type textReport struct {
+	names  []string
+	graded []string // and of answers that are known to be right or wrong
+}
 
 func newTextReport(p *TextPPO) (r textReport) {
 	r.names = []string{"actor/policy_loss", "actor/entropy_loss", "actor/max_log_ratio", "actor/lr", "actor/grad_norm",
@@ -81,6 +109,7 @@ func newTextReport(p *TextPPO) (r textReport) {
 	if p.cfg.MaxNumGenBatches > 1 {
 		r.names = append(r.names, "rollout/gen_batches")
 	}
+	r.graded = append(slices.Clone(r.names), "rollout/accuracy", "rollout/unparsable")
 	return r
 }
 
@@ -111,6 +140,9 @@ func (r *textReport) metrics(p *TextPPO, iteration int) Metrics {
 	}
 	if p.cfg.MaxNumGenBatches > 1 {
 		v = append(v, float64(p.batches))
+	}
+	if graded := t[textGraded]; graded > 0 {
+		return Metrics{Names: r.graded, Values: append(v, t[textRight]/graded, t[textUnparsable]/graded)}
 	}
 	return Metrics{Names: r.names, Values: v}
 }

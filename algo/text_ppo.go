@@ -42,13 +42,18 @@ import (
 //   - actor/lr, actor/grad_norm; critic/lr, critic/grad_norm
 //   - actor/optimizer_steps: steps taken, without those that were left out
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
-//   - rollout/rewards: mean of the texts
 //   - rollout/advantages_mean, …_max, …_min: of tokens, before normalisation
+//   - rollout/gen_batches, with max_num_gen_batches > 1: batches of answers made for the update
+//
+// Those below are of all answers, those too that Resample has replaced:
+//
+//   - rollout/rewards: mean of the texts
+//   - rollout/accuracy, rollout/unparsable: shares of answers that are right, and that nobody can
+//     read, where batches say it
 //   - rollout/prompt_length, rollout/response_length: tokens, mean of the texts
 //   - rollout/response_tokens: of all answers
 //   - rollout/truncated: share of answers that were cut off
 //   - rollout/uninformative_groups: share of groups whose rewards are all equal
-//   - rollout/gen_batches, with max_num_gen_batches > 1: batches of answers made for the update
 type TextPPO struct {
 	cfg      Config
 	text     TextConfig
@@ -75,7 +80,8 @@ type TextPPO struct {
 	moments  [3]float64
 	kept     []TextBatch // groups, for Resample
 	batches  int         // made for this update
-	prepared *TextBatch  // by Prepare; nil: none
+	answers  [numAnswerSums]float64
+	prepared *TextBatch // by Prepare; nil: none
 
 	order    []int32
 	plans    []textPlan // of the minibatches of an epoch

@@ -16,6 +16,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	}
 	groups := len(batch.Texts) / p.size
 	if n == 0 {
+		clear(p.answers[:])
 		p.kept = make([]TextBatch, groups)
 		for g := range p.kept {
 			p.kept[g] = batch.part(g*p.size, (g+1)*p.size)
@@ -25,6 +26,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 			func(g int) bool { return differ(batch.Reward[g*p.size : (g+1)*p.size]) },
 			func(to, from int) { p.kept[to] = batch.part(from*p.size, (from+1)*p.size) })
 	}
+	p.addAnswers(batch)
 	*batch = JoinTexts(p.kept...)
 	lacking := []float64{0}
 	for _, g := range p.kept {

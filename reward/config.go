@@ -3,6 +3,7 @@ package reward
 import (
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward/answer"
 )
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
@@ -12,6 +13,9 @@ type Config struct {
 	UseRewardModel bool `yaml:"use_reward_model"`
 	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the
 	// task was solved, else 0; potential, what a step gained of a potential; or one of your own.
+	// The task reasoning has others. exact (its default) gives 1 for the right answer, token for
+	// token, else 0. math gives 1 for a boxed answer that is right as mathematics, else -1. countdown
+	// gives 1 for steps that reach the target, else 0.
 	RewardType string `yaml:"reward_type"`
 	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored,
 	// others get 0.
@@ -28,6 +32,9 @@ type Config struct {
 	// Model is the network of UseRewardModel. Its value of the observation after the step is the
 	// score.
 	Model ModelConfig `yaml:"model"`
+
+	// Answers are the keys of the task reasoning alone.
+	Answers answer.Config `yaml:",inline"`
 
 	// Own are the keys that a rule of a user's own has here.
 	Own params.Own `yaml:",inline"`
@@ -66,6 +73,7 @@ func DefaultConfig() Config {
 		RewardType: "env", RewardMode: PerStep, RewardWeight: 1, SuccessInfo: "success",
 		Potential: PotentialConfig{Observation: "state"},
 		Model:     ModelConfig{Config: policy.DefaultConfig()},
+		Answers:   answer.DefaultConfig(),
 	}
 }
 

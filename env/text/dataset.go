@@ -17,7 +17,14 @@ import (
 type Sample struct {
 	IDs []int32
 	// Learn says of each token whether it is one to be predicted. The first never is.
-	Learn []bool
+	Learn  []bool
+	Source *Source // nil without Format.Sources, and of conversations
+}
+
+// A Source is what a sample was made of.
+type Source struct {
+	Prompt  string   // as the line has it; a list of messages as the chat template writes it
+	Answers []string // all that the line has
 }
 
 // Targets returns how many tokens of s are to be predicted.
@@ -45,6 +52,7 @@ type Format struct {
 	Vocab    int                     // ids of the model; a token beyond them is an error
 	Length   int                     // tokens of a sample at most
 	Drop     bool                    // longer samples are left out; else they are an error
+	Sources  bool                    // samples have a Source
 }
 
 // A Dataset is the samples of some files, in their order.
@@ -68,7 +76,13 @@ func (d *Dataset) Longest() int {
 func (d *Dataset) Bytes() int {
 	n := 0
 	for _, s := range d.Samples {
-		n += 5*len(s.IDs) + 48
+		n += 5*len(s.IDs) + 56
+		if s.Source != nil {
+			n += len(s.Source.Prompt) + 40
+			for _, a := range s.Source.Answers {
+				n += len(a) + 16
+			}
+		}
 	}
 	return n
 }
@@ -178,14 +192,18 @@ func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
 			return s, fmt.Errorf("no key %q", key)
 		}
 	}
-	answer, err := answerIn(keys[r.Answer])
+	answers, err := answersIn(keys[r.Answer])
 	if err != nil {
 		return s, fmt.Errorf("%q: %w", r.Answer, err)
 	}
+	answer := answers[0]
 	if r.Chat == nil {
 		var prompt string
 		if json.Unmarshal(keys[r.Prompt], &prompt) != nil {
 			return s, fmt.Errorf("%q: want a text (lists of messages need data.apply_chat_template)", r.Prompt)
+		}
+		if r.Sources {
+			s.Source = &Source{Prompt: prompt, Answers: answers}
 		}
 		ids := r.encoder.EncodeSequence(nil, prompt)
 		s.add(ids, false)
@@ -203,19 +221,27 @@ func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
 	} else if json.Unmarshal(keys[r.Prompt], &messages) != nil {
 		return s, fmt.Errorf("%q: want a text or a list of messages", r.Prompt)
 	}
-	return r.render(append(messages, message("assistant", answer)), len(messages))
+	s, err = r.render(append(messages, message("assistant", answer)), len(messages))
+	if err != nil || !r.Sources {
+		return s, err
+	}
+	if prompt == "" {
+		prompt, err = r.chat(messages, true)
+	}
+	s.Source = &Source{Prompt: prompt, Answers: answers}
+	return s, err
 }
 
-// answerIn reads a text, or the first of a list of them.
-func answerIn(raw json.RawMessage) (answer string, err error) {
-	if json.Unmarshal(raw, &answer) == nil {
-		return answer, nil
+// answersIn reads a text, or a list of them.
+func answersIn(raw json.RawMessage) (answers []string, err error) {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}, nil
 	}
-	var list []string
-	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
-		return list[0], nil
+	if json.Unmarshal(raw, &answers) == nil && len(answers) > 0 {
+		return answers, nil
 	}
-	return "", errors.New("want a text, or a list of texts")
+	return nil, errors.New("want a text, or a list of texts")
 }
 
 func message(role, content string) json.RawMessage {

@@ -36,18 +36,18 @@ const (
 
 // The first line that matches a package counts.
 var layers = []layer{
-	{".", []string{"roles", "algo/...", "policy/...", "reward", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
-	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward", "env/...", "collectives", "spmd/...", "tensor"}, nil,
+	{".", []string{"roles", "algo/...", "policy/...", "reward/...", "env/..."}, []string{"..."}, "main only hands the lists of parts to roles"},
+	{"examples/...", []string{"roles", "algo/...", "policy/...", "reward/...", "env/...", "collectives", "spmd/...", "tensor"}, nil,
 		"examples use what users of the library can"},
 	{"roles", []string{"roles/cli", "roles/config", "roles/runner", "roles/trainer", "roles/worker", "env", "policy", "spmd", "internal/config"}, []string{"..."},
 		"a facade: names for users; nothing below imports it"},
-	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "spmd", "tensor", "internal/config", "internal/durable", yaml}, []string{"env/...", "roles/internal/rolestest"},
+	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "spmd", "tensor", "internal/config", "internal/durable", yaml}, []string{"env/...", "roles/internal/rolestest"},
 		"what a file says is known before there is a job"},
 	{"roles/play", []string{"algo", "env", "policy", "internal/philox", "internal/video", "tensor"}, []string{"..."},
 		"a policy plays environments in one goroutine; it knows no configuration, no rank and no channel"},
-	{"roles/job", []string{"roles/config", "roles/play", "algo", "collectives", "env", "env/external", "env/text", "policy/...", "reward", "spmd/...", "tensor", sys}, []string{"..."},
+	{"roles/job", []string{"roles/config", "roles/play", "algo", "collectives", "env", "env/external", "env/text", "policy/...", "reward", "reward/answer", "spmd/...", "tensor", sys}, []string{"..."},
 		"the plan of a job follows from its configuration, and knows no worker"},
-	{"roles/worker", []string{"roles/config", "roles/play", "roles/job", "algo", "collectives", "env", "policy/...", "reward", "spmd", "tensor"}, []string{"..."},
+	{"roles/worker", []string{"roles/config", "roles/play", "roles/job", "algo", "collectives", "env", "policy/...", "reward/...", "spmd", "tensor"}, []string{"..."},
 		"workers do what the job says, when a runner calls them"},
 	{"roles/trainer", []string{"roles/config", "roles/play", "algo", "env", "policy", "internal/philox", "tensor"}, []string{"..."},
 		"training in one process needs neither ranks nor workers"},
@@ -67,7 +67,8 @@ var layers = []layer{
 	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
-	{"reward", []string{"policy", "env", "params", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
+	{"reward", []string{"policy", "env", "params", "reward/answer", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
+	{"reward/answer", []string{"reward/verify", "params", "internal/philox"}, nil, "what answers are worth follows from texts and tokens; no model and no rank has a say"},
 	{"reward/verify", nil, nil, "whether an answer is right follows from two texts; no token, model or clock has a say"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},

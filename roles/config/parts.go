@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/params"
+	"github.com/rlinf/rlinf/reward/answer"
 )
 
 // parts are the registries while a configuration is read: they know the keys that users' own parts
@@ -56,7 +57,11 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 		environment("env.eval", eval)
 	p.evalApart = train != eval
 
-	if p.Rewards != nil {
+	if task := name("", "runner.task_type"); task == TaskReasoning {
+		of, rules := name(answer.Default, "reward.reward_type"), p.AnswerRules()
+		c.Reward.RewardType, c.Reward.Own = answer.Default, rules.Own(of).Clone()
+		p.unknown["reward"] = !slices.Contains(rules.Names(), of)
+	} else if p.Rewards != nil {
 		of := name(c.Reward.RewardType, "reward.reward_type")
 		c.Reward.Own = p.Rewards.Own(of).Clone()
 		p.unknown["reward"] = !slices.Contains(p.Rewards.Names(), of)
@@ -80,7 +85,7 @@ func (p *parts) owner(key string) (part string, ok bool) {
 		part = p.Envs.Owner(name)
 	case "reward":
 		if p.Rewards != nil {
-			part = p.Rewards.Owner(name)
+			part = cmp.Or(p.Rewards.Owner(name), p.AnswerRules().Owner(name))
 		}
 	}
 	if ok = part != ""; ok && p.unknown[section] {

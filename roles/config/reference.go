@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/reward/answer"
 )
 
 //go:embed config.go language.go weights.go
@@ -90,6 +91,7 @@ func readComments() *config.Comments {
 		{reflect.TypeFor[env.Config](), env.Source},
 		{reflect.TypeFor[policy.Config](), policy.Source},
 		{reflect.TypeFor[reward.Config](), reward.Source},
+		{reflect.TypeFor[answer.Config](), answer.Source},
 	} {
 		if err := c.Read(p.in.PkgPath(), p.files); err != nil {
 			panic(fmt.Sprintf("roles: %v", err)) // the files were compiled
@@ -227,6 +229,10 @@ func (reg Registries) ownKeys() []ownKey {
 		for _, name := range reg.Rewards.Names() {
 			add(reg.Rewards.Own(name), "reward_type "+name, "reward")
 		}
+	}
+	rules := reg.AnswerRules()
+	for _, name := range rules.Names() {
+		add(rules.Own(name), "reward_type "+name, "reward")
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/reward/answer"
 )
 
 // Registries are what a job can be made of. A main of your own adds to them what it has.
@@ -13,9 +14,18 @@ type Registries struct {
 	Policies   *policy.Registry // actor.model.model_type
 	Algorithms *algo.Registry   // algorithm.adv_type, algorithm.loss_type
 	Rewards    *reward.Registry // reward.reward_type
+	Answers    *answer.Registry // the same, with the task reasoning; nil: answer.Builtin
 	// Components are the names of a program's own components, that cluster.component_placement may
 	// place beside actor, rollout, env, reward and inference.
 	Components []string
+}
+
+// AnswerRules returns the rules for answers of language models.
+func (reg Registries) AnswerRules() *answer.Registry {
+	if reg.Answers == nil {
+		return answer.Builtin()
+	}
+	return reg.Answers
 }
 
 // A Learning says what the algorithm of a job learns from. The zero value: rollouts of the present

@@ -202,7 +202,7 @@ func foreignModelKeys() []config.Known {
 
 func (k *keyList) reward() {
 	const none = "scores are used as they are"
-	k.change("reward", none, "reward_threshold standalone_realworld reward_scale history_reward_assign api.**")
+	k.change("reward", none, "reward_threshold standalone_realworld history_reward_assign api.**")
 	k.idle("reward.worker_type", none, "model")
 	k.idle("reward.group_name", "", "RewardGroup")
 	k.tree("reward.model", "", "a key of another kind of model")

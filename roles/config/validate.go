@@ -52,6 +52,9 @@ func (c *Config) CheckNames(reg Registries) error {
 // checkNames looks up all names, and reports whether there is an algorithm of the one given.
 func (c *validation) checkNames() (algorithm bool) {
 	c.checkFamily()
+	if c.Reasons() {
+		c.checkName("reward.reward_type", c.Reward.RewardType, c.reg.AnswerRules().Names())
+	}
 	if c.FineTunes() {
 		return false
 	}

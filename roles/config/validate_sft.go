@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/reward/answer"
 )
 
 // checkSFT checks the values of a job that fine-tunes a language model.
@@ -63,6 +64,9 @@ func (c *validation) checkReasoning() {
 		"0 (task_type reasoning has no reference policy)")
 	want(a.MaxNumGenBatches == 1, "algorithm.max_num_gen_batches", a.MaxNumGenBatches, "1 (task_type reasoning)")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
+	c.Reward.Answers.Check(c.found.At("reward").Want)
+	c.Reward.Own.Check(c.found.At("reward").Want)
+	want(!c.Reward.UseRewardModel, "reward.use_reward_model", true, "false (task_type reasoning)")
 	if c.found.Has("actor.global_batch_size") {
 		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
 	}
@@ -71,6 +75,7 @@ func (c *validation) checkReasoning() {
 // idleReasoning lists the keys that ask for something and have no effect without the task reasoning.
 func (c *validation) idleReasoning() {
 	t, d := &c.Algorithm.Texts, algo.DefaultTextConfig()
+	r := &c.Reward.Answers
 	for _, k := range []struct {
 		key   string
 		asks  bool
@@ -86,6 +91,9 @@ func (c *validation) idleReasoning() {
 		{"algorithm.importance_sampling_clip", t.ImportanceSamplingClip != d.ImportanceSamplingClip,
 			t.ImportanceSamplingClip},
 		{"algorithm.mask_truncated", t.MaskTruncated, true},
+		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
+		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
+		{"reward.random_reward", r.RandomReward, true},
 		{"rollout.sampling_params", c.Rollout.SamplingParams != Default().Rollout.SamplingParams,
 			c.Rollout.SamplingParams},
 	} {

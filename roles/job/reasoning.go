@@ -9,14 +9,12 @@ import (
 	"github.com/rlinf/rlinf/env/text"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
 // A Question is a prompt and the right answer to it.
-type Question struct {
-	Number         int64 // of the prompt in the run
-	Prompt, Answer []int32
-}
+type Question = answer.Question
 
 // readPrompts makes the job's samples prompts, and says how answers are drawn.
 func (d *draft) readPrompts(t *Tuning) {
@@ -57,6 +55,11 @@ func (d *draft) readPrompts(t *Tuning) {
 		fmt.Sprintf("a share of the %d answers of an actor", per))
 	setup := d.TextSetup(t)
 	setup.Check(d.found.Want)
+	if g, err := d.NewGrader(); err != nil {
+		d.problem("reward", nil, "a reward that fits: "+err.Error())
+	} else if err := g.Close(); err != nil {
+		d.problem("reward", nil, "a reward that ends: "+err.Error())
+	}
 }
 
 // TextSetup returns how the language model learns from its answers, without the model.
@@ -105,7 +108,25 @@ func (t *Tuning) ValidationQuestions(actor int) (mine []Question) {
 
 func question(s text.Sample, number int64) Question {
 	n := slices.Index(s.Learn, true)
-	return Question{Number: number, Prompt: s.IDs[:n], Answer: s.IDs[n:]}
+	return Question{Number: number, Prompt: s.IDs[:n], Answer: s.IDs[n:], Text: s.Source.Prompt,
+		Solutions: s.Source.Answers}
+}
+
+// NewGrader makes what judges answers, of the section reward.
+func (j *Job) NewGrader() (*answer.Grader, error) {
+	r := &j.Config.Reward
+	return j.Registries.AnswerRules().New(answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own,
+		Seed: j.Config.Actor.Seed})
+}
+
+// Response returns an answer to a question as rules read it. stopped is false if it was cut off.
+func (t *Tuning) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
+	said := tokens
+	if stopped {
+		said = tokens[:len(tokens)-1]
+	}
+	return answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: t.Tokenizer.DecodeText(said),
+		Ended: stopped}
 }
 
 // StepPrompts returns how many prompts a step of the task reasoning has, over all actors.

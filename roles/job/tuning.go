@@ -21,6 +21,7 @@ type Tuning struct {
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
 	Limit         algo.MicroBatch // of what an actor computes at once
+	Tokenizer     *tokenizer.Tokenizer
 
 	Sampling engine.Sampling // how answers are drawn, for the task reasoning
 	longest  int             // tokens of a prompt with its answer, for the task reasoning
@@ -58,7 +59,8 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 	if w := t.Model.Window; w > 0 && c.Runner.SeqLength > w {
 		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}
-	d.readTexts(t, k)
+	t.Tokenizer = k
+	d.readTexts(t)
 	if c.Reasons() && d.found.Err() == nil {
 		d.readPrompts(t)
 	}
@@ -113,10 +115,11 @@ func steps(r *config.RunnerConfig, perEpoch int64) int64 {
 }
 
 // readTexts reads the samples of training and of evaluation.
-func (d *draft) readTexts(t *Tuning, k *tokenizer.Tokenizer) {
-	c := d.Config
+func (d *draft) readTexts(t *Tuning) {
+	c, k := d.Config, t.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
-		EOS: k.EOS(), Vocab: t.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength}
+		EOS: k.EOS(), Vocab: t.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
+		Sources: c.Reasons()}
 	if len(t.Tokens.EOS) > 0 && f.EOS < 0 {
 		f.EOS = int32(t.Tokens.EOS[0])
 	}
@@ -191,10 +194,12 @@ func (t *Tuning) Batch(order []int32, number int64, actor int) (b TuningBatch) {
 		share = t.leveled(whole, actor)
 	}
 	for _, i := range share {
-		b.Mine = append(b.Mine, algo.Sequence(t.Train.Samples[i]))
+		b.Mine = append(b.Mine, sequence(t.Train.Samples[i]))
 	}
 	return b
 }
+
+func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
 // leveled returns an actor's samples of whole, in their order. The longest that is left goes to the
 // actor with the fewest tokens, of equals to the first, so that all have about as many. Every actor
@@ -226,7 +231,7 @@ func (t *Tuning) leveled(whole []int32, actor int) (share []int32) {
 func (t *Tuning) Validation(actor int) (mine []algo.Sequence) {
 	n := len(t.Valid.Samples)
 	for _, s := range t.Valid.Samples[actor*n/t.actors : (actor+1)*n/t.actors] {
-		mine = append(mine, algo.Sequence(s))
+		mine = append(mine, sequence(s))
 	}
 	return mine
 }

@@ -2,11 +2,14 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/reward/verify"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -17,6 +20,7 @@ type ReasoningWorker struct {
 	*tuner
 	algo      *algo.TextPPO
 	engine    *engine.Engine
+	grader    *answer.Grader
 	group     int // answers to each prompt
 	questions []job.Question
 	batch     algo.TextBatch
@@ -32,6 +36,9 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	setup.Model, setup.Replicas, setup.Alloc = model, t.replicas, m.World().Alloc
 	w := &ReasoningWorker{tuner: t, group: j.Config.Algorithm.GroupSize}
 	if w.algo, err = algo.NewTextPPO(setup); err != nil {
+		return nil, err
+	}
+	if w.grader, err = j.NewGrader(); err != nil {
 		return nil, err
 	}
 	w.engine, err = engine.New(model, j.Tuning.EngineOptions())
@@ -78,15 +85,24 @@ func (w *ReasoningWorker) answer(ctx context.Context, questions []job.Question, 
 	return w.engine.Generate(ctx, all, nil)
 }
 
-// Reward gives 1 to each answer that is right, token for token, and 0 to others.
+// Reward grades the answers.
 func (w *ReasoningWorker) Reward(context.Context) error {
+	start := w.trace.start()
+	defer w.trace.done("reward", start)
 	b := &w.batch
+	responses := make([]answer.Response, len(b.Texts))
 	for i, s := range b.Texts {
-		q, reward := &w.questions[i/w.group], float32(0)
-		if slices.Equal(s.IDs[len(q.Prompt):], q.Answer) {
-			reward = 1
-		}
-		b.Reward = append(b.Reward, reward)
+		q := &w.questions[i/w.group]
+		responses[i] = w.tuning.Response(q, i%w.group, s.IDs[len(q.Prompt):], b.Ended[i])
+	}
+	grades := make([]answer.Grade, len(responses))
+	if err := w.grader.Grade(grades, responses); err != nil {
+		return fmt.Errorf("reward: %w", err)
+	}
+	for _, g := range grades {
+		b.Reward = append(b.Reward, g.Reward)
+		b.Right = append(b.Right, g.Outcome == verify.Right)
+		b.Unparsable = append(b.Unparsable, g.Outcome == verify.Unparsable)
 	}
 	return nil
 }

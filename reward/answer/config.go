@@ -1,0 +1,27 @@
+package answer
+
+import "math"
+
+// Config holds the keys of the section reward that only answers of language models have. Start from
+// DefaultConfig.
+type Config struct {
+	// RewardScale multiplies what the rule says. Default 1. For the task reasoning.
+	RewardScale float32 `yaml:"reward_scale"`
+	// FormatReward is added to the reward of every answer that can be read, right or wrong. With
+	// reward_type math that is a closed \boxed with an answer in it. Default 0. For the task
+	// reasoning. (+)
+	FormatReward float32 `yaml:"format_reward"`
+	// RandomReward gives rewards of 0 and 1 by chance, half of each: the control of an experiment.
+	// What is right and what can be read stays as it is. Default false. For the task reasoning. (+)
+	RandomReward bool `yaml:"random_reward"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config { return Config{RewardScale: 1} }
+
+// Check calls want once for each rule, with the key below reward.
+func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
+	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
+	want(finite(c.RewardScale) && c.RewardScale > 0, "reward_scale", c.RewardScale, "a number > 0")
+	want(finite(c.FormatReward) && c.FormatReward >= 0, "format_reward", c.FormatReward, "a number ≥ 0")
+}

@@ -1,0 +1,99 @@
+package answer
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/reward/verify"
+)
+
+// countdown gives 1 to an answer that reaches the target of the question with its numbers, else 0. A
+// question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a blank between them. Each
+// step takes two numbers that are there, given or made by an earlier step, and makes one of them. At
+// the end the target is left alone. Quotients are whole.
+func countdown(r *Response) Grade {
+	given, target, ok := countdownTask(r.Question.Text)
+	if !ok || !r.Ended {
+		return verdict(verify.Unparsable, 1, 0)
+	}
+	return verdict(playCountdown(given, target, r.Text), 1, 0)
+}
+
+func countdownTask(text string) (given []int64, target int64, ok bool) {
+	numbers, goal, ok := strings.Cut(strings.TrimSuffix(text, "="), ":")
+	if !ok {
+		return nil, 0, false
+	}
+	for word := range strings.FieldsSeq(numbers) {
+		n, ok := natural(word)
+		if !ok {
+			return nil, 0, false
+		}
+		given = append(given, n)
+	}
+	target, ok = natural(goal)
+	return given, target, ok && len(given) > 0
+}
+
+func playCountdown(there []int64, target int64, answer string) verify.Outcome {
+	outcome := verify.Right
+	for step := range strings.SplitSeq(answer, " ") {
+		a, sign, b, c, ok := countdownStep(step)
+		if !ok {
+			return verify.Unparsable
+		}
+		if !take(&there, a) || !take(&there, b) || !computes(a, sign, b, c) {
+			outcome = verify.Wrong // and later steps still have to be read
+		}
+		there = append(there, c)
+	}
+	if !slices.Equal(there, []int64{target}) {
+		return verify.Wrong
+	}
+	return outcome
+}
+
+// countdownStep reads a step such as 12-7=5.
+func countdownStep(step string) (a int64, sign byte, b, c int64, ok bool) {
+	left, right, ok := strings.Cut(step, "=")
+	at := strings.IndexAny(left, "+-*/")
+	if !ok || at < 0 {
+		return 0, 0, 0, 0, false
+	}
+	a, ok1 := natural(left[:at])
+	b, ok2 := natural(left[at+1:])
+	c, ok3 := natural(right)
+	return a, left[at], b, c, ok1 && ok2 && ok3
+}
+
+// natural reads digits alone, of numbers whose products are exact.
+func natural(s string) (int64, bool) {
+	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+func computes(a int64, sign byte, b, c int64) bool {
+	switch sign {
+	case '+':
+		return a+b == c
+	case '-':
+		return a-b == c
+	case '*':
+		return a*b == c
+	}
+	return b != 0 && a%b == 0 && a/b == c
+}
+
+// take removes one n from numbers. It reports whether there was one.
+func take(numbers *[]int64, n int64) bool {
+	i := slices.Index(*numbers, n)
+	if i < 0 {
+		return false
+	}
+	*numbers = slices.Delete(*numbers, i, i+1)
+	return true
+}
