@@ -26,6 +26,15 @@ type Config struct {
 	// Observations selects the observations, for environments that have several. Their
 	// documentation lists them. Default: the environment's own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
+	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
+	// name to weight. Default: all alike. (+)
+	Instructions Mix `yaml:"instructions,omitempty"`
+	// Split is the part of a suite's scenes that episodes are drawn from, as seen or new_role; the
+	// suite's documentation lists them. Default: the suite's own choice. (+)
+	Split string `yaml:"split,omitempty"`
+	// Perturb shows something wrong on purpose, to see what a policy does without it; the suite's
+	// documentation lists how. Default: nothing. (+)
+	Perturb string `yaml:"perturb,omitempty"`
 	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
 	// is a success, else 0, for environments that know of success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
@@ -116,14 +125,30 @@ const (
 	RewardOnlySuccess = "only_success"
 )
 
-// Plain returns an error where something is given that only some environments take: a model, or a
-// choice of observations.
+// Plain returns an error where something is given that only some environments take: a model, a
+// choice of observations, or what suites have.
 func (c Config) Plain() error {
+	if err := c.NoSuite(); err != nil {
+		return err
+	}
 	switch {
 	case c.ModelPath != "":
 		return fmt.Errorf("%s has a model of its own and does not take model_path %s", c.ID(), c.ModelPath)
 	case len(c.Observations) > 0:
 		return fmt.Errorf("%s always shows the same and does not take observations %v", c.ID(), c.Observations)
+	}
+	return nil
+}
+
+// NoSuite returns an error where something is given that only suites of instructions take.
+func (c Config) NoSuite() error {
+	for _, k := range []struct {
+		name  string
+		given bool
+	}{{"instructions", len(c.Instructions) > 0}, {"split", c.Split != ""}, {"perturb", c.Perturb != ""}} {
+		if k.given {
+			return fmt.Errorf("%s is no suite of instructions and does not take %s", c.ID(), k.name)
+		}
 	}
 	return nil
 }

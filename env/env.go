@@ -63,7 +63,20 @@ type Spec struct {
 	Action   Space    // what Step takes
 	MaxSteps int      // steps after which an episode is truncated; 0: never
 	Info     []string // names of per-step figures
+	// Tasks are the names of what an episode may be about, in environments that have several. The
+	// figure TaskNumber tells which it is. nil: there is one.
+	Tasks []string
 }
+
+// Figures of a step that this package interprets, besides TaskReward.
+const (
+	Success     = "success"      // the task is done
+	WrongObject = "wrong_object" // it is done with another object than the one meant
+	// ToldObject: it is done with the object that the sentence names, where that is on purpose
+	// another one than the one meant.
+	ToldObject = "told_object"
+	TaskNumber = "task_number" // which of Spec.Tasks the episode is about
+)
 
 // A Field is one named observation.
 type Field struct {
@@ -71,6 +84,8 @@ type Field struct {
 	Space
 	// Words makes the observation a text: each number is that of a word, 0 is none. nil: no text.
 	Words []string
+	// Text makes an observation of U8 a text in UTF-8, with zeros behind its end.
+	Text bool
 }
 
 // A Kind says how the numbers of a Space are meant.

@@ -14,8 +14,10 @@ import (
 // finish. Only Take may be called while another goroutine uses it.
 type Episodes struct {
 	first      int
-	success    int   // column of the Info "success", -1: none
-	wrong      int   // column of the Info "wrong_object", -1: none
+	success    int   // column of the Info Success, -1: none
+	wrong      int   // column of the Info WrongObject, -1: none
+	told       int   // column of the Info ToldObject, -1: none
+	task       int   // column of the Info TaskNumber, -1: none
 	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
 	figures    []int // columns of the Info that are reported as they are
 	autoReset  bool
@@ -24,9 +26,11 @@ type Episodes struct {
 	length   tensor.Tensor // I64 [n]: steps so far
 	once     tensor.Tensor // U8 [n]: success so far
 	mistaken tensor.Tensor // U8 [n]: wrong_object so far
-	told     tensor.Tensor // F64 [n, figures]: sums of the figures so far
+	obeyed   tensor.Tensor // U8 [n]: told_object so far
+	figured  tensor.Tensor // F64 [n, figures]: sums of the figures so far
 	calls    tensor.Tensor // I64 [n]: how often they were told, once for each chunk
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
+	number   []int         // of its task, as the last step said
 	failed   []bool        // the last episode was aborted, and no step has succeeded since
 
 	mu       sync.Mutex
@@ -49,6 +53,8 @@ type Episode struct {
 	SuccessOnce  bool      // a step said success; a chunk says what its last step says
 	SuccessAtEnd bool      // the last step did
 	WrongObject  bool      // a step said wrong_object: the task was done with another object than the one meant
+	ToldObject   bool      // a step said told_object
+	Task         int       // which of Spec.Tasks it is about, counted from 1; 0 where there are none
 	Info         []float64 // means over the steps of the Spec's Figures; a chunk says what its last step says
 }
 
@@ -65,7 +71,8 @@ func (s Spec) Figures() []string {
 // figures returns the columns of Figures.
 func (s Spec) figures() (columns []int) {
 	for i, name := range s.Info {
-		if name != "success" && name != "wrong_object" && name != TaskReward {
+		known := []string{Success, WrongObject, ToldObject, TaskReward}
+		if !slices.Contains(known, name) && (name != TaskNumber || s.Tasks == nil) {
 			columns = append(columns, i)
 		}
 	}
@@ -78,13 +85,19 @@ func (s Spec) figures() (columns []int) {
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
+	task := -1
+	if spec.Tasks != nil {
+		task = spec.InfoIndex(TaskNumber)
+	}
 	return &Episodes{
-		first: first, success: spec.InfoIndex("success"), wrong: spec.InfoIndex("wrong_object"),
+		first: first, success: spec.InfoIndex(Success), wrong: spec.InfoIndex(WrongObject),
+		told: spec.InfoIndex(ToldObject), task: task,
 		taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
-		figures: figures, told: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
-		failed:   make([]bool, n),
+		obeyed: tensor.New(tensor.U8, n), figures: figures,
+		figured: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
+		number: make([]int, n), failed: make([]bool, n),
 		finished: room(), taken: room(),
 	}
 }
@@ -134,6 +147,12 @@ func (e *Episodes) Observe(step *Step) {
 		if e.wrong >= 0 && columns > 0 && info[n*columns+e.wrong] != 0 {
 			e.mistaken.U8()[n] = 1
 		}
+		if e.told >= 0 && columns > 0 && info[n*columns+e.told] != 0 {
+			e.obeyed.U8()[n] = 1
+		}
+		if e.task >= 0 && columns > 0 {
+			e.number[n] = int(info[n*columns+e.task]) + 1
+		}
 		if columns > 0 {
 			e.calls.I64()[n]++
 			sums := e.sums(n)
@@ -157,6 +176,7 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 	f.episodes = append(f.episodes, Episode{
 		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.once.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.mistaken.U8()[n] != 0,
+		ToldObject: e.obeyed.U8()[n] != 0, Task: e.number[n],
 		Info: slices.Clip(f.info[first:]),
 	})
 	e.mu.Unlock()
@@ -168,12 +188,13 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 
 func (e *Episodes) begin(n int) {
 	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n], e.calls.I64()[n] = 0, 0, 0, 0, 0
+	e.obeyed.U8()[n] = 0
 	clear(e.sums(n))
 }
 
 // sums returns those of the figures of environment n.
 func (e *Episodes) sums(n int) []float64 {
-	return e.told.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
+	return e.figured.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
 // Take returns the episodes that finished or were aborted since the last Take, in the order of (step,
@@ -233,22 +254,25 @@ func (e *Episodes) fields() []namedTensor {
 	if e.wrong >= 0 {
 		fields = append(fields, namedTensor{"episodes.wrong_object", e.mistaken})
 	}
+	if e.told >= 0 {
+		fields = append(fields, namedTensor{"episodes.told_object", e.obeyed})
+	}
 	if len(e.figures) > 0 {
-		fields = append(fields, namedTensor{"episodes.info", e.told}, namedTensor{"episodes.told", e.calls})
+		fields = append(fields, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.calls})
 	}
 	return fields
 }
 
 // episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel
 // between ranks.
-const episodeWidth = 7
+const episodeWidth = 9
 
 // AppendRows appends the figures of episodes to rows.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, float64(bit(e.SuccessOnce)),
 			float64(bit(e.SuccessAtEnd)),
-			float64(bit(e.WrongObject)), float64(bit(e.Aborted)))
+			float64(bit(e.WrongObject)), float64(bit(e.Aborted)), float64(bit(e.ToldObject)), float64(e.Task))
 		rows = append(rows, e.Info...)
 	}
 	return rows
@@ -265,7 +289,7 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 	for r := range slices.Chunk(rows, width) {
 		episodes = append(episodes, Episode{
 			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0,
-			WrongObject: r[5] != 0, Aborted: r[6] != 0,
+			WrongObject: r[5] != 0, Aborted: r[6] != 0, ToldObject: r[7] != 0, Task: int(r[8]),
 			Info: r[episodeWidth:],
 		})
 	}
@@ -285,7 +309,15 @@ type Summary struct {
 	SuccessOnce     float64   // share of episodes
 	SuccessAtEnd    float64   // share of episodes
 	WrongObject     float64   // share of episodes
+	ToldObject      float64   // share of episodes
+	ByTask          []OfTask  // of each of Spec.Tasks, up to the last that an episode was about
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
+}
+
+// An OfTask is what a Summary says of the episodes about one task.
+type OfTask struct {
+	NumTrajectories int     // 0: SuccessOnce is 0
+	SuccessOnce     float64 // share of episodes
 }
 
 // Summarize sorts episodes by environment, keeping the order of each environment's, and sums in
@@ -305,6 +337,14 @@ func Summarize(episodes []Episode) Summary {
 		s.SuccessOnce += float64(bit(e.SuccessOnce))
 		s.SuccessAtEnd += float64(bit(e.SuccessAtEnd))
 		s.WrongObject += float64(bit(e.WrongObject))
+		s.ToldObject += float64(bit(e.ToldObject))
+		for len(s.ByTask) < e.Task {
+			s.ByTask = append(s.ByTask, OfTask{})
+		}
+		if e.Task > 0 {
+			s.ByTask[e.Task-1].NumTrajectories++
+			s.ByTask[e.Task-1].SuccessOnce += float64(bit(e.SuccessOnce))
+		}
 		if s.Info == nil && len(e.Info) > 0 {
 			s.Info = make([]float64, len(e.Info))
 		}
@@ -315,8 +355,12 @@ func Summarize(episodes []Episode) Summary {
 	n := float64(max(s.NumTrajectories, 1))
 	s.Return, s.EpisodeLen, s.Reward, s.SuccessOnce = s.Return/n, s.EpisodeLen/n, s.Reward/n, s.SuccessOnce/n
 	s.SuccessAtEnd, s.WrongObject = s.SuccessAtEnd/n, s.WrongObject/n
+	s.ToldObject /= n
 	for i := range s.Info {
 		s.Info[i] /= n
+	}
+	for i := range s.ByTask {
+		s.ByTask[i].SuccessOnce /= float64(max(s.ByTask[i].NumTrajectories, 1))
 	}
 	s.spread(episodes)
 	return s

@@ -59,6 +59,7 @@ type child struct {
 
 // New makes n environments of cfg.External; it is an env.Constructor.
 func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
+	cfg.Split = "" // RLinf's simulators have such a key, which has no effect here
 	if err := cfg.Plain(); err != nil {
 		return nil, err
 	}

@@ -170,13 +170,13 @@ func (b *batch) view(i int) {
 		sensor:   view(d.sensordata, int(m.nsensordata)), cfrcExt: view(d.cfrc_ext, 6*int(m.nbody)),
 		cos:      angles(b.c.cos),
 		sin:      angles(b.c.sin),
-		mocapPos: view(d.mocap_pos, 3*int(m.nmocap)), memo: b.memos[i],
+		mocapPos: view(d.mocap_pos, 3*int(m.nmocap)), mocapQuat: view(d.mocap_quat, 4*int(m.nmocap)), memo: b.memos[i],
 	}
 	b.physics[i] = p
 	b.state[i] = []field{
 		{"time", view(&d.time, 1)}, {"qpos", p.qpos}, {"qvel", p.qvel}, {"act", view(d.act, int(m.na))},
 		{"qacc_warmstart", view(d.qacc_warmstart, int(m.nv))},
-		{"mocap_pos", p.mocapPos}, {"mocap_quat", view(d.mocap_quat, 4*int(m.nmocap))}, {"xpos", p.xpos},
+		{"mocap_pos", p.mocapPos}, {"mocap_quat", p.mocapQuat}, {"xpos", p.xpos},
 		{"site_xpos", p.siteXpos},
 		{"sensordata", p.sensor}, {"cfrc_ext", p.cfrcExt}, {"cos", p.cos}, {"sin", p.sin}, {"memo", p.memo},
 	}

@@ -18,6 +18,9 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
 		return nil, fmt.Errorf("%s: it is for a model of your own: give model_path, an MJCF file, and task", cfg.ID())
 	}
+	if err := cfg.NoSuite(); err != nil {
+		return nil, err
+	}
 	if len(cfg.Observations) > 0 {
 		return nil, fmt.Errorf("%s: observations %v: those of a model of your own stand in task.observations", cfg.ID(),
 			cfg.Observations)

@@ -81,7 +81,8 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 // spec describes the environment called name.
 func (t task) spec(name string, m *model) env.Spec {
 	inf := float32(math.Inf(1))
-	spec := env.Spec{Name: name, Action: box(tensor.F32, t.commands, 1), MaxSteps: t.limit, Info: t.info}
+	spec := env.Spec{Name: name, Action: box(tensor.F32, t.commands, 1), MaxSteps: t.limit, Info: t.info,
+		Tasks: t.names}
 	if t.control == nil {
 		spec.Action = box(tensor.F32, len(t.actuator), inf)
 		for i, a := range t.actuator {
@@ -96,6 +97,10 @@ func (t task) spec(name string, m *model) env.Spec {
 		field := env.Field{Name: v.name, Space: space}
 		if v.name == instructionView {
 			field.Words = vocabulary()
+		}
+		if v.text {
+			clear(field.Low)
+			field.Text = true
 		}
 		spec.Obs = append(spec.Obs, field)
 	}
@@ -181,10 +186,10 @@ func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+
 
 // Observe writes what is observed into the rows of obs.
 func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
-	for _, v := range s.views {
+	for i, v := range s.views {
 		t := obs.Must(v.name)
 		if v.picture != nil {
-			if err := s.Render(*v.picture, mask, t); err != nil {
+			if err := s.see(i, mask, t); err != nil {
 				s.unseen = err
 			}
 			continue
@@ -194,18 +199,48 @@ func (s *simulator) Observe(mask []bool, obs tensor.Dict) {
 				continue
 			}
 			v.observe(&s.batch.physics[n], s.obs[:v.width])
-			if v.dtype == tensor.I32 {
+			switch v.dtype {
+			case tensor.I32:
 				convert(t.I32()[n*v.width:], s.obs[:v.width])
-			} else {
+			case tensor.U8:
+				convert(t.U8()[n*v.width:], s.obs[:v.width])
+			default:
 				convert(t.F32()[n*v.width:], s.obs[:v.width])
 			}
 		}
 	}
 }
 
-func convert[T int32 | float32](dst []T, src []float64) {
+func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	for i, v := range src {
 		dst[i] = T(v)
+	}
+}
+
+// see draws the pictures that are view i of the observations.
+func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
+	s.each(mask, s.task.stage)
+	err := s.Render(*s.views[i].picture, mask, rgb)
+	s.each(mask, s.task.stage)
+	if err != nil || s.task.develop == nil {
+		return err
+	}
+	all := rgb.U8()
+	size := len(all) / s.Len()
+	for n := range s.lost {
+		if mask == nil || mask[n] {
+			s.task.develop(&s.batch.physics[n], i, all[n*size:(n+1)*size])
+		}
+	}
+	return nil
+}
+
+// each calls do, unless it is nil, for the environments where mask is true.
+func (s *simulator) each(mask []bool, do func(p *physics)) {
+	for n := range s.lost {
+		if do != nil && (mask == nil || mask[n]) {
+			do(&s.batch.physics[n])
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 //	             average, the last command to them (±1), the way from the hand to the commanded
 //	             position
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
+//	text         U8 [128]: the same sentence as text, 0 behind its end
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", 0 after
 //	             its end: see Sentence
 //
@@ -97,8 +98,8 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	for i, name := range shown {
 		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image or instruction, each once",
-				t.name, i, name)
+			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image, text or instruction, each "+
+				"once", t.name, i, name)
 		}
 		views = append(views, tableViews()[at])
 	}
@@ -128,7 +129,10 @@ func (t tabletopTask) on(s *scene, views []tableView) task {
 		commands: 4,
 		control:  func(p *physics, action, ctrl []float32) { at(p).command(action, ctrl) },
 		paint:    func(p *physics, colour []float32) { at(p).paint(colour) },
-		expert:   func(p *physics, action []float32) { at(p).steer(action) },
+		expert: func(p *physics, action []float32) {
+			to, shut := t.expert(at(p))
+			s.steer(action, to, shut)
+		},
 	}
 	for _, v := range views {
 		if v.write == nil {
@@ -137,7 +141,7 @@ func (t tabletopTask) on(s *scene, views []tableView) task {
 			continue
 		}
 		out.views = append(out.views, view{
-			name: v.name, dtype: v.dtype, width: v.width, bound: v.bound,
+			name: v.name, dtype: v.dtype, text: v.name == textView, width: v.width, bound: v.bound,
 			observe: func(p *physics, obs []float64) { v.write(at(p), obs) },
 		})
 	}

@@ -1,8 +1,7 @@
 package mujoco
 
-// steer writes the action that brings the fingertips to where the task's expert wants them.
-func (s *scene) steer(action []float32) {
-	to, shut := s.task.expert(s)
+// steer writes the action that brings the fingertips to a place, and opens or shuts them.
+func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 	for i, x := range s.hand() {
 		action[i] = float32(clip(approach*(to[i]-x)/commandStep, 1))
 	}
@@ -24,10 +23,13 @@ const (
 // over returns the place at height z over p.
 func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} }
 
-// pushExpert goes behind the cube, down, and pushes towards the zone, correcting to the side; where
+// pushExpert pushes the cube to the zone.
+func pushExpert(s *scene) ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
+
+// pushTowards goes behind the cube, down, and pushes towards a place, correcting to the side; where
 // it has lost the cube it goes up and begins again.
-func pushExpert(s *scene) ([3]float64, bool) {
-	hand, cube, zone := s.hand(), s.object(s.meant()), s.zone(s.meantZone())
+func (s *scene) pushTowards(zone []float64) ([3]float64, bool) {
+	hand, cube := s.hand(), s.object(s.meant())
 	x, y := direction(cube, zone)
 	dx, dy := hand[0]-cube[0], hand[1]-cube[1]
 	along, aside := dx*x+dy*y, dy*x-dx*y // of the hand, seen from the cube

@@ -47,16 +47,16 @@ type scene struct {
 	model  *model
 	words  map[string]float64 // their tokens
 	tip    int                // the site between the fingertips
-	bodies [tableObjects]int  // of the objects
-	geoms  [tableThings]int   // of the objects and zones: where their colours are
+	bodies []int              // of the objects
+	geoms  []int              // of the objects and zones: where their colours are
 }
 
 func newScene(m *model, t tabletopTask) *scene {
 	s := &scene{task: t, model: m, words: tokens(), tip: m.number("site", "tcp")}
 	for i, name := range [tableThings]string{"o0", "o1", "o2", "z0", "z1"} {
-		s.geoms[i] = m.parts["geom"][m.number("geom", name)].at
+		s.geoms = append(s.geoms, m.parts["geom"][m.number("geom", name)].at)
 		if i < tableObjects {
-			s.bodies[i] = m.body(name)
+			s.bodies = append(s.bodies, m.body(name))
 		}
 	}
 	return s
@@ -194,7 +194,7 @@ func (s *scene) judge() (success, wrong bool) {
 
 // paint gives objects and zones the colours that were drawn for them.
 func (s *scene) paint(colour []float32) {
-	for i, at := range s.geoms {
+	for i, at := range s.geoms[:tableThings] {
 		copy(colour[at:], colors[int(s.memo[memoColor+i])].rgb[:])
 	}
 }
@@ -214,6 +214,7 @@ func tableViews() []tableView {
 		{"state", tensor.F32, 43, inf, (*scene).state},
 		{"proprio", tensor.F32, 8, inf, (*scene).proprio},
 		{name: "image"},
+		{textView, tensor.U8, TextLen, 255, (*scene).text},
 		{instructionView, tensor.I32, InstructionLen, float32(len(vocabulary()) - 1), (*scene).instruction},
 	}
 }
@@ -229,8 +230,9 @@ func (s *scene) appendProprio(obs []float64) []float64 {
 	return obs
 }
 
-func (s *scene) state(obs []float64) {
-	obs = decimetres(s.appendProprio(obs[:0]), s.qvel[:handJoints]...)
+// appendThings appends the robot's own numbers and where the objects and zones are.
+func (s *scene) appendThings(obs []float64) []float64 {
+	obs = decimetres(s.appendProprio(obs), s.qvel[:handJoints]...)
 	for i := range tableObjects {
 		cos, sin := s.turn(i)
 		obs = append(decimetres(obs, s.object(i)...), cos, sin)
@@ -238,6 +240,11 @@ func (s *scene) state(obs []float64) {
 	for i := range tableZones {
 		obs = decimetres(obs, s.zone(i)[:2]...)
 	}
+	return obs
+}
+
+func (s *scene) state(obs []float64) {
+	obs = s.appendThings(obs[:0])
 	for i := range tableObjects {
 		obs = append(obs, count(i == s.meant()))
 	}

@@ -4,11 +4,17 @@ import (
 	"strings"
 )
 
-// instructionView is the name of the observation that is a text.
-const instructionView = "instruction"
+// The names of the observations that say what is to be done: in tokens, and as a text.
+const (
+	instructionView = "instruction"
+	textView        = "text"
+)
 
-// InstructionLen is the number of tokens of an instruction.
-const InstructionLen = 12
+// InstructionLen is the number of tokens of an instruction, TextLen that of the bytes of a text.
+const (
+	InstructionLen = 12
+	TextLen        = 128
+)
 
 // A color is one that objects and zones may have, each another in a scene.
 type color struct {
@@ -49,7 +55,7 @@ func Sentence(tokens []int32) string {
 func (s *scene) instruction(obs []float64) {
 	clear(obs)
 	words, said := s.words, obs[:0]
-	color := func(thing int) float64 { return words[colors[int(s.memo[memoColor+thing])].name] }
+	color := func(thing int) float64 { return words[s.color(thing)] }
 	for _, word := range s.task.sentence {
 		switch {
 		case word == "OBJECT" && s.meant() < tableCubes:
@@ -62,6 +68,40 @@ func (s *scene) instruction(obs []float64) {
 			said = append(said, words[word])
 		}
 	}
+}
+
+// text writes the bytes of what is to be done.
+func (s *scene) text(obs []float64) {
+	clear(obs)
+	said := obs[:0]
+	for _, word := range s.task.sentence {
+		switch {
+		case word == "OBJECT" && s.meant() < tableCubes:
+			said = say(said, s.color(s.meant()), "cube")
+		case word == "OBJECT":
+			said = say(said, s.color(s.meant()), "ball")
+		case word == "ZONE":
+			said = say(said, s.color(tableObjects+s.meantZone()), "zone")
+		default:
+			said = say(said, word)
+		}
+	}
+}
+
+// color returns the name of a thing's colour.
+func (s *scene) color(thing int) string { return colors[int(s.memo[memoColor+thing])].name }
+
+// say appends words to a text, with blanks between them.
+func say(text []float64, words ...string) []float64 {
+	for _, word := range words {
+		if len(text) > 0 {
+			text = append(text, ' ')
+		}
+		for i := range len(word) {
+			text = append(text, float64(word[i]))
+		}
+	}
+	return text
 }
 
 // tokens returns the number of every word.

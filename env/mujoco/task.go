@@ -68,8 +68,9 @@ type task struct {
 	contacts    bool  // the physics has cfrcExt
 	renew       renewal
 	info        []string
-	memo        int    // numbers of physics.memo
-	views       []view // observations besides that of observe, which is not shown where width is 0
+	names       []string // env.Spec.Tasks
+	memo        int      // numbers of physics.memo
+	views       []view   // observations besides that of observe, which is not shown where width is 0
 
 	// reset writes the initial state into qpos and qvel, which are the model's own, and into
 	// mocapPos and memo.
@@ -86,6 +87,11 @@ type task struct {
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// observe writes the observation.
 	observe func(p *physics, obs []float64)
+	// stage, unless nil, is called before and after an observed picture is drawn: it may change what
+	// stands in qpos, mocapPos and memo before, and puts it back after.
+	stage func(p *physics)
+	// develop, unless nil, changes an observed picture of that view, [height,width,3].
+	develop func(p *physics, view int, rgb []byte)
 	// paint writes the colours in which geoms are seen, [geoms,4] as MuJoCo's geom_rgba; nil: in
 	// those of the model.
 	paint func(p *physics, colour []float32)
@@ -96,7 +102,8 @@ type task struct {
 // A view is one named observation: of width numbers, or a picture.
 type view struct {
 	name    string
-	dtype   tensor.DType // F32 or I32
+	dtype   tensor.DType // F32, I32 or U8
+	text    bool         // U8: a text in UTF-8
 	width   int
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
@@ -114,8 +121,8 @@ const (
 )
 
 // physics is one environment in MuJoCo's memory, under MuJoCo's names
-// (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos, qvel and mocapPos;
-// all else is for reading, memo apart.
+// (https://mujoco.readthedocs.io, mjData). The task of a Reset may write qpos, qvel, mocapPos and
+// mocapQuat, and that of a step's control qpos and mocapPos; all else is for reading, memo apart.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames
@@ -123,6 +130,7 @@ type physics struct {
 	sensor     []float64 // [nsensordata]
 	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
 	mocapPos   []float64 // [nmocap,3]: positions of bodies that nothing moves
+	mocapQuat  []float64 // [nmocap,4]: how those are turned
 	cos, sin   []float64 // of the task's turning angles, by the C library
 	memo       []float64 // what the task keeps of its own from reset on
 }

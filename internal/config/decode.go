@@ -176,6 +176,11 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		}
 		return
 	}
+	if w, ok := v.Addr().Interface().(weighted); ok {
+		v.SetZero()
+		d.weights(n, w, key)
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		d.structure(n, v, key)
@@ -237,6 +242,36 @@ func (d *decoder) structure(n *node, v reflect.Value, key string) {
 			d.value(n.items[i], fields[at].value, join(key, name))
 		} else {
 			d.check.classify(n.items[i], join(key, name), siblings{names, d.all, d.own})
+		}
+	}
+}
+
+// weighted is a type that takes names with weights.
+type weighted interface {
+	AddWeight(name string, weight float64)
+}
+
+// weights adds to w what n has: a map from name to weight, or names in a list or a text with commas
+// between them, whose weights are 1.
+func (d *decoder) weights(n *node, w weighted, key string) {
+	switch n.kind {
+	case dict:
+		for i, name := range n.keys {
+			var weight float64
+			d.value(n.items[i], reflect.ValueOf(&weight).Elem(), join(key, name))
+			w.AddWeight(name, weight)
+		}
+	case list:
+		for i, item := range n.items {
+			var name string
+			d.value(item, reflect.ValueOf(&name).Elem(), join(key, strconv.Itoa(i)))
+			w.AddWeight(name, 1)
+		}
+	default:
+		for name := range strings.SplitSeq(n.value, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				w.AddWeight(name, 1)
+			}
 		}
 	}
 }

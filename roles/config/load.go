@@ -100,6 +100,8 @@ func (c *Config) derive(evalApart, offline bool) {
 	c.Env.Eval.MaxStepsPerRolloutEpoch = 0 // the length of a rollout is none of an episode
 	c.found.Decode("env.eval", &c.Env.Eval)
 	connect(&c.Env.Eval)
+	c.idleSplit("env.train", &c.Env.Train)
+	c.idleSplit("env.eval", &c.Env.Eval)
 	if !c.found.Has("actor.seed") {
 		c.Actor.Seed = c.Runner.Seed
 	}
@@ -121,6 +123,13 @@ func (c *Config) derive(evalApart, offline bool) {
 	c.found.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
+	}
+}
+
+// idleSplit reports the key split of external simulators: RLinf's have it, and it has no effect here.
+func (c *Config) idleSplit(section string, e *env.Config) {
+	if e.ID() == env.ExternalID && c.found.Has(section+".split") {
+		c.found.Idle(section+".split", e.Split)
 	}
 }
 

@@ -137,6 +137,8 @@ func typeName(t reflect.Type) string {
 		return "ranks"
 	case reflect.TypeFor[config.Words](), reflect.TypeFor[env.Command]():
 		return "words"
+	case reflect.TypeFor[env.Mix]():
+		return "names or map"
 	}
 	if strings.HasPrefix(t.Name(), "Map[") {
 		return "map"

@@ -11,14 +11,20 @@ import (
 func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 	all := make([][]string, n)
 	for _, f := range spec.Obs {
-		if f.Words == nil {
+		if f.Words == nil && !f.Text {
 			continue
 		}
 		obs, _ := now.Obs.Get(f.Name)
 		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // of stacked observations the newest
 		for i := range all {
-			tokens := obs.I32()[(i+1)*size-last : (i+1)*size]
-			all[i] = append(all[i], wrapped(sentence(tokens, f.Words), columns)...)
+			from, to := (i+1)*size-last, (i+1)*size
+			var said string
+			if f.Text {
+				said = strings.TrimRight(string(obs.U8()[from:to]), "\x00")
+			} else {
+				said = sentence(obs.I32()[from:to], f.Words)
+			}
+			all[i] = append(all[i], wrapped(said, columns)...)
 		}
 	}
 	return all

@@ -231,6 +231,14 @@ func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old f
 	if spec.InfoIndex("wrong_object") >= 0 {
 		l.set(prefix+"wrong_object", s.WrongObject)
 	}
+	if spec.InfoIndex(env.ToldObject) >= 0 {
+		l.set(prefix+"told_object", s.ToldObject)
+	}
+	for i, t := range s.ByTask[:min(len(s.ByTask), len(spec.Tasks))] {
+		if t.NumTrajectories > 0 {
+			l.set(prefix+"success_once/"+spec.Tasks[i], t.SuccessOnce)
+		}
+	}
 	for i, name := range spec.Figures() {
 		l.set(prefix+"info/"+name, s.Info[i])
 	}

@@ -40,11 +40,15 @@ func (e *evaluation) finish(out io.Writer, blob []byte, asJSON bool) error {
 		return e.writeJSON(out, sum.NumTrajectories, figures, film)
 	}
 	fmt.Fprintf(out, "%s, %d episodes of %s\n", e.from, sum.NumTrajectories, e.spec.Name)
+	width := 17
 	for _, f := range figures {
-		fmt.Fprintf(out, "  %-17s %.4g\n", f.name, f.value)
+		width = max(width, len(f.name))
+	}
+	for _, f := range figures {
+		fmt.Fprintf(out, "  %-*s %.4g\n", width, f.name, f.value)
 	}
 	if film != "" {
-		fmt.Fprintf(out, "  %-17s %s\n", "film", film)
+		fmt.Fprintf(out, "  %-*s %s\n", width, "film", film)
 	}
 	return nil
 }
@@ -61,6 +65,14 @@ func (e *evaluation) figures(sum env.Summary) []figure {
 	}
 	if e.spec.InfoIndex("wrong_object") >= 0 {
 		all = append(all, figure{"eval/wrong_object", sum.WrongObject})
+	}
+	if e.spec.InfoIndex(env.ToldObject) >= 0 {
+		all = append(all, figure{"eval/told_object", sum.ToldObject})
+	}
+	for i, t := range sum.ByTask[:min(len(sum.ByTask), len(e.spec.Tasks))] {
+		if t.NumTrajectories > 0 {
+			all = append(all, figure{"eval/success_once/" + e.spec.Tasks[i], t.SuccessOnce})
+		}
 	}
 	for i, name := range e.spec.Figures() {
 		all = append(all, figure{"eval/info/" + name, sum.Info[i]})

@@ -147,7 +147,7 @@ func fill(s schema, k settings.Key) {
 	s["anyOf"] = forms(map[string][]string{
 		"boolean": {"boolean"}, "integer": {"integer"}, "number": {"number"}, "text": {"string", "number", "boolean"},
 		"duration": {"string", "integer"}, "bytes": {"string", "integer"}, "ranks": {"string", "integer", "array"},
-		"words": {"string", "array"}, "list": {"array"},
+		"words": {"string", "array"}, "names": {"string", "array", "object"}, "list": {"array"},
 	}[first]...)
 }
 

@@ -1,0 +1,46 @@
+package env
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Mix is named parts with their weights. YAML has it as a map from name to weight, or as a list of
+// names, whose weights are 1.
+type Mix map[string]float64
+
+// AddWeight adds a part; the configuration calls it for each item.
+func (m *Mix) AddWeight(name string, weight float64) {
+	if *m == nil {
+		*m = Mix{}
+	}
+	(*m)[name] = weight
+}
+
+// Weights returns the weight of each of names, 1 everywhere where m is empty. A name that is not
+// among them, a weight that is not a number ≥ 0, and weights that are all 0 are errors.
+func (m Mix) Weights(names []string) ([]float64, error) {
+	weights, sum := make([]float64, len(names)), 0.0
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		w := m[name]
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("%q, want some of %s", name, strings.Join(names, ", "))
+		}
+		if !(w >= 0) || w-w != 0 {
+			return nil, fmt.Errorf("%s: weight %v, want a number ≥ 0", name, w)
+		}
+		sum += w
+	}
+	if len(m) > 0 && sum == 0 {
+		return nil, fmt.Errorf("the weights are all 0, want one that is not")
+	}
+	for i, name := range names {
+		weights[i] = m[name]
+		if len(m) == 0 {
+			weights[i] = 1
+		}
+	}
+	return weights, nil
+}

@@ -1,0 +1,234 @@
+package mujoco
+
+import (
+	"math"
+	"slices"
+
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+const suiteThings = tableThings + 1 // the last is the third cube
+
+// A layout is a scene as it was drawn.
+type layout struct {
+	order int
+	goal
+	at     [suiteThings][2]float64 // of objects, zones and the third cube
+	half   [suiteObjects]float64   // of the angles by which objects are turned
+	colors [suiteThings]int
+	hand   [handJoints]float64
+}
+
+// The streams that an episode draws from, all named by one number.
+const (
+	streamScene    = iota // the scene
+	streamChange          // what the split changes in it
+	streamSentence        // the scene of another episode, for its sentence
+	streamStandIn         // the scene of a further one, for its pictures
+	streamNoise           // noise in pictures; counter: step
+)
+
+// begin writes the initial state of an episode.
+func (t *suite) begin(r *philox.Stream) {
+	key := r.Uint64()
+	stream := func(i uint64) *philox.Stream {
+		s := philox.New(key, philox.Reset, i, 0)
+		return &s
+	}
+	clear(t.memo)
+	t.memo[suiteKey], t.memo[suiteBright], t.memo[suiteThird] = float64(uint32(key)), 1, -1
+	what, changes := noChange, stream(streamChange)
+	if n := len(t.split.changes); n > 0 {
+		what = t.split.changes[changes.IntN(n)]
+	}
+	l := t.draw(stream(streamScene), what)
+	t.install(&l, what == third)
+	t.change(what, changes)
+	said := l
+	if t.perturb == perturbOtherSentence || t.perturb == perturbShuffled {
+		said = t.draw(stream(streamSentence), what)
+	}
+	t.tell(&said)
+	if t.perturb == perturbShuffled {
+		l = t.draw(stream(streamStandIn), what)
+		t.keepStandIn(&l)
+	}
+}
+
+// install puts the things where l says.
+func (t *suite) install(l *layout, third bool) {
+	for i := range suiteObjects {
+		at, height := l.at[thingOf(i)], cubeHalf+1e-4
+		if i == thirdCube && !third {
+			at, height = [2]float64{0, 2}, -2 // out of sight
+		}
+		copy(t.qpos[robotJoints+7*i:], []float64{at[0], at[1], height, math.Cos(l.half[i]), 0, 0, math.Sin(l.half[i])})
+		copy(t.start(i), at[:])
+	}
+	for i := range tableZones {
+		copy(t.zone(i), l.at[tableObjects+i][:])
+	}
+	copy(t.qpos, l.hand[:])
+	copy(t.memo[memoTarget:], l.hand[:])
+	t.memo[memoGrip] = -1
+	t.memo[memoObject], t.memo[suiteOther], t.memo[memoZone] = float64(l.object), float64(l.other), float64(l.zone)
+	t.memo[suiteOrder] = float64(l.order)
+	for i, c := range l.colors[:tableThings] {
+		t.memo[memoColor+i] = float64(c)
+	}
+	if third {
+		t.memo[suiteThird] = float64(l.colors[tableThings])
+	}
+}
+
+// thingOf returns the number of an object among all things.
+func thingOf(object int) int {
+	if object == thirdCube {
+		return tableThings
+	}
+	return object
+}
+
+// draw draws a scene of the split. Places are drawn again until nothing is too near to something else.
+func (t *suite) draw(r *philox.Stream, what change) layout {
+	var l layout
+	l.order = pickWeighted(r, t.weights)
+	o := &t.orders[l.order]
+	if o.noun == aBall {
+		l.object = tableObjects - 1
+	} else if o.noun == aCube {
+		l.object = r.IntN(tableCubes)
+		l.other = 1 - l.object
+	}
+	l.zone = r.IntN(tableZones)
+	for free := false; !free; {
+		l.scatter(r, o, what)
+		free = l.fits(o, what)
+	}
+	if o.side != byColor { // the cube meant is the one at that side
+		if float64(o.side)*(l.at[l.object][0]-l.at[l.other][0]) > 0 {
+			l.object, l.other = l.other, l.object
+		}
+	}
+	for i := range l.half {
+		l.half[i] = r.Uniform(-0.15, 0.15)
+	}
+	l.hand = [handJoints]float64{r.Uniform(-0.05, 0.05), r.Uniform(-0.05, 0.05), 0.05}
+	if what == handStart {
+		angle := r.Uniform(0, 2*math.Pi)
+		l.hand = [handJoints]float64{0.15 * math.Cos(angle), 0.15 * math.Sin(angle), r.Uniform(0, 0.1)}
+	}
+	t.colour(r, &l, o)
+	return l
+}
+
+// pickWeighted draws a number with the probability of its weight.
+func pickWeighted(r *philox.Stream, weights []float64) int {
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	at, last := r.Uniform(0, sum), 0
+	for i, w := range weights {
+		if w == 0 {
+			continue
+		}
+		if at -= w; at < 0 {
+			return i
+		}
+		last = i
+	}
+	return last
+}
+
+const (
+	areaX, areaY = 0.17, 0.15 // half the sides of the area in which things lie in training
+	ringX, ringY = 0.20, 0.18 // of that around it
+)
+
+// scatter draws places.
+func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
+	meant := l.thing(o)
+	for i := range l.at {
+		x, y := areaX, areaY
+		if what == ring && i == meant {
+			x, y = ringX, ringY
+		}
+		l.at[i] = [2]float64{r.Uniform(-x, x), r.Uniform(-y, y)}
+	}
+}
+
+// thing returns the number of what o is about among all things.
+func (l *layout) thing(o *instruction) int {
+	if o.noun == aZone {
+		return tableObjects + l.zone
+	}
+	return l.object
+}
+
+// fits reports whether nothing is too near to something else, and what the instruction says is so.
+func (l *layout) fits(o *instruction, what change) bool {
+	things := l.at[:]
+	if what != third {
+		things = things[:tableThings]
+	}
+	for i := range things {
+		least := 0.09
+		if i >= tableObjects && i < tableThings {
+			least = 0.12
+		}
+		for j := range i {
+			if apart(things[i][:], things[j][:]) < least {
+				return false
+			}
+		}
+	}
+	if at := things[l.thing(o)]; what == ring && math.Abs(at[0]) <= areaX && math.Abs(at[1]) <= areaY {
+		return false
+	}
+	if o.side == byColor {
+		return true
+	}
+	// left and right are clear, and the third cube is neither
+	x := []float64{l.at[0][0], l.at[1][0]}
+	slices.Sort(x)
+	mid := l.at[tableThings][0]
+	return x[1]-x[0] >= 0.06 && (what != third || mid > x[0]+0.02 && mid < x[1]-0.02)
+}
+
+// colour draws colours, each another in a scene: that of the object meant as the split says, those
+// of other objects from those of training, those of zones from all.
+func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
+	var left [len(colors)]int
+	for i := range left {
+		j := r.IntN(i + 1)
+		left[i], left[j] = left[j], i
+	}
+	free := left[:]
+	take := func(thing int, fits func(c int) bool) {
+		i := slices.IndexFunc(free, fits)
+		l.colors[thing] = free[i]
+		free = slices.Delete(free, i, i+1)
+	}
+	trained := func(c int) bool { return c < objectColors }
+	if o.noun != aZone {
+		take(thingOf(l.object), func(c int) bool {
+			switch {
+			case t.split.heldOut:
+				return c == o.heldOut
+			case t.split.role:
+				return c >= objectColors
+			}
+			return c < objectColors && c != o.heldOut
+		})
+	}
+	for i := range tableObjects {
+		if o.noun == aZone || i != l.object {
+			take(i, trained)
+		}
+	}
+	take(tableThings, trained)
+	for i := range tableZones {
+		take(tableObjects+i, func(int) bool { return true })
+	}
+}

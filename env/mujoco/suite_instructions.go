@@ -1,0 +1,121 @@
+package mujoco
+
+import "strings"
+
+// A noun says what an instruction is about.
+type noun uint8
+
+const (
+	aCube noun = iota
+	aBall
+	aZone
+)
+
+// A side says by which place an instruction names its cube.
+type side int8
+
+const (
+	leftCube  side = -1
+	byColor   side = 0
+	rightCube side = 1
+)
+
+// A goal is the things of a scene that an instruction is about; what it does not name is 0.
+type goal struct{ object, other, zone int }
+
+// An instruction is one of the suite's.
+type instruction struct {
+	name     string
+	phrases  [2][]string // in training, and in the split new_phrasing; with OBJECT, OTHER and ZONE
+	noun     noun
+	side     side
+	zone     bool // it names a zone beside the object
+	other    bool // it names another cube beside the object
+	anyShape bool // a ball might be meant instead of a cube, or a cube instead of a ball
+	heldOut  int  // the colour that its object never has in the split seen, or none: it names no object's colour
+
+	done   func(t *suite, g goal) bool
+	aim    func(t *suite) [3]float64                   // where the object is to go
+	reward func(t *suite) float64                      // of a step that is no success
+	expert func(t *suite) (hand [3]float64, shut bool) // where the fingertips should go next
+}
+
+// The numbers of colours that are held out.
+const (
+	red = iota
+	green
+	blue
+	yellow
+	orange
+	purple
+	objectColors // how many colours objects have in training; the others are those of zones alone
+	none         = -1
+)
+
+// instructions returns all of the suite, in the order of their numbers.
+func instructions() []instruction {
+	twice := func(train, other string) [2][]string {
+		return [2][]string{strings.Fields(train), strings.Fields(other)}
+	}
+	return []instruction{
+		{name: "reach_cube", phrases: twice("reach the OBJECT", "to the OBJECT reach"), anyShape: true,
+			heldOut: red, done: reachDone, aim: stay, reward: reachReward, expert: reachExpert},
+		{name: "reach_ball", phrases: twice("reach the OBJECT", "to the OBJECT reach"), noun: aBall, anyShape: true,
+			heldOut: green, done: reachDone, aim: stay, reward: reachReward, expert: reachExpert},
+		{name: "push_zone", phrases: twice("push the OBJECT to the ZONE", "to the ZONE push the OBJECT"), zone: true,
+			heldOut: blue, done: pushZoneDone, aim: toZone, reward: pushReward, expert: suitePushExpert},
+		{name: "pick_color", phrases: twice("pick up the OBJECT", "pick the OBJECT up"),
+			heldOut: yellow, done: pickDone, aim: stay, reward: suitePickReward, expert: suitePickExpert},
+		{name: "put_zone", phrases: twice("put the OBJECT on the ZONE", "on the ZONE put the OBJECT"), zone: true,
+			heldOut: orange, done: putZoneDone, aim: toZone, reward: placeReward, expert: placeExpert},
+		{name: "reach_zone", phrases: twice("reach the ZONE", "to the ZONE reach"), noun: aZone, zone: true,
+			heldOut: none, done: reachZoneDone, aim: stay, reward: reachReward, expert: reachExpert},
+		{name: "push_left", phrases: twice("push the OBJECT to the left", "to the left push the OBJECT"),
+			heldOut: purple, done: pushLeftDone, aim: toLeft, reward: pushReward, expert: suitePushExpert},
+		{name: "push_right", phrases: twice("push the OBJECT to the right", "to the right push the OBJECT"),
+			heldOut: red, done: pushRightDone, aim: toRight, reward: pushReward, expert: suitePushExpert},
+		{name: "pick_left", phrases: twice("pick up the left cube", "pick the left cube up"), side: leftCube,
+			heldOut: none, done: pickDone, aim: stay, reward: suitePickReward, expert: suitePickExpert},
+		{name: "pick_right", phrases: twice("pick up the right cube", "pick the right cube up"), side: rightCube,
+			heldOut: none, done: pickDone, aim: stay, reward: suitePickReward, expert: suitePickExpert},
+		{name: "put_beside", phrases: twice("put the OBJECT beside the OTHER", "beside the OTHER put the OBJECT"),
+			other: true, heldOut: green, done: besideDone, aim: toBeside, reward: placeReward, expert: placeExpert},
+		{name: "stack", phrases: twice("stack the OBJECT on the OTHER", "on the OTHER stack the OBJECT"),
+			other: true, heldOut: blue, done: stackDone, aim: ontoOther, reward: placeReward, expert: placeExpert},
+	}
+}
+
+// The numbers of the instructions that name a cube by its place: each is told as the other.
+const (
+	orderPickLeft  = 8
+	orderPickRight = 9
+)
+
+func orderNames(orders []instruction) []string {
+	var names []string
+	for _, o := range orders {
+		names = append(names, o.name)
+	}
+	return names
+}
+
+// named returns the thing of g that o is about: the number of an object, or of a zone.
+func (o *instruction) named(g goal) int {
+	if o.noun == aZone {
+		return g.zone
+	}
+	return g.object
+}
+
+// instead returns g with thing i in the place of what o is about.
+func (o *instruction) instead(g goal, i int) goal {
+	if o.noun == aZone {
+		g.zone = i
+		return g
+	}
+	if i == g.other {
+		g.other = g.object
+	}
+	g.object = i
+	return g
+}

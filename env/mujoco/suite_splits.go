@@ -1,0 +1,107 @@
+package mujoco
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+)
+
+// A split is a part of a suite's episodes. The zero value is the split of training.
+type split struct {
+	name    string
+	heldOut bool // the object has the colour that training never gives it under this instruction
+	role    bool // the object has a colour that training gives to zones alone
+	phrased bool // the sentence has another order of words
+	changes []change
+}
+
+// A change is what a split changes in a scene; each episode has one of those of its split.
+type change uint8
+
+const (
+	noChange     change = iota
+	brightness          // pictures are 30 % brighter or darker
+	tableColor          // the table has another colour
+	pictureNoise        // every number in pictures is off by up to noiseLevels
+	movedCamera         // the camera in front is 2 cm elsewhere and turned by 3°
+	ring                // the object lies outside the area of training
+	handStart           // the hand begins elsewhere
+	moved               // the thing meant is moved by 5 cm in the middle of the episode
+	third               // there is a third cube
+)
+
+// splits returns all of them, that of training first.
+func splits() []split {
+	vision := []change{brightness, tableColor, pictureNoise, movedCamera}
+	execution := []change{ring, handStart, moved, third}
+	return []split{
+		{name: "seen"},
+		{name: "new_combination", heldOut: true},
+		{name: "new_role", role: true},
+		{name: "new_phrasing", phrased: true},
+		{name: "vision", changes: vision},
+		{name: "vision_brightness", changes: vision[:1]},
+		{name: "vision_table", changes: vision[1:2]},
+		{name: "vision_noise", changes: vision[2:3]},
+		{name: "vision_camera", changes: vision[3:]},
+		{name: "execution", changes: execution},
+		{name: "execution_ring", changes: execution[:1]},
+		{name: "execution_start", changes: execution[1:2]},
+		{name: "execution_moved", changes: execution[2:3]},
+		{name: "execution_third_cube", changes: execution[3:]},
+	}
+}
+
+// Values of Config.Perturb.
+const (
+	perturbOtherSentence = "other_sentence" // the sentence of another episode
+	perturbOtherCube     = "other_cube"     // the sentence for the other cube of the same scene
+	perturbBlackImage    = "black_image"    // pictures are black
+	perturbShuffled      = "shuffled"       // pictures show a second episode's things, the sentence is a third's
+)
+
+func perturbations() []string {
+	return []string{perturbOtherSentence, perturbOtherCube, perturbBlackImage, perturbShuffled}
+}
+
+// choose sets the instructions, the split and the perturbation that cfg asks for.
+func (t *suite) choose(cfg env.Config) (err error) {
+	t.orders = instructions()
+	if t.weights, err = cfg.Instructions.Weights(orderNames(t.orders)); err != nil {
+		return fmt.Errorf("instructions: %w", err)
+	}
+	if cfg.Split == "" {
+		t.split = splits()[0]
+	} else if at := slices.IndexFunc(splits(), func(s split) bool { return s.name == cfg.Split }); at >= 0 {
+		t.split = splits()[at]
+	} else {
+		var names []string
+		for _, s := range splits() {
+			names = append(names, s.name)
+		}
+		return fmt.Errorf("split: %q, want one of %s", cfg.Split, strings.Join(names, ", "))
+	}
+	if cfg.Perturb != "" && !slices.Contains(perturbations(), cfg.Perturb) {
+		return fmt.Errorf("perturb: %q, want one of %s", cfg.Perturb, strings.Join(perturbations(), ", "))
+	}
+	return t.restrict()
+}
+
+// restrict leaves out the instructions that the split or the perturbation says nothing of.
+func (t *suite) restrict() error {
+	sum := 0.0
+	for i, o := range t.orders {
+		names := o.heldOut >= 0 || !t.split.heldOut && !t.split.role
+		if !names || t.perturb == perturbOtherCube && o.noun != aCube {
+			t.weights[i] = 0
+		}
+		sum += t.weights[i]
+	}
+	if sum == 0 {
+		return fmt.Errorf("split %s, perturb %q: no instruction is left: want some that name the colour of an object, "+
+			"and with %s some about cubes", t.split.name, t.perturb, perturbOtherCube)
+	}
+	return nil
+}
