@@ -56,7 +56,10 @@ func (a *Adam) LR(i int) (lr, valueLR float64) {
 func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 
 // Step moves the trainable groups against the gradient times scale, at the rates of iteration i.
-func (a *Adam) Step(i int, scale float32) {
+func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
+
+// step is Step for the group of that name alone; "" is for all.
+func (a *Adam) step(i int, scale float32, only string) {
 	lr, valueLR := a.LR(i)
 	t := a.steps.I64()
 	t[0]++
@@ -64,7 +67,7 @@ func (a *Adam) Step(i int, scale float32) {
 	c2 := float32(1 - math.Pow(float64(a.cfg.AdamBeta2), float64(t[0])))
 	m, v := a.m.F32(), a.v.F32()
 	for _, g := range a.params.Groups {
-		if !g.Trainable {
+		if !g.Trainable || only != "" && g.Name != only {
 			continue
 		}
 		rate := lr

@@ -13,7 +13,8 @@ import (
 // (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
 // batch drawn from there:
 //
-//  1. observation statistics are those of the demonstrations, once                  newBC
+//  1. observation statistics, or how the policy normalises, are those of the
+//     demonstrations, once                                                          newBC
 //  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
 //     most likely action: actions at the bounds of the box, where experts often
 //     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
@@ -39,6 +40,9 @@ type BC struct {
 	sums     []float64     // loss, samples
 	values   []float64
 	addLoss  func(b *Transitions, lo int, last bool) error
+
+	augmenter policy.Augmenter // nil: the policy sees images as they are
+	noise     policy.Noise     // of a micro-batch, for that
 }
 
 var _ Algorithm = (*BC)(nil)
@@ -97,6 +101,11 @@ func newBC(s *Setup) (*BC, error) {
 		}
 		o.MergeStats(sums)
 	}
+	if f, ok := s.Policy.(policy.Fitter); ok {
+		if err := f.Fit(learnt.Sub("observation"), learnt.Must("action")); err != nil {
+			return nil, err
+		}
+	}
 	return b, nil
 }
 
@@ -114,7 +123,11 @@ func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 	}
 	groups := s.Policy.Params().Groups
 	for i := range groups {
-		groups[i].Trainable = groups[i].Name != "critic"
+		groups[i].Trainable = groups[i].Trainable && groups[i].Name != "critic"
+	}
+	if a, ok := s.Policy.(policy.Augmenter); ok {
+		b.augmenter = a
+		b.noise = policy.Noise{Seed: s.Seed, Env: make([]uint64, r.micro), Step: make([]uint64, r.micro)}
 	}
 	var err error
 	if b.opt, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {
@@ -157,12 +170,21 @@ func (b *BC) learn() (iteration int, loss float64, err error) {
 	return iteration, b.sums[0] / b.sums[1], nil
 }
 
-func (b *BC) update(iteration, _ int, _ uint64) error {
+func (b *BC) update(iteration, _ int, number uint64) error {
+	for i := range b.noise.Env {
+		b.noise.Env[i], b.noise.Step[i] = uint64(b.replica), number*uint64(b.local)+uint64(i)
+	}
 	return b.descend(b.opt, iteration, b.addLoss)
 }
 
 // add adds the gradient on a micro-batch.
 func (b *BC) add(t *Transitions, _ int, last bool) error {
+	if b.augmenter != nil {
+		b.augmenter.Augment(b.work, b.noise)
+		for i := range b.noise.Step {
+			b.noise.Step[i] += uint64(b.micro)
+		}
+	}
 	g, loss, err := b.loss(t)
 	if err != nil {
 		return err

@@ -317,7 +317,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		p.cfg.EntropyBonus*coarser*perLogProb)
 	p.sums.add(entropy, entropies*float64(coarser), n)
 
-	if warmup := p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps); !warmup {
+	if !p.warmsUp() {
 		grad.LogProb = p.grad.LogProb
 		if p.cfg.EntropyBonus > 0 {
 			grad.Entropy = p.grad.Entropy
@@ -326,19 +326,15 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	return grad, nil
 }
 
-// clip returns the bounds of the surrogate in an iteration.
-func (p *PPO) clip(iteration int) Clip {
-	return Clip{
-		Low:    float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
-		High:   float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
-		Dual:   p.cfg.ClipRatioC,
-		LogMin: p.cfg.ClipLogRatioMin, LogMax: p.cfg.ClipLogRatioMax,
-	}
-}
+// warmsUp tells whether the critic alone learns.
+func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
-// step sums the gradient over the replicas and moves the parameters against it. When the critic's
-// warm-up ends, the optimiser starts anew.
+// step sums the gradient over the replicas and moves the parameters against it: in the critic's
+// warm-up its own alone. When that ends, the optimiser starts anew.
 func (p *PPO) step(iteration int) error {
+	if p.train.only = ""; p.warmsUp() {
+		p.train.only = "critic"
+	}
 	if err := p.train.step(iteration); err != nil {
 		return err
 	}

@@ -99,6 +99,16 @@ func (c *Config) surrogate() Surrogate {
 	return s
 }
 
+// clip returns the bounds of the surrogate in an iteration.
+func (p *PPO) clip(iteration int) Clip {
+	return Clip{
+		Low:    float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioLow), 0)),
+		High:   float32(p.clipRatios.At(iteration, float64(p.cfg.ClipRatioHigh), 0)),
+		Dual:   p.cfg.ClipRatioC,
+		LogMin: p.cfg.ClipLogRatioMin, LogMax: p.cfg.ClipLogRatioMax,
+	}
+}
+
 // begin prepares the buffers for a rollout.
 func (p *PPO) begin(rollout tensor.Dict) error {
 	p.train.meanNorm() // of an update that failed

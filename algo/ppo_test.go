@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -565,6 +566,37 @@ func TestCriticWarmup(t *testing.T) {
 	iterate(t, p, 1, 2)
 	if actor[0] == 0 {
 		t.Error("the actor did not move after the warm-up")
+	}
+}
+
+// The critic's warm-up leaves layers that actor and critic share as they are.
+func TestCriticWarmupOfSharedTrunk(t *testing.T) {
+	cfg := policy.DefaultConfig()
+	cfg.HiddenSizes, cfg.ShareTrunk = []int{4}, true
+	spec := env.Spec{Name: "fake", Obs: []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
+		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
+	pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.CriticWarmupSteps, s.Optim.WeightDecay = pol, 8, 0.1 }))
+	params := pol.Params()
+	before := slices.Clone(params.Data)
+	iterate(t, p, 0, 1)
+	moved := func() (names []string) {
+		for _, g := range params.Groups {
+			if !slices.Equal(params.Data[g.Lo:g.Hi], before[g.Lo:g.Hi]) {
+				names = append(names, g.Name)
+			}
+		}
+		return names
+	}
+	if got := moved(); !slices.Equal(got, []string{"critic"}) {
+		t.Errorf("the warm-up moved %v, want the critic alone", got)
+	}
+	iterate(t, p, 1, 2)
+	if got := moved(); len(got) != 3 {
+		t.Errorf("after the warm-up %v moved, want all", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -168,8 +169,15 @@ func (r *Registry) OffPolicy(c Config) bool {
 // Fits returns an error if the algorithm of c cannot train pol. The error names the policy that it
 // can train.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
-	if e := r.find(c.AdvType, c.LossType); e != nil && e.fits != nil {
+	e := r.find(c.AdvType, c.LossType)
+	switch {
+	case e == nil:
+		return nil
+	case e.fits != nil:
 		return e.fits(pol)
+	}
+	if p, ok := pol.(interface{ Explores() bool }); ok && !p.Explores() {
+		return errors.New("a policy that draws its actions (action_head tokens)")
 	}
 	return nil
 }

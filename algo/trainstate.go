@@ -18,6 +18,7 @@ type trainState struct {
 	sum      GradientStream
 	ready    func(lo, hi int)
 	final    func(lo, hi int)
+	only     string // the group that alone moves; "": all
 
 	norms, steps float64 // since the last reset: sum of the gradients' norms before clipping, and how many
 }
@@ -59,7 +60,7 @@ func (t *trainState) step(iteration int) error {
 	if err != nil {
 		return err
 	}
-	t.adam.Step(iteration, clipScale(norm, t.clip))
+	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
 	t.norms += norm
 	t.steps++
 	return nil

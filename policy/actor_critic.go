@@ -30,7 +30,7 @@ var _ Recurrent = (*ActorCritic)(nil)
 // NewMLP is the Builder of mlp_policy, for observations of numbers and choices: an ActorCritic, or
 // with Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
@@ -44,7 +44,7 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 // NewCNN is the Builder of cnn_policy, for observations with images: what NewMLP makes, on the
 // features of Config.Encoder. There is no SoftActor.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
 	if cfg.Encoder == "" {

@@ -108,6 +108,12 @@ type Config struct {
 	// it, as far as can be told before the first. The zero value is V = 1. It follows from
 	// algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
+	// Temperature divides the logits of actions that are tokens, where actions are drawn for training
+	// and where they are evaluated. It is rollout.sampling_params.temperature_train. Default 1.
+	Temperature float64 `yaml:"-"`
+	// EvalTemperature is that of Mode Deterministic: 0, the default, takes the likeliest token, and
+	// any other draws. It is rollout.sampling_params.temperature_eval.
+	EvalTemperature float64 `yaml:"-"`
 	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for
 	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
 	// processors for which package kernel has no vector code.
@@ -139,6 +145,7 @@ func DefaultConfig() Config {
 		SDESampleFreq:   4,
 		ObsClip:         10,
 		LogProbType:     "action_level",
+		Temperature:     1,
 	}
 }
 
@@ -189,7 +196,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.EpsilonSteps >= 0, "epsilon_steps", c.EpsilonSteps, "a number of steps ≥ 0")
 	want(c.SDESampleFreq >= 1, "sde_sample_freq", c.SDESampleFreq, "a number of steps ≥ 1")
 	want(c.ObsClip > 0, "obs_clip", c.ObsClip, "a number > 0")
-	_, ok = c.summed(1)
+	_, ok = c.Summed(1)
 	want(ok, "logprob_type", c.LogProbType, "chunk_level, action_level or token_level")
 	c.Own.Check(want)
 }
@@ -213,8 +220,8 @@ func (c *Config) activation() (nn.Activation, bool) {
 	return 0, false
 }
 
-// summed returns over how many of the C·A dimensions of a choice one log-prob is summed.
-func (c *Config) summed(actionDim int) (int, bool) {
+// Summed returns over how many of the C·A dimensions of a choice one log-prob is summed.
+func (c *Config) Summed(actionDim int) (int, bool) {
 	switch c.LogProbType {
 	case "chunk_level":
 		return c.NumActionChunks * actionDim, true
@@ -226,16 +233,16 @@ func (c *Config) summed(actionDim int) (int, bool) {
 	return 0, false
 }
 
-// values returns V.
-func (c *Config) values() int {
+// Values returns V, the values of a row.
+func (c *Config) Values() int {
 	if c.ActionValues {
 		return c.NumActionChunks
 	}
 	return 1
 }
 
-// check returns the first rule that c breaks.
-func (c *Config) check() error {
+// Valid returns the first rule that c breaks.
+func (c *Config) Valid() error {
 	var err error
 	c.Check(func(ok bool, key string, value any, want string) {
 		if !ok && err == nil {

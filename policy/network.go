@@ -73,7 +73,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	if cfg.AddValueHead {
 		params.Group("critic")
 		n.criticTrunk = nn.NewMLP(params, "critic", n.shared.Out, own, f)
-		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, cfg.values())
+		n.criticHead = nn.NewLinear(params, "critic.head", n.criticTrunk.Out, cfg.Values())
 	}
 	return n, nil
 }

@@ -68,7 +68,7 @@ func TestGradients(t *testing.T) {
 			levels := rows * c.act.dims / c.act.summed
 			values := 0
 			if n.criticHead != nil {
-				values = rows * cfg.values()
+				values = rows * cfg.Values()
 			}
 			dLogProb, dEntropy, weight := make([]float64, levels), make([]float64, levels), make([]float64, values)
 			randomize(dLogProb, 11)

@@ -21,7 +21,7 @@ import (
 //
 // The gradients follow from the layers; package policytest checks them.
 func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
-	if err := cfg.check(); err != nil {
+	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
 	if cfg.Encoder != "" {

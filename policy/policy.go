@@ -83,3 +83,15 @@ type Eval struct {
 // Tensor is no dependence. Policies that draw actions which depend smoothly on their parameters
 // (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
+
+// A Fitter is a Policy that takes how it normalises from demonstrations, before it learns from them:
+// observations [M,…] and actions [M,C,A]. The result is in the buffers of its parameters.
+type Fitter interface {
+	Fit(obs tensor.Dict, action tensor.Tensor) error
+}
+
+// An Augmenter is a Policy that sees random parts of images while it learns from demonstrations.
+// Augment names those of the next Evaluate on w by noise, of each row.
+type Augmenter interface {
+	Augment(w Work, noise Noise)
+}

@@ -46,7 +46,7 @@ const rnnPolicy = "rnn_policy" // Config.ModelType
 // a hidden state.
 func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	cfg.ModelType = rnnPolicy
-	if err := cfg.check(); err != nil {
+	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
 	return newActorCritic(cfg, spec, nil, seed, alloc)

@@ -44,7 +44,7 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	if cfg.ActionDim != 0 && cfg.ActionDim != size {
 		return actionShape{}, fmt.Errorf("action_dim: %d: want %d", cfg.ActionDim, size)
 	}
-	summed, _ := cfg.summed(a)
+	summed, _ := cfg.Summed(a)
 	shape := actionShape{dims: cfg.NumActionChunks * a, summed: summed}
 	for range cfg.NumActionChunks {
 		shape.options = append(shape.options, options...)

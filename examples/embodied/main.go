@@ -10,13 +10,13 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
-	"github.com/rlinf/rlinf/policy"
+	policies "github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
 )
 
 func main() {
-	os.Exit(roles.Run(os.Args, roles.Registries{Envs: all.Registry(), Policies: policy.Builtin(),
+	os.Exit(roles.Run(os.Args, roles.Registries{Envs: all.Registry(), Policies: policies.Registry(),
 		Algorithms: algo.Builtin(), Rewards: reward.Builtin()}, train))
 }
 

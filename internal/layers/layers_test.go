@@ -63,7 +63,7 @@ var layers = []layer{
 		"what commands and keys mean follows from their definitions; no job is needed"},
 	{"roles/cli/...", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env", "env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys}, []string{"..."},
 		"commands; they reach workers through sessions alone"},
-	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy", "reward", "env/...", "internal/philox", "tensor"}, nil, "what tests of several packages share"},
+	{"roles/internal/rolestest", []string{"roles/config", "algo", "policy/...", "reward", "env/...", "internal/philox", "tensor"}, nil, "what tests of several packages share"},
 	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},

@@ -28,6 +28,8 @@ const (
 	Token
 	// texts that are generated to learn from: counter = number of the draw
 	Text
+	// the part of an image that is seen: key = actor, counter = number of the sample
+	Crop
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream

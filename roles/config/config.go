@@ -269,7 +269,7 @@ type RolloutConfig struct {
 	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
 	// of which is simulated while actions are inferred for another. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
-	// SamplingParams say how answers are drawn, for the task reasoning.
+	// SamplingParams say how answers are drawn, for the task reasoning, and actions of vla_policy.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
 }
 
@@ -324,7 +324,7 @@ func Default() *Config {
 			Texts: algo.DefaultTextConfig()},
 		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1,
-			SamplingParams: SamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
+			SamplingParams: SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
 			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
 		Reward: reward.DefaultConfig(),

@@ -24,10 +24,16 @@ func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Rea
 // Reasons tells whether the language model learns from its own answers.
 func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 
-// SamplingConfig is the section rollout.sampling_params: how answers are drawn. Training follows
-// the temperature alone, and refuses other values of the other keys than their defaults.
+// SamplingConfig is the section rollout.sampling_params: how answers of language models are drawn,
+// and actions of vla_policy. Training on answers follows the temperature alone, and refuses other
+// values of the other keys than their defaults.
 type SamplingConfig struct {
-	// Temperature divides the logits. Must be > 0. Default 1.
+	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are
+	// drawn and when training evaluates them. Must be > 0. Default 1.
+	TemperatureTrain float64 `yaml:"temperature_train"`
+	// TemperatureEval does so in evaluation. 0, the default, takes the likeliest token.
+	TemperatureEval float64 `yaml:"temperature_eval"`
+	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`
 	// TopK lets only so many tokens be drawn, the likeliest. 0, the default, is all. RLinf's presets
 	// have 1000000, which is all, too.

@@ -149,6 +149,8 @@ func (c *Config) widen(section string, m *policy.Config) {
 func (c *Config) PolicyConfig() policy.Config {
 	m := c.Actor.Model
 	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic
+	s := c.Rollout.SamplingParams
+	m.Temperature, m.EvalTemperature = s.TemperatureTrain, s.TemperatureEval
 	return m
 }
 

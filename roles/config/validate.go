@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/policy"
 )
 
 // A validation checks a Config without a world: the values after reading, later the names and their
@@ -25,6 +26,7 @@ func (c *validation) checkValues() {
 	c.checkRunner()
 	want := c.found.At("rollout").Want
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
+	c.checkTemperatures()
 	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
 	c.Actor.Model.Check(c.found.At("actor.model").Want)
 	if c.FineTunes() {
@@ -39,6 +41,27 @@ func (c *validation) checkValues() {
 	}
 	if c.Evaluates() {
 		c.checkEnv("env.eval")
+	}
+}
+
+// checkTemperatures checks those at which actions are drawn, and reports them where the policy has no
+// tokens.
+func (c *validation) checkTemperatures() {
+	s, d := c.Rollout.SamplingParams, Default().Rollout.SamplingParams
+	want := c.found.At("rollout.sampling_params").Want
+	want(s.TemperatureTrain > 0, "temperature_train", s.TemperatureTrain, "a number > 0")
+	want(s.TemperatureEval >= 0, "temperature_eval", s.TemperatureEval, "a number ≥ 0 (0: the likeliest action)")
+	if !slices.Contains(policy.Builtin().Names(), c.Actor.Model.ModelType) && !c.FineTunes() {
+		return
+	}
+	for _, k := range []struct {
+		key      string
+		got, own float64
+	}{{"temperature_train", s.TemperatureTrain, d.TemperatureTrain}, {"temperature_eval", s.TemperatureEval,
+		d.TemperatureEval}} {
+		if k.got != k.own {
+			c.found.Idle("rollout.sampling_params."+k.key, k.got)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ type EvalPlayer struct {
 	Mode   policy.Mode   // how it chooses actions
 	n      int
 	work   policy.Work
-	noise  policy.Noise // of Mode Sample; see Seed
+	noise  policy.Noise // of actions that are drawn; see Seed
 	Hidden HiddenState  // of its environments
 }
 
@@ -21,12 +21,13 @@ func NewEvalPlayer(pol policy.Policy, n int) *EvalPlayer {
 		Hidden: NewHiddenState(pol, n)}
 }
 
-// Seed names the random numbers of Mode Sample, which needs them. They are not those of a training
-// with the same seed.
-func (p *EvalPlayer) Seed(seed uint64) {
+// Seed names the random numbers of actions that are drawn, in Mode Sample and by policies that draw
+// in evaluation, too. They are not those of a training with the same seed. The player's environments
+// are numbered from first on.
+func (p *EvalPlayer) Seed(seed uint64, first int) {
 	p.noise = policy.Noise{Seed: ^seed, Env: make([]uint64, p.n), Step: make([]uint64, p.n)}
 	for i := range p.noise.Env {
-		p.noise.Env[i] = uint64(i)
+		p.noise.Env[i] = uint64(first + i)
 	}
 }
 

@@ -154,7 +154,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) 
 	}
 	stage.Record(e.film)
 	player := play.NewEvalPlayer(e.policy, hi-lo)
-	player.Seed(e.env.Seed)
+	player.Seed(e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())
 	}

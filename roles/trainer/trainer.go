@@ -152,7 +152,7 @@ func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic boo
 			return env.Summary{}, fmt.Errorf("evaluate in %s: %w", e.Spec().Name, err)
 		}
 		e.player = play.NewEvalPlayer(pol, e.stage.Vec.Len())
-		e.player.Seed(e.cfg.Seed)
+		e.player.Seed(e.cfg.Seed, 0)
 	}
 	e.player.Mode = policy.Sample
 	if deterministic {

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/policy"
+	policies "github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/tensor"
@@ -19,7 +20,7 @@ import (
 
 // Registries are the built-in ones, with all environments.
 func Registries() config.Registries {
-	return config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+	return config.Registries{Envs: all.Registry(), Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/env/classic"
-	"github.com/rlinf/rlinf/policy"
+	policies "github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/tensor"
@@ -41,7 +41,7 @@ func main() {
 			return &faulty{Vec: vec, fault: fault}, err
 		})
 	}
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}))
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
-	"github.com/rlinf/rlinf/policy"
+	policies "github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/tensor"
@@ -20,7 +20,7 @@ func main() {
 	envs.Add("Point", func(cfg env.Config, n int) (env.Vec, error) {
 		return env.NewEpisodic(make(points, n), cfg), nil
 	})
-	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policy.Builtin(), Algorithms: algo.Builtin(),
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}))
 }
 

@@ -1,0 +1,15 @@
+// Package all lists the policies of this module.
+package all
+
+import (
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/vla"
+)
+
+// Registry returns a registry of every policy of this module: those of package policy, and
+// vla_policy. A program of your own adds its own to the value it gets.
+func Registry() *policy.Registry {
+	r := policy.Builtin()
+	policy.Register(r, "vla_policy", vla.Defaults(), vla.New)
+	return r
+}

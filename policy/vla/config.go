@@ -1,0 +1,111 @@
+package vla
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
+
+// A Config holds the keys of vla_policy under actor.model beyond those of policy.Config.
+type Config struct {
+	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, or l1 for fine-tuning alone."`
+	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
+	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
+	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side."`
+	Keypoints   int    `yaml:"vision_keypoints" doc:"Tokens of one camera that say where things are; 0: none."`
+	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
+	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
+
+	ImageCrop float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
+
+	ModelPath    string  `yaml:"model_path" doc:"Folder of Hugging Face with the trunk; empty: a new trunk."`
+	HiddenSize   int     `yaml:"hidden_size" doc:"Width of the trunk; 0: 128, or the folder's."`
+	Intermediate int     `yaml:"intermediate_size" doc:"Width of its feed-forward blocks; 0: 352, or the folder's."`
+	NumLayers    int     `yaml:"num_hidden_layers" doc:"Layers of the trunk; 0: 4, or the folder's."`
+	NumHeads     int     `yaml:"num_attention_heads" doc:"Heads of queries; 0: 4, or the folder's."`
+	NumKVHeads   int     `yaml:"num_key_value_heads" doc:"Heads of keys and values; 0: num_attention_heads."`
+	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights of a new trunk."`
+
+	FreezeTrunk  bool     `yaml:"freeze_trunk" doc:"The trunk's own weights are not trained."`
+	FreezeVision bool     `yaml:"freeze_vision" doc:"What sees images is not trained."`
+	IsLoRA       bool     `yaml:"is_lora" doc:"Adapters of low rank are trained in place of the trunk's weights."`
+	LoRARank     int      `yaml:"lora_rank" doc:"Rank of the adapters."`
+	LoRAAlpha    float64  `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
+	LoRATargets  []string `yaml:"lora_target_modules" doc:"Products with an adapter."`
+}
+
+// Values of Config.ActionHead.
+const (
+	Tokens = "tokens"
+	L1     = "l1"
+)
+
+var heads = []string{Tokens, L1}
+
+// loraTargets are the products of the trunk, which has no output matrix.
+var loraTargets = lm.Targets[:len(lm.Targets)-1]
+
+// Defaults returns the defaults.
+func Defaults() Config {
+	return Config{
+		ActionHead: Tokens, ActionBins: 64, Gripper: true, VisionGrid: 4, VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32,
+		InitRange: 0.05, LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
+	}
+}
+
+// Check checks every value by itself.
+func (c Config) Check(want func(ok bool, key string, value any, want string)) {
+	want(slices.Contains(heads, c.ActionHead), "action_head", c.ActionHead, "one of "+strings.Join(heads, ", "))
+	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")
+	want(c.VisionGrid >= 1 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 1 to 64")
+	want(c.Keypoints >= 0 && c.Keypoints <= 64, "vision_keypoints", c.Keypoints, "a number from 0 to 64")
+	want(c.VisionWidth >= 1 && c.VisionWidth <= 1024, "vision_width", c.VisionWidth, "a number from 1 to 1024")
+	want(c.ImageCrop > 0 && c.ImageCrop <= 1, "image_crop", c.ImageCrop, "a number in (0, 1]")
+	want(c.MaxPrompt >= 1 && c.MaxPrompt <= 4096, "max_prompt_length", c.MaxPrompt, "a number from 1 to 4096")
+	for _, n := range []struct {
+		value int
+		key   string
+	}{{c.HiddenSize, "hidden_size"}, {c.Intermediate, "intermediate_size"}, {c.NumLayers, "num_hidden_layers"},
+		{c.NumHeads, "num_attention_heads"}, {c.NumKVHeads, "num_key_value_heads"}} {
+		want(n.value >= 0, n.key, n.value, "a number ≥ 0")
+		want(n.value <= 0 || c.ModelPath == "", n.key, n.value, "none beside model_path, which has the sizes")
+	}
+	want(c.InitRange > 0 && !math.IsInf(c.InitRange, 1), "initializer_range", c.InitRange, "a number > 0")
+	want(c.LoRARank >= 1, "lora_rank", c.LoRARank, "a number ≥ 1")
+	want(c.LoRAAlpha >= 0 && !math.IsInf(c.LoRAAlpha, 1), "lora_alpha", c.LoRAAlpha, "a number ≥ 0")
+	want(len(c.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(loraTargets, ", "))
+	for _, t := range c.LoRATargets {
+		want(slices.Contains(loraTargets, t), "lora_target_modules", t, "some of "+strings.Join(loraTargets, ", "))
+	}
+}
+
+// options say what of the trunk is trained.
+func (c *Config) options() lm.Options {
+	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
+	if c.IsLoRA {
+		o.LoRA = &lm.LoRA{Rank: c.LoRARank, Alpha: c.LoRAAlpha, Targets: c.LoRATargets}
+		if o.LoRA.Alpha == 0 {
+			o.LoRA.Alpha = float64(c.LoRARank)
+		}
+	}
+	return o
+}
+
+// trunk returns the sizes of a new trunk with a vocabulary of so many tokens.
+func (c *Config) trunk(vocabulary int) lm.Config {
+	or := func(n, other int) int {
+		if n == 0 {
+			return other
+		}
+		return n
+	}
+	t := lm.Config{
+		Family: lm.Qwen2, Vocab: vocabulary, Hidden: or(c.HiddenSize, 128), Layers: or(c.NumLayers, 4),
+		Heads: or(c.NumHeads, 4), Intermediate: or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: c.InitRange,
+	}
+	t.KVHeads, t.HeadDim = or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
+	return t
+}

@@ -1,0 +1,19 @@
+// Package vla has vla_policy: a policy that sees images, reads an instruction and acts, a
+// vision-language-action model. To algorithms it is a policy.Policy like any other.
+//
+//	image  → convolutions ─┐
+//	numbers → MLP ─────────┤
+//	text   → embeddings ───┴→ prefix ┐
+//	action slots ────────────────────┴→ transformer (package lm) → action head, value head
+//
+// A sequence is the text's tokens, then the image tokens, then one token of all numbers, then a slot
+// for each dimension of each action of a chunk. Tokens of the prefix see each other in both
+// directions. Slots see the prefix and, where all are computed at once, each other. The value head
+// reads the last token of the prefix, which sees no slot.
+//
+// Chosen by action_head, actions are tokens, bins of each dimension that are drawn at once
+// (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645), or numbers (l1, for learning from demonstrations
+// alone).
+//
+// A row's results have the same bits in whatever batch it stands.
+package vla

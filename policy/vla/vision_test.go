@@ -1,0 +1,36 @@
+package vla
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn/nntest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// What makes tokens of images and numbers has the gradients of central differences, and as many tokens as it says.
+func TestVision(t *testing.T) {
+	spec := env.Spec{Obs: []env.Field{
+		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
+		{Name: "proprio", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}},
+	}}
+	for _, c := range []struct{ grid, keypoints, want int }{{4, 0, 3*3 + 1}, {2, 3, 2*2 + 3 + 1}, {11, 0, 5*6 + 1}} {
+		own := Defaults()
+		own.VisionGrid, own.Keypoints, own.VisionWidth = c.grid, c.keypoints, 3
+		s, err := newSenses(spec, &own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layer, err := s.network(&own, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.tokens != c.want {
+			t.Errorf("grid %d: %d tokens, want %d", c.grid, s.tokens, c.want)
+		}
+		r, err := nntest.Layer(layer, s.sources())
+		if err != nil || r.Checked == 0 {
+			t.Errorf("grid %d: %v (%d compared)", c.grid, err, r.Checked)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package vla
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+)
+
+// words are the tokens of the built-in tokenizer behind those of the 256 bytes: what instructions
+// to robots are made of. Other words are spelt in bytes.
+var words = strings.Fields(`
+	a an and are at away back before behind below beside between by close down first from front in inside into is it
+	last left lower middle near next not of off on onto open or out over right second so that the then third to
+	together top toward towards turn under until up upper with without
+	align bring carry clear close collect drop flip gather give go grab grasp hold insert keep lay leave let lift move
+	pick place point pour press pull push put reach release remove return rotate separate set shift slide sort stack
+	stay stop swap take throw tilt touch turn wait
+	area arm bin block blocks bottle bowl box button can center centre corner cube cubes cup door drawer edge end
+	finger fingers floor goal gripper ground hand handle item lever lid object objects peg place plate ring robot shelf
+	side side sphere spot stick table target tower tray wall zone zones ball balls
+	big black blue brown cyan dark gray green grey heavy high large light long low magenta narrow orange pink purple
+	red round short small square tall violet white wide yellow
+	one two three four five six seven eight nine ten all both each every other same
+	. , ; : ! ?`)
+
+// A reader turns instructions into tokens: by the tokenizer of the trunk's folder, or with words,
+// bytes for what is not among them. It remembers what it has read.
+type reader struct {
+	encoder *tokenizer.Encoder // nil: words
+	ids     map[string]int32   // of words
+	most    int                // tokens of an instruction
+	seen    map[string][]int32
+	text    []byte // of the last readWords
+}
+
+// vocabulary is how many tokens the built-in tokenizer has.
+func vocabulary() int { return 256 + len(words) }
+
+func newReader(t *tokenizer.Tokenizer, most int) *reader {
+	r := &reader{most: most, seen: map[string][]int32{}}
+	if t != nil {
+		r.encoder = t.NewEncoder()
+		return r
+	}
+	r.ids = map[string]int32{}
+	for i, w := range words {
+		if _, ok := r.ids[w]; !ok {
+			r.ids[w] = int32(256 + i)
+		}
+	}
+	return r
+}
+
+// readWords returns the tokens of an instruction that is given as numbers of words, of which 0 is
+// none. Instructions that were read before take no memory.
+func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
+	r.text = r.text[:0]
+	for _, n := range numbers {
+		if n < 0 || int(n) >= len(words) {
+			return nil, fmt.Errorf("word %d of an instruction: want 0 to %d", n, len(words)-1)
+		}
+		if n == 0 {
+			continue
+		}
+		if len(r.text) > 0 {
+			r.text = append(r.text, ' ')
+		}
+		r.text = append(r.text, words[n]...)
+	}
+	return r.read(r.text)
+}
+
+// remembered is how many instructions a reader remembers.
+const remembered = 1 << 14
+
+// read returns the tokens of a text, which ends at its first byte of 0. A text that was read before
+// takes no memory.
+func (r *reader) read(text []byte) ([]int32, error) {
+	for i, b := range text {
+		if b == 0 {
+			text = text[:i]
+			break
+		}
+	}
+	if ids, ok := r.seen[string(text)]; ok {
+		return ids, nil
+	}
+	var ids []int32
+	if r.encoder != nil {
+		ids = r.encoder.EncodeSequence(nil, string(text))
+	} else {
+		ids = r.spell(string(text))
+	}
+	if len(ids) > r.most {
+		return nil, fmt.Errorf("%q has %d tokens: want at most %d (actor.model.max_prompt_length)", text, len(ids),
+			r.most)
+	}
+	if len(r.seen) >= remembered {
+		clear(r.seen)
+	}
+	r.seen[string(text)] = ids
+	return ids, nil
+}
+
+// spell returns the tokens of a text: words, and what is no word byte by byte.
+func (r *reader) spell(text string) (ids []int32) {
+	for _, word := range strings.Fields(text) {
+		lower := strings.ToLower(word)
+		end := strings.TrimRight(lower, ".,;:!?")
+		for _, part := range []string{end, lower[len(end):]} {
+			if id, ok := r.ids[part]; ok {
+				ids = append(ids, id)
+				continue
+			}
+			for i := range len(part) {
+				ids = append(ids, int32(part[i]))
+			}
+		}
+	}
+	return ids
+}

@@ -1,0 +1,201 @@
+package vla
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// work is one user's memory. Acting takes some rows at a time, and keeps no activations; Evaluate
+// takes all rows at once, in memory that the first one makes.
+type work struct {
+	owner   *Policy
+	maxRows int
+	reader  *reader
+	acting  *pass
+	trained *pass // nil before the first Evaluate
+
+	action                   tensor.Tensor // [maxRows,C,A]
+	logProb, entropy         tensor.Tensor // [maxRows,L]
+	value                    tensor.Tensor // [maxRows,V]; the zero Tensor without a critic
+	dimLogProb, dimEntropy   []float32     // [maxRows,C·A]
+	dDimLogProb, dDimEntropy []float32
+	evaluated                int          // rows of the last call, if it was Evaluate
+	augment                  policy.Noise // of the next Evaluate; without environments: none
+}
+
+// actingRows is how many rows are computed at a time where no gradient follows.
+const actingRows = 32
+
+// NewWork returns a Work for at most maxRows rows at a time.
+func (p *Policy) NewWork(maxRows int) policy.Work {
+	n := maxRows * p.count
+	w := &work{
+		owner: p, maxRows: maxRows, reader: newReader(p.words, p.own.MaxPrompt),
+		acting:     p.newPass(min(maxRows, actingRows), false),
+		action:     tensor.New(tensor.F32, maxRows, p.cfg.NumActionChunks, p.actions.dims),
+		logProb:    tensor.New(tensor.F32, maxRows, p.count/p.summed),
+		entropy:    tensor.New(tensor.F32, maxRows, p.count/p.summed),
+		dimLogProb: nn.Vector[float32](n), dimEntropy: nn.Vector[float32](n),
+		dDimLogProb: nn.Vector[float32](n), dDimEntropy: nn.Vector[float32](n),
+	}
+	if p.criticHead != nil {
+		w.value = tensor.New(tensor.F32, maxRows, p.criticHead.Out)
+	}
+	return w
+}
+
+// A pass is the memory of a forward pass over some rows, and of the backward pass behind it.
+type pass struct {
+	p       *Policy
+	rows    int
+	n       int // of the last pass
+	net     *nn.NetWork[float32]
+	trunk   *lm.Work
+	head    headWork
+	critic  *nn.MLPWork[float32]
+	numbers []float32 // [rows, numbers]
+	images  [][]uint8 // of each camera, what is seen
+	cropped [][]uint8 // [rows, frames, h, w, c]; nil where the whole image is seen
+	batch   nn.Batch[float32]
+
+	ids, starts, prefix []int32
+	given               []float32 // [rows·(tokens + C·A), d]
+	ends                []int32   // of each row's prefix
+	slots               []float32 // [rows·C·A, d]
+	last                []float32 // [rows, d]
+
+	// for backward
+	dh, dSlots, dLast []float32
+	seen              []float32 // what the critic's head read
+	scratch           []float32
+}
+
+func (p *Policy) newPass(rows int, training bool) *pass {
+	given := p.senses.tokens + p.count
+	most := given
+	if p.senses.text != "" {
+		most += p.own.MaxPrompt
+	}
+	x := &pass{
+		p: p, rows: rows, net: p.net.NewWork(rows), head: p.head.newWork(rows),
+		numbers: nn.Vector[float32](rows * p.senses.width),
+		ids:     make([]int32, 0, rows*most), starts: make([]int32, 0, rows+1), prefix: make([]int32, 0, rows),
+		ends: make([]int32, 0, rows), given: nn.Vector[float32](rows * given * p.d),
+		slots: nn.Vector[float32](rows * p.count * p.d), last: nn.Vector[float32](rows * p.d),
+	}
+	for _, c := range p.senses.cameras {
+		var room []uint8
+		if c.crops() {
+			room = make([]uint8, rows*c.frames*c.cut.Len())
+		}
+		x.images, x.cropped = append(x.images, nil), append(x.cropped, room)
+	}
+	if p.criticHead != nil {
+		x.critic = p.criticTrunk.NewWork(rows)
+		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
+	}
+	if !training {
+		x.trunk = p.trunk.NewInference(rows * most)
+		return x
+	}
+	x.trunk = p.trunk.NewTraining(rows * most)
+	x.dh = nn.Vector[float32](rows * most * p.d)
+	x.dSlots, x.dLast = nn.Vector[float32](rows*p.count*p.d), nn.Vector[float32](rows*p.d)
+	return x
+}
+
+// look computes the hidden states of n rows of obs, from row lo on: of the last token of each prefix
+// and, with slots, of the slots. A part of each image is drawn by augment where that has
+// environments.
+func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *policy.Noise) error {
+	p := x.p
+	s := p.senses
+	x.n = n
+	s.read(x.numbers, p.params, obs, lo, n)
+	for i := range s.cameras {
+		c := &s.cameras[i]
+		each := c.frames * c.whole.Len()
+		x.images[i] = obs.Must(c.name).U8()[lo*each : (lo+n)*each]
+		if !c.crops() {
+			continue
+		}
+		seen := c.frames * c.cut.Len()
+		for row := range n {
+			top, left := (c.whole.H-c.cut.H)/2, (c.whole.W-c.cut.W)/2
+			if len(augment.Env) > 0 {
+				draw := philox.New(augment.Seed, philox.Crop, augment.Env[lo+row], augment.Step[lo+row])
+				top, left = draw.IntN(c.whole.H-c.cut.H+1), draw.IntN(c.whole.W-c.cut.W+1)
+			}
+			c.crop(x.cropped[i][row*seen:(row+1)*seen], x.images[i][row*each:(row+1)*each], top, left)
+		}
+		x.images[i] = x.cropped[i]
+	}
+	x.batch = nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images}
+	tokens := p.net.Forward(x.net, x.batch)
+
+	behind := 0
+	if slots {
+		behind = p.count
+	}
+	x.ids, x.starts, x.prefix, x.ends = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.ends[:0]
+	positions, first := p.params.Of(p.positions), p.params.Of(p.slots)
+	given := x.given
+	for row := range n {
+		text, err := x.text(w, obs, lo+row)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", lo+row, err)
+		}
+		x.ids = append(x.ids, text...)
+		for range s.tokens + behind {
+			x.ids = append(x.ids, lm.Given)
+		}
+		for i, t := range tokens[row*len(positions) : (row+1)*len(positions)] {
+			given[i] = t + positions[i]
+		}
+		given = given[len(positions):]
+		if slots {
+			given = given[copy(given, first):]
+		}
+		x.prefix = append(x.prefix, int32(len(text)+s.tokens))
+		x.ends = append(x.ends, int32(len(x.ids)-behind))
+		x.starts = append(x.starts, int32(len(x.ids)))
+	}
+	batch := lm.Batch{IDs: x.ids, Starts: x.starts, Given: x.given[:len(x.given)-len(given)], Prefix: x.prefix,
+		Parallel: true}
+	if err := p.trunk.Forward(x.trunk, batch); err != nil {
+		return err
+	}
+	h, d := x.trunk.Hidden(), p.d
+	for row, end := range x.ends {
+		at := int(end) * d
+		copy(x.last[row*d:(row+1)*d], h[at-d:])
+		if slots {
+			copy(x.slots[row*p.count*d:(row+1)*p.count*d], h[at:])
+		}
+	}
+	return nil
+}
+
+// text returns the tokens of the instruction of a row of obs; none where there are no instructions.
+func (x *pass) text(w *work, obs tensor.Dict, row int) ([]int32, error) {
+	s := x.p.senses
+	switch {
+	case s.text == "":
+		return nil, nil
+	case s.words != nil:
+		return w.reader.readWords(obs.Must(s.text).I32()[row*s.length:(row+1)*s.length], s.words)
+	}
+	return w.reader.read(obs.Must(s.text).U8()[row*s.length : (row+1)*s.length])
+}
+
+// values sets value, [n,V], from the last token of each prefix.
+func (x *pass) values(value []float32) {
+	p := x.p
+	x.seen = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
+	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.seen, x.n)
+}
