@@ -254,6 +254,10 @@ func message(role, content string) json.RawMessage {
 
 // conversation makes a sample of messages.
 func (r *reader) conversation(raw json.RawMessage) (Sample, error) {
+	if r.Sources {
+		return Sample{}, fmt.Errorf("%q: a conversation is no prompt: want the keys %q and %q", r.Messages, r.Prompt,
+			r.Answer)
+	}
 	if r.Chat == nil {
 		return Sample{}, fmt.Errorf("%q: a conversation needs data.apply_chat_template", r.Messages)
 	}

@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,6 +88,7 @@ func TestReasoningEqual(t *testing.T) {
 	if n := len(want.values(t, "eval/accuracy")); n != 3 {
 		t.Errorf("%d evaluations, want 3: after steps 4, 8 and 12", n)
 	}
+	t.Run("evaluated", func(t *testing.T) { evaluateAnswers(t, dir, want) })
 	for _, c := range []struct {
 		name  string
 		on    *platform
@@ -113,4 +117,65 @@ func TestReasoningEqual(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// evaluateAnswers holds rlinf eval against the run's last evaluation: on any number of ranks it has the same figures. Sampling has keys of its own. A
+// person can read answers in a file.
+func evaluateAnswers(t *testing.T, dir string, run metrics) {
+	accuracy := run.values(t, "eval/accuracy")
+	eval := func(on *platform, np int, args ...string) map[string]any {
+		t.Helper()
+		out := on.ok(t, dir, np, append([]string{"eval", "-c", "job.yaml", "--json"}, args...)...)
+		said := map[string]any{}
+		for line := range strings.Lines(out.stdout) {
+			if strings.HasPrefix(line, "{") {
+				if err := json.Unmarshal([]byte(line), &said); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		return said
+	}
+	sampling := []string{"rollout.eval_sampling_params.n=4", "rollout.eval_sampling_params.top_p=0.9", "rollout.eval_sampling_params.top_k=5",
+		"rollout.eval_sampling_params.repetition_penalty=1.1", "rollout.eval_sampling_params.temperature=0.7"}
+	if said := eval(local, 0); said["eval/accuracy"] != accuracy[len(accuracy)-1] || said["questions"] != 9. {
+		t.Errorf("eval says %v, the run %v", said, accuracy)
+	}
+	sampling = append(sampling, "data.val_data_paths=data/train.jsonl") // which it answers
+	one := eval(local, 0, sampling...)
+	if p := one["eval/pass@1"].(float64); p == 0 || one["eval/pass@4"].(float64) < p {
+		t.Errorf("pass@k: %v", one)
+	}
+	for _, name := range []string{"eval/pass@1", "eval/pass@2", "eval/pass@4", "eval/pass@1_interval", "eval/sampled_truncated", "eval/unparsable"} {
+		if one[name] == nil {
+			t.Errorf("eval says nothing of %s: %v", name, one)
+		}
+	}
+	for _, on := range []*platform{local, openmpi} {
+		on.program(t, ".") // or skip
+		np := []string{}
+		if on == local {
+			np = []string{"-np", "2"}
+		}
+		if two := eval(on, 2, append(np, sampling...)...); fmt.Sprint(two) != fmt.Sprint(one) {
+			t.Errorf("two ranks say %v\none %v", two, one)
+		}
+	}
+	start := eval(local, 0, "--checkpoint", "logs/start/checkpoints/latest", "--episodes", "5")
+	if start["questions"] != 5. || !strings.Contains(fmt.Sprint(start["checkpoint"]), "logs/start") {
+		t.Errorf("the start's checkpoint: %v", start)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "answers.txt"))
+	if err != nil || strings.Count(string(text), "== after step") != 3 || strings.Count(string(text), "question ") != 3*4 {
+		t.Errorf("answers.txt (%v):\n%s", err, text)
+	}
+	for args, want := range map[string]string{
+		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: want 1 in training",
+		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: want 0 in training (all tokens)",
+		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: want 1 in training",
+		"rollout.eval_sampling_params.n=-1":              "command line: rollout.eval_sampling_params.n: -1: want a number from 0 to 65536",
+		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: want one of exact, math, countdown",
+	} {
+		refused(t, local, dir, 0, want, "-c", "job.yaml", args)
+	}
 }

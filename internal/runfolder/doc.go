@@ -17,6 +17,7 @@
 //	STATUS             one word: running, done, failed, checkpointed, interrupted; ReadStatus tells
 //	                   whether a run that says running lives
 //	metrics.jsonl      the record of the run
+//	answers.txt        answers of a language model in evaluations, where there is one
 //	tensorboard/       the same for TensorBoard
 //	checkpoints/       global_step_N, and latest
 //	logs/rank-0000.log what a rank said went wrong; a rank with nothing to say has none

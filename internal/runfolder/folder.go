@@ -50,6 +50,9 @@ func (f *Folder) Path() string { return f.path }
 // Metrics returns the path of metrics.jsonl.
 func (f *Folder) Metrics() string { return filepath.Join(f.path, "metrics.jsonl") }
 
+// Answers is the file for answers of a language model, for a person to read.
+func (f *Folder) Answers() string { return filepath.Join(f.path, "answers.txt") }
+
 // TensorBoard returns the path of the folder of event files.
 func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboard") }
 

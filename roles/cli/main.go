@@ -110,7 +110,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
-		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy",
+		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy, or ask a language model questions",
 			Flags: append(slices.Clone(job), evalFlags()...),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = runEval(c, reg)

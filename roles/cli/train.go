@@ -44,7 +44,8 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
-		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes", DefaultText: "env.eval.total_num_envs"},
+		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes, or ask a language model the first N questions",
+			DefaultText: "env.eval.total_num_envs, or all questions"},
 		&cli.BoolFlag{Name: "json", Usage: "write the figures as a JSON object"},
 	}
 }
@@ -60,9 +61,9 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
-	if wrong == nil && cfg.FineTunes() {
-		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: want a job with environments; "+
-			"rlinf export writes the model, rlinf generate and rlinf score use it", cfg.Runner.TaskType)}
+	if wrong == nil && cfg.FineTunes() && !cfg.Reasons() {
+		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: want embodied, or reasoning, which asks "+
+			"the questions of data.val_data_paths", cfg.Runner.TaskType)}
 	}
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)

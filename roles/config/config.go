@@ -271,6 +271,8 @@ type RolloutConfig struct {
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// SamplingParams say how answers are drawn, for the task reasoning, and actions of vla_policy.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
+	// EvalSamplingParams say the same of evaluations, which allow all values. (+)
+	EvalSamplingParams EvalSamplingConfig `yaml:"eval_sampling_params"`
 }
 
 // ActorConfig is the section actor.
@@ -324,7 +326,8 @@ func Default() *Config {
 			Texts: algo.DefaultTextConfig()},
 		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1,
-			SamplingParams: SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
+			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
+			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
 			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig()},
 		Reward: reward.DefaultConfig(),

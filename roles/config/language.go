@@ -44,6 +44,21 @@ type SamplingConfig struct {
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
+// EvalSamplingConfig is the section rollout.eval_sampling_params: how evaluations of the task reasoning
+// draw answers, beside the greedy answer to each prompt. The keys of SamplingConfig may have any value.
+type EvalSamplingConfig struct {
+	// N is the number of answers drawn to each prompt, for pass@1 to pass@N. Default 0: none. (+)
+	N int `yaml:"n"`
+	// Temperature divides the logits; 0 takes the likeliest token. Default 1. (+)
+	Temperature float64 `yaml:"temperature"`
+	// TopK lets only so many tokens be drawn, the likeliest. 0, the default, is all. (+)
+	TopK int `yaml:"top_k"`
+	// TopP lets only the likeliest tokens be drawn that have this share together. Default 1. (+)
+	TopP float64 `yaml:"top_p"`
+	// RepetitionPenalty above 1 makes tokens less likely that the text has already. Default 1. (+)
+	RepetitionPenalty float64 `yaml:"repetition_penalty"`
+}
+
 // LanguageModel holds the keys of actor.model where model_type names a family of language models.
 // Sizes have the names of config.json. They describe a new model; with model_path the folder has
 // them.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -64,6 +65,7 @@ func (c *validation) checkReasoning() {
 		"0 (task_type reasoning has no reference policy)")
 	want(a.MaxNumGenBatches == 1, "algorithm.max_num_gen_batches", a.MaxNumGenBatches, "1 (task_type reasoning)")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
+	c.checkEvalSampling()
 	c.Reward.Answers.Check(c.found.At("reward").Want)
 	c.Reward.Own.Check(c.found.At("reward").Want)
 	want(!c.Reward.UseRewardModel, "reward.use_reward_model", true, "false (task_type reasoning)")
@@ -71,6 +73,23 @@ func (c *validation) checkReasoning() {
 		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
 	}
 }
+
+// checkEvalSampling checks how evaluations draw answers.
+func (c *validation) checkEvalSampling() {
+	e, want := &c.Rollout.EvalSamplingParams, c.found.At("rollout.eval_sampling_params").Want
+	want(e.N >= 0 && e.N <= maxSamples, "n", e.N, fmt.Sprintf("a number from 0 to %d", maxSamples))
+	want(e.Temperature >= 0 && !math.IsInf(e.Temperature, 1), "temperature", e.Temperature, "a number ≥ 0")
+	want(e.TopK >= 0, "top_k", e.TopK, "a number ≥ 0 (0: all tokens)")
+	want(e.TopP > 0 && e.TopP <= 1, "top_p", e.TopP, "a number > 0 and ≤ 1")
+	want(e.RepetitionPenalty > 0 && !math.IsInf(e.RepetitionPenalty, 1), "repetition_penalty", e.RepetitionPenalty,
+		"a number > 0")
+	if e.N == 0 && *e != Default().Rollout.EvalSamplingParams {
+		c.found.Idle("rollout.eval_sampling_params", *e)
+	}
+}
+
+// maxSamples is how many answers to one prompt have random numbers of their own.
+const maxSamples = 1 << 16
 
 // idleReasoning lists the keys that ask for something and have no effect without the task reasoning.
 func (c *validation) idleReasoning() {
@@ -94,6 +113,8 @@ func (c *validation) idleReasoning() {
 		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
 		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
 		{"reward.random_reward", r.RandomReward, true},
+		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,
+			c.Rollout.EvalSamplingParams},
 		{"rollout.sampling_params", c.Rollout.SamplingParams != Default().Rollout.SamplingParams,
 			c.Rollout.SamplingParams},
 	} {

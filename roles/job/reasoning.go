@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/play"
 )
 
 // A Question is a prompt and the right answer to it.
@@ -19,32 +20,9 @@ type Question = answer.Question
 // readPrompts makes the job's samples prompts, and says how answers are drawn.
 func (d *draft) readPrompts(t *Tuning) {
 	c := d.Config
-	t.longest = c.Runner.SeqLength
-	s := &c.Rollout.SamplingParams
-	t.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
-		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: c.Actor.Seed}
-	if s.TopK >= t.Model.Vocab {
-		t.Sampling.TopK = 0
-	}
-	for _, set := range []*text.Dataset{t.Train, t.Valid} {
-		if set == nil {
-			continue
-		}
-		longest := 0
-		set.Samples = slices.DeleteFunc(set.Samples, func(s text.Sample) bool {
-			n := slices.Index(s.Learn, true)
-			if n <= c.Data.MaxPromptLength {
-				return false
-			}
-			longest = max(longest, n)
-			set.Dropped++
-			return c.Data.FilterPromptByLength
-		})
-		if longest > 0 && !c.Data.FilterPromptByLength {
-			d.problem("data.max_prompt_length", c.Data.MaxPromptLength,
-				fmt.Sprintf("at least %d, the longest prompt, or data.filter_prompt_by_length", longest))
-		}
-	}
+	d.setSampling(t)
+	d.keepPrompts(t.Train)
+	d.keepPrompts(t.Valid)
 	if n := len(t.Train.Samples); n < t.batch {
 		d.problem("data.rollout_batch_size", t.batch,
 			fmt.Sprintf("at most %d, the prompts of data.train_data_paths", n))
@@ -55,11 +33,67 @@ func (d *draft) readPrompts(t *Tuning) {
 		fmt.Sprintf("a share of the %d answers of an actor", per))
 	setup := d.TextSetup(t)
 	setup.Check(d.found.Want)
-	if g, err := d.NewGrader(); err != nil {
-		d.problem("reward", nil, "a reward that fits: "+err.Error())
-	} else if err := g.Close(); err != nil {
-		d.problem("reward", nil, "a reward that ends: "+err.Error())
+	d.tryGrader()
+}
+
+// setSampling says how answers of training are drawn.
+func (d *draft) setSampling(t *Tuning) {
+	c := d.Config
+	t.longest = c.Runner.SeqLength
+	s := &c.Rollout.SamplingParams
+	t.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
+		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: c.Actor.Seed}
+	if s.TopK >= t.Model.Vocab {
+		t.Sampling.TopK = 0
 	}
+}
+
+// keepPrompts leaves out prompts that are too long, or reports them.
+func (d *draft) keepPrompts(set *text.Dataset) {
+	if set == nil {
+		return
+	}
+	c, longest := d.Config, 0
+	set.Samples = slices.DeleteFunc(set.Samples, func(s text.Sample) bool {
+		n := slices.Index(s.Learn, true)
+		if n <= c.Data.MaxPromptLength {
+			return false
+		}
+		longest = max(longest, n)
+		set.Dropped++
+		return c.Data.FilterPromptByLength
+	})
+	if longest > 0 && (!c.Data.FilterPromptByLength || len(set.Samples) == 0) {
+		d.problem("data.max_prompt_length", c.Data.MaxPromptLength,
+			fmt.Sprintf("at least %d, the longest prompt, or data.filter_prompt_by_length", longest))
+	}
+}
+
+// tryGrader reports a rule that cannot be made.
+func (d *draft) tryGrader() {
+	g, err := d.NewGrader()
+	if err == nil {
+		err = g.Close()
+	}
+	if err != nil {
+		d.problem("reward", nil, "a reward that fits: "+err.Error())
+	}
+}
+
+// NewExamination makes the job of cfg in which a language model answers the questions of validation and
+// learns nothing. It has no placement.
+func NewExamination(cfg *config.Config, reg config.Registries) (*Job, error) {
+	d := &draft{Job: &Job{Config: cfg, Registries: reg}, found: cfg.CheckParts(reg)}
+	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
+	t := new(Tuning)
+	if d.found.Err() == nil && d.readModel(t) {
+		t.Valid = d.readSet(t, "data.val_data_paths", cfg.Data.ValDataPaths)
+		d.setSampling(t)
+		d.keepPrompts(t.Valid)
+		d.tryGrader()
+	}
+	d.Tuning = t
+	return d.Job, d.found.Err()
 }
 
 // TextSetup returns how the language model learns from its answers, without the model.
@@ -97,10 +131,10 @@ func (t *Tuning) Questions(order []int32, number, before int64, actor int) (mine
 	return mine
 }
 
-// ValidationQuestions returns the prompts that an actor evaluates.
-func (t *Tuning) ValidationQuestions(actor int) (mine []Question) {
+// ValidationQuestions returns the prompts that the i-th of so many members evaluates.
+func (t *Tuning) ValidationQuestions(i, of int) (mine []Question) {
 	n := len(t.Valid.Samples)
-	for i := actor * n / t.actors; i < (actor+1)*n/t.actors; i++ {
+	for i, end := i*n/of, (i+1)*n/of; i < end; i++ {
 		mine = append(mine, question(t.Valid.Samples[i], int64(i)))
 	}
 	return mine
@@ -117,6 +151,20 @@ func (j *Job) NewGrader() (*answer.Grader, error) {
 	r := &j.Config.Reward
 	return j.Registries.AnswerRules().New(answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own,
 		Seed: j.Config.Actor.Seed})
+}
+
+// NewExam makes what asks a language model the questions of evaluations.
+func (j *Job) NewExam(e *engine.Engine, g *answer.Grader) *play.Exam {
+	t, c := j.Tuning, &j.Config.Rollout.EvalSamplingParams
+	x := &play.Exam{Engine: e, Grader: g, Respond: t.Response, Greedy: engine.Greedy(t.Sampling.MaxTokens),
+		Samples: c.N}
+	x.Greedy.Stop = t.Sampling.Stop
+	x.Sampled = engine.Sampling{MaxTokens: t.Sampling.MaxTokens, Temperature: c.Temperature, TopK: c.TopK, TopP: c.TopP,
+		RepetitionPenalty: c.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: ^j.Config.Actor.Seed}
+	if c.TopK >= t.Model.Vocab {
+		x.Sampled.TopK = 0
+	}
+	return x
 }
 
 // Response returns an answer to a question as rules read it. stopped is false if it was cut off.

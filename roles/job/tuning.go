@@ -47,19 +47,9 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 	}
 	t := &Tuning{batch: batch, actors: d.Actors, shuffle: c.Data.Shuffle,
 		level: c.Actor.EnableDPLoadBalance, seed: c.Data.Seed}
-	k, err := tokenizer.Load(c.TokenizerFolder())
-	if err != nil {
-		d.problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error())
+	if !d.readModel(t) {
 		return nil, d.found.Err()
 	}
-	if t.Language, err = LanguageOf(c, k.Size()); err != nil {
-		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
-		return nil, d.found.Err()
-	}
-	if w := t.Model.Window; w > 0 && c.Runner.SeqLength > w {
-		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
-	}
-	t.Tokenizer = k
 	d.readTexts(t)
 	if c.Reasons() && d.found.Err() == nil {
 		d.readPrompts(t)
@@ -114,38 +104,36 @@ func steps(r *config.RunnerConfig, perEpoch int64) int64 {
 	return n
 }
 
-// readTexts reads the samples of training and of evaluation.
-func (d *draft) readTexts(t *Tuning) {
-	c, k := d.Config, t.Tokenizer
-	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
-		EOS: k.EOS(), Vocab: t.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
-		Sources: c.Reasons()}
-	if len(t.Tokens.EOS) > 0 && f.EOS < 0 {
-		f.EOS = int32(t.Tokens.EOS[0])
+// readModel reads the tokenizer and what the model is. It reports whether there are both.
+func (d *draft) readModel(t *Tuning) bool {
+	c := d.Config
+	k, err := tokenizer.Load(c.TokenizerFolder())
+	if err != nil {
+		d.problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error())
+		return false
 	}
-	for _, id := range append(slices.Clone(t.Tokens.EOS), int(f.EOS)) {
+	if t.Language, err = LanguageOf(c, k.Size()); err != nil {
+		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
+		return false
+	}
+	if w := t.Model.Window; w > 0 && c.Runner.SeqLength > w {
+		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
+	}
+	t.Tokenizer = k
+	for _, id := range append(slices.Clone(t.Tokens.EOS), int(k.EOS())) {
 		if id >= 0 && !slices.Contains(t.Sampling.Stop, int32(id)) {
 			t.Sampling.Stop = append(t.Sampling.Stop, int32(id))
 		}
 	}
-	if c.Data.ApplyChatTemplate {
-		var err error
-		if f.Chat, err = k.ChatTemplate(""); err != nil {
-			d.problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
-			return
-		}
-	}
-	read := func(key string, paths []string) *text.Dataset {
-		set, err := text.Read(paths, f)
-		if err != nil {
-			d.problem(key, nil, "texts to learn from: "+err.Error())
-			return nil
-		}
-		return set
-	}
-	t.Train = read("data.train_data_paths", c.Data.TrainDataPaths)
-	if c.Evaluates() {
-		t.Valid = read("data.val_data_paths", c.Data.ValDataPaths)
+	return true
+}
+
+// readTexts reads the samples of training and of evaluation.
+func (d *draft) readTexts(t *Tuning) {
+	c := d.Config
+	t.Train = d.readSet(t, "data.train_data_paths", c.Data.TrainDataPaths)
+	if c.Evaluates() && t.Train != nil {
+		t.Valid = d.readSet(t, "data.val_data_paths", c.Data.ValDataPaths)
 	}
 	if t.Train != nil && len(t.Train.Samples) < t.batch {
 		key := "actor.global_batch_size"
@@ -155,6 +143,30 @@ func (d *draft) readTexts(t *Tuning) {
 		d.problem(key, t.batch, fmt.Sprintf("at most %d, the samples of data.train_data_paths",
 			len(t.Train.Samples)))
 	}
+}
+
+// readSet reads the samples of some files; nil where it cannot.
+func (d *draft) readSet(t *Tuning, key string, paths []string) *text.Dataset {
+	c, k := d.Config, t.Tokenizer
+	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
+		EOS: k.EOS(), Vocab: t.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
+		Sources: c.Reasons()}
+	if len(t.Tokens.EOS) > 0 && f.EOS < 0 {
+		f.EOS = int32(t.Tokens.EOS[0])
+	}
+	if c.Data.ApplyChatTemplate {
+		var err error
+		if f.Chat, err = k.ChatTemplate(""); err != nil {
+			d.problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+			return nil
+		}
+	}
+	set, err := text.Read(paths, f)
+	if err != nil {
+		d.problem(key, nil, "texts to learn from: "+err.Error())
+		return nil
+	}
+	return set
 }
 
 // TextsHash is the name, in the trainer's state, of the hash of the texts of training.

@@ -27,6 +27,7 @@ type Logbook struct {
 	state    metrics.State
 	losses   [2]losses // of training, and of evaluations
 	excess   error     // too many were lost
+	answers  string    // the file for answers of a language model
 	report   report
 	rollouts int64 // of each environment, so far
 	written  int64 // environment steps at the last line
@@ -42,7 +43,7 @@ type Logbook struct {
 // OpenLogbook opens the files of the metrics. show says how out shows where the run stands.
 func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer,
 	show metrics.Options) (*Logbook, error) {
-	b := &Logbook{job: j}
+	b := &Logbook{job: j, answers: f.Answers()}
 	b.losses[0], b.losses[1] = newLosses("env.train", j.Config.Env.Train), newLosses("env.eval", j.Config.Env.Eval)
 	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
 	switch {
@@ -95,7 +96,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
 	}
-	if err := l.add(reports); err != nil {
+	if err := l.add(step, reports); err != nil {
 		return err
 	}
 	l.state.Step, l.state.EnvSteps = step, l.rollouts*l.job.EnvSteps()
@@ -110,7 +111,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 }
 
 // add adds up the reports of an iteration.
-func (l *Logbook) add(reports [][]byte) error {
+func (l *Logbook) add(step int64, reports [][]byte) error {
 	var longest, total [len(Phases)]float64
 	l.rollouts = 0
 	for _, b := range reports {
@@ -131,6 +132,9 @@ func (l *Logbook) add(reports [][]byte) error {
 			}
 			l.set(name, r.values[i])
 		}
+		if err := l.showAnswers(step, r.answers); err != nil {
+			return err
+		}
 		for i, name := range r.ownNames {
 			l.set(name, r.ownValues[i])
 		}
@@ -142,6 +146,31 @@ func (l *Logbook) add(reports [][]byte) error {
 		}
 	}
 	return nil
+}
+
+// shownInLog is how many answers of an evaluation the log shows; the file has more.
+const shownInLog = 3
+
+// showAnswers shows answers of an evaluation: the first in the log, all in a file.
+func (l *Logbook) showAnswers(step int64, answers []string) error {
+	if len(answers) == 0 {
+		return nil
+	}
+	log := fmt.Sprintf("answers after step %d, more in %s\n", step, l.answers)
+	text := fmt.Sprintf("== after step %d\n\n", step)
+	for i := 0; i < len(answers); i += 2 {
+		if i < 2*shownInLog {
+			log += "  " + answers[i] + "\n"
+		}
+		text += answers[i+1] + "\n"
+	}
+	l.progress.Print(log)
+	f, err := os.OpenFile(l.answers, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // write writes the means since the last line, and clears them.

@@ -73,6 +73,12 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 
 // evaluateAnswers answers the prompts of validation.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
-	return tell(ctx, r.languageRunner, r.Actor, "evaluate",
+	err := tell(ctx, r.languageRunner, r.Actor, "evaluate",
 		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
+	for _, w := range r.Actor.Here() {
+		for _, s := range w.Shown() {
+			r.report.answers = append(r.report.answers, s.Line(), s.Block())
+		}
+	}
+	return err
 }

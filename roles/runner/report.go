@@ -15,6 +15,7 @@ type report struct {
 	values   []float64 //
 	rollouts int64     // of each environment that training has taken, in the whole run
 
+	answers   []string // of an evaluation, for a person: a line and the whole of each
 	ownNames  []string // of the program's own metrics
 	ownValues []float64
 }
@@ -25,6 +26,7 @@ func (r *report) append(b []byte) []byte {
 	b = appendFloats(b, r.episodes)
 	b = appendFloats(b, r.evals)
 	b = appendFloats(appendNames(b, r.names), r.values)
+	b = appendNames(b, r.answers)
 	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
 	return binary.LittleEndian.AppendUint64(b, uint64(r.rollouts))
 }
@@ -63,6 +65,7 @@ func (r *report) parse(b []byte) (err error) {
 	}
 	r.names = names(r.names)
 	r.values = floats(r.values)
+	r.answers = names(r.answers)
 	r.ownNames = names(r.ownNames)
 	r.ownValues = floats(r.ownValues)
 	r.rollouts = int64(next())

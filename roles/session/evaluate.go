@@ -24,10 +24,11 @@ import (
 )
 
 // An Evaluation says how a policy is evaluated. The zero value plays one episode in each environment
-// of env.eval with the newest checkpoint of the run's folder, or with runner.ckpt_path.
+// of env.eval with the newest checkpoint of the run's folder, or with runner.ckpt_path. A language
+// model answers all questions of data.val_data_paths.
 type Evaluation struct {
 	Checkpoint string // a folder; "": see above
-	Episodes   int    // 0: env.eval.total_num_envs
+	Episodes   int    // 0: env.eval.total_num_envs, or all questions
 	JSON       bool   // write the figures as JSON
 }
 
@@ -37,6 +38,9 @@ func (s *session) evaluates(cfg *config.Config) bool { return s.Evaluation != ni
 // evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
 // episodes, and rank 0 writes the figures: the same on any number of ranks.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
+	if cfg.Reasons() {
+		return s.examine(ctx, w, world, cfg)
+	}
 	ranks := make([]int, w.Size())
 	for r := range ranks {
 		ranks[r] = r

@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/reward/verify"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -21,7 +22,9 @@ type ReasoningWorker struct {
 	algo      *algo.TextPPO
 	engine    *engine.Engine
 	grader    *answer.Grader
-	group     int // answers to each prompt
+	exam      *play.Exam
+	shown     []play.Shown // of the last evaluation
+	group     int          // answers to each prompt
 	questions []job.Question
 	batch     algo.TextBatch
 }
@@ -41,8 +44,11 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	if w.grader, err = j.NewGrader(); err != nil {
 		return nil, err
 	}
-	w.engine, err = engine.New(model, j.Tuning.EngineOptions())
-	return w, err
+	if w.engine, err = engine.New(model, j.Tuning.EngineOptions()); err != nil {
+		return nil, err
+	}
+	w.exam = j.NewExam(w.engine, w.grader)
+	return w, nil
 }
 
 // Generate answers this actor's prompts of step number step, from 0 on. The answers are in the order
@@ -123,38 +129,34 @@ func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error)
 	return m, err
 }
 
-// Evaluate answers the prompts of validation with the likeliest tokens. The metrics, over all actors:
-//
-//   - eval/accuracy: share of right answers
-//   - eval/response_length: mean number of tokens
-//   - eval/truncated: share of answers that were cut off
+// Evaluate asks this actor's share of the questions of validation. The metrics are those of
+// play.ExamMetrics, over all actors.
 func (w *ReasoningWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	start := w.trace.start()
 	defer w.trace.done("evaluate", start)
-	questions := w.tuning.ValidationQuestions(w.m.Index())
-	s := engine.Greedy(w.tuning.Sampling.MaxTokens)
-	s.Stop = w.tuning.Sampling.Stop
-	results, err := w.answer(ctx, questions, 1, s)
+	group := w.replicas.group
+	sums, shown, err := w.exam.Take(ctx, w.tuning.ValidationQuestions(w.m.Index(), group.Size()), shownAnswers)
 	if err != nil {
 		return algo.Metrics{}, err
 	}
-	sums := make([]float64, 4)
-	for i, r := range results {
-		sums[0]++
-		sums[2] += float64(len(r.Tokens))
-		if slices.Equal(r.Tokens, questions[i].Answer) {
-			sums[1]++
-		}
-		if !r.Stopped {
-			sums[3]++
-		}
-	}
+	w.shown = shown
 	if err := w.replicas.Sum(sums); err != nil {
 		return algo.Metrics{}, err
 	}
-	return algo.Metrics{Names: []string{"eval/accuracy", "eval/response_length", "eval/truncated"},
-		Values: []float64{sums[1] / sums[0], sums[2] / sums[0], sums[3] / sums[0]}}, nil
+	names, values := play.ExamMetrics(sums)
+	return algo.Metrics{Names: names, Values: values}, nil
 }
+
+// Shown returns some answers of the last evaluation, on the first actor alone.
+func (w *ReasoningWorker) Shown() []play.Shown {
+	if w.m.Index() > 0 {
+		return nil
+	}
+	return w.shown
+}
+
+// shownAnswers is how many answers of an evaluation a person can read.
+const shownAnswers = 20
 
 // Close ends the worker's threads.
 func (w *ReasoningWorker) Close() { w.algo.Close() }
