@@ -211,5 +211,9 @@ func (p *process) outputTail() string {
 	if len(p.lines) == 0 {
 		return ""
 	}
-	return "; its last output:\n    " + strings.Join(p.lines, "\n    ")
+	text := "; its last output:\n    " + strings.Join(p.lines, "\n    ")
+	if strings.Contains(text, "No module named 'rlb'") {
+		text += "\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"
+	}
+	return text
 }

@@ -485,6 +485,9 @@ func TestNoChild(t *testing.T) {
 			e.Command = env.Command{"sh", "-c", "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`}
 			e.StartTimeout = 3 * time.Second
 		}, "no greeting in 3s (external.start_timeout): 4 of the 10 bytes of HELLO came"},
+		"no client": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"}
+		}, "No module named 'rlb'\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"},
 		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"gone, and then ends": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}

@@ -3,11 +3,11 @@ package config
 import "strings"
 
 // Nearest returns the candidate that differs least from key, by Levenshtein distance, or "" when
-// none is near enough to be a slip of the fingers: more than a third of the key's length, and more
-// than two letters.
+// none is near enough to be a slip of the fingers. That is a third of the key's letters, and at least
+// two, or one in a key of four letters or fewer.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
-	if len(key) <= 2 {
+	if len(key) <= 4 {
 		limit = 1
 	}
 	for _, c := range candidates {

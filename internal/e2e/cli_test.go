@@ -200,7 +200,7 @@ func TestCheck(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	r := local.ok(t, dir, 0, "check", "-c", "job.yaml", "rollout.pipeline_stage_num=2", "runner.val_check_interval=1", "env.eval.total_num_envs=10")
 	want := []string{
-		"2 ranks on 1 nodes, hybrid",
+		"2 ranks on 1 node, hybrid",
 		"rank  node  workers              device  parameters  optimiser  rollouts  channels",
 		"0     0     actor[0] env[0]      cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
 		"1     0     actor[1] rollout[0]  cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
@@ -253,7 +253,7 @@ func TestCheckUnderLauncher(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
-	if r := mpich.ok(t, dir, 2, "check", "-c", "job.yaml"); count(r.stdout, "2 ranks on 1 nodes, hybrid") != 1 {
+	if r := mpich.ok(t, dir, 2, "check", "-c", "job.yaml"); count(r.stdout, "2 ranks on 1 node, hybrid") != 1 {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	if r := mpich.run(t, dir, 3, "check", "-c", "job.yaml"); r.code != 2 || count(r.stderr, "%there is none on 2%") != 1 {
@@ -377,8 +377,8 @@ func TestFirstWeights(t *testing.T) {
 func TestInformation(t *testing.T) {
 	t.Parallel()
 	codes := []string{
-		"%Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on request, queue me again;",
-		"%76 a peer stalled; 130 interrupted; 143 terminated.",
+		"%Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;",
+		"%75 checkpointed on request: queue the job again; 76 a rank fell silent; 130 interrupted; 143 terminated.",
 	}
 	for _, c := range []struct {
 		p    *platform
@@ -389,7 +389,7 @@ func TestInformation(t *testing.T) {
 			"   --config FILE, -c FILE %", "   --np value %(default: as many as the placement names)", "   --strict %", "   --resume auto %", "   --cpu-profile PREFIX %", "   --pprof HOST:PORT %"}, codes...)},
 		{local, "--help", codes},
 		{local, "eval --help", append([]string{"   --checkpoint DIR %", "   --config FILE, -c FILE %"}, codes...)},
-		{local, "help check", append([]string{"   --np value %", "   --config FILE, -c FILE %"}, codes...)},
+		{local, "help check", append([]string{"   rlinf check -c FILE.yaml [key=value ...]", "   --np value %", "   --config FILE, -c FILE %"}, codes...)},
 		{local, "envs", []string{"CartPole-v1 % observes state F32[4]; takes one of 2 actions; 500 steps",
 			"Pendulum-v1 % observes state F32[3]; takes 1 numbers in [-2, 2]; 200 steps", "MountainCar-v0 %", "MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
 		{local, "version", []string{"rlinf %", "go1.% linux/%", "tags: none", "MPI: not compiled in (scripts/build --tags mpi)"}},

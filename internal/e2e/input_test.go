@@ -221,13 +221,13 @@ var mistakes = []struct {
 	{name: "film without a picture", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg.num_envs=0"},
 		want: "command line: env.eval.video_cfg.num_envs: 0: want a number from 1 to 256"},
 
-	{name: "unknown flag", args: []string{"--fast"}, want: "flag provided but not defined: -fast"},
-	{name: "flag without its value", args: []string{"--resume"}, want: "flag needs an argument: -resume"},
+	{name: "unknown flag", args: []string{"--fast"}, want: "unknown flag --fast: rlinf --help lists the flags"},
+	{name: "flag without its value", args: []string{"--resume"}, want: "--resume: want a value (go on from a checkpoint: %"},
 	{name: "argument that is no setting", args: []string{"runner.max_steps"},
 		want: `argument "runner.max_steps": want key=value (or a command: rlinf help lists them)`},
 	{name: "setting without a key", args: []string{"=3"}, want: "command line: =3: want key=value with a dotted key, as runner.max_epochs=10"},
 	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: want a number of ranks > 0"},
-	{name: "no number of ranks", args: []string{"-np", "two"}, want: `invalid value "two" for flag -np: %`},
+	{name: "no number of ranks", args: []string{"-np", "two"}, want: `-np two: want a whole number (ranks to start when there is no launcher)`},
 }
 
 // TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is told once, with its place and what would
@@ -291,14 +291,14 @@ func TestCommandMistakes(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	for _, c := range []struct{ args, want string }{
-		{"train -c job.yaml", `argument "train": want key=value (or a command: rlinf help lists them)`},
+		{"train -c job.yaml", `argument "train": training has no command of its own: rlinf -c FILE.yaml trains`},
 		{"help trainers", `"trainers" is no command and no key, rlinf help lists the commands`},
 		{"envs CartPole-v1", `envs: argument "CartPole-v1": want none`},
-		{"version --long", "flag provided but not defined: -long"},
+		{"version --long", "unknown flag --long: rlinf version --help lists the flags"},
 		{"doctor all", `doctor: argument "all": want none`},
 		{"check", "no configuration: want -c FILE.yaml%"},
 		{"eval -c job.yaml --episodes 0", "--episodes 0: want a number > 0"},
-		{"check -c job.yaml --resume auto", "flag provided but not defined: -resume"},
+		{"check -c job.yaml --resume auto", "unknown flag --resume%"},
 		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: want a component on every one of the 4 ranks%\n" +
 			"verdict: runs with these overrides\n  rlinf -c job.yaml -np 4 cluster.allow_idle_ranks=true"},
 		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: want a multiple of 32%\n" +
@@ -411,7 +411,7 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 				{"unknown key", 2, "runner.max_stps=1", nil, "command line: runner.max_stps: unknown key, did you mean max_steps?"},
 				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: want resources 0..0, the ranks of a world of 1, not \"0-1\"\n" +
 					"job.yaml:6: cluster.component_placement.rollout: 1: want resources 0..0, the ranks of a world of 1, not \"1\""},
-				{"unknown flag", 3, "--fast", nil, "flag provided but not defined: -fast"},
+				{"unknown flag", 3, "--fast", nil, "unknown flag --fast: rlinf --help lists the flags"},
 				{"ranks within ranks", 2, "-np 2", nil, "-np 2: mpi% has started the ranks already"},
 				{"one address for all, taken on one", 2, "--pprof localhost:65535", nil, "rank 1: --pprof: listen tcp: address 65536: invalid port"},
 				{"another MPI's binary", 2, "", other, "open mpi: binary and launcher do not fit: mpi% started 2 processes, but each sees a world of one: this binary is built for %"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -81,4 +82,22 @@ func figure(x float64) string {
 // freedom.
 func student95(n int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
+}
+
+// Better reports whether a is a better value of the metric than b: a lower one of a loss, else a
+// higher one. NaN is never better, and every number is better than NaN.
+func Better(metric string, a, b float64) bool {
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return math.IsNaN(b) && !math.IsNaN(a)
+	}
+	if strings.HasSuffix(metric, "loss") {
+		return a < b
+	}
+	return a > b
+}
+
+// Headlines returns the metrics that say how good a policy or model is: those of evaluations first,
+// then those of training.
+func Headlines() []string {
+	return []string{"eval/return", "eval/accuracy", "eval/loss", "env/return", "rollout/rewards", "train/sft/loss"}
 }

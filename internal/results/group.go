@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 
 // A Group is runs that differ in their seeds alone.
 type Group struct {
-	Name string // the last part of Path
+	Name string // the last parts of Path
 	Path string
 	Runs []Run
 }
@@ -22,12 +23,17 @@ type Group struct {
 // ErrNoRun is in the error of a path that exists and holds no run.
 var ErrNoRun = errors.New("want the folder of a run or of a sweep, or a file of kept results")
 
-// Load returns the groups that path holds: of a file that Keep wrote, one; of a run's folder, that
-// run; of a folder of folders seed_N, those together; of a sweep's folder, such a group for each
-// point. prefix is as of ReadRun.
+// deepest bounds how far below a folder its runs are looked for: logs, a sweep, its points.
+const deepest = 2
+
+// Load returns the groups that path holds: of a file that Keep wrote, one; of a folder, those in it
+// and below. A run is a group, and so are the runs seed_N of one folder together, as a sweep leaves
+// them. Runs that were set aside (earlier-N) do not count. prefix is as of ReadRun.
 func Load(path, prefix string) ([]Group, error) {
 	info, err := os.Stat(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no such file or folder", path)
+	} else if err != nil {
 		return nil, err
 	}
 	path = filepath.Clean(path)
@@ -38,33 +44,53 @@ func Load(path, prefix string) ([]Group, error) {
 		runs, err := ReadKept(path)
 		return []Group{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, err
 	}
-	if isRun(path) {
-		r, err := ReadRun(path, prefix)
-		return []Group{{filepath.Base(path), path, []Run{r}}}, err
+	groups, err := below(path, filepath.Base(path), prefix, deepest)
+	if err == nil && len(groups) == 0 {
+		err = fmt.Errorf("%s: %w", path, ErrNoRun)
 	}
-	g, err := seeds(path, prefix)
-	if err != nil || len(g.Runs) > 0 {
-		return []Group{g}, err
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, err
-	}
-	var groups []Group
-	for _, e := range entries {
-		if !e.IsDir() {
-			continue
-		}
-		g, err := seeds(filepath.Join(path, e.Name()), prefix)
+	return groups, err
+}
+
+// below returns the groups in dir and, so many levels deep, below it. name is what the first is
+// called.
+func below(dir, name, prefix string, levels int) (groups []Group, err error) {
+	if isRun(dir) {
+		r, err := ReadRun(dir, prefix)
 		if err != nil {
 			return nil, err
 		}
-		if len(g.Runs) > 0 {
-			groups = append(groups, g)
-		}
+		groups = append(groups, Group{name, dir, []Run{r}})
 	}
-	if len(groups) == 0 {
-		return nil, fmt.Errorf("%s: %w", path, ErrNoRun)
+	g, err := seeds(dir, prefix)
+	if err != nil {
+		return nil, err
+	}
+	if g.Name = name; len(g.Runs) > 0 {
+		if len(groups) > 0 {
+			g.Name += "/seed_*"
+		}
+		groups = append(groups, g)
+	}
+	if levels == 0 {
+		return groups, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), "seed_") || strings.HasPrefix(e.Name(), "earlier-") {
+			continue
+		}
+		at := e.Name()
+		if levels < deepest {
+			at = filepath.Join(name, at)
+		}
+		more, err := below(filepath.Join(dir, e.Name()), at, prefix, levels-1)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, more...)
 	}
 	return groups, nil
 }
@@ -77,8 +103,8 @@ func isRun(dir string) bool {
 
 // seeds reads the runs seed_N in dir; there may be none.
 func seeds(dir, prefix string) (Group, error) {
-	g := Group{Name: filepath.Base(dir), Path: dir}
-	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "seed_*"))
+	g := Group{Path: dir}
+	paths, err := filepath.Glob(filepath.Join(EscapeGlob(dir), "seed_*"))
 	if err != nil {
 		return g, err
 	}
@@ -96,8 +122,8 @@ func seeds(dir, prefix string) (Group, error) {
 	return g, nil
 }
 
-// escapeGlob returns a pattern that path alone matches.
-func escapeGlob(path string) string {
+// EscapeGlob returns a pattern of filepath.Glob that path alone matches.
+func EscapeGlob(path string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(path)
 }
 

@@ -119,9 +119,17 @@ func TestReadRun(t *testing.T) {
 	}
 }
 
-// TestLoad reads a sweep of two points with seeds each, one of its points, and one run.
+// TestLoad reads a sweep of two points with seeds each, one of its points, one run, a folder that holds a run and a sweep, and the folder above.
 func TestLoad(t *testing.T) {
-	dir := t.TempDir()
+	logs := t.TempDir()
+	dir := filepath.Join(logs, "lr")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	run(t, filepath.Join(logs, "both"), 7, 1)
+	run(t, filepath.Join(logs, "both", "earlier-1"), 9, 1)
+	run(t, filepath.Join(logs, "both", "seed_3"), 3, 1)
+	run(t, filepath.Join(logs, "both", "lr=3", "seed_4"), 4, 1)
 	run(t, filepath.Join(dir, "lr=1", "seed_10"), 10, 5, 10)
 	run(t, filepath.Join(dir, "lr=1", "seed_2"), 2, 15, 30, 60)
 	run(t, filepath.Join(dir, "lr=2", "seed_2"), 2, 1)
@@ -130,6 +138,8 @@ func TestLoad(t *testing.T) {
 		filepath.Join(dir, "lr=1"):              {"lr=1: 2 10"},
 		filepath.Join(dir, "lr=1", "seed_10"):   {"seed_10: 10"},
 		filepath.Join(dir, "lr=2") + "/../lr=1": {"lr=1: 2 10"},
+		filepath.Join(logs, "both"):             {"both: 7", "both/seed_*: 3", "lr=3: 4"},
+		logs:                                    {"both: 7", "both/seed_*: 3", "both/lr=3: 4", "lr/lr=1: 2 10", "lr/lr=2: 2"},
 	} {
 		groups, err := results.Load(path, "eval/")
 		if err != nil {
@@ -242,5 +252,44 @@ func TestTable(t *testing.T) {
 	es := table.Estimates()
 	if es[0].N != 0 || es[1].Mean != 155 {
 		t.Errorf("at 60 steps: %+v", es)
+	}
+}
+
+// TestReadRunOfTexts: the rows of a run that trains a language model are told by iterations.
+func TestReadRunOfTexts(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"config.yaml":   "runner: {task_type: sft}\nenv: {train: {env_type: CartPole-v1}}\n",
+		"metrics.jsonl": `{"step":3,"time":1,"time/step":2,"eval/loss":0.5}` + "\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	groups, err := results.Load(dir, "eval/loss")
+	if err != nil || groups[0].Runs[0].Task != "sft" || groups[0].Runs[0].Last().EnvSteps != 3 {
+		t.Fatalf("%v %+v", err, groups)
+	}
+	var b bytes.Buffer
+	table := results.Table{Metric: "eval/loss", At: math.Inf(1), Groups: groups}
+	if err := table.WriteMarkdown(&b); err != nil || !strings.HasPrefix(b.String(), "|  | seeds | steps | eval/loss") {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestBetter(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		metric string
+		a, b   float64
+		want   bool
+	}{
+		{"eval/return", 2, 1, true}, {"eval/return", 1, 2, false}, {"eval/return", 1, 1, false},
+		{"eval/loss", 1, 2, true}, {"eval/loss", 2, 1, false},
+		{"eval/loss", nan, 1, false}, {"eval/loss", 1, nan, true}, {"eval/loss", nan, nan, false},
+	} {
+		if got := results.Better(c.metric, c.a, c.b); got != c.want {
+			t.Errorf("%s: is %v better than %v: %v", c.metric, c.a, c.b, got)
+		}
 	}
 }

@@ -19,16 +19,17 @@ import (
 
 // A Run is what one training run measured, row by row.
 type Run struct {
-	Name string // its folder, or that of the file it is kept in with the seed
-	Task string // env_type
-	Seed uint64 // actor.seed
-	Rows []Row
+	Name  string // its folder, or that of the file it is kept in with the seed
+	Task  string // env_type; task_type where a language model learns
+	Seed  uint64 // actor.seed
+	Texts bool   // a language model learns: EnvSteps of the rows are iterations
+	Rows  []Row
 }
 
 // A Row is one line of the metrics.
 type Row struct {
 	Step     int64
-	EnvSteps float64
+	EnvSteps float64            // environment steps; iterations where a language model learns
 	Seconds  float64            // spent in iterations until then, over all parts of a run that was resumed
 	Values   map[string]float64 // of the metrics that were asked for
 }
@@ -44,6 +45,9 @@ func ReadRun(dir, prefix string) (Run, error) {
 				EnvType string `yaml:"env_type"`
 			}
 		}
+		Runner struct {
+			TaskType string `yaml:"task_type"`
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err == nil {
@@ -53,6 +57,9 @@ func ReadRun(dir, prefix string) (Run, error) {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
+	if task := config.Runner.TaskType; task == "sft" || task == "reasoning" {
+		r.Task, r.Texts = task, true
+	}
 	f, err := os.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
 		return r, fmt.Errorf("run %s: %w", dir, err)
@@ -92,6 +99,9 @@ func (r *Run) readRows(in io.Reader, prefix string) error {
 			return fmt.Errorf("step %.0f: %w", step, err)
 		}
 		row := Row{Step: int64(step), Seconds: seconds, Values: map[string]float64{}}
+		if r.Texts {
+			row.EnvSteps = step
+		}
 		for name, v := range values {
 			x := math.NaN()
 			if v != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -47,11 +48,15 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 
 // rows returns the cells, the head first.
 func (t *Table) rows() [][]string {
-	head := []string{"", "seeds", "env steps", t.Metric + " ± std", "95 % interval", "lowest"}
+	steps := "env steps"
+	if texts(t.Groups) {
+		steps = "steps"
+	}
+	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {
 		head = append(head, "less "+t.Groups[0].Name)
 	}
-	rows := [][]string{append(head, "env steps/s")}
+	rows := [][]string{append(head, steps+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
@@ -69,6 +74,13 @@ func (t *Table) rows() [][]string {
 		rows = append(rows, append(row, g.rate()))
 	}
 	return rows
+}
+
+// texts reports whether language models learn in all groups, so that EnvSteps are iterations.
+func texts(groups []Group) bool {
+	return !slices.ContainsFunc(groups, func(g Group) bool {
+		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Texts })
+	})
 }
 
 // envSteps tells after how many environment steps the figures are.

@@ -192,8 +192,8 @@ func TestBenchRefuses(t *testing.T) {
 		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": want numbers of ranks > 0`,
 		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3":         "want more steps than are skipped",
 		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher mpirun": "want {np} where the number of ranks stands",
-		"bench --no-such-flag":             "flag provided but not defined",
-		"bench p2p --seed 3":               "flag provided but not defined",
+		"bench --no-such-flag":             "unknown flag --",
+		"bench p2p --seed 3":               "unknown flag --",
 		"bench p2p extra --window 2 -np 2": `argument "extra": want none`,
 	} {
 		code, _, stderr := run(t, strings.Fields(args)...)

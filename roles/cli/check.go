@@ -72,7 +72,8 @@ func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.W
 // does not fit this machine.
 func describe(out io.Writer, j *job.Job, nodes []int) error {
 	devices, note := gpu.Devices()
-	fmt.Fprintf(out, "%d ranks on %d nodes, %s\n", len(nodes), nodes[len(nodes)-1]+1, j.Placement.Mode())
+	fmt.Fprintf(out, "%s on %s, %s\n", count(len(nodes), "rank"), count(nodes[len(nodes)-1]+1, "node"),
+		j.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	columns := "rank\tnode\tworkers\tdevice\tparameters\toptimiser\trollouts\tchannels"
 	if j.OffPolicy || j.Offline {
@@ -139,4 +140,12 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
 	}
 	return w.Flush()
+}
+
+// count writes a number of things: "1 rank", "2 ranks".
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

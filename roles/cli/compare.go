@@ -23,7 +23,8 @@ import (
 
 func compareFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare", Value: "eval/return"},
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare",
+			DefaultText: "the first that a run has of " + strings.Join(results.Headlines(), ", ")},
 		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
 			DefaultText: "at the end of each run"},
 		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
@@ -57,18 +58,17 @@ func runCompare(c *cli.Context) (int, error) {
 			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: want a file with the ending %s", flag, path, ending)}
 		}
 	}
-	groups, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
+	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
 	if err != nil {
 		return 0, config.UsageError{Err: fmt.Errorf("compare: %w", err)}
 	}
-	t.Groups = groups
+	t.Groups, t.Metric = groups, by
 	for _, note := range append(ignored, notes(t.Groups)...) {
 		fmt.Fprintln(c.App.ErrWriter, note)
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
 		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: want a number of environment "+
-			"steps %s", t.At,
-			t.Metric, stepsOf(t.Groups, t.Metric))}
+			"steps %s", t.At, t.Metric, stepsOf(t.Groups, t.Metric))}
 	}
 	if path := c.String("keep"); path != "" {
 		kept, err := keptRuns(c.Args().Slice())
@@ -127,7 +127,7 @@ func keptRuns(paths []string) ([]byte, error) {
 			return nil, err
 		}
 		if len(groups) > 1 {
-			return nil, fmt.Errorf("%s: %d points of a sweep: want the folder of one", p, len(groups))
+			return nil, fmt.Errorf("%s: %d groups of runs: want the folder of one", p, len(groups))
 		}
 		for _, r := range groups[0].Runs {
 			if slices.ContainsFunc(runs, func(o results.Run) bool { return o.Seed == r.Seed }) {

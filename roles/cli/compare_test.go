@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"github.com/rlinf/rlinf/roles/runner"
 	"os"
@@ -64,11 +65,11 @@ func TestCompare(t *testing.T) {
 
 	for _, c := range []struct{ args, want string }{
 		{"", "compare: want the folders of runs or of sweeps, or files of kept results"},
-		{at("none"), "none: no such file or directory"},
-		{at("other"), "want the folder of a run or of a sweep, or a file of kept results"},
+		{at("none"), "none: no such file or folder"},
+		{t.TempDir(), "want the folder of a run or of a sweep, or a file of kept results"},
 		{at("other", "a") + " --metric eval/success", "no eval/success: want a metric that it has (--metric). It has eval/episode_len, eval/return, env/steps, time/step"},
 		{at("other", "a") + " --metric eval/retrun", "no eval/retrun: want a metric that it has (--metric), did you mean eval/return? It has eval/"},
-		{at("c.svg") + " " + dir + "/other", "no run in any of "},
+		{at("c.svg") + " " + t.TempDir(), "no run in any of "},
 		{at("c.svg"), "want the folder of a run or of a sweep, or a file of kept results"},
 		{at("other", "a") + " --out c.png", "--out c.png: want a file with the ending .svg"},
 		{at("other", "a") + " --keep c.txt", "--keep c.txt: want a file with the ending .csv"},
@@ -76,7 +77,7 @@ func TestCompare(t *testing.T) {
 		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: want a number of environment steps from 100 to 100"},
 		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: want a number of environment steps from 100 to 100"},
 		{at("other", "a") + " --format html", "--format html: want table or md"},
-		{at("sweep") + " --keep " + at("k.csv"), "2 points of a sweep: want the folder of one"},
+		{at("sweep") + " --keep " + at("k.csv"), "2 groups of runs: want the folder of one"},
 		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: want each seed once"},
 	} {
 		code, out, errs := run(t, append([]string{"compare"}, strings.Fields(c.args)...)...)
@@ -109,5 +110,34 @@ func TestCompareNotes(t *testing.T) {
 	}
 	if code, _, errs := run(t, "compare", b); code != runner.ExitOK || errs != "" {
 		t.Errorf("a run that is done: code %d, %s", code, errs)
+	}
+}
+
+// TestCompareHeadline: without --metric the runs are compared by the first headline that one of them has, and those without it are left out by name.
+func TestCompareHeadline(t *testing.T) {
+	dir := t.TempDir()
+	full, young, text := filepath.Join(dir, "full"), filepath.Join(dir, "young"), filepath.Join(dir, "text")
+	evaluated(t, full, 1, 10)
+	for run, files := range map[string][2]string{
+		young: {"env: {train: {env_type: CartPole-v1}}\n", `{"step":1,"time":1,"time/step":2,"env/steps":100,"env/return":7}`},
+		text:  {"runner: {task_type: sft}\n", `{"step":1,"time":1,"time/step":2,"train/sft/loss":3,"eval/loss":2}`},
+	} {
+		if err := errors.Join(os.Mkdir(run, 0o777), os.WriteFile(filepath.Join(run, "config.yaml"), []byte(files[0]), 0o666),
+			os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args      []string
+		out, errs string
+	}{
+		{[]string{young}, "young  1      100        7", ""},
+		{[]string{text}, "text  1      1      2", ""},
+		{[]string{dir}, "full  1      100        10", "left out: " + text + ": no eval/return\nleft out: " + young + ": no eval/return\n"},
+		{[]string{full, young}, "full  1      100        10", "left out: " + young + ": no eval/return\n"},
+	} {
+		if code, out, errs := run(t, append([]string{"compare"}, c.args...)...); code != runner.ExitOK || !strings.Contains(out, c.out) || errs != c.errs {
+			t.Errorf("%s: code %d\n%s%s\nwant %s\n%s", c.args, code, out, errs, c.out, c.errs)
+		}
 	}
 }

@@ -12,34 +12,64 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups that paths name, under names that tell them apart; all have the
-// metric. Of several paths it ignores those that hold no run, and says so in notes.
-func loadGroups(paths []string, metric string) (groups []results.Group, notes []string, err error) {
+// loadGroups reads the groups that paths name, under names that tell them apart, and returns the
+// metric that they are compared by: metric, or for "" the first headline that one of them has. Of
+// several groups it leaves out those without the metric, of several paths those without a run, and
+// says so in notes.
+func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
+	candidates := []string{metric}
+	if metric == "" {
+		candidates = results.Headlines()
+	}
+	for _, by = range candidates {
+		var all []results.Group
+		if all, notes, err = readGroups(paths, by); err != nil {
+			return nil, "", nil, err
+		}
+		var without []string
+		for _, g := range all {
+			if len(g.At(by, math.Inf(1))) > 0 {
+				groups = append(groups, g)
+			} else {
+				without = append(without, fmt.Sprintf("left out: %s: no %s", g.Path, by))
+			}
+		}
+		if len(groups) > 0 {
+			notes = append(notes, without...)
+			break
+		}
+	}
+	if len(groups) == 0 {
+		return nil, "", nil, fmt.Errorf("%s: no %s: want a metric that it has (--metric)%s", paths[0],
+			candidates[0], suggest(paths[0], candidates[0]))
+	}
 	times := map[string]int{}
+	for _, g := range groups {
+		times[g.Name]++
+	}
+	for i := range groups {
+		if g := &groups[i]; times[g.Name] > 1 {
+			g.Name = g.Path
+		}
+	}
+	return groups, by, notes, nil
+}
+
+// readGroups reads the groups that paths name, with the metrics that begin with prefix. Of several
+// paths it ignores those that hold no run, and says so in notes.
+func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
-		gs, err := results.Load(path, metric)
+		gs, err := results.Load(path, prefix)
 		if errors.Is(err, results.ErrNoRun) && len(paths) > 1 {
 			notes = append(notes, "ignored: "+err.Error())
 			continue
 		} else if err != nil {
 			return nil, nil, err
 		}
-		for _, g := range gs {
-			if len(g.At(metric, math.Inf(1))) == 0 {
-				return nil, nil, fmt.Errorf("%s: no %s: want a metric that it has (--metric)%s", g.Path, metric,
-					suggest(path, metric))
-			}
-			groups = append(groups, g)
-			times[g.Name]++
-		}
+		groups = append(groups, gs...)
 	}
 	if len(groups) == 0 {
 		return nil, nil, fmt.Errorf("no run in any of %s: %w", strings.Join(paths, ", "), results.ErrNoRun)
-	}
-	for i := range groups {
-		if g := &groups[i]; times[g.Name] > 1 {
-			g.Name = g.Path
-		}
 	}
 	return groups, notes, nil
 }

@@ -17,7 +17,7 @@ func listEnvs(out io.Writer, reg config.Registries) error {
 		cfg.EnvType = name
 		spec, err := job.Probe(reg, cfg)
 		if err != nil {
-			fmt.Fprintf(out, "%-26s %v\n", name, err)
+			fmt.Fprintf(out, "%-26s %s\n", name, strings.TrimPrefix(err.Error(), name+": "))
 			continue
 		}
 		var obs []string

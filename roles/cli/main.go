@@ -60,9 +60,8 @@ func explain(err error) int {
 }
 
 // exitCodes are told in the help of every command.
-const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed; 75 checkpointed on " +
-	"request, queue me again;\n" +
-	"76 a peer stalled; 130 interrupted; 143 terminated."
+const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;\n" +
+	"75 checkpointed on request: queue the job again; 76 a rank fell silent; 130 interrupted; 143 terminated."
 
 func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
@@ -82,11 +81,11 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	// others.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
-		UsageText:   "rlinf -c cfg.yaml [key=value ...]\n   mpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
+		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
 		Description: exitCodes,
 		HideVersion: true, Flags: append(train, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return config.UsageError{Err: args.UnknownFlag(c, err)}
+			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}
 		},
 		Action: func(c *cli.Context) (err error) {
 			*code, err = runTrain(c, reg, program)
@@ -133,7 +132,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				return err
 			}},
 		{Name: "status", Usage: "say what has become of runs, and how to go on with them",
-			ArgsUsage: "RUN [RUN...]", Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+			ArgsUsage: "FOLDER [FOLDER...]", Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {
@@ -151,12 +150,21 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	app.Commands = append(app.Commands, &cli.Command{Name: "export", ArgsUsage: "CHECKPOINT",
 		Usage: "write the language model of a checkpoint as a folder that other programs read", Flags: exportFlags(),
 		Action: alone(func(c *cli.Context) error { return runExport(c, reg) })})
-	for _, c := range app.Commands {
-		for _, c := range append(c.Subcommands, c) {
-			c.Description, c.OnUsageError = strings.TrimSpace(c.Description+"\n\n"+exitCodes), app.OnUsageError
+	manual.Each(app.Commands, func(path string, c *cli.Command) {
+		c.Description, c.OnUsageError = strings.TrimSpace(c.Description+"\n\n"+exitCodes), app.OnUsageError
+		if c.UsageText == "" && c.ArgsUsage == "" && args.TakesValue(c.Flags, "config") {
+			c.UsageText = "rlinf " + path + " -c FILE.yaml [key=value ...]"
 		}
-	}
+	})
 	return app
+}
+
+// keyNames returns the names of all keys of the configuration.
+func keyNames(reg config.Registries) (names []string) {
+	for _, k := range config.Reference(reg) {
+		names = append(names, k.Name)
+	}
+	return names
 }
 
 // inOrder puts flags before plain arguments, behind the command: the library stops reading flags at

@@ -3,9 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
@@ -14,17 +18,73 @@ import (
 )
 
 // runStatus says of each run folder that the arguments name what has become of the run, and how to
-// go on with it.
+// go on with it. Of a folder that holds runs it lists them, a line each.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	if !c.Args().Present() {
 		return config.UsageError{Err: errors.New("status: want the folders of runs, as logs/default")}
 	}
 	for _, dir := range c.Args().Slice() {
-		if err := writeStatus(c, reg, dir); err != nil {
+		write := writeStatus
+		if !isRun(dir) {
+			write = listRuns
+		}
+		if err := write(c, reg, dir); err != nil {
 			return config.UsageError{Err: fmt.Errorf("status: %w", err)}
 		}
 	}
 	return nil
+}
+
+// isRun reports whether dir is the folder of a run, however young.
+func isRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "config.yaml"))
+	return err == nil
+}
+
+// listRuns writes a line on each run in dir, at most three levels below it: logs, a sweep, a point,
+// a seed.
+func listRuns(c *cli.Context, _ config.Registries, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no such folder", dir)
+	}
+	var runs []string
+	for levels := "/*"; len(levels) <= len("/*/*/*"); levels += "/*" {
+		found, err := filepath.Glob(results.EscapeGlob(filepath.Clean(dir)) + levels + "/STATUS")
+		if err != nil {
+			return err
+		}
+		for _, path := range found {
+			if run := filepath.Dir(path); !strings.HasPrefix(filepath.Base(run), "earlier-") {
+				runs = append(runs, run)
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return fmt.Errorf("%s: want the folder of a run, or one with runs in it", dir)
+	}
+	slices.Sort(runs)
+	for _, run := range runs {
+		status, where, err := standing(run)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(c.App.Writer, "%-11s %s: %s\n", "run", run, strings.TrimSpace(string(status)+" "+where))
+	}
+	return nil
+}
+
+// standing returns what has become of the run in dir, and how far it has come; "": nowhere.
+func standing(dir string) (status runfolder.Status, where string, err error) {
+	if status, err = runfolder.ReadStatus(dir); err != nil {
+		return "", "", err
+	}
+	if status == "" {
+		status = "not begun"
+	}
+	if step, ok := metrics.LastStep(filepath.Join(dir, "metrics.jsonl")); ok && step > 0 {
+		where = fmt.Sprintf("after step %d", step)
+	}
+	return status, where, nil
 }
 
 func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
@@ -36,16 +96,9 @@ func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, "config.yaml"), err)
 	}
-	status, err := runfolder.ReadStatus(dir)
+	status, where, err := standing(dir)
 	if err != nil {
 		return err
-	}
-	if status == "" {
-		status = "not begun"
-	}
-	where := ""
-	if run, err := results.ReadRun(dir, "env/steps"); err == nil && len(run.Rows) > 0 {
-		where = fmt.Sprintf("after step %d", run.Last().Step)
 	}
 	if !sameFolder(dir, cfg.Folder()) {
 		cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = filepath.Dir(dir), filepath.Base(dir)

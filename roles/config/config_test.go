@@ -194,3 +194,20 @@ func TestOtherLoggers(t *testing.T) {
 	rolestest.Expect(t, "warnings", warnings, "keys without effect here",
 		"  these change speed, memory or what is written:", "    runner.logger.logger_backends  wandb  command line")
 }
+
+// TestHeadline: each task has a metric of evaluations and one of training.
+func TestHeadline(t *testing.T) {
+	for task, want := range map[string][2]string{
+		config.TaskEmbodied:  {"env/return", "eval/return"},
+		config.TaskSFT:       {"train/sft/loss", "eval/loss"},
+		config.TaskReasoning: {"rollout/rewards", "eval/accuracy"},
+	} {
+		for i, interval := range []int{-1, 10} {
+			c := &config.Config{}
+			c.Runner.TaskType, c.Runner.ValCheckInterval = task, interval
+			if got := c.Headline(); got != want[i] {
+				t.Errorf("%s, val_check_interval %d: %s, want %s", task, interval, got, want[i])
+			}
+		}
+	}
+}

@@ -180,6 +180,22 @@ func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 // Evaluates tells whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
+// Headline returns the metric that says how good what the job trains is: of its evaluations where
+// there are any, else of training.
+func (c *Config) Headline() string {
+	names := [2]string{"env/return", "eval/return"}
+	switch c.Runner.TaskType {
+	case TaskSFT:
+		names = [2]string{"train/sft/loss", "eval/loss"}
+	case TaskReasoning:
+		names = [2]string{"rollout/rewards", "eval/accuracy"}
+	}
+	if c.Evaluates() {
+		return names[1]
+	}
+	return names[0]
+}
+
 // Iterations returns after how many iterations the job ends, -1 when time alone ends it.
 func (r *RunnerConfig) Iterations() int {
 	switch {

@@ -277,15 +277,20 @@ func (l *Logbook) episodes(prefix string, spec env.Spec, es []env.Episode, old f
 // score returns how good the policy of step is, if the last line says it: by the evaluation after
 // that step, or by its training episodes in a job without evaluations.
 func (l *Logbook) score(step int64) *float64 {
-	switch {
-	case l == nil || l.state.Step != step:
+	if l == nil || l.state.Step != step {
 		return nil
-	case !l.job.Config.Evaluates():
-		return finite(l.state.Return)
-	case l.job.EvaluatesAt(step):
-		return finite(l.state.Eval)
 	}
-	return nil
+	score := l.state.Return
+	if l.job.Config.Evaluates() {
+		if !l.job.EvaluatesAt(step) {
+			return nil
+		}
+		score = l.state.Eval
+	}
+	if l.job.Config.Runner.TaskType == config.TaskSFT { // a loss
+		score = -score
+	}
+	return finite(score)
 }
 
 // finite returns x where it is a number, else nil.

@@ -152,14 +152,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, where string) {
 		}
 	}
 	label := "look"
-	if !e.cfg.FineTunes() { // whose metrics have no environment steps to be drawn over
-		metric := ""
-		if !e.cfg.Evaluates() {
-			metric = " --metric env/return"
-		}
-		line(label, "%s compare %s%s", program, quote(folder), metric)
-		label = ""
-	}
+	line(label, "%s compare %s", program, quote(folder))
+	label = ""
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
 		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
 	}

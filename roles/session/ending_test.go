@@ -39,7 +39,7 @@ run         my runs/a: checkpointed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      mpirun -np 3 rlinf -c 'my runs/a/config.yaml' --resume auto
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-look        rlinf compare 'my runs/a' --metric env/return
+look        rlinf compare 'my runs/a'
 `},
 		{name: "killed before it could save", status: runfolder.Dead, end: ending{program: "rlinf", ranks: " -np 4"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `

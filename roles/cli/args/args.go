@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 
@@ -50,6 +52,11 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	if path == "" {
 		return nil, config.UsageError{Err: errors.New("no configuration: want -c FILE.yaml, for example -c " +
 			"configs/cartpole_ppo.yaml (rlinf help says more)")}
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if near := nearFile(path); near != "" {
+			return nil, config.UsageError{Err: fmt.Errorf("%s: no such file, did you mean %s?", path, near)}
+		}
 	}
 	cfg, warnings, err := config.Load(reg, path, overrides, c.Bool("strict"))
 	for _, w := range warnings {

@@ -2,7 +2,10 @@ package args
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	keys "github.com/rlinf/rlinf/internal/config"
@@ -41,8 +44,24 @@ func checkOverride(c *cli.Context, word string) error {
 	want := "want key=value (or a command: rlinf help lists them)"
 	if hint := Meant(c.App.Commands, word); hint != "" {
 		want = "want key=value (or a command)" + hint
+	} else if keys.Nearest(word, []string{"train", "run"}) != "" {
+		want = "training has no command of its own: rlinf -c FILE.yaml trains"
+	} else if ext := filepath.Ext(word); ext == ".yaml" || ext == ".yml" {
+		want = "want -c before the configuration: -c " + word
 	}
 	return config.UsageError{Err: fmt.Errorf("argument %q: %s", word, want)}
+}
+
+// nearFile returns the configuration that was most likely meant by a path where there is none: with
+// the ending or the folder that it lacks; "" for none.
+func nearFile(path string) string {
+	configs := filepath.Join("configs", path)
+	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
+		if info, err := os.Stat(near); err == nil && info.Mode().IsRegular() {
+			return near
+		}
+	}
+	return ""
 }
 
 // TakesValue reports whether flags have one of that name that a value follows.
@@ -56,19 +75,80 @@ func TakesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
-// UnknownFlag returns err with the flag that was most likely meant, if err is about a flag that
-// there is not.
-func UnknownFlag(c *cli.Context, err error) error {
-	_, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -")
-	if !ok {
-		return err
+// FlagError returns err, of reading the flags of c, in our words. For a flag that there is not it
+// names the flag that was most likely meant, or the one of keys, which are those of the
+// configuration.
+func FlagError(c *cli.Context, err error, keys []string) error {
+	if _, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -"); ok {
+		return unknownFlag(c, strings.TrimLeft(name, "-"), keys)
 	}
+	_, name, missing := strings.Cut(err.Error(), "flag needs an argument: -")
+	value, rest, wrong := strings.Cut(strings.TrimPrefix(err.Error(), "invalid value "), " for flag -")
+	if wrong {
+		name, _, _ = strings.Cut(rest, ":")
+	}
+	for _, f := range c.Command.Flags {
+		switch found := slices.Contains(f.Names(), strings.TrimLeft(name, "-")); {
+		case found && missing:
+			return fmt.Errorf("%s: want a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
+		case found && wrong:
+			if unquoted, err := strconv.Unquote(value); err == nil {
+				value = unquoted
+			}
+			return fmt.Errorf("%s %s: want %s%s", dashed(name), value, kind(f), usage(f))
+		}
+	}
+	return err
+}
+
+// unknownFlag returns the error for a flag name, without dashes, that c does not have.
+func unknownFlag(c *cli.Context, name string, settings []string) error {
 	var names []string
 	for _, f := range c.Command.Flags {
 		names = append(names, f.Names()...)
 	}
-	if near := keys.Nearest(strings.TrimLeft(name, "-"), names); near != "" {
-		return fmt.Errorf("%w, did you mean --%s?", err, near)
+	text := "unknown flag " + dashed(name)
+	if near := keys.Nearest(name, names); near != "" {
+		return fmt.Errorf("%s, did you mean %s?", text, dashed(near))
 	}
-	return err
+	key := keys.Likeliest(strings.ReplaceAll(name, "-", "_"), settings)
+	if key != "" && TakesValue(c.Command.Flags, "config") {
+		return fmt.Errorf("%s: settings are written key=value: did you mean %s=…?", text, key)
+	}
+	help := "rlinf"
+	if c.Command.Name != "" && c.Command.Name != c.App.Name {
+		help += " " + c.Command.Name
+	}
+	return fmt.Errorf("%s: %s --help lists the flags", text, help)
+}
+
+// dashed returns a flag as it is written.
+func dashed(name string) string {
+	if len(name) <= 2 { // -c, -np
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// kind says what a flag takes.
+func kind(f cli.Flag) string {
+	switch f.(type) {
+	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:
+		return "a whole number"
+	case *cli.Float64Flag:
+		return "a number"
+	case *cli.DurationFlag:
+		return "a time with its unit, as 90s"
+	case *cli.BoolFlag:
+		return "true or false"
+	}
+	return "another value"
+}
+
+// usage returns what a flag means, in brackets.
+func usage(f cli.Flag) string {
+	if f, ok := f.(cli.DocGenerationFlag); ok && f.GetUsage() != "" {
+		return " (" + strings.ReplaceAll(f.GetUsage(), "`", "") + ")"
+	}
+	return ""
 }

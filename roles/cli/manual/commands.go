@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/urfave/cli/v2"
 )
 
@@ -16,20 +15,18 @@ func CommandPage(app *cli.App) string {
 		"%s\n", Regenerate,
 		strings.Join(strings.Fields(app.Description), " "))
 	b.WriteString("\n| command | |\n|---|---|\n| `rlinf -c FILE.yaml` | train |\n")
-	each(app.Commands, "", func(path string, c *cli.Command) {
+	Each(app.Commands, func(path string, c *cli.Command) {
 		fmt.Fprintf(&b, "| [`rlinf %s`](#rlinf-%s) | %s |\n", path, strings.ReplaceAll(path, " ", "-"), escape(c.Usage))
 	})
 	b.WriteString("\n## rlinf\n\nTrain.\n\n```\n" + unindent(app.UsageText) + "\n```\n")
 	writeFlags(&b, app.Flags)
-	each(app.Commands, "", func(path string, c *cli.Command) {
+	Each(app.Commands, func(path string, c *cli.Command) {
 		fmt.Fprintf(&b, "\n## rlinf %s\n\n%s\n\n```\n", path, sentence(c.Usage))
 		switch {
 		case c.UsageText != "":
 			b.WriteString(unindent(c.UsageText))
 		case c.ArgsUsage != "":
 			fmt.Fprintf(&b, "rlinf %s %s", path, c.ArgsUsage)
-		case args.TakesValue(c.Flags, "config"):
-			fmt.Fprintf(&b, "rlinf %s -c FILE.yaml [key=value ...]", path)
 		default:
 			fmt.Fprintf(&b, "rlinf %s", path)
 		}
@@ -39,7 +36,10 @@ func CommandPage(app *cli.App) string {
 	return b.String()
 }
 
-// each calls f for every command that is not hidden, with the names of those above it.
+// Each calls f for every command that is not hidden, with its name behind those of the commands above
+// it.
+func Each(commands []*cli.Command, f func(path string, c *cli.Command)) { each(commands, "", f) }
+
 func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {
 	for _, c := range commands {
 		if c.Hidden || above != "" && c.Name == "help" {

@@ -12,7 +12,7 @@ import (
 )
 
 const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
-   eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
+eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
 
 // The scripts ask the program for the candidates: it knows its commands, flags and keys.
 const (

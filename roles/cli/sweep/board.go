@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/results"
 )
 
 // A board shows where a sweep stands: the runs under way, the best so far and the time left. On a
@@ -29,7 +30,7 @@ type board struct {
 	began   map[*sweepRun]time.Time // the runs under way
 	took    time.Duration           // all runs that this start of the sweep has finished
 	trained int                     // how many they are
-	best    float64                 // the highest metric so far; NaN: none
+	best    float64                 // the best value of the metric so far; NaN: none
 	bestRun string
 }
 
@@ -56,7 +57,7 @@ func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 		b.took += took
 		b.trained++
 	}
-	if !math.IsNaN(value) && !(value <= b.best) {
+	if results.Better(b.metric, value, b.best) {
 		b.best, b.bestRun = value, r.name()
 	}
 	return b.done

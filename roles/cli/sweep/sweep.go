@@ -29,7 +29,7 @@ import (
 
 // Usage is what the help of rlinf sweep says.
 const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
-   mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
+mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
 
 Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher
 --jobs of them run side by side in this process; under a launcher every process takes runs from a list that rank 0
@@ -43,8 +43,8 @@ func Flags() []cli.Flag {
 		&cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1},
 		&cli.IntFlag{Name: "jobs", Usage: "runs side by side when there is no launcher",
 			DefaultText: "cores / ranks of a run"},
-		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw", Value: "eval/return",
-			DefaultText: "eval/return, or env/return without evaluations"},
+		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
+			DefaultText: "eval/return, or what the task has in its place"},
 	}
 }
 
@@ -80,8 +80,8 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	if s.runs, err = sweepRuns(c, reg, os.Stderr); err != nil {
 		return 0, err
 	}
-	if !c.IsSet("metric") && !s.runs[0].cfg.Evaluates() {
-		s.metric = "env/return"
+	if s.metric == "" {
+		s.metric = s.runs[0].cfg.Headline()
 	}
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
@@ -232,6 +232,10 @@ func (s *sweep) finish() (int, error) {
 			folder)
 	}
 	stop, _ := s.asked.Vote()
+	if (stop != 0 || s.requeue) && s.board.done < len(s.runs) {
+		fmt.Fprintf(s.out, "the sweep stopped with %d of %d runs finished; the same command goes on from its "+
+			"checkpoints\n", s.board.done, len(s.runs))
+	}
 	switch {
 	case len(s.failures) > 0:
 		return 0, fmt.Errorf("%s\n%d of %d runs failed", strings.Join(s.failures, "\n"), len(s.failures), len(s.runs))
