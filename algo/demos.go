@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -35,7 +36,8 @@ func (c *DemoConfig) Check(want Want) {
 //	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
 //
 // fields are those of rollouts, [T,N,...], with which shapes and types must agree. What else is in
-// the file is left out.
+// the file is left out. Where rollouts have chunks of actions and the file single ones, each
+// transition begins a chunk: see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := os.ReadFile(path)
@@ -51,6 +53,9 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		return demos, fmt.Errorf("%s: reward is %v: want F32[M] of M > 0 transitions", path, reward)
 	}
 	m := reward.Dim(0)
+	if all, err = inChunks(all, fields); err != nil {
+		return demos, fmt.Errorf("%s: %w", path, err)
+	}
 	for _, f := range fields {
 		if f.Name == statusName { // demonstrations have no aborted episodes
 			continue
@@ -75,6 +80,66 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		demos.Set(f.Name, t)
 	}
 	return demos, nil
+}
+
+// inChunks turns transitions of single actions into as many of chunks of C, where fields have those
+// and demos do not. A transition has its own action and the C-1 that follow in its episode, the last
+// one again and again where the episode ends before; the sum of their rewards; and the end of its
+// chunk.
+func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
+	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == "action" })
+	action, ok := demos.Get("action")
+	if i < 0 || !ok || action.Rank() != 3 || action.Dim(1) != 1 || fields[i].Shape[2] == 1 {
+		return demos, nil
+	}
+	m, c := action.Dim(0), fields[i].Shape[2]
+	terminated, ok1 := demos.Get("terminated")
+	truncated, ok2 := demos.Get("truncated")
+	reward := demos.Must("reward")
+	if !ok1 || !ok2 || terminated.Len() != m || truncated.Len() != m || reward.Len() != m ||
+		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
+		return demos, fmt.Errorf("%d actions: want reward F32, terminated and truncated U8 of as many", m)
+	}
+	last := make([]int, m) // of the chunk that begins there
+	end := m - 1           // of the episode
+	for t := m - 1; t >= 0; t-- {
+		if terminated.U8()[t]|truncated.U8()[t] != 0 {
+			end = t
+		}
+		last[t] = min(t+c-1, end)
+	}
+	var d tensor.Dict
+	for i := range demos.Len() {
+		name, t := demos.Entry(i)
+		if t.Rank() == 0 || t.Dim(0) != m {
+			continue
+		}
+		size := len(t.Bytes()) / m
+		switch {
+		case name == "action":
+			chunks := tensor.New(t.DType(), m, c, t.Dim(2))
+			for i := range m * c {
+				copy(chunks.Bytes()[i*size:][:size], t.Bytes()[min(i/c+i%c, last[i/c])*size:])
+			}
+			t = chunks
+		case name == "reward":
+			sums := tensor.New(tensor.F32, m)
+			for i := range m {
+				for k := i; k <= last[i]; k++ {
+					sums.F32()[i] += t.F32()[k]
+				}
+			}
+			t = sums
+		case name == "terminated" || name == "truncated" || strings.HasPrefix(name, "next_observation."):
+			ends := tensor.New(t.DType(), t.Shape()...)
+			for i := range m {
+				copy(ends.Bytes()[i*size:][:size], t.Bytes()[last[i]*size:])
+			}
+			t = ends
+		}
+		d.Set(name, t)
+	}
+	return d, nil
 }
 
 // newDemos returns demonstrations, of rollouts with these fields, as what one environment went

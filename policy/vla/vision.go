@@ -42,7 +42,7 @@ func newSenses(spec env.Spec, c *Config) (*senses, error) {
 		switch {
 		case f.Name == env.ActionMask:
 			return nil, fmt.Errorf("observation %q: vla_policy chooses actions in a box", f.Name)
-		case f.Words != nil || f.Name == "text" && f.DType == tensor.U8:
+		case f.Words != nil || f.Text && f.DType == tensor.U8:
 			if s.text != "" {
 				return nil, fmt.Errorf("observations %q and %q are texts: want one", s.text, f.Name)
 			}

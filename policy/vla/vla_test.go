@@ -28,7 +28,7 @@ func spec() env.Spec {
 		Name: "Fake-v0",
 		Obs: []env.Field{
 			{Name: "image", Space: box(tensor.U8, 0, 255, 13, 12, 3)}, {Name: "wrist", Space: box(tensor.U8, 0, 255, 8, 8, 3)},
-			{Name: "text", Space: box(tensor.U8, 0, 255, 32)}, {Name: "proprio", Space: box(tensor.F32, -9, 9, 3)},
+			{Name: "text", Space: box(tensor.U8, 0, 255, 32), Text: true}, {Name: "proprio", Space: box(tensor.F32, -9, 9, 3)},
 		},
 		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}, Low: []float32{-1, -2, -1}, High: []float32{1, 2, 1}},
 	}
