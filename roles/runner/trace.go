@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/roles/worker"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // saveTrace is Cluster.SaveTrace.
@@ -32,14 +33,20 @@ func (l *loop) saveTrace(ctx context.Context, file string) error {
 }
 
 // tracers returns those of this rank's workers.
-func (r *EmbodiedRunner) tracers() (all []*worker.Tracer) {
-	for _, w := range r.Env.Here() {
-		all = append(all, w.Tracer())
+func (r *EmbodiedRunner) tracers() []*worker.Tracer {
+	all := tracersOf(nil, r.Env)
+	all = tracersOf(all, r.Rollout)
+	all = tracersOf(all, r.Reward)
+	all = tracersOf(all, r.Inference)
+	return tracersOf(all, r.Actor)
+}
+
+// tracersOf appends the tracers of this rank's members of g to all. g may be nil.
+func tracersOf[W interface{ Tracer() *worker.Tracer }](all []*worker.Tracer, g *spmd.Group[W]) []*worker.Tracer {
+	if g == nil {
+		return all
 	}
-	for _, w := range r.Rollout.Here() {
-		all = append(all, w.Tracer())
-	}
-	for _, w := range r.Actor.Here() {
+	for _, w := range g.Here() {
 		all = append(all, w.Tracer())
 	}
 	return all

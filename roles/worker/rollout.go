@@ -162,9 +162,11 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	for e := range r.job.Epochs {
 		for _, l := range r.routes {
 			if l.stage != nil {
+				start := r.trace.start()
 				if err := l.play(ctx, e*r.job.Steps, r.job.Steps); err != nil {
 					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
 				}
+				r.trace.done("play", start)
 			}
 		}
 		for t := range r.job.Steps + 1 {

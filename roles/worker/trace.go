@@ -59,6 +59,12 @@ func (r *RolloutWorker) Tracer() *Tracer { return r.trace }
 // Tracer returns what this worker has noted; nil where no trace was asked for.
 func (w *EnvWorker) Tracer() *Tracer { return w.trace }
 
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *RewardWorker) Tracer() *Tracer { return w.trace }
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *InferenceWorker) Tracer() *Tracer { return w.trace }
+
 // A traceEvent is a complete event of the Trace Event Format; times in microseconds.
 type traceEvent struct {
 	Name  string  `json:"name"`
