@@ -81,14 +81,18 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	}
 	pin := c.pin(b)
 	p := C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
-	you, wire := c.seats[peer], 0
+	you, wire, near := c.seats[peer], 0, -1
+	if c.t.shared != nil && c.t.shared.regions[you.rank] != nil {
+		near = you.rank
+	}
 	var handle uint64
 	if sending {
 		wire = c.wireTag(c.seats[c.me].local, you.local, tag)
-		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire)))
+		handle = uint64(C.rl_isend(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire), C.int(near),
+			c.lane(you.local)))
 	} else {
 		wire = c.wireTag(you.local, c.seats[c.me].local, tag)
-		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire)))
+		handle = uint64(C.rl_irecv(c.end, p, C.int64_t(len(b)), C.int(you.process), C.int(wire), C.int(near)))
 	}
 	if handle&C.RL_BAD != 0 {
 		c.unpin(pin)
@@ -111,6 +115,12 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 // wireTag tells apart communicators, and the members on a rank: each pair of these has a block of
 // tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
+
+// lane returns the lane that takes the letters for a member of a rank of the node. Ends of a rank
+// that wait at the same time have lanes of their own, as a rule.
+func (l *layout) lane(local int) C.int {
+	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_LANES)
+}
 
 // refuse says what is wrong with a post.
 func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
@@ -191,8 +201,9 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 	}
 	var fault C.rl_fault
 	report := c.t.stall
-	for slice := C.int(0); ; slice++ {
-		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, slice,
+	var spent C.int64_t
+	for {
+		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, &spent,
 			&fault)
 		if len(c.pinned) > 0 {
 			c.release()
@@ -205,7 +216,7 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		case ctx.Err() != nil:
 			return -1, context.Cause(ctx)
 		}
-		waited := time.Duration(slice+1) * C.RL_SLICE_NS
+		waited := time.Duration(spent)
 		if c.t.doubts(waited) && !c.served {
 			if err := c.vain(reqs, any != 0); err != nil {
 				return -1, err

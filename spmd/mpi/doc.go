@@ -14,15 +14,16 @@
 //     comes back to Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
-//   - wake.c is how a wait spends its time: it spins, then yields the core, then sleeps. It also puts
-//     the progress thread to sleep and wakes it.
+//   - wake.c is how a wait spends its time: it spins where each rank of the node has a core, then
+//     yields the core, then sleeps. It also puts the progress thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
 //     wait like that, or by the blocking ones.
 //   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - group.c makes a communicator of MPI for each group ([spmd.Launch]), with the group's name.
-//   - shared.c waits for words in the memory that the ranks of a node share: it spins where each
-//     has a core, then sleeps on a futex.
+//   - node.c carries messages between ranks of a node through the memory that they share.
+//   - line.c keeps receives that have no message yet. shared.c lets ranks tell each other where
+//     their memory is.
 //   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
 //     its program has ended.
 //

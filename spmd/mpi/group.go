@@ -76,7 +76,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	}
 	t.groups = append(t.groups, g)
 
-	l.group = g.handle
+	l.group, l.space = g.handle, made
 	for m, s := range l.seats {
 		l.seats[m].process = slices.Index(g.processes, s.rank)
 	}

@@ -17,6 +17,52 @@ enum { MAX_PLANES = 16 };
 enum { BEAT_TAG, QUESTION_TAG, ANSWER_TAG };
 
 typedef struct rl_peer rl_peer;
+typedef struct rl_slot rl_slot;
+typedef struct rl_letter rl_letter;
+typedef struct rl_mail rl_mail;
+
+// What wakes a progress thread.
+typedef struct {
+	_Atomic uint32_t posts;  // counts sends and receives posted
+	_Atomic uint32_t asleep; // the thread sleeps until posts change
+	_Atomic int urged;       // a rank of the node waits for a receive that has been posted here
+	char rest[52];
+} rl_door;
+
+// A lane takes letters for some ends of a rank; see node.c.
+typedef struct {
+	_Atomic uint64_t top;    // the newest letter; 0: none
+	_Atomic uint32_t bell;   // counts what came for these ends
+	_Atomic uint32_t asleep; // threads that sleep until bell changes
+	char rest[48];
+} rl_lane;
+
+// A tray holds the letters of a lane that nobody has asked for.
+typedef struct {
+	_Atomic int busy;
+	_Atomic uint32_t generation; // counts how often letters came
+	rl_letter *first, *last;
+} rl_tray;
+
+enum { LETTER_FREE, LETTER_SENT };
+
+// A letter is one message, in the memory of its sender.
+struct rl_letter {
+	uint64_t next;     // the one pushed before it
+	rl_letter *behind; // in the tray
+	rl_letter *ring;   // the next of the sender's
+	uint64_t space, at;
+	int64_t bytes;
+	int peer, tag; // the sender, as the communicator numbers it
+	int rank;      // the sender's in the world
+	uint16_t lane; // of the sender's end
+	uint16_t kind;
+	_Atomic uint32_t state;
+	char rest[56];
+	char data[];
+};
+
+enum { LETTER_SIZES = 4 };
 
 struct rl_group {
 	MPI_Comm comm;
@@ -38,11 +84,10 @@ struct rl_world {
 	// What the progress thread goes by; see progress.c.
 	_Atomic int sends, receives; // under way
 	_Atomic int waiters;         // threads inside rl_wait, which progress MPI themselves
-	_Atomic uint32_t posts;      // counts sends and receives posted
-	_Atomic int idling;          // the thread sleeps until it is kicked
+	rl_door *_Atomic door;       // what wakes the thread: hall, or a place that the ranks of the node reach
+	rl_door hall;
 	_Atomic int leaving;
-	pthread_mutex_t lock;        // ends, and the kick
-	pthread_cond_t kick;
+	pthread_mutex_t lock;        // ends
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
@@ -51,12 +96,24 @@ struct rl_world {
 	_Atomic int64_t gone_ns; // when nobody should wait for this rank any more; 0: not yet
 	_Atomic int asking;      // questions without an answer
 	rl_peer *peers;          // of each rank
+
+	// Of ranks of the node; see node.c.
+	int crowded;   // the node has fewer cores than ranks
+	char **region; // the memory that each rank shares, NULL for a rank of another node; NULL: there is none
+	int64_t own_bytes;
+	pthread_mutex_t mail;
+	char *letters, *letters_end; // memory for letters that were never used
+	rl_letter *spare[LETTER_SIZES];
+	rl_tray tray[RL_LANES];
+
+	// Of threads that yielded their core in vain; see wake.c.
+	_Atomic int64_t wasted_ns, wasted_at;
 };
 
 // A slot is one request under way.
 enum { FREE, UNMATCHED, UNDERWAY, DONE };
 
-typedef struct rl_slot {
+struct rl_slot {
 	MPI_Request req;
 	int state;
 	int code; // MPI error, once DONE
@@ -65,10 +122,13 @@ typedef struct rl_slot {
 	uintptr_t buf;
 	int64_t bytes, got;
 	void *scratch;                 // takes a message that is longer than the buffer
+	int near;                      // rank in the world of a peer of this node, whose messages are letters; -1: MPI's
+	int by_mpi;                    // req is a request of MPI
+	rl_letter *letter;             // sent, and not copied yet; received, and not read yet
 	struct rl_slot *next;          // in the free list; behind this one in a line
 	struct rl_slot *last;          // of a line's head: the end of the line
 	struct rl_slot *right, **left; // of a line's head: among the heads
-} rl_slot;
+};
 
 enum { CHUNK = 64, CHUNKS = 1024 };
 
@@ -80,8 +140,19 @@ struct rl_end {
 	rl_end *next, **at; // among the world's ends
 	_Atomic int busy;
 	_Atomic int waited;       // the owner is in rl_wait
-	_Atomic int sends, lines; // how many
-	rl_slot *free, *heads;
+	_Atomic int sends, lines, desks; // how many
+	rl_slot *free;
+	rl_slot *heads; // lines of receives that MPI's messages match
+	rl_slot *desk;  // lines of receives that letters match
+	int looked_mpi; // the last look saw a request of MPI's that is not done
+	int stuck;      // and a send that this rank of the node has not taken; -1: none
+	// Of letters; see node.c.
+	uint64_t space;
+	int process, lane;
+	int fresh;         // receives were posted since the last match
+	uint32_t seen;     // the tray's generation then
+	rl_letter *letter[LETTER_SIZES]; // rings: the one used last
+	int letters[LETTER_SIZES];       // how many
 	int chunks;
 	rl_slot *chunk[CHUNKS];
 };
@@ -102,12 +173,23 @@ static inline int64_t rl_now(void) {
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// The next six are in wake.c, which calls no other file.
+// The next eight are in wake.c, which calls no other file.
 
-// rl_pause is the next pause of a wait that has taken `waited` ns so far: at first it returns 0 at once, then it yields, then it sleeps.
-int rl_pause(int64_t waited);
+// rl_pause is the next pause of a wait that has taken `waited` ns so far and polls MPI: at first it returns 0 at once, then it yields, then it sleeps, where
+// there is a lane until its bell changes. w is NULL where it does not matter whether ranks have cores of their own.
+int rl_pause(rl_world *w, int64_t waited, rl_lane *lane, uint32_t bell);
 
-// rl_backoff sleeps for as long as rl_pause does once a wait no longer yields.
+// rl_rest waits until the word differs from old, for about sleep_ns at most; *waited_ns is how long calls for the same wait have taken. It first spins where
+// every rank has a core, then yields, then sleeps, and is counted in asleep then.
+void rl_rest(rl_world *w, _Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t *waited_ns, int64_t sleep_ns);
+
+// rl_slice is how long a wait may last before Go looks around: longer the longer the wait.
+int64_t rl_slice(int64_t waited);
+
+// rl_ring changes the word and wakes who sleeps for it.
+void rl_ring(_Atomic uint32_t *word, _Atomic uint32_t *asleep);
+
+// rl_backoff sleeps for 1/64 of the time waited so far.
 void rl_backoff(int64_t waited);
 
 // rl_sleep is nanosleep on time: with the default timer slack a sleep of 1 us takes 56 us. A signal may end it early, which is harmless.
@@ -116,11 +198,28 @@ void rl_sleep(int64_t ns);
 // rl_settle sleeps until a request is done that other processes may join late.
 int rl_settle(MPI_Request *req);
 
-// rl_idle lets the progress thread sleep for ns, until a kick, or until it is to leave. posts is w->posts as the thread last saw it.
+// rl_idle lets the progress thread sleep for ns, until a kick, or until it is to leave. posts is the door's as the thread last saw it.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
 // rl_kick wakes the progress thread if it idles: something was posted.
 void rl_kick(rl_world *w);
+
+// Lines, in line.c: the receives for one sender and tag that have no message yet, in the order in which they were posted. Their heads are in heads or in desk.
+rl_slot *rl_line_find(rl_slot *heads, int peer, int tag);
+void rl_line_join(rl_end *e, rl_slot *s);
+void rl_line_leave(rl_end *e, rl_slot *s);
+
+// Letters, in node.c. rl_letter_send posts a send: 0, or MPI's error. rl_letter_left reports whether its letter has been copied. rl_letters_match returns the
+// receives that have got their letters, in a list; rl_letter_read fills one: 1 if MPI brings the message itself. rl_letters_leave gives up an end's letters.
+int rl_letter_send(rl_end *e, rl_slot *s, int rank, int lane);
+int rl_letter_left(rl_slot *s);
+rl_slot *rl_letters_match(rl_end *e);
+int rl_letter_read(rl_end *e, rl_slot *s);
+void rl_letters_leave(rl_end *e);
+rl_lane *rl_end_lane(const rl_end *e);
+
+// rl_urge lets the progress thread of a rank of the node match the receives that were posted there.
+void rl_urge(rl_world *w, int rank);
 
 // rl_end_push moves the sends of an end and matches its receives, unless its owner is at it.
 void rl_end_push(rl_end *e);

@@ -48,7 +48,7 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if first%perPlane+blocks > perPlane { // a block lies in one plane
 		first += perPlane - first%perPlane
 	}
-	l.plane, l.block = int(first/perPlane), int(first%perPlane)
+	l.space, l.plane, l.block = first, int(first/perPlane), int(first%perPlane)
 	if l.plane >= t.planes || blocks > perPlane {
 		return nil, fmt.Errorf("the tags of this MPI are used up: %d planes of %d communicators; one with k members "+
 			"on a rank counts as k²", t.planes, t.blocks)
@@ -115,6 +115,7 @@ type layout struct {
 	width        int         // the most members on one rank
 	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
 	plane, block int         // where its tags are
+	space        uint64      // a number of its own among those of these processes; purposes of a group share it
 }
 
 // A seat is where a member is: its rank, the number of that process in MPI's communicator, and its
@@ -143,7 +144,8 @@ func layOut(ranks []int, size int) (l layout, err error) {
 
 // newEnd opens member me's end of a communicator.
 func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
-	end := C.rl_end_open(t.world, l.group, C.int(l.plane))
+	end := C.rl_end_open(t.world, l.group, C.int(l.plane), C.uint64_t(l.space), C.int(l.seats[me].process),
+		l.lane(l.seats[me].local))
 	if end == nil {
 		return nil, errors.New("out of memory")
 	}

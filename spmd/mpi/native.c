@@ -275,7 +275,7 @@ static int run(rl_native *x, char *data, char *send) {
 
 // after wakes the progress thread after a call: the library may hold a copy that has not left. While the thread is awake, this is one load.
 static int after(rl_native *x, int rc) {
-	if (atomic_load(&x->w->idling)) rl_kick(x->w);
+	if (atomic_load(&atomic_load(&x->w->door)->asleep)) rl_kick(x->w);
 	return rc;
 }
 
@@ -322,7 +322,7 @@ int rl_native_wait(rl_native *x, int slices) {
 	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
 	atomic_fetch_add(&x->w->waiters, 1);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
-		int paused = rl_pause(waited);
+		int paused = rl_pause(x->w, waited, NULL, 0);
 		r = look(x);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start;
 	}
@@ -356,7 +356,7 @@ static int over(rl_native *x) {
 }
 
 int rl_native_close(rl_native *x) {
-	for (int64_t start = rl_now(), waited = 0; !over(x); rl_pause(waited = rl_now() - start))
+	for (int64_t start = rl_now(), waited = 0; !over(x); rl_pause(x->w, waited = rl_now() - start, NULL, 0))
 		if (waited > CLOSE_NS) return RL_PENDING;
 	if (x->abandoned) atomic_fetch_sub(&x->w->sends, 1);
 	int rc = MPI_Comm_free(&x->comm);

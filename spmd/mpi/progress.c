@@ -53,11 +53,11 @@ static void beat(rl_world *w, heartbeat *h, int64_t now, int leaving) {
 
 // push_ends moves what is under way, and returns in how many lines receives stand that only this thread matches. A thread in rl_wait moves everything, but
 // matches the receives of its own end alone.
-static int push_ends(rl_world *w, int waited) {
+static int push_ends(rl_world *w, int waited, int urged) {
 	int lines = 0;
 	pthread_mutex_lock(&w->lock);
 	for (rl_end *e = w->ends; e; e = e->next) {
-		if (waited && (atomic_load(&e->waited) || !atomic_load(&e->lines))) continue;
+		if (waited && !urged && (atomic_load(&e->waited) || !atomic_load(&e->lines))) continue;
 		rl_end_push(e);
 		lines += atomic_load(&e->lines);
 	}
@@ -77,8 +77,10 @@ static void *progress(void *arg) {
 
 		int leaving = atomic_load(&w->leaving), waited = atomic_load(&w->waiters) > 0;
 		int sends = atomic_load(&w->sends), receives = atomic_load(&w->receives);
-		uint32_t posts = atomic_load(&w->posts);
-		int lines = sends || receives ? push_ends(w, waited) : 0;
+		rl_door *door = atomic_load(&w->door);
+		uint32_t posts = atomic_load(&door->posts);
+		int urged = atomic_exchange(&door->urged, 0);
+		int lines = sends || receives || urged ? push_ends(w, waited, urged) : 0;
 		int asking = atomic_load(&w->asking);
 		if (asking) rl_peers_ask(w);
 		if (!waited || leaving || asking || now >= h.due) drive(w, &h, now);
@@ -108,12 +110,9 @@ static void *progress(void *arg) {
 }
 
 int rl_progress_start(rl_world *w) {
-	pthread_condattr_t attr;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->kick, &attr);
-	pthread_condattr_destroy(&attr);
+	atomic_store(&w->door, &w->hall);
 	pthread_mutex_init(&w->lock, NULL);
+	pthread_mutex_init(&w->mail, NULL);
 	sigset_t all, old;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old); // signals are Go's: the thread inherits that it gets none

@@ -15,11 +15,16 @@
 // With so many lines or fewer, each look at an end probes all of them; with more, only those of the requests that are looked at.
 enum { FEW = 16 };
 
-rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane) {
+enum { URGE_NS = 1000 * 1000 }; // how long a send waits for a receiver of the node before it asks that one's progress thread to look
+
+rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int lane) {
 	rl_end *e = calloc(1, sizeof *e);
 	if (!e) return NULL;
 	e->w = w;
 	e->comm = group ? group->comm : w->plane[plane];
+	e->space = space;
+	e->process = process;
+	e->lane = lane;
 	pthread_mutex_lock(&w->lock);
 	e->next = w->ends;
 	e->at = &w->ends;
@@ -86,7 +91,7 @@ static void describe(const rl_slot *s, rl_fault *out) {
 	out->bytes = s->bytes;
 }
 
-static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, int tag) {
+static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, int tag, int near) {
 	s->code = MPI_SUCCESS;
 	s->sending = sending;
 	s->peer = peer;
@@ -95,84 +100,45 @@ static void fill(rl_slot *s, int sending, uintptr_t buf, int64_t n, int peer, in
 	s->bytes = n;
 	s->got = 0;
 	s->scratch = NULL;
+	s->near = near;
+	s->by_mpi = near < 0;
+	s->letter = NULL;
 }
 
-uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag) {
-	rl_world *w = e->w;
+// moving counts a request of MPI's that is under way.
+static void moving(rl_end *e, const rl_slot *s, int n) {
+	if (s->sending) atomic_fetch_add(&e->sends, n);
+	atomic_fetch_add(s->sending ? &e->w->sends : &e->w->receives, n);
+}
+
+static int send_by_mpi(rl_end *e, rl_slot *s) {
+	int over = 0, rc = MPI_Isend((const void *)s->buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req);
+	// A small message has left by now, as a rule; asking also pushes a large one on its way.
+	if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, MPI_STATUS_IGNORE);
+	s->state = over ? DONE : UNDERWAY;
+	return rc;
+}
+
+uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int lane) {
 	hold(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
+	int kick = 0;
 	if (s) {
-		fill(s, 1, buf, n, to, tag);
-		int over = 0, rc = MPI_Isend((const void *)buf, (int)n, MPI_BYTE, to, tag, e->comm, &s->req);
-		// A small message has left by now, as a rule; asking also pushes a large one on its way.
-		if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, MPI_STATUS_IGNORE);
-		if (rc != MPI_SUCCESS || over) {
+		fill(s, 1, buf, n, to, tag, near);
+		int rc = near < 0 ? send_by_mpi(e, s) : rl_letter_send(e, s, near, lane);
+		kick = s->by_mpi; // even if it is done for us: the library may hold a copy that has not left
+		if (rc != MPI_SUCCESS || s->state == DONE) {
 			handle = rc == MPI_SUCCESS ? 0 : RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
 		} else {
-			s->state = UNDERWAY;
-			atomic_fetch_add(&e->sends, 1);
-			atomic_fetch_add(&w->sends, 1);
+			if (s->by_mpi) moving(e, s, 1);
 			handle = handle_of(s);
 		}
 	}
 	let_go(e);
-	rl_kick(w); // even if it is done for us: the library may hold a copy that has not left
+	if (kick) rl_kick(e->w);
 	return handle;
-}
-
-// Lines: the receives for one sender and tag that have no message yet, in the order in which they were posted.
-
-static rl_slot *line_of(rl_end *e, const rl_slot *s) {
-	rl_slot *h = e->heads;
-	while (h && (h->peer != s->peer || h->tag != s->tag)) h = h->right;
-	return h;
-}
-
-static void head_insert(rl_slot **at, rl_slot *h) {
-	h->left = at;
-	h->right = *at;
-	if (h->right) h->right->left = &h->right;
-	*at = h;
-}
-
-static void head_remove(rl_slot *h) {
-	*h->left = h->right;
-	if (h->right) h->right->left = h->left;
-}
-
-static void line_join(rl_end *e, rl_slot *s) {
-	rl_slot *h = line_of(e, s);
-	if (h) {
-		h->last->next = s;
-		h->last = s;
-	} else {
-		s->last = s;
-		head_insert(&e->heads, s);
-		atomic_fetch_add(&e->lines, 1);
-	}
-	s->state = UNMATCHED;
-}
-
-static void line_leave(rl_end *e, rl_slot *s) {
-	rl_slot *h = line_of(e, s);
-	if (h == s) {
-		rl_slot **at = h->left;
-		head_remove(h);
-		if (h->next) {
-			h->next->last = h->last;
-			head_insert(at, h->next);
-		} else {
-			atomic_fetch_sub(&e->lines, 1);
-		}
-	} else {
-		rl_slot *before = h;
-		while (before->next != s) before = before->next;
-		before->next = s->next;
-		if (h->last == s) h->last = before;
-	}
-	s->next = NULL;
 }
 
 // match gives the head of a line its message, if it is there: 1 if so.
@@ -182,7 +148,7 @@ static int match(rl_end *e, rl_slot *h) {
 	MPI_Status st;
 	int rc = MPI_Improbe(h->peer, h->tag, e->comm, &there, &message, &st);
 	if (rc == MPI_SUCCESS && !there) return 0;
-	line_leave(e, h);
+	rl_line_leave(e, h);
 	h->state = UNDERWAY;
 	if (rc == MPI_SUCCESS) rc = MPI_Get_count(&st, MPI_BYTE, &n);
 	void *to = (void *)h->buf;
@@ -211,28 +177,28 @@ static void match_all(rl_end *e) {
 	}
 }
 
-uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag) {
-	rl_world *w = e->w;
+uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near) {
 	hold(e);
 	rl_slot *s = slot_take(e);
 	uint64_t handle = RL_BAD;
 	if (s) {
-		fill(s, 0, buf, n, from, tag);
+		fill(s, 0, buf, n, from, tag, near);
 		int rc = MPI_SUCCESS;
-		if (w->overruns)
-			line_join(e, s);
+		if (near >= 0 || e->w->overruns)
+			rl_line_join(e, s);
 		else if ((rc = MPI_Irecv((void *)buf, (int)n, MPI_BYTE, from, tag, e->comm, &s->req)) == MPI_SUCCESS)
 			s->state = UNDERWAY;
+		if (near >= 0) e->fresh = 1;
 		if (rc != MPI_SUCCESS) {
 			handle = RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
 		} else {
-			atomic_fetch_add(&w->receives, 1);
+			if (s->by_mpi) moving(e, s, 1);
 			handle = handle_of(s);
 		}
 	}
 	let_go(e);
-	rl_kick(w);
+	if (near < 0) rl_kick(e->w);
 	return handle;
 }
 
@@ -246,14 +212,26 @@ static void ended(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	free(s->scratch);
 	s->scratch = NULL;
 	s->state = DONE;
-	if (s->sending) atomic_fetch_sub(&e->sends, 1);
-	atomic_fetch_sub(s->sending ? &e->w->sends : &e->w->receives, 1);
+	if (s->by_mpi) moving(e, s, -1);
+}
+
+// read_letters fills the receives whose letters have come.
+static void read_letters(rl_end *e) {
+	for (rl_slot *s = rl_letters_match(e), *next; s; s = next) {
+		next = s->next;
+		s->next = NULL;
+		s->by_mpi = rl_letter_read(e, s);
+		s->state = s->by_mpi ? UNDERWAY : DONE;
+		if (s->by_mpi) moving(e, s, 1);
+	}
 }
 
 // test looks once whether a request is done, after begin.
 static int test(rl_end *e, rl_slot *s) {
-	if (s->state == UNMATCHED && atomic_load(&e->lines) > FEW) match_line(e, line_of(e, s));
-	if (s->state == UNDERWAY) {
+	if (s->state == UNMATCHED && s->near < 0 && atomic_load(&e->lines) > FEW) match_line(e, rl_line_find(e->heads, s->peer, s->tag));
+	if (s->state == UNDERWAY && s->letter) {
+		if (rl_letter_left(s)) s->state = DONE;
+	} else if (s->state == UNDERWAY) {
 		int over = 0;
 		MPI_Status st;
 		int rc = MPI_Test(&s->req, &over, &st);
@@ -263,14 +241,18 @@ static int test(rl_end *e, rl_slot *s) {
 }
 
 static void begin(rl_end *e) {
+	if (e->desk) read_letters(e);
+	e->looked_mpi = 0;
+	e->stuck = -1;
 	if (e->heads && atomic_load(&e->lines) <= FEW) match_all(e);
 }
 
 void rl_end_push(rl_end *e) {
-	if (!(atomic_load(&e->sends) || atomic_load(&e->lines)) || !try_hold(e)) return;
+	if (!(atomic_load(&e->sends) || atomic_load(&e->lines) || atomic_load(&e->desks)) || !try_hold(e)) return;
+	if (e->desk) read_letters(e);
 	for (int i = 0; atomic_load(&e->sends) && i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
-		if (s->state == UNDERWAY && s->sending) test(e, s);
+		if (s->state == UNDERWAY && s->sending && s->by_mpi) test(e, s);
 	}
 	match_all(e);
 	let_go(e);
@@ -290,7 +272,10 @@ static int finish(rl_end *e, rl_slot *s, rl_request *req, rl_fault *fault) {
 static int look(rl_end *e, rl_request *req, rl_fault *fault) {
 	rl_slot *s = slot_of(e, req->handle);
 	if (!s) return RL_UNKNOWN;
-	return test(e, s) ? finish(e, s, req, fault) : RL_PENDING;
+	if (test(e, s)) return finish(e, s, req, fault);
+	if (s->by_mpi) e->looked_mpi = 1;
+	if (s->sending && s->near >= 0) e->stuck = s->near;
+	return RL_PENDING;
 }
 
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
@@ -323,34 +308,52 @@ static int look_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
 }
 
 static int look_at(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
-	if (!try_hold(e)) return RL_PENDING; // the progress thread is at it
+	if (!try_hold(e)) { // the progress thread is at it
+		e->looked_mpi = 1;
+		return RL_PENDING;
+	}
 	begin(e);
 	int r = any ? look_any(e, reqs, n, fault) : look_all(e, reqs, n, first, fault);
 	let_go(e);
 	return r;
 }
 
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *fault) {
+// A thread that polls MPI moves all that is under way; others sleep, and leave that to the progress thread.
+static void poll_mpi(rl_end *e, int on) {
+	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
+	atomic_store(&e->waited, on);
+	if (!on && (atomic_load(&e->w->sends) || atomic_load(&e->w->receives))) rl_kick(e->w);
+}
+
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_fault *fault) {
+	rl_world *w = e->w;
+	rl_lane *lane = w->region ? rl_end_lane(e) : NULL;
+	uint32_t bell = lane ? atomic_load(&lane->bell) : 0;
 	int first = 0, r = look_at(e, reqs, n, any, &first, fault);
 	if (r != RL_PENDING) return r;
-	rl_world *w = e->w;
-	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
-	atomic_fetch_add(&w->waiters, 1);
-	atomic_store(&e->waited, 1);
-	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
-		int paused = rl_pause(waited);
+	int64_t before = *waited_ns, start = rl_now(), waited = before, rested = before, slice = rl_slice(before);
+	int polling = 0, urged = 0;
+	for (int round = 1; r == RL_PENDING && waited < before + slice; round++) {
+		int paused = 1, mpi = e->looked_mpi || !lane, stuck = e->stuck;
+		if (mpi != polling) poll_mpi(e, polling = mpi);
+		if (mpi)
+			paused = rl_pause(w, waited, lane, bell);
+		else
+			rl_rest(w, &lane->bell, &lane->asleep, bell, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
+		if (stuck >= 0 && !urged && waited > URGE_NS) rl_urge(w, stuck), urged = 1;
+		if (lane) bell = atomic_load(&lane->bell);
 		r = look_at(e, reqs, n, any, &first, fault);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
 	}
-	// Before going on to wait for the first, see whether one behind it has failed, and match what is in line.
-	hold(e);
-	match_all(e);
-	for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)
-		if (reqs[i].handle && (r = look(e, &reqs[i], fault)) == 0) r = RL_PENDING;
-	let_go(e);
-	atomic_store(&e->waited, 0);
-	atomic_fetch_sub(&w->waiters, 1);
-	if (r != RL_PENDING && (atomic_load(&w->sends) || atomic_load(&w->receives))) rl_kick(w); // from here on the progress thread moves them
+	if (r == RL_PENDING) { // before going on to wait for the first, see whether one behind it has failed, and match what is in line
+		hold(e);
+		match_all(e);
+		for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)
+			if (reqs[i].handle && (r = look(e, &reqs[i], fault)) == 0) r = RL_PENDING;
+		let_go(e);
+	}
+	if (polling) poll_mpi(e, 0);
+	*waited_ns = before + rl_now() - start;
 	return r;
 }
 
@@ -363,7 +366,7 @@ int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault) {
 		int over = 1, cancelled = 1, rc = MPI_SUCCESS;
 		MPI_Status st;
 		if (s->state == UNMATCHED) {
-			line_leave(e, s);
+			rl_line_leave(e, s);
 		} else {
 			rc = MPI_Cancel(&s->req);
 			if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &over, &st);
@@ -406,10 +409,11 @@ void rl_end_close(rl_end *e) {
 	for (int i = 0; i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
 		if (s->state == FREE || test(e, s)) continue;
-		if (s->state == UNDERWAY && !s->sending && !s->scratch) MPI_Cancel(&s->req);
-		if (s->state == UNDERWAY) MPI_Request_free(&s->req);
-		atomic_fetch_sub(s->sending ? &w->sends : &w->receives, 1);
+		if (s->state == UNDERWAY && s->by_mpi && !s->sending && !s->scratch) MPI_Cancel(&s->req);
+		if (s->state == UNDERWAY && s->by_mpi) MPI_Request_free(&s->req);
+		if (s->by_mpi) moving(e, s, -1);
 	}
+	rl_letters_leave(e);
 	for (int i = 0; i < e->chunks; i++) free(e->chunk[i]);
 	free(e);
 }

@@ -34,7 +34,6 @@ import (
 type shared struct {
 	t       *transport
 	regions [][]byte // the arena of each rank of this node, this one's own included; nil for a rank of another node
-	crowded C.int    // 1: the node has fewer cores than ranks
 }
 
 var (
@@ -73,7 +72,7 @@ func (t *transport) share() error {
 	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
 		defer unix.Close(fd)
 		mine.fd, mine.size = int64(fd), int64(len(t.arena.reserve))
-		b, _ := t.arena.alloc(len(mine.cookie))
+		b, _ := t.arena.alloc(int(C.rl_mail_bytes())) // the first piece: the others find it there
 		copy(b, mine.cookie[:])
 	}
 
@@ -83,15 +82,15 @@ func (t *transport) share() error {
 		&fault) != 0 {
 		return callError(&fault)
 	}
-	s := &shared{t: t, regions: make([][]byte, t.size), crowded: 1}
+	s := &shared{t: t, regions: make([][]byte, t.size)}
 	var cores unix.CPUSet
 	for _, o := range all {
 		for i := range cores {
 			cores[i] |= o.cpus[i]
 		}
 	}
-	if cores.Count() >= onNode {
-		s.crowded = 0
+	if cores.Count() < onNode {
+		C.rl_world_crowd(t.world)
 	}
 	for _, o := range all {
 		if cannot == nil {
@@ -106,6 +105,9 @@ func (t *transport) share() error {
 		return callError(&fault)
 	}
 	if yes != 0 {
+		if err := s.open(); err != nil {
+			return err
+		}
 		t.shared = s
 		t.about.Shared = fmt.Sprintf("%.3g GiB per rank", float64(len(t.arena.reserve))/(1<<30))
 		return nil
@@ -115,6 +117,27 @@ func (t *transport) share() error {
 		cannot = errors.New("another rank has none")
 	}
 	t.about.Shared = "none: " + cannot.Error()
+	return nil
+}
+
+// letters is how much memory a rank reserves for messages to ranks of its node.
+const letters = 64 << 20
+
+// open lets messages to ranks of the node go through memory.
+func (s *shared) open() error {
+	own := s.t.arena.reserve
+	room, err := s.t.arena.alloc(min(letters, len(own)/4))
+	if err != nil {
+		return err
+	}
+	regions := make([]C.uintptr_t, len(s.regions))
+	for r, b := range s.regions {
+		regions[r] = C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	}
+	if code := C.rl_world_share(s.t.world, &regions[0], C.int64_t(len(own)),
+		C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(room)))), C.int64_t(len(room))); code != 0 {
+		return errors.New(errorText(code))
+	}
 	return nil
 }
 
@@ -230,7 +253,7 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	defer runtime.KeepAlive(sig)
 	report := s.t.stall
 	var waited C.int64_t
-	for C.rl_await(C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), s.crowded, &waited) != 0 {
+	for C.rl_await(s.t.world, C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), &waited) != 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

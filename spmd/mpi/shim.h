@@ -41,7 +41,7 @@ enum {
 	RL_UNKNOWN = -4,  // a handle that this end did not give out, or has taken back
 };
 
-enum { RL_SLICE_NS = 5 * 1000 * 1000 }; // how long rl_wait waits before it lets Go look around
+enum { RL_SLICE_NS = 5 * 1000 * 1000 }; // how long a wait lasts at first before it lets Go look around
 
 // Go's signal handlers, around MPI_Init: save before, restore after. Restore returns how many had been replaced.
 void *rl_signals_save(void);
@@ -67,18 +67,20 @@ int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks
 
 // An end serves one thread at a time. Its messages travel in a group, or if that is NULL in a plane, a duplicate of the world's communicator. Tags alone
 // tell the ends in one communicator apart. rl_end_close gives up what is still under way.
-rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane);
+// A space is a number that no other communicator of these processes has, process this member's number in it, and lane where this end's letters go.
+rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int lane);
 void rl_end_close(rl_end *e);
 // rl_end_next describes the first request at or after slot `from` that nobody has waited for, and returns the slot after it; -1: there is none.
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
 // A handle, 0 for a send that is done already, or RL_BAD | MPI error code (RL_BAD alone: too many requests, or out of memory).
 #define RL_BAD (1ull << 63)
-uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag);
-uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag);
-// rl_wait waits for all of reqs (returns 0), or for any (returns its index), at most about RL_SLICE_NS: then RL_PENDING. Requests that are done are
-// zeroed on the way. slices: how many calls before returned RL_PENDING for the same wait.
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int slices, rl_fault *fault);
+// near is the rank in the world of a peer that shares memory with this one, else -1, and lane that of the peer's end.
+uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int lane);
+uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
+// rl_wait waits for all of reqs (returns 0), or for any (returns its index), for a slice of time: then RL_PENDING. Requests that are done are zeroed on the
+// way. *waited_ns, 0 at first, is how long calls for the same wait have taken.
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_fault *fault);
 // rl_test looks once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
 // rl_cancel takes a receive back: 0, or RL_PENDING for a send and when a message has matched it: it must be waited for as before.
@@ -99,9 +101,17 @@ const char *rl_departed(rl_world *w, int rank);
 // collective, and sleep while they wait.
 int rl_node_gather(rl_world *w, const void *mine, int n, void *all, rl_fault *fault);
 int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
+// rl_world_crowd says that the node has fewer cores than ranks.
+void rl_world_crowd(rl_world *w);
+// rl_mail_bytes is how much of the start of its shared memory, zeroed, each rank keeps for its lanes. rl_world_share lets messages between ranks of the node
+// go through it: regions holds where each rank's memory is, 0 for a rank of another node, of own_bytes this rank's, with room for letters in it. The ranks
+// of the node have all got there before one sends. 0, or an MPI error.
+enum { RL_LANES = 64 };
+int64_t rl_mail_bytes(void);
+int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t letters, int64_t letters_bytes);
 // rl_await waits until the word differs from old (0), for a slice of time at most: then RL_PENDING. *waited_ns, 0 at first, is how long calls for the same wait
-// have taken. While it sleeps it is counted in asleep, another word. crowded: there are fewer cores than ranks. rl_wake ends all sleep for the word.
-int rl_await(uintptr_t word, uintptr_t asleep, uint32_t old, int crowded, int64_t *waited_ns);
+// have taken. While it sleeps it is counted in asleep, another word. rl_wake ends all sleep for the word.
+int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns);
 void rl_wake(uintptr_t word);
 
 // Messages to and from the programs of others in the same job, between ranks of MPI_COMM_WORLD. A send returns once its message was taken, a match when there is

@@ -1,36 +1,138 @@
 //go:build mpi
 
 // How threads wait: a wait first spins, then yields its core, then sleeps; the progress thread idles until it is kicked.
+//
+// To wake a thread on another core takes 2 to 50 us, most where cores are virtual, and a good part of it from the thread that wakes. A rank that yields sees
+// what it waits for without being woken, and lets ranks with work go first. So a short wait yields. A long one sleeps.
 
 #include "inner.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-// A sleep takes 1/64 of the time waited so far: that is how late a wait may see its end.
-enum { SPIN_NS = 20 * 1000, YIELD_NS = 1000 * 1000, SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
+// Where every rank has a core, a wait spins first. With fewer cores than ranks, a rank that spins keeps its core from the rank that it waits for.
+enum { SPIN_NS = 20 * 1000, LOOKS = 64, YIELD_NS = 1000 * 1000 };
 
-int rl_pause(int64_t waited) {
-	if (waited > YIELD_NS) {
-		rl_backoff(waited);
-	} else if (waited > SPIN_NS) {
+// A sleep between looks at MPI takes 1/64 of the time waited so far: that is how late a wait may see its end.
+enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
+
+// Yields that end in a sleep all the same were in vain. A process spends 1/32 of its time on those, and WASTE_NS in advance. A yield that takes longer than
+// SLOW_NS has let a thread compute for long, one of another program, as a rule: against such a thread a rank that is woken does better.
+enum { WASTE_SHARE = 32, WASTE_NS = 2000 * 1000, SLOW_NS = 500 * 1000 };
+
+enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
+
+// The word may be seen by other processes: a futex that is not private.
+static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
+	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
+}
+
+static void sleep_for(_Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t ns) {
+	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
+	atomic_fetch_add(asleep, 1); // before the kernel compares the word: who changes it after that sees it
+	futex(word, FUTEX_WAIT, old, &timeout);
+	atomic_fetch_sub(asleep, 1);
+}
+
+void rl_wake(uintptr_t word) { futex((_Atomic uint32_t *)word, FUTEX_WAKE, INT_MAX, NULL); }
+
+void rl_ring(_Atomic uint32_t *word, _Atomic uint32_t *asleep) {
+	atomic_fetch_add(word, 1);
+	if (atomic_load(asleep)) rl_wake((uintptr_t)word);
+}
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ __volatile__("yield");
+#endif
+}
+
+static int changed(_Atomic uint32_t *word, uint32_t old) { return atomic_load_explicit(word, memory_order_acquire) != old; }
+
+static int64_t wasted(rl_world *w, int64_t now) {
+	int64_t ns = atomic_load(&w->wasted_ns) - (now - atomic_load(&w->wasted_at)) / WASTE_SHARE;
+	return ns > 0 ? ns : 0;
+}
+
+static void waste(rl_world *w, int64_t now, int64_t ns) {
+	atomic_store(&w->wasted_ns, wasted(w, now) + ns);
+	atomic_store(&w->wasted_at, now);
+}
+
+// yield lets others run until the word changes: 1, or until that takes too long.
+static int yield(rl_world *w, _Atomic uint32_t *word, uint32_t old, int64_t waited) {
+	int64_t start = rl_now(), now = start, most = WASTE_NS - wasted(w, now);
+	if (most > YIELD_NS - waited) most = YIELD_NS - waited;
+	while (now - start < most) {
 		sched_yield();
+		int done = changed(word, old);
+		int64_t last = now;
+		now = rl_now();
+		if (now - last > SLOW_NS) {
+			waste(w, now, now - last);
+			return done;
+		}
+		if (done) return 1;
 	}
-	return waited > SPIN_NS;
+	if (now > start) waste(w, now, now - start);
+	return 0;
 }
 
-void rl_backoff(int64_t waited) {
-	int64_t ns = waited / SLEEP_SHARE;
-	rl_sleep(ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns);
+int64_t rl_slice(int64_t waited) { return waited / 4 < RL_SLICE_NS ? RL_SLICE_NS : waited / 4 > SLICE_MAX_NS ? SLICE_MAX_NS : waited / 4; }
+
+void rl_rest(rl_world *w, _Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t *waited_ns, int64_t sleep_ns) {
+	int64_t start = rl_now();
+	if (*waited_ns == 0 && !w->crowded)
+		while (rl_now() - start < SPIN_NS)
+			for (int i = 0; i < LOOKS; i++) {
+				if (changed(word, old)) return;
+				relax();
+			}
+	if (*waited_ns >= YIELD_NS || !yield(w, word, old, *waited_ns)) sleep_for(word, asleep, old, sleep_ns);
+	*waited_ns += rl_now() - start;
 }
+
+int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns) {
+	rl_rest(w, (_Atomic uint32_t *)word, (_Atomic uint32_t *)asleep, old, waited_ns, rl_slice(*waited_ns));
+	return changed((_Atomic uint32_t *)word, old) ? 0 : RL_PENDING;
+}
+
+static int64_t backoff(int64_t waited) {
+	int64_t ns = waited / SLEEP_SHARE;
+	return ns < SLEEP_MIN_NS ? SLEEP_MIN_NS : ns > SLEEP_MAX_NS ? SLEEP_MAX_NS : ns;
+}
+
+// exact lets the thread's sleeps end on time: with the default timer slack a sleep of 1 us takes 56 us.
+static void exact(void) {
+	static _Thread_local int set;
+	if (!set) prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+	set = 1;
+}
+
+int rl_pause(rl_world *w, int64_t waited, rl_lane *lane, uint32_t bell) {
+	if (waited > YIELD_NS && lane) {
+		exact();
+		sleep_for(&lane->bell, &lane->asleep, bell, backoff(waited));
+	} else if (waited > YIELD_NS)
+		rl_backoff(waited);
+	else if (waited > SPIN_NS || (w && w->crowded))
+		sched_yield();
+	else
+		return 0;
+	return 1;
+}
+
+void rl_backoff(int64_t waited) { rl_sleep(backoff(waited)); }
 
 void rl_sleep(int64_t ns) {
-	static _Thread_local int exact;
-	if (!exact) {
-		prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
-		exact = 1;
-	}
+	exact();
 	struct timespec t = {ns / 1000000000, ns % 1000000000};
 	nanosleep(&t, NULL);
 }
@@ -45,22 +147,11 @@ int rl_settle(MPI_Request *req) {
 }
 
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts) {
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ns / 1000000000;
-	if ((until.tv_nsec += ns % 1000000000) >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-	pthread_mutex_lock(&w->lock);
-	atomic_store(&w->idling, 1);
-	while (atomic_load(&w->posts) == posts && !atomic_load(&w->leaving))
-		if (pthread_cond_timedwait(&w->kick, &w->lock, &until) == ETIMEDOUT) break;
-	atomic_store(&w->idling, 0);
-	pthread_mutex_unlock(&w->lock);
+	rl_door *d = atomic_load(&w->door);
+	if (!atomic_load(&w->leaving)) sleep_for(&d->posts, &d->asleep, posts, ns);
 }
 
 void rl_kick(rl_world *w) {
-	atomic_fetch_add(&w->posts, 1);
-	if (!atomic_load(&w->idling)) return;
-	pthread_mutex_lock(&w->lock);
-	pthread_cond_signal(&w->kick);
-	pthread_mutex_unlock(&w->lock);
+	rl_door *d = atomic_load(&w->door);
+	rl_ring(&d->posts, &d->asleep);
 }

@@ -110,6 +110,8 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	return MPI_SUCCESS;
 }
 
+void rl_world_crowd(rl_world *w) { w->crowded = 1; }
+
 // drain receives what nobody did.
 static int drain(MPI_Comm comm, rl_fault *fault) {
 	for (;;) {
@@ -144,8 +146,9 @@ void rl_world_free(rl_world *w) {
 	MPI_Comm_free(&w->node);
 	MPI_Comm_free(&w->beats);
 	MPI_Comm_free(&w->world);
-	pthread_cond_destroy(&w->kick);
+	pthread_mutex_destroy(&w->mail);
 	pthread_mutex_destroy(&w->lock);
+	free(w->region);
 	free(w);
 }
 
