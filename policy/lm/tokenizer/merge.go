@@ -32,7 +32,7 @@ func (w *merger) merge(table *mergeTable, ids []int32) []int32 {
 		return ids
 	}
 	if len(ids) > windowLength {
-		return w.mergeWindows(table, ids)
+		return w.mergeWindows(table, ids, windowLength, windowOverlap)
 	}
 	w.lookUp(table, ids)
 	if len(ids) > shortPiece {
@@ -75,22 +75,22 @@ type window struct {
 	ends []int32 // where each ends in the piece
 }
 
-// mergeWindows merges a piece in windows that overlap, each by itself. It passes from one to the
+// mergeWindows merges a piece in windows of a length that overlap, each by itself. It passes from one to the
 // next at a token that both have at the same place. The result is that of merging the whole: a
 // sequence of tokens is what merging makes if each pair of neighbours is what merging makes of their
 // text, and each pair stands in a window. If two windows have no token in common, which is rare, the
 // piece is merged as a whole.
-func (w *merger) mergeWindows(table *mergeTable, ids []int32) []int32 {
+func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following
-	w.fill(table, a, 0)
+	w.fill(table, a, 0, length)
 	out, from := ids[:0], 0 // the tokens of a before from are written, or those of the window before it
 	for int(last(a.ends)) < len(w.symbols) {
 		i := len(a.ends) - 1
-		for i > max(from-1, 0) && last(a.ends)-a.ends[i] < windowOverlap {
+		for i > max(from-1, 0) && last(a.ends)-a.ends[i] < overlap {
 			i--
 		}
-		w.fill(table, b, a.ends[i])
+		w.fill(table, b, a.ends[i], length)
 		i, j, ok := common(a, b, i+1)
 		if !ok {
 			ids = append(ids[:0], w.symbols...)
@@ -104,8 +104,8 @@ func (w *merger) mergeWindows(table *mergeTable, ids []int32) []int32 {
 }
 
 // fill merges the window that begins at a place.
-func (w *merger) fill(table *mergeTable, to *window, start int32) {
-	symbols := w.symbols[start:min(int(start)+windowLength, len(w.symbols))]
+func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
+	symbols := w.symbols[start:min(int(start+length), len(w.symbols))]
 	to.ids = append(to.ids[:0], symbols...)
 	w.lookUp(table, to.ids)
 	to.ids = w.mergeLong(table, to.ids)

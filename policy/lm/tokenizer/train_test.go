@@ -195,8 +195,13 @@ func TestMergeWindows(t *testing.T) {
 		want := slices.Clone(ids)
 		w.lookUp(&table, want)
 		want = w.mergeLong(&table, want)
-		if got := w.merge(&table, slices.Clone(ids)); !slices.Equal(got, want) {
-			t.Fatalf("%s: %d tokens become %d, want %d", name, len(ids), len(got), len(want))
+		for _, length := range []int32{8, 30, windowLength} {
+			if int(length) >= len(ids) {
+				continue
+			}
+			if got := w.mergeWindows(&table, slices.Clone(ids), length, length/16+2); !slices.Equal(got, want) {
+				t.Fatalf("%s, windows of %d: %d tokens become %d, want %d", name, length, len(ids), len(got), len(want))
+			}
 		}
 	}
 	random := rand.New(rand.NewPCG(3, 4))
