@@ -97,6 +97,7 @@ func TestTemplateValues(t *testing.T) {
 		`{{ x is none }}{{ x is defined }}{{ y is defined }}{{ x | default('d') }}|{{ y | default('d') }}`: "TrueTrueFalse|d",
 		`{{ messages[-1].content }}{{ messages[5] is defined }}{{ messages[0].get('no', 'def') }}`:         "hiFalsedef",
 		`{{ 'a' is sequence }}{{ true is true }}{{ 1 is true }}{{ range(3) | list | length }}`:             "TrueTrueFalse3",
+		"a  {% if x is none %}  b{% endif %}\n  {% if x %}{% endif %}c {# d #}\n  {# e #}f":                "a    bc f",
 		`{{ empty is mapping }}{{ 'yes' if empty else 'no' }}{{ big }}{{ big | tojson }}`:                  "Trueno1234567890123456789012345678901234567890",
 	} {
 		template, err := (&Tokenizer{}).ParseChatTemplate(source)
@@ -216,7 +217,7 @@ func TestBuiltinTemplates(t *testing.T) {
 
 func TestPlainSource(t *testing.T) {
 	for source, want := range map[string]string{
-		`a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`:  `a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`,
+		`a { b {{ x }} {# {{ (a if b else c) }} #} {% if a %}`:  `a { b {{ x }} {#+ {{ (a if b else c) }} #} {%+ if a %}`,
 		`{{- x if y else z -}}`:                                 `{{- x if y else z -}}`,
 		`{{ f(a if b else c, d) }}`:                             `{{ f((( b ) and [a ] or [ c])[0], d) }}`,
 		`{{ (a if b) + [c if d else e] }}`:                      `{{ ((( b) and [a ] or [none])[0]) + [(( d ) and [c ] or [ e])[0]] }}`,
@@ -226,6 +227,7 @@ func TestPlainSource(t *testing.T) {
 		"{%-\n  set x = {'a': 1, 'if': 2,\n} %}":                "{%- set x = {'a': 1, 'if': 2} %}",
 		`{% for m in l if m.x == (1 if y else 2) %}`:            `{% for m in l if m.x == ((( y ) and [1 ] or [ 2])[0]) %}`,
 		`{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`:        `{{ "(a if b else c)" ~ '}}' ~ "\"{%" }}{{ y }}`,
+		"a {% if b %} {%- if c %}  {% if d %}\n {% if e %}":     "a {%+ if b %} {%- if c %} {%+ if d %}\n {% if e %}",
 		`{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`: `{% raw %}{{ (a if b else c) }}{% endraw %}{{ (ifs) }}`,
 		`{{ x`: `{{ x`, `{%`: `{% `, `{{}}`: `{{ }}`, `{#`: `{#`, `{{ "x`: `{{ "x`, `{{ ([{ }}`: `{{ ([{ }}`, `{{ f(a=1 if b else 2)}}`: `{{ f(a=(( b ) and [1 ] or [ 2])[0])}}`,
 	} {

@@ -5,9 +5,11 @@ import "strings"
 // plainSource returns the source of a template in the part of Jinja that gonja parses. Of conditional
 // expressions gonja knows those at the top of a tag with one condition; others, as in f(a if b else c),
 // become ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a
-// tag goes.
+// tag goes. gonja takes away the blanks before a statement that follows something on its line, too: a
+// plus sign keeps them.
 func plainSource(source string) string {
 	var b strings.Builder
+	whole := source
 	for source != "" {
 		i := strings.IndexByte(source, '{')
 		if i < 0 || i+1 == len(source) {
@@ -15,17 +17,26 @@ func plainSource(source string) string {
 		}
 		b.WriteString(source[:i])
 		source = source[i:]
-		n := 1 // bytes of the source that are done with
+		n := 1     // bytes of the source that are done with
+		keep := "" // the sign
+		if before := whole[:len(whole)-len(source)]; len(source) > 2 && source[2] != '-' && source[2] != '+' &&
+			!startsLine(before) {
+			keep = "+"
+		}
 		switch source[1] {
 		case '#':
 			n = len(source)
 			if end := strings.Index(source, "#}"); end >= 0 {
 				n = end + len("#}")
 			}
-			b.WriteString(source[:n])
+			b.WriteString(source[:2] + keep + source[2:n])
 		case '{', '%':
 			n = tagLength(source)
-			b.WriteString(plainTag(source[:n]))
+			tag := plainTag(source[:n])
+			if source[1] == '%' {
+				tag = tag[:2] + keep + tag[2:]
+			}
+			b.WriteString(tag)
 			if strings.Trim(source[:n], "{}%-+ \t\r\n") == "raw" {
 				end := rawLength(source[n:])
 				b.WriteString(source[n : n+end])
@@ -37,6 +48,13 @@ func plainSource(source string) string {
 		source = source[n:]
 	}
 	return b.String() + source
+}
+
+// startsLine reports whether a statement behind a text is the first on its line, or directly behind
+// something.
+func startsLine(text string) bool {
+	line := strings.TrimRight(text, " \t")
+	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
 }
 
 // tagLength returns the length of the tag that source begins with, all of source if the tag has no end.
