@@ -130,6 +130,9 @@ type reader struct {
 	encoder *tokenizer.Encoder
 }
 
+// byteOrderMark begins the files of some editors.
+const byteOrderMark = "\ufeff"
+
 func (r *reader) file(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -137,6 +140,9 @@ func (r *reader) file(path string) error {
 	}
 	defer file.Close()
 	in := bufio.NewReader(file)
+	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = in.Discard(len(byteOrderMark)) // they are in the buffer
+	}
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		if line = bytes.TrimSpace(line); len(line) > 0 {

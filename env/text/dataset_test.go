@@ -146,3 +146,22 @@ func TestHash(t *testing.T) {
 		t.Error("hashes of different texts are equal")
 	}
 }
+
+// TestReadForeignFiles: files of other systems, with a byte-order mark, line ends of two characters and no last one, are read alike.
+func TestReadForeignFiles(t *testing.T) {
+	k := bytewise(t)
+	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
+	line := `{"prompt": "a", "answer": "b"}`
+	want, err := Read(write(t, line, line, ""), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(write(t, "\ufeff"+line+"\r", "\r", line), f)
+	if err != nil || got.Hash != want.Hash {
+		t.Errorf("%v, %v", got, err)
+	}
+	path := write(t, line, line+"\x00", line)
+	if _, err := Read(path, f); err == nil || !strings.HasPrefix(err.Error(), path[0]+":2: ") {
+		t.Errorf("bytes that are no JSON in line 2: %v", err)
+	}
+}

@@ -263,9 +263,11 @@ func TestTuningMistakes(t *testing.T) {
 		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: want at most 60, the samples of data.train_data_paths"},
 		{"heads", "job", "actor.model.num_key_value_heads=3", "%: actor.model.model_type: qwen2: want a model that can be made: %"},
 		{"another model", "job", "actor.model.model_type=mlp_policy", "%"},
-		{"cut", "folder", folder("short"), "actor.model.model_path: load model: %short/model.safetensors: %"},
+		{"cut", "folder", folder("short"), from + "actor.model.model_path: short: want a folder of weights: load model: short/model.safetensors: %"},
 		{"not a number", "folder", folder("nan"), "actor.model.model_path: load model: %"},
-		{"another shape", "folder", folder("shape"), "actor.model.model_path: load model: %shape%"},
+		{"another shape", "folder", folder("shape"), from + "actor.model.model_path: shape: want a folder of weights: load model: shape/model.safetensors: %"},
+		{"a size that is a mistake", "job", "actor.model.hidden_size=100000000000", "%: actor.model.model_type: qwen2: want a model that can be made: hidden_size is 100000000000, must be at most %"},
+		{"a model beyond the memory", "job", "actor.model.hidden_size=1048576", "%node 0 needs % MiB for parameters, optimiser, activations and texts, and %"},
 		{"another family", "folder", "actor.model={model_type: llama, model_path: model}", from + "actor.model.model_type: llama: want a model that can be made: model has a model of the family qwen2"},
 		{"no chat template", "job", "data.apply_chat_template=1", from + "data.apply_chat_template: 1: want true or false"},
 	} {

@@ -81,6 +81,12 @@ func (c *Config) Check() error {
 			bad("%s is %d, must be at least 1", n.name, n.size)
 		}
 	}
+	if wrong == nil {
+		wrong = c.tooLarge()
+	}
+	if c.MaxPositions < 0 {
+		bad("max_position_embeddings is %d, must be at least 0", c.MaxPositions)
+	}
 	if c.KVHeads > 0 && c.Heads%c.KVHeads != 0 {
 		bad("num_attention_heads is %d, must be a multiple of num_key_value_heads, %d", c.Heads, c.KVHeads)
 	}
@@ -105,6 +111,42 @@ func (c *Config) Check() error {
 		return fmt.Errorf("%s", strings.Join(wrong, "; "))
 	}
 	return nil
+}
+
+// Limits far above any model, so that a size that is a mistake is refused and products of sizes stay
+// in range.
+const (
+	maxSize        = 1 << 24 // of each axis of a matrix
+	maxFeedForward = 1 << 16 // feed-forward blocks, each expert being one
+	maxCount       = 1 << 44 // weights
+)
+
+// tooLarge reports sizes beyond the limits. All are above 0.
+func (c *Config) tooLarge() (wrong []string) {
+	x := c.Experts
+	for _, n := range []struct {
+		name string
+		size float64
+	}{
+		{"vocab_size", float64(c.Vocab)}, {"hidden_size", float64(c.Hidden)}, {"intermediate_size", float64(c.Intermediate)},
+		{"num_attention_heads × head_dim", float64(c.Heads) * float64(c.HeadDim)},
+		{"num_key_value_heads × head_dim", float64(c.KVHeads) * float64(c.HeadDim)},
+		{"the experts' width", float64(x.Intermediate)}, {"the shared expert's width", float64(x.SharedIntermediate)},
+	} {
+		if n.size > maxSize {
+			wrong = append(wrong, fmt.Sprintf("%s is %.0f, must be at most %d", n.name, n.size, maxSize))
+		}
+	}
+	blocks := float64(c.Layers) * max(1, float64(x.Count))
+	if blocks > maxFeedForward {
+		wrong = append(wrong, fmt.Sprintf("num_hidden_layers is %d with %d experts each, must have at most %d "+
+			"feed-forward blocks", c.Layers, x.Count, maxFeedForward))
+	}
+	width := float64(max(c.Intermediate, x.Intermediate))
+	if n := float64(c.Hidden) * (2*float64(c.Vocab) + 3*blocks*width); wrong == nil && n > maxCount {
+		wrong = append(wrong, fmt.Sprintf("the model has about %.0e weights, must have at most %.0e", n, float64(maxCount)))
+	}
+	return wrong
 }
 
 // Sizes of the sums that a parallel layout may split: see doc.go.

@@ -115,6 +115,7 @@ func TestLanguageRefuses(t *testing.T) {
 		"--ids: not given":                         {"tokenizer", "decode", "-m", dir},
 		"tokenizer.json":                           {"tokenizer", "encode", "-m", empty},
 		"temperature -1":                           {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
+		"a cache of 1000000000016 tokens":          {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1000000000000"},
 		"the cache holds 16 tokens":                {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
 		"no folder: want --out":                    {"tokenizer", "train", "x"},
 		"no files: want texts":                     {"tokenizer", "train", "--out", empty},

@@ -99,6 +99,18 @@ func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config
 	return hf.ParseConfig(text)
 }
 
+// checkFolder reports what is wrong with the names, shapes and types of the weights, without reading them.
+func (l *Language) checkFolder() error {
+	if l.Base == "" {
+		return nil
+	}
+	m, err := l.New()
+	if err != nil {
+		return err
+	}
+	return hf.Check(m, l.Base)
+}
+
 // New declares the model. It has no memory yet.
 func (l *Language) New() (*lm.Model, error) {
 	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA})

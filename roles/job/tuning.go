@@ -116,6 +116,9 @@ func (d *draft) readModel(t *Tuning) bool {
 		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
 		return false
 	}
+	if err := t.checkFolder(); err != nil {
+		d.problem("actor.model.model_path", t.Base, "a folder of weights: "+err.Error())
+	}
 	if w := t.Model.Window; w > 0 && c.Runner.SeqLength > w {
 		d.problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}

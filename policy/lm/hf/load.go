@@ -17,7 +17,13 @@ import (
 
 // Load fills the weights of m from a checkpoint folder. Names, shapes and types are checked before
 // weights are read; a weight that is not finite is an error, too.
-func Load(m *lm.Model, dir string) error {
+func Load(m *lm.Model, dir string) error { return visit(m, dir, (*folder).load) }
+
+// Check returns what Load finds wrong before it reads weights. The model needs no memory yet.
+func Check(m *lm.Model, dir string) error { return visit(m, dir, (*folder).check) }
+
+// visit does something with the tensors that a model wants of a folder.
+func visit(m *lm.Model, dir string, do func(f *folder, want []lm.Tensor, ignored func(string) bool) error) error {
 	f, err := openFolder(dir)
 	if err != nil {
 		return fmt.Errorf("load model: %w", err)
@@ -28,7 +34,7 @@ func Load(m *lm.Model, dir string) error {
 		t.Name = fileName(m.Config.Family, t.Name)
 		want = append(want, t)
 	}
-	if err := f.load(want, func(name string) bool { return ignored(m, name) }); err != nil {
+	if err := do(f, want, func(name string) bool { return ignored(m, name) }); err != nil {
 		return fmt.Errorf("load model: %w", err)
 	}
 	return nil
@@ -130,9 +136,8 @@ func (f *folder) close() {
 	}
 }
 
-// load checks that the folder has the wanted tensors and, but for ignored ones, no other, and reads
-// them.
-func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
+// check checks that the folder has the wanted tensors and, but for ignored ones, no other.
+func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	known := map[string]bool{}
@@ -160,6 +165,14 @@ func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
 	}
 	if wrong != nil {
 		return errors.New(strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// load checks the wanted tensors and reads them.
+func (f *folder) load(want []lm.Tensor, ignored func(string) bool) error {
+	if err := f.check(want, ignored); err != nil {
+		return err
 	}
 	var memory buffers
 	for _, t := range want {

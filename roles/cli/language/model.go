@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
@@ -68,6 +69,12 @@ func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 	if err != nil {
 		return nil, config.UsageError{Err: err}
 	}
+	if err := hf.Check(m, dir); err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	if err := checkMemory(fmt.Sprintf("the model of %s", dir), 4*m.Count()); err != nil {
+		return nil, err
+	}
 	if err := m.Alloc(tensor.Heap); err != nil {
 		return nil, err
 	}
@@ -80,6 +87,14 @@ func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 		}
 	}
 	return m, nil
+}
+
+// checkMemory returns an error if something takes more memory than there is.
+func checkMemory(what string, bytes int) error {
+	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
+		return config.UsageError{Err: fmt.Errorf("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)}
+	}
+	return nil
 }
 
 // parseIDs reads --ids for a vocabulary of so many tokens.
