@@ -128,7 +128,8 @@ func (c *Config) tooLarge() (wrong []string) {
 		name string
 		size float64
 	}{
-		{"vocab_size", float64(c.Vocab)}, {"hidden_size", float64(c.Hidden)}, {"intermediate_size", float64(c.Intermediate)},
+		{"vocab_size", float64(c.Vocab)}, {"hidden_size", float64(c.Hidden)},
+		{"intermediate_size", float64(c.Intermediate)},
 		{"num_attention_heads × head_dim", float64(c.Heads) * float64(c.HeadDim)},
 		{"num_key_value_heads × head_dim", float64(c.KVHeads) * float64(c.HeadDim)},
 		{"the experts' width", float64(x.Intermediate)}, {"the shared expert's width", float64(x.SharedIntermediate)},
@@ -144,7 +145,8 @@ func (c *Config) tooLarge() (wrong []string) {
 	}
 	width := float64(max(c.Intermediate, x.Intermediate))
 	if n := float64(c.Hidden) * (2*float64(c.Vocab) + 3*blocks*width); wrong == nil && n > maxCount {
-		wrong = append(wrong, fmt.Sprintf("the model has about %.0e weights, must have at most %.0e", n, float64(maxCount)))
+		wrong = append(wrong, fmt.Sprintf("the model has about %.0e weights, must have at most %.0e", n,
+			float64(maxCount)))
 	}
 	return wrong
 }

@@ -114,7 +114,8 @@ func newEngine(c *cli.Context, m *lm.Model, requests []engine.Request) (*engine.
 		o.CacheTokens = max(lm.PageLen, longest, min(all, 1<<14))
 	}
 	bytes := config.Product(o.CacheTokens/lm.PageLen, m.PageBytes())
-	if err := checkMemory(fmt.Sprintf("a cache of %d tokens (prompts and --max-new-tokens)", o.CacheTokens), bytes); err != nil {
+	what := fmt.Sprintf("a cache of %d tokens (prompts and --max-new-tokens)", o.CacheTokens)
+	if err := checkMemory(what, bytes); err != nil {
 		return nil, err
 	}
 	e, err := engine.New(m, o)
