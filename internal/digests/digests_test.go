@@ -41,6 +41,9 @@ var demonstrations = map[string][]string{
 	"iql":     {"--episodes", "8", "--all", "--noise", "4"},
 }
 
+// texts are the configurations of language models, which learn from texts that rlinf data writes.
+var texts = []string{"sft", "sft_experts", "reasoning"}
+
 // clocked are prefixes of further metrics that depend on the clock, by configuration: an asynchronous
 // run counts an episode in the iteration in which it hears of it.
 var clocked = map[string]string{"async": "env/"}
@@ -132,6 +135,21 @@ func train(t *testing.T, name, file string) string {
 		demos := filepath.Join(dir, "demos.safetensors")
 		rlinf(slices.Concat([]string{"demos", "-c", file, "--out", demos}, how, args)...)
 		args = append(args, "algorithm.demo_buffer.load_path="+demos)
+	}
+	if slices.Contains(texts, name) {
+		data := filepath.Join(dir, "data")
+		rlinf("data", "addition", "--out", data, "--train", "40", "--test", "8")
+		training := filepath.Join(data, "train.jsonl")
+		args = append(args, "data.train_data_paths="+training, "data.val_data_paths="+filepath.Join(data, "test.jsonl"),
+			"actor.tokenizer.tokenizer_model="+filepath.Join(data, "tokenizer"))
+		if name == "reasoning" { // a model that is mostly right
+			if err := os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			rlinf(slices.Concat([]string{"-c", "testdata/sft.yaml"}, args, []string{"runner.max_steps=8", "runner.save_interval=8",
+				"runner.logger.experiment_name=start"})...)
+			args = append(args, "runner.ckpt_path="+filepath.Join(dir, "start/checkpoints/latest/model.safetensors"))
+		}
 	}
 	rlinf(append([]string{"-c", file, "--strict"}, args...)...)
 	return filepath.Join(dir, "run")
