@@ -26,7 +26,7 @@ type Config struct {
 	NumLayers    int     `yaml:"num_hidden_layers" doc:"Layers of the trunk; 0: 4, or the folder's."`
 	NumHeads     int     `yaml:"num_attention_heads" doc:"Heads of queries; 0: 4, or the folder's."`
 	NumKVHeads   int     `yaml:"num_key_value_heads" doc:"Heads of keys and values; 0: num_attention_heads."`
-	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights of a new trunk."`
+	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights; 0: 1/√hidden_size."`
 
 	FreezeTrunk  bool     `yaml:"freeze_trunk" doc:"The trunk's own weights are not trained."`
 	FreezeVision bool     `yaml:"freeze_vision" doc:"What sees images is not trained."`
@@ -51,7 +51,7 @@ var loraTargets = lm.Targets[:len(lm.Targets)-1]
 func Defaults() Config {
 	return Config{
 		ActionHead: Tokens, ActionBins: 64, Gripper: true, VisionGrid: 4, VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32,
-		InitRange: 0.05, LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
+		LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
 	}
 }
 
@@ -72,7 +72,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		want(n.value >= 0, n.key, n.value, "a number ≥ 0")
 		want(n.value <= 0 || c.ModelPath == "", n.key, n.value, "none beside model_path, which has the sizes")
 	}
-	want(c.InitRange > 0 && !math.IsInf(c.InitRange, 1), "initializer_range", c.InitRange, "a number > 0")
+	want(c.InitRange >= 0 && !math.IsInf(c.InitRange, 1), "initializer_range", c.InitRange, "a number ≥ 0")
 	want(c.LoRARank >= 1, "lora_rank", c.LoRARank, "a number ≥ 1")
 	want(c.LoRAAlpha >= 0 && !math.IsInf(c.LoRAAlpha, 1), "lora_alpha", c.LoRAAlpha, "a number ≥ 0")
 	want(len(c.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(loraTargets, ", "))
@@ -105,6 +105,9 @@ func (c *Config) trunk(vocabulary int) lm.Config {
 		Family: lm.Qwen2, Vocab: vocabulary, Hidden: or(c.HiddenSize, 128), Layers: or(c.NumLayers, 4),
 		Heads: or(c.NumHeads, 4), Intermediate: or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: c.InitRange,
+	}
+	if t.InitRange == 0 {
+		t.InitRange = 1 / math.Sqrt(float64(t.Hidden))
 	}
 	t.KVHeads, t.HeadDim = or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
 	return t

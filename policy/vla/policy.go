@@ -195,7 +195,7 @@ func (p *Policy) init(seed uint64) error {
 	}
 	for _, field := range []int{p.positions, p.slots} {
 		shape := p.params.Fields[field].Shape
-		gain := math.Sqrt(float64(max(shape[0], shape[1]))) * p.own.InitRange
+		gain := math.Sqrt(float64(max(shape[0], shape[1]))) * p.trunk.Config.InitRange
 		nn.Orthogonal(p.params.Of(field), shape[0], shape[1], gain, seed, uint64(field))
 	}
 	p.head.init(seed)

@@ -59,6 +59,12 @@ type EvalSamplingConfig struct {
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
+// answers returns the part that language models follow.
+func (s SamplingConfig) answers() SamplingConfig {
+	s.TemperatureTrain, s.TemperatureEval = 0, 0
+	return s
+}
+
 // LanguageModel holds the keys of actor.model where model_type names a family of language models.
 // Sizes have the names of config.json. They describe a new model; with model_path the folder has
 // them.

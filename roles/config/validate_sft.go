@@ -115,7 +115,7 @@ func (c *validation) idleReasoning() {
 		{"reward.random_reward", r.RandomReward, true},
 		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,
 			c.Rollout.EvalSamplingParams},
-		{"rollout.sampling_params", c.Rollout.SamplingParams != Default().Rollout.SamplingParams,
+		{"rollout.sampling_params", c.Rollout.SamplingParams.answers() != Default().Rollout.SamplingParams.answers(),
 			c.Rollout.SamplingParams},
 	} {
 		if k.asks && c.found.Has(k.key) {

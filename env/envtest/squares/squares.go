@@ -1,0 +1,220 @@
+// Package squares is a task for policies that see, read and act, and that need no simulator. An
+// image shows two coloured squares and a hand, and a sentence names one square. The hand is to go
+// there and close. Nothing else tells where squares are, or which is meant.
+package squares
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+const (
+	side      = 16   // pixels of the image
+	stride    = 0.25 // the longest way of a hand in a step, along each axis
+	reach     = 0.3  // how near is there
+	width     = 4    // pixels of a square
+	sentences = 24   // bytes of one
+)
+
+var colors = []struct {
+	name string
+	rgb  [3]uint8
+}{{"red", [3]uint8{230, 30, 30}}, {"green", [3]uint8{30, 200, 30}}, {"blue", [3]uint8{40, 60, 240}},
+	{"yellow", [3]uint8{230, 220, 40}}}
+
+// A scene is the places of the hand, of the square that is meant and of the other one, in [-1, 1],
+// and the colours of the squares.
+type scene struct {
+	at    [3][2]float64
+	color [2]int
+}
+
+type squares []scene
+
+var (
+	_ env.Simulator = squares(nil)
+	_ env.Expert    = squares(nil)
+	_ env.Saver     = squares(nil)
+)
+
+// New makes n of Squares-v0. The action is the way of the hand, ±1 along each axis, and whether it
+// closes, by the sign. A hand that closes on the square that is meant is a success, which pays 1;
+// on the other one it is a failure. Either ends the episode, which has 12 steps at most.
+func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
+
+// NewSwapped makes n of them whose sentence names the other square, which is no success.
+func NewSwapped(cfg env.Config, n int) (env.Vec, error) {
+	return env.NewEpisodic(swapped{make(squares, n)}, cfg), nil
+}
+
+type swapped struct{ squares }
+
+// Observe writes the sentence for the other square.
+func (s swapped) Observe(mask []bool, obs tensor.Dict) {
+	s.squares.Observe(mask, obs)
+	for n, c := range s.squares {
+		if mask == nil || mask[n] {
+			say(obs.Must("text").U8()[n*sentences:][:sentences], c.color[1])
+		}
+	}
+}
+
+// say writes the sentence for the square of a colour.
+func say(text []uint8, color int) {
+	clear(text)
+	at := copy(text, "reach the ")
+	at += copy(text[at:], colors[color].name)
+	copy(text[at:], " square")
+}
+
+func box(dtype tensor.DType, low, high float32, shape ...int) env.Space {
+	s := env.Space{Kind: env.Box, DType: dtype, Shape: shape}
+	for range s.Dim() {
+		s.Low, s.High = append(s.Low, low), append(s.High, high)
+	}
+	return s
+}
+
+// Spec describes one environment.
+func (s squares) Spec() env.Spec {
+	return env.Spec{
+		Name: "Squares-v0",
+		Obs: []env.Field{
+			{Name: "image", Space: box(tensor.U8, 0, 255, side, side, 3)},
+			{Name: "text", Space: box(tensor.U8, 0, 255, sentences), Text: true},
+			{Name: "proprio", Space: box(tensor.F32, -1, 1, 2)},
+		},
+		Action: box(tensor.F32, -1, 1, 3), MaxSteps: 12, Info: []string{env.Success, env.WrongObject},
+	}
+}
+
+// Len returns how many there are.
+func (s squares) Len() int { return len(s) }
+
+// Reset draws a scene whose squares are apart from each other and from the hand.
+func (s squares) Reset(n int, seed uint64) error {
+	r := philox.New(seed, philox.Reset, 0, 0)
+	c := &s[n]
+	for {
+		for i := range c.at {
+			c.at[i] = [2]float64{r.Uniform(-0.75, 0.75), r.Uniform(-0.75, 0.75)}
+		}
+		if min(far(c.at[0], c.at[1]), far(c.at[0], c.at[2]), far(c.at[1], c.at[2])) > 2*reach {
+			break
+		}
+	}
+	c.color[0] = r.IntN(len(colors))
+	c.color[1] = (c.color[0] + 1 + r.IntN(len(colors)-1)) % len(colors)
+	return nil
+}
+
+// far is the distance along the axis where it is larger.
+func far(a, b [2]float64) float64 { return max(math.Abs(a[0]-b[0]), math.Abs(a[1]-b[1])) }
+
+// Step moves the hands.
+func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
+	for n := range s {
+		if turn[n] == env.Idle {
+			continue
+		}
+		c, a := &s[n], action.F32()[3*n:]
+		for k := range 2 {
+			way := float64(stride * float64(min(max(a[k], -1), 1)))
+			c.at[0][k] = min(max(c.at[0][k]+way, -1), 1)
+		}
+		reward[n], terminated[n], info[2*n], info[2*n+1] = 0, 0, 0, 0
+		if a[2] <= 0 {
+			continue
+		}
+		if far(c.at[0], c.at[1]) < reach {
+			reward[n], terminated[n], info[2*n] = 1, 1, 1
+		} else if far(c.at[0], c.at[2]) < reach {
+			terminated[n], info[2*n+1] = 1, 1
+		}
+	}
+	return nil
+}
+
+// Act goes straight to the square that is meant, and closes there.
+func (s squares) Act(action tensor.Tensor) error {
+	for n := range s {
+		c, a := &s[n], action.F32()[3*n:]
+		a[2] = 1
+		for k := range 2 {
+			way := (c.at[1][k] - c.at[0][k]) / stride
+			a[k] = float32(min(max(way, -1), 1))
+			if math.Abs(way) > 1.5 {
+				a[2] = -1
+			}
+		}
+	}
+	return nil
+}
+
+// Observe draws the scenes and writes the sentences.
+func (s squares) Observe(mask []bool, obs tensor.Dict) {
+	for n := range s {
+		if mask != nil && !mask[n] {
+			continue
+		}
+		c := &s[n]
+		image := obs.Must("image").U8()[n*side*side*3:][:side*side*3]
+		for i := range image {
+			image[i] = 90
+		}
+		paint(image, c.at[1], width, colors[c.color[0]].rgb)
+		paint(image, c.at[2], width, colors[c.color[1]].rgb)
+		paint(image, c.at[0], width/2, [3]uint8{250, 250, 250})
+		say(obs.Must("text").U8()[n*sentences:][:sentences], c.color[0])
+		for k := range 2 {
+			obs.Must("proprio").F32()[2*n+k] = float32(c.at[0][k])
+		}
+	}
+}
+
+// paint fills a square of so many pixels.
+func paint(image []uint8, at [2]float64, size int, rgb [3]uint8) {
+	place := func(x float64) int { return int((x+1)/2*(side-1)+0.5) - size/2 }
+	for y := range size {
+		for x := range size {
+			row, column := place(at[1])+y, place(at[0])+x
+			if row >= 0 && row < side && column >= 0 && column < side {
+				copy(image[(row*side+column)*3:], rgb[:])
+			}
+		}
+	}
+}
+
+// Save returns the scenes.
+func (s squares) Save() (tensor.Dict, error) {
+	at := tensor.New(tensor.F64, len(s), 8)
+	for n, c := range s {
+		row := at.F64()[8*n:]
+		for i := range c.at {
+			copy(row[2*i:], c.at[i][:])
+		}
+		row[6], row[7] = float64(c.color[0]), float64(c.color[1])
+	}
+	var d tensor.Dict
+	d.Set("scene", at)
+	return d, nil
+}
+
+// Load puts back what Save returned.
+func (s squares) Load(d tensor.Dict) error {
+	for n := range s {
+		row := d.Must("scene").F64()[8*n:]
+		for i := range s[n].at {
+			copy(s[n].at[i][:], row[2*i:])
+		}
+		s[n].color = [2]int{int(row[6]), int(row[7])}
+	}
+	return nil
+}
+
+// Close does nothing.
+func (s squares) Close() error { return nil }

@@ -1,0 +1,15 @@
+package squares_test
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/env/envtest/squares"
+)
+
+func TestSquares(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = "Squares-v0"
+	envtest.Run(t, func(n int) (env.Vec, error) { return squares.New(cfg, n) }, envtest.Options{})
+}

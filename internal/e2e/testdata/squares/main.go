@@ -1,0 +1,21 @@
+// Command squares is rlinf with the task of package squares, which a policy solves that sees and
+// reads.
+package main
+
+import (
+	"os"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/env/envtest/squares"
+	policies "github.com/rlinf/rlinf/policy/all"
+	"github.com/rlinf/rlinf/reward"
+	"github.com/rlinf/rlinf/roles"
+)
+
+func main() {
+	envs := all.Registry()
+	envs.Add("Squares-v0", squares.New)
+	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
+		Rewards: reward.Builtin()}))
+}

@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups that wait for each other, with
+// adapters, and DAgger, which sees random parts of images.
+var visions = []struct {
+	name      string
+	overrides []string
+}{
+	{"PPO", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=token_level",
+		"algorithm.entropy_type=token_level", "algorithm.reward_type=action_level", "algorithm.update_epoch=2", "actor.optim.critic_warmup_steps=2"}},
+	{"GRPO", []string{"env.train.auto_reset=false", "algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2",
+		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0", "env.eval.group_size=1",
+		"actor.model.is_lora=true", "actor.model.lora_rank=2"}},
+	{"DAgger", []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.update_epoch=2",
+		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1", "actor.model.image_crop=0.7"}},
+}
+
+// vision is what these jobs have in common.
+const vision = `
+env:
+  train: {env_type: Squares-v0, total_num_envs: 12, max_steps_per_rollout_epoch: 12}
+  eval: {total_num_envs: 6, max_steps_per_rollout_epoch: 12}
+rollout: {sampling_params: {temperature_train: 1.2, temperature_eval: 0.6}}
+actor:
+  micro_batch_size: 6
+  global_batch_size: 36
+  optim: {lr: 1.0e-3, value_lr: 3.0e-3}
+  model:
+    {model_type: vla_policy, num_action_chunks: 2, action_bins: 8, image_crop: 0.8, vision_keypoints: 1, vision_grid: 2, vision_width: 4,
+     hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, num_attention_heads: 2, hidden_sizes: [8]}
+`
+
+// see runs one of them at a place, by two actors, and returns its metrics.
+func see(t testing.TB, on *platform, dir string, job int, place placement, more ...string) metrics {
+	t.Helper()
+	np, cluster := place.place(2)
+	config := writeFile(t, dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+vision)
+	args := append([]string{"-c", config, "runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run",
+		"runner.logger.logger_backends=[]"}, visions[job].overrides...)
+	r := on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...).result()
+	if r.code != 0 {
+		t.Fatalf("%s, %s on %s: exit code %d\n%s%s", visions[job].name, place.name, on.name, r.code, r.stdout, r.stderr)
+	}
+	return readMetrics(t, filepath.Join(dir, "logs", "run"))
+}
+
+// TestSeesTheSameEverywhere: the metrics of policies that see and read are the same in every placement, in stages, on every transport, and after a
+// resume in another placement.
+func TestSeesTheSameEverywhere(t *testing.T) {
+	type way struct {
+		on            *platform
+		place, stages int
+	}
+	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 2, 1}}}
+	if full {
+		for job := range ways {
+			ways[job] = nil
+			for _, on := range platforms {
+				for place := range placements {
+					ways[job] = append(ways[job], way{on, place, 1 + place%2})
+				}
+			}
+		}
+	}
+	for job := range visions {
+		t.Run(visions[job].name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			want := see(t, local, dir, job, placements[0], steps(4))
+			want.checkWhole(t, 4)
+			for _, w := range ways[job] {
+				got := see(t, w.on, t.TempDir(), job, placements[w.place], steps(4), fmt.Sprint("rollout.pipeline_stage_num=", w.stages))
+				if diff := got.diff(want); diff != "" {
+					t.Errorf("%v: not the metrics of one rank:\n%s", w, diff)
+				}
+			}
+			dir = t.TempDir()
+			see(t, local, dir, job, placements[0], steps(2))
+			resumed := see(t, local, dir, job, placements[2], steps(4), "runner.resume_dir=auto")
+			if diff := resumed.diff(want); diff != "" {
+				t.Errorf("not the metrics of the undisturbed run after a resume:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSeesWhileItTrains: rollouts of policies that see go on while actors train.
+func TestSeesWhileItTrains(t *testing.T) {
+	t.Parallel()
+	m := see(t, local, t.TempDir(), 0, placements[3], steps(4), "runner.async=true", "algorithm.loss_type=decoupled_actor_critic",
+		"algorithm.staleness_threshold=2", "algorithm.reward_type=chunk_level")
+	if len(m) != 4 {
+		t.Errorf("%d steps, want 4", len(m))
+	}
+}
