@@ -15,7 +15,7 @@ type Config struct {
 	// task was solved, else 0; potential, what a step gained of a potential; or one of your own.
 	// The task reasoning has others. exact (its default) gives 1 for the right answer, token for
 	// token, else 0. math gives 1 for a boxed answer that is right as mathematics, else -1. countdown
-	// gives 1 for steps that reach the target, else 0.
+	// gives 1 for steps that reach the target, else 0. program asks a program of the user's.
 	RewardType string `yaml:"reward_type"`
 	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored,
 	// others get 0.

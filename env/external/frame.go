@@ -21,11 +21,12 @@ const (
 	save
 	load
 	render
+	grade
 )
 
 func (k kind) String() string {
 	names := [...]string{"HELLO", "CONFIG", "READY", "RESET", "STEP", "RESULT", "CLOSE", "ERROR", "LOG", "SAVE", "LOAD",
-		"RENDER"}
+		"RENDER", "GRADE"}
 	if k >= hello && int(k) <= len(names) {
 		return names[k-1]
 	}
@@ -79,8 +80,8 @@ func parse(b []byte) (header, error) {
 	switch {
 	case string(b[:4]) != magic:
 		return h, fmt.Errorf("%q where a frame should begin, want %q", b[:4], magic)
-	case h.kind < hello || h.kind > render:
-		return h, fmt.Errorf("a frame of type %d, want 1 to %d", uint16(h.kind), uint16(render))
+	case h.kind < hello || h.kind > grade:
+		return h, fmt.Errorf("a frame of type %d, want 1 to %d", uint16(h.kind), uint16(grade))
 	case binary.LittleEndian.Uint32(b[12:]) != 0:
 		return h, fmt.Errorf("%v whose reserved bytes are %d, want 0", h.kind, binary.LittleEndian.Uint32(b[12:]))
 	case h.length > maxPayload:

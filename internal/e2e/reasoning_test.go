@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -109,6 +110,7 @@ func TestReasoningEqual(t *testing.T) {
 			}
 		})
 	}
+	t.Run("judged by a program", func(t *testing.T) { judge(t, dir) })
 	t.Run("resumed", func(t *testing.T) {
 		writeFile(t, dir, "job.yaml", components("actor: %s", "0-1")+reasoning)
 		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
@@ -174,8 +176,42 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: want 0 in training (all tokens)",
 		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: want 1 in training",
 		"rollout.eval_sampling_params.n=-1":              "command line: rollout.eval_sampling_params.n: -1: want a number from 0 to 65536",
-		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: want one of exact, math, countdown",
+		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: want one of exact, math, countdown, program",
 	} {
 		refused(t, local, dir, 0, want, "-c", "job.yaml", args)
 	}
+}
+
+// judge has a program in Python reward answers, and then one that fails.
+func judge(t *testing.T, dir string) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3: apt-get install python3")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", filepath.Join(root, "clients", "python"))
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	command := func(script string) []string {
+		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]", "runner.logger.experiment_name=judged"}
+	}
+	args := append([]string{"-c", "job.yaml", startWeights}, command(filepath.Join(root, "examples", "verifier", "verifier.py"))...)
+	local.ok(t, dir, 0, append(args, "runner.max_steps=3")...)
+	rewards := 0.0
+	for _, x := range readMetrics(t, filepath.Join(dir, "logs", "judged")).values(t, "rollout/rewards") {
+		rewards += x
+	}
+	if rewards == 0 {
+		t.Error("no answer got a reward")
+	}
+	writeFile(t, dir, "fails.py", "import rlb\nrlb.grade(lambda prompt, answer, solutions: answer.nothing)\n")
+	r := local.run(t, dir, 0, append([]string{"-c", "job.yaml", startWeights}, command("fails.py")...)...)
+	want := "reward: program " + python + ": it says: AttributeError: 'str' object has no attribute 'nothing'"
+	if r.code != 1 || !strings.Contains(r.stderr, want) {
+		t.Errorf("exit code %d, want 1 and %s:\n%s", r.code, want, r.stderr)
+	}
+	refused(t, local, dir, 0, "command line: reward: want a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
+		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
 }

@@ -68,7 +68,7 @@ var layers = []layer{
 
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/philox", "tensor"}, []string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
 	{"reward", []string{"policy", "env", "params", "reward/answer", "tensor"}, nil, "what transitions are worth follows from them, and from a network's values"},
-	{"reward/answer", []string{"reward/verify", "params", "internal/philox"}, nil, "what answers are worth follows from texts and tokens; no model and no rank has a say"},
+	{"reward/answer", []string{"reward/verify", "env", "env/external", "params", "internal/philox"}, nil, "what answers are worth follows from texts and tokens; no model and no rank has a say"},
 	{"reward/verify", nil, nil, "whether an answer is right follows from two texts; no token, model or clock has a say"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."}, []string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
 	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},

@@ -166,7 +166,7 @@ func TestOwnRule(t *testing.T) {
 	if err := g.Grade(make([]Grade, 1), make([]Response, 1)); err == nil || err.Error() != "no idea" {
 		t.Errorf("a rule's error is %v", err)
 	}
-	if _, err := rules.New(Setup{Type: "maths"}); err == nil || !strings.Contains(err.Error(), "exact, math, countdown, short, broken") {
+	if _, err := rules.New(Setup{Type: "maths"}); err == nil || !strings.Contains(err.Error(), "exact, math, countdown, program, short, broken") {
 		t.Errorf("an unknown rule: %v", err)
 	}
 	if rules.Owner("limit") != "reward_type short" {

@@ -1,6 +1,11 @@
 package answer
 
-import "math"
+import (
+	"math"
+	"time"
+
+	"github.com/rlinf/rlinf/env"
+)
 
 // Config holds the keys of the section reward that only answers of language models have. Start from
 // DefaultConfig.
@@ -14,14 +19,28 @@ type Config struct {
 	// RandomReward gives rewards of 0 and 1 by chance, half of each: the control of an experiment.
 	// What is right and what can be read stays as it is. Default false. For the task reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
+	// Program is that of reward_type program. (+)
+	Program ProgramConfig `yaml:"program"`
+}
+
+// ProgramConfig is the section reward.program: a program of the user's that says what answers are worth.
+type ProgramConfig struct {
+	// Command is the program and its arguments. A text is split at blanks. Every reward worker starts
+	// it. (+)
+	Command env.Command `yaml:"command"`
+	// Timeout is how long it may take to start, and for the answers of one call. Default 1m. (+)
+	Timeout time.Duration `yaml:"timeout"`
 }
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() Config { return Config{RewardScale: 1} }
+func DefaultConfig() Config {
+	return Config{RewardScale: 1, Program: ProgramConfig{Timeout: time.Minute}}
+}
 
 // Check calls want once for each rule, with the key below reward.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 	want(finite(c.RewardScale) && c.RewardScale > 0, "reward_scale", c.RewardScale, "a number > 0")
+	want(c.Program.Timeout > 0, "program.timeout", c.Program.Timeout, "a duration > 0, as 30s")
 	want(finite(c.FormatReward) && c.FormatReward >= 0, "format_reward", c.FormatReward, "a number ≥ 0")
 }

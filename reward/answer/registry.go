@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -42,6 +43,7 @@ func Builtin() *Registry {
 	r.Add(Default, simple(exact))
 	r.Add("math", simple(mathematics))
 	r.Add("countdown", simple(countdown))
+	r.Add(Program, nil)
 	return r
 }
 
@@ -97,6 +99,12 @@ func (r *Registry) New(s Setup) (*Grader, error) {
 	i := slices.Index(r.names, s.Type)
 	if i < 0 {
 		return nil, fmt.Errorf("reward_type: %s: want one of %s", s.Type, strings.Join(r.names, ", "))
+	}
+	if s.Type == Program {
+		if err := CheckProgram(s); err != nil {
+			return nil, err
+		}
+		return newProgram(s, os.Stderr)
 	}
 	rule, err := r.builders[i](s)
 	if err != nil {

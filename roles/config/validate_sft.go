@@ -68,6 +68,12 @@ func (c *validation) checkReasoning() {
 	c.checkEvalSampling()
 	c.Reward.Answers.Check(c.found.At("reward").Want)
 	c.Reward.Own.Check(c.found.At("reward").Want)
+	asks := c.Reward.RewardType == answer.Program
+	want(!asks || len(c.Reward.Answers.Program.Command) > 0, "reward.program.command", nil,
+		"the program that reward_type "+answer.Program+" asks")
+	if command := c.Reward.Answers.Program.Command; !asks && len(command) > 0 {
+		c.found.Idle("reward.program.command", command)
+	}
 	want(!c.Reward.UseRewardModel, "reward.use_reward_model", true, "false (task_type reasoning)")
 	if c.found.Has("actor.global_batch_size") {
 		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
@@ -113,6 +119,7 @@ func (c *validation) idleReasoning() {
 		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
 		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
 		{"reward.random_reward", r.RandomReward, true},
+		{"reward.program.command", len(r.Program.Command) > 0, r.Program.Command},
 		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,
 			c.Rollout.EvalSamplingParams},
 		{"rollout.sampling_params", c.Rollout.SamplingParams.answers() != Default().Rollout.SamplingParams.answers(),

@@ -69,11 +69,11 @@ func (d *draft) keepPrompts(set *text.Dataset) {
 	}
 }
 
-// tryGrader reports a rule that cannot be made.
+// tryGrader reports a rule that cannot be made. It starts no program.
 func (d *draft) tryGrader() {
-	g, err := d.NewGrader()
-	if err == nil {
-		err = g.Close()
+	err := answer.CheckProgram(d.graderSetup())
+	if err == nil && d.Config.Reward.RewardType != answer.Program {
+		_, err = d.NewGrader()
 	}
 	if err != nil {
 		d.problem("reward", nil, "a reward that fits: "+err.Error())
@@ -148,9 +148,12 @@ func question(s text.Sample, number int64) Question {
 
 // NewGrader makes what judges answers, of the section reward.
 func (j *Job) NewGrader() (*answer.Grader, error) {
+	return j.Registries.AnswerRules().New(j.graderSetup())
+}
+
+func (j *Job) graderSetup() answer.Setup {
 	r := &j.Config.Reward
-	return j.Registries.AnswerRules().New(answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own,
-		Seed: j.Config.Actor.Seed})
+	return answer.Setup{Type: r.RewardType, Config: r.Answers, Own: r.Own, Seed: j.Config.Actor.Seed}
 }
 
 // NewExam makes what asks a language model the questions of evaluations.

@@ -158,8 +158,11 @@ func (w *ReasoningWorker) Shown() []play.Shown {
 // shownAnswers is how many answers of an evaluation a person can read.
 const shownAnswers = 20
 
-// Close ends the worker's threads.
-func (w *ReasoningWorker) Close() { w.algo.Close() }
+// Close ends the worker's threads, and the program that grades.
+func (w *ReasoningWorker) Close() {
+	w.algo.Close()
+	w.grader.Close()
+}
 
 // Save returns the state, not copied: the first actor's is everyone's.
 func (w *ReasoningWorker) Save() []Share { return w.save(w.algo.Save()) }

@@ -1,6 +1,6 @@
-"""rlb: play your simulator with rlinf, over the protocol RLB1.
+"""rlb: play your simulator with rlinf, over the protocol RLB1, or judge what its language models answer.
 
-Four ways:
+Four ways to play:
 
     rlb.serve(lambda: gymnasium.make("CartPole-v1"))     environments with reset and step, one by one
     rlb.serve_vector(make_vector_env)                    Gymnasium's vector environments, and others like them
@@ -8,15 +8,30 @@ Four ways:
     rlb.Solver(observation_space, action_space)          a solver that owns its loop
 
 rlinf starts the program (env_type: external, external.command), or listens for it; where it is says the environment variable RLB_ADDR.
+
+    rlb.grade(judge)                                     what answers are worth (reward_type: program); needs no NumPy
+
 rlb.Conversation is the protocol itself, for other designs; docs/bridge.md describes it.
 """
 
-from .batch import serve_batch
-from .conversation import Conversation
-from .single import serve
-from .solver import Solver
-from .spaces import Box, Discrete, MultiDiscrete
-from .vector import serve_vector
-from .wire import ProtocolError
+import importlib
 
-__all__ = ["Box", "Conversation", "Discrete", "MultiDiscrete", "ProtocolError", "Solver", "serve", "serve_batch", "serve_vector"]
+_MODULES = {
+    "Box": "spaces", "Conversation": "conversation", "Discrete": "spaces", "MultiDiscrete": "spaces", "ProtocolError": "frames",
+    "Solver": "solver", "grade": "grading", "serve": "single", "serve_batch": "batch", "serve_vector": "vector",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name):
+    """Import a name when it is asked for: what needs no NumPy does without."""
+    if name not in _MODULES:
+        raise AttributeError("module 'rlb' has no attribute %r" % name)
+    value = getattr(importlib.import_module("." + _MODULES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return __all__

@@ -8,14 +8,14 @@ import struct
 import threading
 import time
 
-from . import wire
+from . import frames
 
 _LOOK_FOR = 50e-6  # seconds
 _MAX_SLEEPS = 63
 _PATIENCE = 10  # seconds to wait for an rlinf that does not listen yet
 
 # Words of 8 bytes of the bells, which begin with a header: its seq, and whether that side looks; of requests, then of results.
-_SEQ, _LOOKING = wire.SEQ_WORD, 4
+_SEQ, _LOOKING = frames.SEQ_WORD, 4
 _RESULT, _RESULT_SEQ, _RESULT_LOOKING = 8, 10, 12
 _BELL_LOOKS = range(80)
 _BESIDE_LOOKS = range(400)  # where the parent has a core of its own
@@ -56,7 +56,7 @@ def _dial(address, socket_of):
             early = isinstance(err, (ConnectionRefusedError, FileNotFoundError))
             if not early or time.monotonic() > by:
                 after = " for %g s: does rlinf listen there?" % _PATIENCE if early else ""
-                raise wire.ProtocolError("RLB_ADDR %s: %s%s" % (address, err.strerror or err, after)) from None
+                raise frames.ProtocolError("RLB_ADDR %s: %s%s" % (address, err.strerror or err, after)) from None
         time.sleep(_PATIENCE / 100)
 
 
@@ -183,11 +183,11 @@ class Stream:
         frame = self._look()
         if frame is not None:
             return frame
-        frame = self._receive(os.read, wire.HEADER.size)
-        while 0 < len(frame) < wire.HEADER.size:
-            more = self._receive(os.read, wire.HEADER.size - len(frame))
+        frame = self._receive(os.read, frames.HEADER.size)
+        while 0 < len(frame) < frames.HEADER.size:
+            more = self._receive(os.read, frames.HEADER.size - len(frame))
             if not more:
-                raise wire.ProtocolError("the stream ends after %d bytes of a header" % len(frame))
+                raise frames.ProtocolError("the stream ends after %d bytes of a header" % len(frame))
             frame += more
         return frame
 
@@ -197,7 +197,7 @@ class Stream:
         while len(view):
             n = self._receive(os.readv, [view])
             if not n:
-                raise wire.ProtocolError("the stream ends within a frame, %d bytes before its end" % len(view))
+                raise frames.ProtocolError("the stream ends within a frame, %d bytes before its end" % len(view))
             view = view[n:]
 
     def _receive(self, read, what):

@@ -8,6 +8,8 @@ import numpy as np
 
 from . import wire
 from .channel import connect
+from .frames import token as secret
+from .frames import unpack
 from .wire import ProtocolError
 
 
@@ -46,7 +48,7 @@ class Conversation:
         self._renders = greeting.get("render", False)
         self._channel = connect(address)
         self.logged = address.startswith("fd:")  # the parent has started this process, and what that writes goes to its log
-        hello = json.dumps(dict(greeting, v=wire.VERSION, token=_token() if token is None else token), allow_nan=False).encode()
+        hello = json.dumps(dict(greeting, v=wire.VERSION, token=secret() if token is None else token), allow_nan=False).encode()
         if len(hello) > wire.MAX_TEXT:
             raise ValueError("the greeting has %d bytes; at most %d are allowed: give bounds that are all the same as one number"
                              % (len(hello), wire.MAX_TEXT))
@@ -216,10 +218,7 @@ class Conversation:
 
 
 def _unpack(frame):
-    magic, kind, flags, count, reserved, seq, length = wire.HEADER.unpack(frame)
-    if magic != wire.MAGIC or reserved or length > wire.MAX_PAYLOAD:
-        raise ProtocolError("a frame begins with %r; want the header of an RLB1 frame" % frame)
-    return kind, flags, count, seq, length
+    return unpack(frame, wire.MAX_PAYLOAD)
 
 
 def _flat(action):
@@ -227,16 +226,6 @@ def _flat(action):
     if action["kind"] != "box":
         return action
     return dict(action, shape=[int(np.prod(action["shape"], dtype=np.int64))])
-
-
-def _token():
-    if "RLB_TOKEN" in os.environ:
-        return os.environ["RLB_TOKEN"]
-    path = os.environ.get("RLB_TOKEN_FILE")
-    if not path:
-        return ""
-    with open(path) as file:
-        return file.readline().rstrip("\r\n")
 
 
 def _share(path, size, need):

@@ -6,7 +6,7 @@ import time
 
 from mpi4py import MPI
 
-from . import wire
+from . import frames
 
 _TAG = 21586
 _SPIN, _SLEEP = 50e-6, 20e-6  # seconds: waiting keeps no core busy for long
@@ -36,15 +36,15 @@ class Messages:
         self._parent = self._source = status.Get_source()
         message = bytearray(status.Get_count(MPI.BYTE))
         MPI.COMM_WORLD.Recv([message, MPI.BYTE], self._source, _TAG)
-        if len(message) < wire.HEADER.size:
-            raise wire.ProtocolError("a message has %d bytes; a header has %d" % (len(message), wire.HEADER.size))
-        self._rest = memoryview(message)[wire.HEADER.size:]
-        return bytes(message[:wire.HEADER.size])
+        if len(message) < frames.HEADER.size:
+            raise frames.ProtocolError("a message has %d bytes; a header has %d" % (len(message), frames.HEADER.size))
+        self._rest = memoryview(message)[frames.HEADER.size:]
+        return bytes(message[:frames.HEADER.size])
 
     def read_into(self, buffer):
         view = memoryview(buffer).cast("B")
         if len(view) != len(self._rest):
-            raise wire.ProtocolError("a message has %d bytes of payload, and says %d" % (len(self._rest), len(view)))
+            raise frames.ProtocolError("a message has %d bytes of payload, and says %d" % (len(self._rest), len(view)))
         view[:] = self._rest
 
     def write(self, header, payload=b""):

@@ -1,36 +1,17 @@
-"""Frames and blocks of the protocol RLB1, as docs/bridge.md has them byte by byte."""
-
-import struct
+"""Blocks of arrays of the protocol RLB1, as docs/bridge.md has them byte by byte, and the names of its frames."""
 
 import numpy as np
 
-VERSION = 1
-MAGIC = b"RLB1"
-HEADER = struct.Struct("<4sHHIIQQ")  # magic, type, flags, count, reserved, seq, length
-SEQ_WORD = 2  # which of its words of 8 bytes is seq
-CONFIGURATION = struct.Struct("<IIIIIIQ")  # version, num_envs, first, max_steps, flags, reserved, shared
-MAX_PAYLOAD = 1 << 31
-MAX_TEXT = 1 << 20  # bytes of a greeting, an ERROR or a LOG
-MAX_ENVS = 1 << 20
-MAX_PATH = 4096  # bytes
-MAX_SIDE = 1 << 14  # pixels of a picture
-
-# Types of frames.
-HELLO, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER = range(1, 13)
-
-# Flags of READY, STEP and RESULT, and of the configuration.
-SHARED, AUTORESET, FINAL = 1, 2, 4
-NEVER_TERMINATE = 1
+from .frames import (  # noqa: F401
+    AUTORESET, CLOSE, CONFIG, CONFIGURATION, ERROR, FINAL, HEADER, HELLO, LOAD, LOG, MAGIC, MAX_ENVS, MAX_PATH, MAX_PAYLOAD,
+    MAX_SIDE, MAX_TEXT, NEVER_TERMINATE, READY, RENDER, RESET, RESULT, SAVE, SEQ_WORD, SHARED, STEP, VERSION, ProtocolError,
+)
 
 ELEMENTS = {"f32": np.float32, "u8": np.uint8, "i32": np.int32}
 
 BELLS = 128  # bytes
 _ALIGN = 64
 _PAGE = 4096
-
-
-class ProtocolError(Exception):
-    """The parent said something that the protocol does not know."""
 
 
 def element_and_shape(space):

@@ -1,0 +1,105 @@
+package external
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// A Grader is a program that says what answers of a language model are worth (docs/bridge.md, Graders).
+// After an error it can only be closed.
+type Grader struct {
+	c       *conversation
+	starter starter
+	patient time.Duration
+}
+
+// A Submission is an answer to be graded.
+type Submission struct {
+	Prompt    string   `json:"prompt"`
+	Answer    string   `json:"answer"`
+	Solutions []string `json:"solutions"`
+}
+
+// StartGrader starts the program command, and waits for its greeting. timeout bounds that, and each
+// call of Grade. The program's output goes to log.
+func StartGrader(command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
+	g := &Grader{patient: timeout}
+	lines := &lineWriter{to: log}
+	proc, link, err := g.starter.start(command, nil, "grader", &limitedWriter{to: lines, left: maxOutput})
+	if err != nil {
+		g.starter.close()
+		return nil, err
+	}
+	g.c = &conversation{link: link, proc: proc, who: "grader", log: lines}
+	g.c.accept, g.c.wanted = g.c.expect, hello
+	if err := g.greet(); err != nil {
+		return nil, errors.Join(g.explain(err), g.end(true))
+	}
+	return g, nil
+}
+
+func (g *Grader) greet() error {
+	payload, err := g.c.receive(time.Now().Add(g.patient))
+	if errors.Is(err, ErrGone) {
+		return errMute
+	} else if err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	var said struct {
+		V      int    `json:"v"`
+		Name   string `json:"name"`
+		Grader bool   `json:"grader"`
+	}
+	switch err := json.Unmarshal(payload, &said); {
+	case err != nil:
+		return fmt.Errorf("greeting: %w", err)
+	case said.V != version:
+		return fmt.Errorf("greeting: v is %d, want %d", said.V, version)
+	case !said.Grader:
+		return fmt.Errorf("greeting: %q is no grader: want rlb.grade, or a greeting with \"grader\": true", said.Name)
+	}
+	return nil
+}
+
+// Grade returns what submissions are worth; nil is an answer that the program cannot read.
+func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
+	payload, err := json.Marshal(submissions)
+	if err != nil {
+		return nil, err
+	}
+	by := time.Now().Add(g.patient)
+	if err := g.c.send(header{kind: grade}, payload, by); err != nil {
+		return nil, g.explain(err)
+	}
+	if payload, err = g.c.receive(by); err != nil {
+		return nil, g.explain(err)
+	}
+	if err := json.Unmarshal(payload, &worth); err != nil {
+		return nil, g.explain(fmt.Errorf("RESULT: want a JSON array of numbers and nulls: %w", err))
+	}
+	if len(worth) != len(submissions) {
+		return nil, g.explain(fmt.Errorf("RESULT: %d rewards for %d answers", len(worth), len(submissions)))
+	}
+	return worth, nil
+}
+
+// explain says how the program ended that failed with err, and what it wrote last.
+func (g *Grader) explain(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = fmt.Errorf("no answer in %v (reward.program.timeout)", g.patient)
+	}
+	return fmt.Errorf("%w%s", err, g.c.exitReport(err))
+}
+
+// Close ends the program.
+func (g *Grader) Close() error { return g.end(false) }
+
+func (g *Grader) end(useless bool) error {
+	err := g.c.close(useless)
+	g.starter.close()
+	return err
+}

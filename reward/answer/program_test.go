@@ -1,0 +1,100 @@
+package answer
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rlinf/rlinf/reward/verify"
+)
+
+// python makes the program that runs a script with package rlb, or skips the test.
+func python(t *testing.T, script string) Setup {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("no python3: apt-get install python3")
+	}
+	at, err := filepath.Abs("../../clients/python")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PYTHONPATH", at)
+	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	s := Setup{Type: Program, Config: DefaultConfig()}
+	s.Config.Program.Command = []string{path, script}
+	return s
+}
+
+// TestProgram: the verifier of examples grades, and the weights of the configuration count.
+func TestProgram(t *testing.T) {
+	s := python(t, "../../examples/verifier/verifier.py")
+	s.Config.RewardScale, s.Config.FormatReward = 5, 0.5
+	g, err := Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Question{Text: "1+1=", Solutions: []string{"2", "two"}}
+	grades := make([]Grade, 3)
+	for range 2 { // it goes on
+		if err := g.Grade(grades, []Response{{Question: q, Text: "it is 2"}, {Question: q, Text: "é 3"}, {Question: q, Text: "two"}}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}; !slices.Equal(grades, want) {
+			t.Errorf("%v, want %v", grades, want)
+		}
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestProgramFails: each way to fail is one error that says what went wrong.
+func TestProgramFails(t *testing.T) {
+	for name, c := range map[string]struct{ script, want string }{
+		"an exception":   {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)", "it says: ZeroDivisionError: division by zero (exit status 1)"},
+		"no number":      {"import rlb\nrlb.grade(lambda **_: float('nan'))", "it says: TypeError"},
+		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "it says: ValueError: the judge says nan of the answer '2'; want a finite number or None"},
+		"no grader":      {"print('hello')", "it ended before it greeted: does it speak RLB1? (exit status 0); its last output:\n    hello"},
+		"a syntax error": {"import rlb\nrlb.grade(", "SyntaxError"},
+		"too slow":       {"import rlb, time\nrlb.grade(lambda p, a, s: time.sleep(60))", "no answer in 1s (reward.program.timeout)"},
+		"an end":         {"import rlb, os\nrlb.grade(lambda p, a, s: os._exit(3))", "the other side is gone (exit status 3)"},
+		"a simulator's greeting": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
+			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"walk\"}')\nc.header()",
+			`"walk" is no grader: want rlb.grade`},
+		"too few rewards": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
+			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"x\", \"grader\": true}')\n" +
+			"c.header()\ngrading._send(c, frames.RESULT, 1, b'[]')\nc.header()", "RESULT: 0 rewards for 1 answers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			script := filepath.Join(t.TempDir(), "judge.py")
+			if err := os.WriteFile(script, []byte(c.script), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			s := python(t, script)
+			if s.Config.Program.Timeout = time.Minute; name == "too slow" {
+				s.Config.Program.Timeout = time.Second
+			}
+			g, err := Builtin().New(s)
+			if err == nil {
+				err = g.Grade(make([]Grade, 1), []Response{{Question: &Question{}, Text: "2"}})
+				g.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "program "+s.Config.Program.Command[0]) {
+				t.Errorf("%v\nwant %s", err, c.want)
+			}
+		})
+	}
+	s := Setup{Type: Program, Config: DefaultConfig()}
+	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "program.command: none") {
+		t.Errorf("without a command: %v", err)
+	}
+	s.Config.Program.Command = []string{"no-such-judge"}
+	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "no-such-judge") {
+		t.Errorf("a program that is nowhere: %v", err)
+	}
+}
