@@ -152,7 +152,7 @@ func TestTuningKilled(t *testing.T) {
 	}
 }
 
-// TestTuningStops: validation that gets no better ends the run, with a checkpoint.
+// TestTuningStops: validation that gets no better, or that is good enough, ends the run, with a checkpoint.
 func TestTuningStops(t *testing.T) {
 	dir := writeTexts(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
@@ -167,6 +167,12 @@ func TestTuningStops(t *testing.T) {
 	}
 	if status, _ := os.ReadFile(filepath.Join(dir, "logs/run/STATUS")); strings.TrimSpace(string(status)) != "done" {
 		t.Errorf("STATUS is %s, want done", status)
+	}
+	losses := m.values(t, "eval/loss")
+	local.ok(t, dir, 0, "-c", "job.yaml", fmt.Sprintf("runner.early_stop={enabled: true, target: %v}", losses[1]), "runner.val_check_interval=2",
+		"cluster.allow_idle_ranks=true", "-np", "3", "runner.logger.experiment_name=target")
+	if n := len(readMetrics(t, filepath.Join(dir, "logs", "target"))); n != 4 {
+		t.Errorf("%d steps, want the 4 after which the loss is %v", n, losses[1])
 	}
 }
 

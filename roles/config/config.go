@@ -320,7 +320,7 @@ func Default() *Config {
 				LoggerBackends: config.Words{"tensorboard"}, TensorBoardAxis: AxisStep, LogInterval: 1},
 			MaxEpochs: -1, MaxSteps: -1, ValCheckInterval: -1, SaveInterval: -1, SaveAtEnd: true,
 			KeepCheckpoints: 3, WeightSyncInterval: 1, Deterministic: true, Seed: 1,
-			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: "val_loss"},
+			EarlyStop: EarlyStopConfig{Patience: 5, MinDelta: 0.001, Monitor: MonitorLoss},
 		},
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1,
 			Texts: algo.DefaultTextConfig()},

@@ -191,11 +191,19 @@ type EarlyStopConfig struct {
 	Enabled bool `yaml:"enabled"`
 	// Patience is how many evaluations may pass without a better one. Default 5.
 	Patience int `yaml:"patience"`
-	// MinDelta is by how much the loss must fall to count as better. Default 0.001.
+	// MinDelta is by how much Monitor must change to count as better. Default 0.001.
 	MinDelta float64 `yaml:"min_delta"`
-	// Monitor is what is looked at: val_loss, the default.
+	// Monitor is what is looked at: val_loss, the default, or val_exact_match.
 	Monitor string `yaml:"monitor"`
+	// Target ends the run when Monitor is as good. 0, the default, is none. (+)
+	Target float64 `yaml:"target"`
 }
+
+// Values of EarlyStopConfig.Monitor.
+const (
+	MonitorLoss       = "val_loss"
+	MonitorExactMatch = "val_exact_match"
+)
 
 // TokenizerConfig is the section actor.tokenizer.
 type TokenizerConfig struct {

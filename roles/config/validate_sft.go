@@ -43,7 +43,10 @@ func (c *validation) checkSFT() {
 		want(c.Evaluates(), "runner.early_stop.enabled", true, "false, or evaluations (runner.val_check_interval)")
 		want(s.Patience > 0, "runner.early_stop.patience", s.Patience, "a number > 0")
 		want(s.MinDelta >= 0, "runner.early_stop.min_delta", s.MinDelta, "a number ≥ 0")
-		want(s.Monitor == "val_loss", "runner.early_stop.monitor", s.Monitor, "val_loss")
+		want(s.Monitor == MonitorLoss || s.Monitor == MonitorExactMatch, "runner.early_stop.monitor", s.Monitor,
+			MonitorLoss+" or "+MonitorExactMatch)
+		want(s.Target >= 0 && (s.Target <= 1 || s.Monitor == MonitorLoss), "runner.early_stop.target", s.Target,
+			"a number ≥ 0 (0: none), at most 1 with "+MonitorExactMatch)
 	}
 	known := isLanguageModel(a.Model.ModelType) // else checkNames reports it
 	want(!known || c.TokenizerFolder() != "", "actor.tokenizer.tokenizer_model", nil,

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
@@ -142,7 +143,7 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	if err != nil {
 		return m, false, err
 	}
-	stop = w.stop.observe(m.Values[0])
+	stop = w.stop.observe(m)
 	for i, name := range m.Names {
 		m.Names[i] = "eval/" + name
 	}
@@ -173,22 +174,31 @@ func (w *SFTWorker) Load(st State) error {
 	return w.algo.Load(st.Trainer)
 }
 
-// An earlyStop watches the loss of validation.
+// An earlyStop watches a metric of validation.
 type earlyStop struct {
 	config *config.EarlyStopConfig
-	state  [2]float64 // the best loss, and evaluations since
+	sign   float64    // -1 where more is better
+	state  [2]float64 // the best value, times sign, and evaluations since
 }
 
 const stopState = "early_stop"
 
 func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
-	return &earlyStop{config: c, state: [2]float64{math.Inf(1), 0}}
+	s := &earlyStop{config: c, sign: 1, state: [2]float64{math.Inf(1), 0}}
+	if c.Monitor == config.MonitorExactMatch {
+		s.sign = -1
+	}
+	return s
 }
 
-// observe reports whether to stop after an evaluation with this loss.
-func (s *earlyStop) observe(loss float64) bool {
-	if loss < s.state[0]-s.config.MinDelta {
-		s.state = [2]float64{loss, 0}
+// observe reports whether to stop after an evaluation with these metrics.
+func (s *earlyStop) observe(m algo.Metrics) bool {
+	value := s.sign * m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
+	if s.config.Enabled && s.config.Target > 0 && value <= s.sign*s.config.Target {
+		return true
+	}
+	if value < s.state[0]-s.config.MinDelta {
+		s.state = [2]float64{value, 0}
 		return false
 	}
 	s.state[1]++

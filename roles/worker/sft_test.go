@@ -1,0 +1,39 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// TestEarlyStop: a run ends when validation gets no better for as long as patience says, and where it is as good as the target.
+func TestEarlyStop(t *testing.T) {
+	for name, c := range map[string]struct {
+		config config.EarlyStopConfig
+		values []float64
+		stops  int // at which evaluation; -1: never
+	}{
+		"loss, no better":          {config.EarlyStopConfig{Enabled: true, Patience: 2, MinDelta: 0.1, Monitor: config.MonitorLoss}, []float64{2, 1, 0.95, 0.8, 0.75, 0.71}, 5},
+		"loss, disabled":           {config.EarlyStopConfig{Patience: 2, MinDelta: 0.1, Monitor: config.MonitorLoss, Target: 1}, []float64{2, 1, 0.95, 0.92, 0.9}, -1},
+		"loss, target":             {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorLoss, Target: 0.9}, []float64{2, 1, 0.91, 0.9, 0.8}, 3},
+		"exact match, no better":   {config.EarlyStopConfig{Enabled: true, Patience: 2, Monitor: config.MonitorExactMatch}, []float64{0, 0.1, 0.2, 0.1, 0.2, 0.3}, 4},
+		"exact match, target":      {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3}, []float64{0, 0, 0.1, 0.31, 0.2}, 3},
+		"exact match, far from it": {config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3}, []float64{0, 0, 0.1, 0.29}, -1},
+	} {
+		s, stops := newEarlyStop(&c.config), -1
+		for i, x := range c.values {
+			m := algo.Metrics{Names: []string{"loss", "token_accuracy", "exact_match"}, Values: []float64{x, 0.5, 7}}
+			if c.config.Monitor == config.MonitorExactMatch {
+				m.Values[0], m.Values[2] = 7, x
+			}
+			if s.observe(m) {
+				stops = i
+				break
+			}
+		}
+		if stops != c.stops {
+			t.Errorf("%s: stops at evaluation %d, want %d", name, stops, c.stops)
+		}
+	}
+}
