@@ -285,7 +285,7 @@ func (c *Config) CheckValues(want Want) {
 	c.Own.Check(want)
 }
 
-// What is valid for keys that have a range of their own, and a place with some algorithms alone.
+// The valid values of keys that only some algorithms have, each with a range of its own.
 const (
 	wantGenBatches   = "a number > 0, and 1 without adv_type grpo"
 	wantLenPenalty   = "a number >= 0, with adv_type grpo or reinpp; else 0"

@@ -72,7 +72,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 	}
 }
 
-// Every number is finite, but for the bounds of rewards.
+// Every number is finite, except for the bounds of rewards.
 func TestCheckWantsFiniteNumbers(t *testing.T) {
 	c := DefaultConfig()
 	c.OffPolicy.ReplayBuffer.SampleWindowSize, c.OffPolicy.EntropyTuning.Optim.LR = 100, 1

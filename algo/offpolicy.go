@@ -13,7 +13,7 @@ import (
 // of its own environments.
 type offPolicy struct {
 	name    string             // in errors
-	state   func() tensor.Dict // views of the algorithm's state, but for the replay buffer
+	state   func() tensor.Dict // views of the algorithm's state, except for the replay buffer
 	offline bool               // the replay buffer holds demonstrations
 
 	cfg        Config

@@ -87,7 +87,7 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 	return p, nil
 }
 
-// surrogate returns the policy's objective, but for the clip, which follows a schedule.
+// surrogate returns the policy's objective, except for the clip, which follows a schedule.
 func (c *Config) surrogate() Surrogate {
 	s := Surrogate{MaxWeight: c.BehaveWeightThreshold}
 	switch c.LossType {

@@ -221,7 +221,7 @@ func TestReplicasTakeOneStep(t *testing.T) {
 		{"none, early stop", func(s *Setup) { s.Config.NormalizeAdvantages, s.Config.TargetKL = NormalizeNone, 1e-4 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			whole := func(s *Setup) { // the whole rollout in one minibatch: then it does not matter who has which sample
+			whole := func(s *Setup) { // the whole rollout in one minibatch: then the placement of samples does not matter
 				s.GlobalBatch, s.Config.ShuffleRollout, s.Config.UpdateEpoch, s.Config.EntropyBonus = 128, false, 3, 0.01
 			}
 			one := mustPPO(t, setup(whole, c.change))
@@ -417,7 +417,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Normalised advantages have mean 0 and, but for the guard against none, unbiased deviation 1: over the rollout, or each minibatch.
+// Normalised advantages have mean 0 and, except for the guard against none, unbiased deviation 1: over the rollout, or each minibatch.
 func TestAdvantagesAreNormalised(t *testing.T) {
 	standardised := func(what string, adv []float32) {
 		t.Helper()

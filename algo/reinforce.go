@@ -1,7 +1,7 @@
 package algo
 
 // NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a
-// critic and (but for use_reinpp_baseline) without groups. Its details, beside those of PPO:
+// critic and (except with use_reinpp_baseline) without groups. Its details, beside those of PPO:
 //
 //  1. what an episode paid counts for all of its steps                       Reinforce
 //  2. less what its group paid on average, with use_reinpp_baseline          Reinforce

@@ -95,7 +95,7 @@ func TestReplayNStep(t *testing.T) {
 		next             float32
 	}{
 		{"three steps, to a termination", 0, false, 1 + 0.5*2 + 0.25*3, 0, 3.5},
-		{"the same, bootstrapped all the same", 0, true, 1 + 0.5*2 + 0.25*3, 0.125, 3.5},
+		{"the same, and still bootstrapped", 0, true, 1 + 0.5*2 + 0.25*3, 0.125, 3.5},
 		{"two steps, to a termination", 1, false, 2 + 0.5*3, 0, 3.5},
 		{"behind it", 3, false, 4 + 0.5*5 + 0.25*6, 0.125, 6.5},
 		{"as far as there is something", 4, false, 5 + 0.5*6, 0.25, 6.5},

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Values of OptimConfig.LRScheduler and, but for the last, of Config.ClipRatioSchedule.
+// Values of OptimConfig.LRScheduler and, except for the last, of Config.ClipRatioSchedule.
 const (
 	ScheduleConstant = "constant"
 	ScheduleLinear   = "linear"

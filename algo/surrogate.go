@@ -157,7 +157,7 @@ func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64
 	return x.loss * w, x.slope * w
 }
 
-// add adds the sums of one log-prob, but for Count.
+// add adds the sums of one log-prob, except for Count.
 func (s *SurrogateSums) add(x *term) {
 	s.Loss += x.loss
 	s.LossAbs += math.Abs(x.loss)

@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Reductions in member order have the same bits 100 times, whoever comes first.
+// TestOrdered: reductions in member order have the same bits 100 times, in any order of arrival.
 func TestOrdered(t *testing.T) {
 	for how, wrap := range hosts {
 		for _, ranks := range [][]int{{1, 0, 1}, {0, 1}, {0, 1, 2, 3, 4, 5, 6, 7}} {
@@ -64,7 +64,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// The hierarchy lets each byte cross between nodes once: what 2 nodes of 4 exchange is 2(N-1)/N·S bytes a node, whoever carries them.
+// The hierarchy lets each byte cross between nodes once: 2 nodes of 4 exchange 2(N-1)/N·S bytes each, on any of their ranks.
 func TestBytesBetweenNodes(t *testing.T) {
 	const n, nodes = 1 << 16, 2
 	for algorithm, most := range map[string]int64{"hierarchical": 2 * 4 * n, "ring": 2 * 2 * 4 * n * 7 / 8} {

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// Who waits in a collective for a member whose program has ended gets an error that names it.
+// TestPeerThatReturned: waiting in a collective for a member whose program has ended is an error that names the member.
 func TestPeerThatReturned(t *testing.T) {
 	for how, wrap := range hosts {
 		for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
@@ -112,7 +112,7 @@ func TestSameOnAllRanks(t *testing.T) {
 	})
 }
 
-// What was started ends while its caller computes and never calls in again.
+// TestStartGoesOnByItself: a started operation ends while its caller computes and makes no further call.
 func TestStartGoesOnByItself(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
 		x, y := make([]float64, 50_000), make([]byte, 300)

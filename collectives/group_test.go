@@ -187,7 +187,7 @@ func TestGatherKeepsMemberOrderAndLengths(t *testing.T) {
 	})
 }
 
-// What lives as long as the world must not grow with every call.
+// TestMemoryIsTakenOnce: memory that lives as long as the world does not grow with every call.
 func TestMemoryIsTakenOnce(t *testing.T) {
 	for how, wrap := range ways {
 		err := run(t, []int{0, 1, 2}, wrap, func(ctx context.Context, m member) error {
@@ -246,7 +246,7 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, stay apart all the same.
+// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, still stay apart.
 func TestManyOperationsStayApart(t *testing.T) {
 	const ops = 3 * spmd.MaxTag / 2 // each takes one number or two
 	err := run(t, []int{0, 1, 2, 1}, nil, func(ctx context.Context, m member) error {

@@ -191,7 +191,7 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// What travels as bfloat16 is the sum of the rounded parts, made in float32 and rounded once, and the error is that of the parts.
+// TestCompressedGradient: the result is the sum of the parts rounded to bfloat16, added in float32 and rounded once, and its error is that of the parts.
 func TestCompressedGradient(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
 		const n = 5000

@@ -197,8 +197,8 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline carries a short vector in the window. Who is slow to copy it out holds up the
-// next meeting, and the root writes there again only after that.
+// broadcastInline carries a short vector in the window. A member that is slow to copy it out delays
+// the next meeting, and the root writes there again only after that.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {

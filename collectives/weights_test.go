@@ -159,7 +159,7 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 	}
 }
 
-// Who has copied a version keeps no Publish waiting, has what it copied until it copies again, and copies nothing that it has already.
+// TestPublishDoesNotWaitForCopies: a reader with a copy delays no Publish, keeps the copy until it copies again, and copies no version twice.
 func TestPublishDoesNotWaitForCopies(t *testing.T) {
 	for _, s := range []sharing{sharings[1], sharings[3], sharings[5]} {
 		t.Run(s.name, func(t *testing.T) {

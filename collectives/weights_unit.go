@@ -118,7 +118,7 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 		}
 		if s.Patch != nil && s.State != nil {
 			for i := range u.slots {
-				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // what Held tells of
+				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // which Held reports
 			}
 		}
 		if !alone {
@@ -302,7 +302,7 @@ func (p *process) Await(ctx context.Context, s *spmd.Signal, old uint32, _ int) 
 	return nil
 }
 
-// wake lets all who wait look again.
+// wake makes all waiting goroutines look again.
 func (p *process) wake() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

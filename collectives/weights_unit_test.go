@@ -74,7 +74,7 @@ func TestReaderLooksAgain(t *testing.T) {
 	}
 }
 
-// What a reader uses stays its own while the writer waits for it, and Adopt with the version that it has does not wait.
+// TestReaderKeepsWhatItUses: a reader's weights stay its own while the writer waits for it, and Adopt of the version that it has does not wait.
 func TestReaderKeepsWhatItUses(t *testing.T) {
 	for _, slots := range []int{0, 1, 2} {
 		u, r := newScriptedUnit(slots, new(script))

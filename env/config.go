@@ -36,7 +36,7 @@ type Config struct {
 	// documentation lists how. Default: nothing. (+)
 	Perturb string `yaml:"perturb,omitempty"`
 	// RewardMode is raw (default), the environment's own rewards, or only_success: 1 in a step that
-	// is a success, else 0, for environments that know of success.
+	// is a success, else 0, for environments that report success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`

@@ -314,7 +314,7 @@ type Summary struct {
 	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
 }
 
-// An OfTask is what a Summary says of the episodes about one task.
+// An OfTask is the part of a Summary about the episodes of one task.
 type OfTask struct {
 	NumTrajectories int     // 0: SuccessOnce is 0
 	SuccessOnce     float64 // share of episodes

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A taught counter has an expert, who does twice the state.
+// A taught counter has an expert, whose action is twice the state.
 type taught struct{ *counter }
 
 func (c taught) Act(action tensor.Tensor) error {

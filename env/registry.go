@@ -109,7 +109,7 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 		return nil, errors.Join(err, vec.Close())
 	}
 	if cfg.RewardMode == RewardOnlySuccess && vec.Spec().InfoIndex("success") < 0 {
-		err := fmt.Errorf("%s: reward_mode %s, but it knows of no success", cfg.ID(), cfg.RewardMode)
+		err := fmt.Errorf("%s: reward_mode %s, but it reports no success", cfg.ID(), cfg.RewardMode)
 		return nil, errors.Join(err, vec.Close())
 	}
 	if err := vec.Spec().CheckMask(); err != nil {

@@ -130,7 +130,7 @@ func TestFrameStack(t *testing.T) {
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
 }
 
-// What is shown of CartPole are the elements asked for, in their order, final observations included; all else is as without.
+// TestPartial: the observations of CartPole, final ones too, are the chosen elements in their order; all else is as without.
 func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20

@@ -50,7 +50,7 @@ func BenchmarkLearn(b *testing.B) {
 		w := p.NewWork(128)
 		act := must[Act](b)(p.Forward(w, obs, Sample, noise)).clone()
 		grad := Grad{LogProb: act.LogProb, Entropy: act.LogProb, Value: act.Value}
-		products := 0 // multiply-adds of a row: forward, dW, and dX but for the first layers
+		products := 0 // multiply-adds of a row: forward, dW, and dX except for the first layers
 		for i, f := range p.Params().Fields {
 			if len(f.Shape) == 2 && f.Name != "actor.log_std" {
 				products += 3 * len(p.Params().Of(i))

@@ -124,7 +124,7 @@ func TestNewErrors(t *testing.T) {
 	}
 }
 
-// What an environment gets: the action cut off, or squashed into the bounds; what is stored is the same.
+// The environment gets the action clipped or squashed into the bounds; the stored action stays the same.
 func TestFeed(t *testing.T) {
 	space := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-2, 0}, High: []float32{2, 1}}
 	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: space}

@@ -18,7 +18,7 @@ type distribution[T nn.Float] interface {
 // over dimensions [n,D].
 type distributionWork[T nn.Float] interface {
 	// Choose sets a to actions drawn from the distribution, or to its mode, and logProb to their
-	// log-probs, bit for bit what Evaluate says of them.
+	// log-probs, with the bits that Evaluate gives them.
 	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// evaluated returns what a distribution says of actions.
+// evaluated returns the log-probs and entropies that a distribution gives actions.
 func evaluated(d distribution[float64], dims int, a actions[float64], in inputs[float64]) (logProb, entropy []float64) {
 	logProb, entropy = make([]float64, in.n*dims), make([]float64, in.n*dims)
 	d.NewWork(in.n+3).Evaluate(logProb, entropy, a, in)

@@ -13,7 +13,7 @@
 //	eval, err := p.Evaluate(w, obs, action)                   // to learn: log-probs, entropies, values
 //	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
-// What Forward says of an action is bit for bit what Evaluate says of it while the parameters stay
+// Forward and Evaluate give an action the same log-prob, bit for bit, while the parameters stay
 // the same, in whatever batch the row stands. Random numbers are named, not drawn in turn (Noise),
 // so neither does an action depend on who computes it.
 //

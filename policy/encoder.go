@@ -19,7 +19,7 @@ const (
 // wordFeatures is how many features words have.
 const wordFeatures = 32
 
-// obsShape is what a network must know of an observation.
+// obsShape describes an observation for a network.
 type obsShape struct {
 	vector int // elements of the vectors together
 	images []imageShape

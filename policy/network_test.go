@@ -136,7 +136,7 @@ func TestSDEFeatures(t *testing.T) {
 	}
 }
 
-// TestNilDerivatives: a derivative that is not given counts as zero, and the ranges are reported all the same.
+// TestNilDerivatives: a derivative that is not given counts as zero, and the ranges are still reported.
 func TestNilDerivatives(t *testing.T) {
 	const rows, width = 4, 3
 	act := actionShape{dims: 2, options: []int{2, 3}, summed: 2}

@@ -147,7 +147,7 @@ func numericOf(f env.Field) (numeric, error) {
 // number is what byte b means as element k.
 func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
 
-// shape is what a network must know of them.
+// shape describes them for a network.
 func (o *observations) shape() obsShape {
 	if o.oneHot != nil {
 		return obsShape{vector: o.width}

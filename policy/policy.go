@@ -15,7 +15,7 @@ type Policy interface {
 	NewWork(maxRows int) Work
 	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
-	// Evaluate computes what the current parameters say of actions taken earlier, [N,C,A], and
+	// Evaluate computes log-probs by the current parameters for actions taken earlier, [N,C,A], and
 	// keeps what Backward needs; obs and action must not change before that.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns the values [N,V] alone.

@@ -35,7 +35,7 @@ func recurrents(t *testing.T) map[string]*ActorCritic {
 	}
 }
 
-// TestRecurrentPolicyGradients compares the gradients of a loss of everything that Evaluate says of sequences with central differences in float64, for every
+// TestRecurrentPolicyGradients compares the gradients of a loss over all results of Evaluate for sequences with central differences in float64, for every
 // parameter of the core and its heads.
 func TestRecurrentPolicyGradients(t *testing.T) {
 	const steps, sequences, width = 3, 2, 3
@@ -111,8 +111,8 @@ func TestRecurrentPolicyGradients(t *testing.T) {
 	}
 }
 
-// What is evaluated of sequences is, bit for bit, what was said while they were played, one observation of a row after the other: log-probs and values,
-// with memories that begin anew where episodes do.
+// TestRecurrentEvaluatesWhatItPlayed: evaluating sequences gives, bit for bit, the log-probs and values of playing them one observation at a time, with
+// hidden states that start over where episodes do.
 func TestRecurrentEvaluatesWhatItPlayed(t *testing.T) {
 	const steps, rows = 5, 3
 	for name, p := range recurrents(t) {

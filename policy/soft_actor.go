@@ -141,7 +141,7 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// Evaluate implements Policy, but for the entropy, which has no closed form. Actions at the bounds
+// Evaluate implements Policy, except for the entropy, which has no closed form. Actions at the bounds
 // of the box count as a little inside. It is an error where the policy is Noisy: no action has a
 // log-prob then.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {

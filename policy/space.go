@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actionShape is what a network must know of the actions it chooses.
+// actionShape describes the actions that a network chooses.
 type actionShape struct {
 	dims    int   // D = C·A
 	options []int // number of options of each dimension; nil for a box

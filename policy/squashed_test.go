@@ -122,7 +122,7 @@ func TestSquashedLogProb(t *testing.T) {
 	}
 }
 
-// TestSquashedEvaluate: evaluate says of the actions that were drawn what forward said of them, and its gradient is that of finite differences in
+// TestSquashedEvaluate: evaluate gives drawn actions the log-probs of forward, and its gradient is that of finite differences in
 // float64.
 func TestSquashedEvaluate(t *testing.T) {
 	const rows, width, dims = 6, 3, 2

@@ -332,7 +332,7 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
-// Who waits on a channel is freed when the job fails elsewhere.
+// A wait on a channel ends when the job fails elsewhere.
 func TestWaitersAreFreed(t *testing.T) {
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {

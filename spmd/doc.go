@@ -36,6 +36,6 @@
 // Messages, items and waiting for them allocate nothing. Which memory belongs to whom, and when,
 // each type says.
 //
-// What carries all this is a Transport: spmd/mpi's processes or spmd/local's goroutines. Package
-// spmdtest says what it must promise.
+// A Transport carries all this: spmd/mpi's processes or spmd/local's goroutines. Package spmdtest
+// tests its promises.
 package spmd

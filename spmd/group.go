@@ -52,7 +52,7 @@ func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*G
 			impl, err := new(m)
 			if err != nil {
 				err = fmt.Errorf("new: %w", err)
-				g.here[i].worker.report(err) // before who waits can report what it got
+				g.here[i].worker.report(err) // before a waiting goroutine can report what it got
 			}
 			g.here[i].impl = impl
 			made.set(i, Result[struct{}]{Member: m.index}, err)
@@ -129,7 +129,7 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 			v, err := fn(ctx, l.impl)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", what, err)
-				l.worker.report(err) // before who waits can report what it got
+				l.worker.report(err) // before a waiting goroutine can report what it got
 			}
 			f.set(at, Result[R]{Member: l.member.index, Value: v, Duration: time.Since(start)}, err)
 			return err

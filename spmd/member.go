@@ -48,7 +48,7 @@ func (m *Member) Comm(purpose string) Comm {
 	return c
 }
 
-// A roster is what every rank knows of a launched group.
+// A roster describes a launched group on every rank.
 type roster struct {
 	spec    GroupSpec
 	members []*Member // those of this rank

@@ -96,8 +96,8 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of ranks that the placements of c name, those that speak of
-// world ranks. whole reports that one asks for all ranks or speaks of nodes, so that the size of
+// Extent returns the smallest number of ranks that the placements of c name, those that name
+// world ranks. whole reports that one asks for all ranks or names nodes, so that the size of
 // the world decides. What is wrong in c, Place reports.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {

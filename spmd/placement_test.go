@@ -170,7 +170,7 @@ func TestExtent(t *testing.T) {
 	}
 }
 
-// What parses is what the grammar promises: every member on a rank of the world, ascending, an equal number on the ranks of a segment.
+// FuzzPlacement: a text that parses keeps the grammar's promises: every member on a rank of the world, ascending, an equal number on the ranks of a segment.
 func FuzzPlacement(f *testing.F) {
 	for _, s := range []string{"all", "0-3", "0:0-3", "0-1:0-3,3-5,7-10:7-14", "0-7:0-3", "3,2", "a", "0::1", "-", "0-", ":", "99999999999", "0:0-1048576"} {
 		f.Add(s, uint8(16))

@@ -6,8 +6,8 @@ import (
 )
 
 // A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") gives
-// observation.* without the prefix. The zero Dict is empty and ready to use. Set belongs to whoever
-// made the Dict: copies share its entries and only read.
+// observation.* without the prefix. The zero Dict is empty and ready to use. Only the maker of
+// the Dict calls Set: copies share its entries and only read.
 type Dict struct {
 	names   []string
 	tensors []Tensor

@@ -107,7 +107,7 @@ func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]str
 	return order, nil
 }
 
-// A safetensor is what the header says of one tensor.
+// A safetensor is the header's entry for one tensor.
 type safetensor struct {
 	DType   string `json:"dtype"`
 	Shape   []int  `json:"shape"`
@@ -151,7 +151,7 @@ func readSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, metadata, nil
 }
 
-// parseHeader returns what the header says of the tensors, in its order. Offsets agree with shapes;
+// parseHeader returns the header's entries for the tensors, in its order. Offsets agree with shapes;
 // whether they agree with each other is left to checkOffsets.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))

@@ -39,7 +39,7 @@ typedef struct {
 	uint64_t seq, length;
 } header;
 
-/* What an environment is doing: one of these, or 1 + the number of its episode's steps. */
+/* The state of an environment: one of these, or 1 + the number of its episode's steps. */
 enum { OVER = -1, NEW = 0, BEGUN = 1 };
 
 struct rlb {
@@ -794,7 +794,7 @@ static void see(const rlb *r, char *const *to, uint32_t e)
 	}
 }
 
-/* clear makes the rows of environment e 0, but for what is seen. */
+/* clear makes the rows of environment e 0, except for what is seen. */
 static void clear(const rlb *r, uint32_t e)
 {
 	r->reward[e] = 0;
@@ -974,17 +974,17 @@ typedef struct {
 	uint64_t *bells;                     /* where frames without payload come and go too, or NULL */
 	uint64_t heard;                      /* seq of the last one taken from there */
 	int64_t until;                       /* the end of the looking for input that goes on, or 0 */
-	int vain, sleeps;                    /* requests to sleep for after looking in vain, and those that are left */
+	int vain, sleeps;                    /* requests to sleep for after a look that found nothing, and those that are left */
 	int beside;                          /* the parent has a core of its own: a frame came between two looks, and since then none by yielding alone */
 } pair;
 
-/* A parent that is gone ends the conversation; whoever waits for the next request then sees the end. */
+/* A parent that is gone ends the conversation: a wait for the next request then returns the end. */
 static int is_gone(int err) { return err == EPIPE || err == ECONNRESET; }
 
 enum { LOOK_FOR = 50000 /* ns */, MAX_SLEEPS = 63 };
 
 /* again says whether to look for input again, or to sleep until it is there: to be woken takes longer than a quick parent. It lets others have the core between
-   looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many requests as 1, 3, 7 ... MAX_SLEEPS. */
+   looks. Where looking finds nothing, because the parent is slow or the cores are busy, the next 1, 3, 7 ... MAX_SLEEPS requests sleep at once. */
 static int again(pair *p)
 {
 	struct timespec t;

@@ -37,7 +37,7 @@ extern "C" {
 
 enum { RLB_MAX_OBS = 16, RLB_MAX_DIMS = 8, RLB_MAX_INFO = 64 };
 
-/* What the numbers of a space are, in the program's own arrays. */
+/* The type of the numbers of a space, in the program's own arrays. */
 enum {
 	RLB_F32,            /* float */
 	RLB_F64,            /* double; travels as float */
@@ -108,7 +108,7 @@ void rlb_obs(rlb *r, int i, const void *values);
 /* rlb_info says figure i, counted from 0, of the rlb_send_state or rlb_send_last that follows. */
 void rlb_info(rlb *r, int i, double value);
 
-/* rlb_close frees r, which may be NULL. If the conversation still goes on, rlinf is told that the program has left it. */
+/* rlb_close frees r, which may be NULL. If the conversation still goes on, the program leaves it, and says so to rlinf. */
 void rlb_close(rlb *r);
 
 /* ---- The simulator is served ---- */

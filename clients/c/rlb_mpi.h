@@ -17,7 +17,7 @@
  *	}
  *	rlb_mpi_close(&m);
  *
- * What rank 0, the root, sends is what counts: gathering it is the solver's. It alone has an rlb_error. A rank that waits sleeps, it does not spin.
+ * Only the data of rank 0, the root, counts: the solver gathers it there. The root alone has an rlb_error. Waiting ranks sleep, they do not spin.
  * With RLB_ADDR another address than mpi:R, the solver is a job of its own and the root talks there.
  */
 #ifndef RLB_MPI_H

@@ -1,4 +1,4 @@
-/* What rlb_mpi.f90 needs of C: Fortran's communicators are numbers, and the struct of rlb_mpi.h is not. */
+/* The part of rlb_mpi.f90 that is in C: Fortran's communicators are numbers, and the struct of rlb_mpi.h is not. */
 #include "rlb_mpi.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 //	err = run.Collectives(ctx, plan)                 // measures, and rank 0 writes each row as it comes
 //	rep, err := run.End(ctx)                         // fits, notes; rank 0 has the report
 //
-// What is measured is an arm: a call that every rank of a team makes. Arms that are to be compared
-// are measured in turns, in blocks:
+// An arm is the thing that is measured: a call that every rank of a team makes. Arms that are to be
+// compared are measured in turns, in blocks:
 //
 //	refill the buffers → (barrier, call, time) × k → one more call, its result checked → one exchange of all times
 //

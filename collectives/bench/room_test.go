@@ -110,7 +110,7 @@ func TestOffCacheMemory(t *testing.T) {
 	fmt.Println("VmHWM:", field("/proc/self/status", "VmHWM"))
 }
 
-// TestOffCacheReuse: more cases need no more memory, nor do more ranks; each kind of memory is counted.
+// TestOffCacheReuse: more cases or more ranks need no more memory; each kind of memory is counted.
 func TestOffCacheReuse(t *testing.T) {
 	const cache = 24 << 20
 	p := plan(2)

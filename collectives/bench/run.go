@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Options say how a Run measures; the same on every rank, but for Writers and About, which count on
+// Options say how a Run measures; the same on every rank, except for Writers and About, which count on
 // rank 0 alone.
 type Options struct {
 	Rule   stats.Rule
@@ -166,7 +166,7 @@ func (r *Run) measure(ctx context.Context, t *team, lead int, arms []*arm, toget
 		}
 	}
 	if t == nil && r.opts.Stop() {
-		stopped = 1 // who waits for others may be who was asked
+		stopped = 1 // the rank that was asked to stop may be the one that waits for others
 	}
 	flag := []float64{stopped}
 	if err := r.all.max(ctx, flag); err != nil {

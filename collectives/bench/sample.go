@@ -186,7 +186,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 		a.refill()
 	}
 	start, cpu := time.Now(), cpuTime()
-	times := make([]float64, 2*k+2+2*t.size()) // the samples, the same negative; then what the block says of itself
+	times := make([]float64, 2*k+2+2*t.size()) // the samples, the same negative; then the figures of the block
 	if a.loop != nil {
 		err = a.loop(a.row.Batch, times[:k])
 	} else {

@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A place is what one rank knows of where it runs.
+// A place describes where one rank runs.
 type place struct {
 	Host     string
 	PID      int

@@ -262,7 +262,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 		}
 	}
 	nothing := []float64{float64(len(arms))}
-	if p.ranks < s.run.w.Size() { // who is not in the group knows of no arms
+	if p.ranks < s.run.w.Size() { // ranks outside the group have no arms
 		if err := s.run.all.max(ctx, nothing); err != nil {
 			return err
 		}

@@ -259,7 +259,7 @@ func weightsLayout() *tensor.Layout {
 // few is the share of b.weight that changes from version to version.
 const few = 50
 
-// writeVersion brings state from one version to the next. All of every tensor changes, but for
+// writeVersion brings state from one version to the next. All of every tensor changes, except for
 // b.weight.
 func writeVersion(l *tensor.Layout, state []byte, version int64) {
 	d := l.Bind(state)

@@ -51,7 +51,7 @@ func rules() []rule {
 		{"STEP: environments outside the mask keep their rows, and wait", (*checker).stepsByMask},
 		{"STEP, AUTORESET: as a STEP, and a RESET of what has ended", (*checker).resetsItself},
 		{"STEP: payloads say the same as shared memory", (*checker).sameInline},
-		{"STEP: what comes by a bell and by the stream is taken once, whoever sleeps", (*checker).sameByBell},
+		{"STEP: a frame that comes by a bell and by the stream is taken once", (*checker).sameByBell},
 		{"STEP: an episode has max_steps steps at most, and is truncated then", (*checker).countsSteps},
 		{"STEP: where terminations are ignored there are none", (*checker).ignoresTerminations},
 		{"SAVE, LOAD: environments go on as those that were saved", (*checker).goesOn},

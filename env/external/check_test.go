@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 )
 
-// TestCheck: a child that does as it should passes, and one that does not is told which rule it breaks, and how.
+// TestCheck: a child that keeps the rules passes. For another the result names the broken rule, and how it was broken.
 func TestCheck(t *testing.T) {
 	const first = "every number is finite"
 	for _, c := range []struct {

@@ -187,7 +187,7 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return nil
 }
 
-// Save and Load are those of the Vec, but for what a fault forgets.
+// Save and Load are those of the Vec, except for what a fault forgets.
 func (f *faulty) Save() (tensor.Dict, error) { return env.Save(f.Vec) }
 
 func (f *faulty) Load(state tensor.Dict) error {

@@ -78,8 +78,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 		if w.left -= len(p); w.left >= 0 {
 			return w.to.Write(p)
 		}
-		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, but for the last lines of one "+
-			"that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
+		fmt.Fprintf(w.to, "simulators have written %d MiB: the rest is left out here, except for the last lines of "+
+			"one that fails (docs/bridge.md, Addresses)\n", maxOutput>>20)
 	}
 	return 0, errTooMuch
 }

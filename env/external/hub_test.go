@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLimitedWriter: whoever writes is told of each line, the first included, that is left out, and the log once.
+// TestLimitedWriter: the writer learns of each line that is left out, and the log says so once.
 func TestLimitedWriter(t *testing.T) {
 	var log strings.Builder
 	w := &limitedWriter{to: &log, left: 8}

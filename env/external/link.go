@@ -47,8 +47,8 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// EnvsPerChild returns how many environments a child of cfg plays, whose Greeting is known; 0: as many
-// as it is told.
+// EnvsPerChild returns how many environments a child of cfg plays, whose Greeting is known; 0: any
+// number.
 func EnvsPerChild(cfg env.External) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {

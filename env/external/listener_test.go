@@ -78,7 +78,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that gets through all the same is refused.
+// TestOtherUser: a Unix socket is there for its owner alone from the beginning, and a program of another user that still gets through is refused.
 func TestOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it needs root, to connect as another user")

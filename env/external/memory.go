@@ -35,8 +35,8 @@ func newAnonymous() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "rlinf-bridge"), nil
 }
 
-// mapAnonymous maps size bytes of f and seals its size. Otherwise a child could shorten the file
-// and thereby kill this process with SIGBUS.
+// mapAnonymous maps size bytes of f and seals its size. Otherwise a child could kill this
+// process with SIGBUS, by making the file shorter.
 func mapAnonymous(f *os.File, size int) (*memory, error) {
 	if err := f.Truncate(int64(size)); err != nil {
 		return nil, err

@@ -62,7 +62,7 @@ func (s *starter) do(start func() error) (err error) {
 	return err
 }
 
-// close ends the thread, and thereby the children that it started.
+// close ends the thread, which ends the children that it started.
 func (s *starter) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

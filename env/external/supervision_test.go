@@ -525,7 +525,7 @@ func TestMuchOutput(t *testing.T) {
 			log := &record{}
 			hub := external.NewHub(log, 0)
 			defer hub.Close()
-			for range 2 { // the second is told no more
+			for range 2 { // the second error says no more
 				_, err := hub.New(cfg, 2)
 				if want := "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n"; err == nil ||
 					!strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "    no licence") {
@@ -572,7 +572,7 @@ func TestNoReady(t *testing.T) {
 	}
 }
 
-// TestWrongToken: who does not know the secret is refused, and who does comes in.
+// TestWrongToken: a simulator without the secret is refused, and one with it is accepted.
 func TestWrongToken(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = env.ExternalID
@@ -674,7 +674,7 @@ func names(t *testing.T) []string {
 	return found
 }
 
-// awaitEnd waits until there is no process of this number, but for one that is merely not reaped.
+// awaitEnd waits until there is no process of this number, except for one that is merely not reaped.
 func awaitEnd(t *testing.T, pid string) {
 	t.Helper()
 	for by := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {

@@ -64,7 +64,7 @@ func library() string { return C.GoString(C.mj_versionString()) }
 // unload gives the memory of a model back.
 func unload(m *C.mjModel) { C.mj_deleteModel(m) }
 
-// describe returns what tasks need to know of m.
+// describe returns the model of m for tasks.
 func describe(file string, m *C.mjModel) *model {
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
@@ -193,9 +193,9 @@ func (b *batch) begin(i int) error {
 	return nil
 }
 
-// step steps the environments whose turn is not Idle, each with its row of action. Where one goes
-// wrong the others step all the same; lost[i] tells which did, and the error is the first one's
-// Fault and how many more there are.
+// step steps the environments whose turn is not Idle, each with its row of action. Where one fails,
+// the others still step. lost[i] tells which failed, and the error is the first one's Fault with the
+// number of the others.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {

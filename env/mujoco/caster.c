@@ -1,6 +1,6 @@
 //go:build mujoco
 
-/* What a ray meets is computed for a tile of pixels at a time, in loops over all of them that the compiler makes vector instructions of. Every operation
+/* The nearest hit of each ray is computed for a tile of pixels at a time, in loops that the compiler turns into vector instructions. Every operation
  * is IEEE's, in the order written here, so that a picture has the same bits on every processor; the options below only let loops be vectors.
  *
  * Formulas: Glassner (ed.), An Introduction to Ray Tracing, 1989, chapter 2: a convex shape is met where the ray has entered all the slabs and the tube
@@ -297,7 +297,7 @@ INLINE void local(const shape *s, const vectors *v, vectors *l) {
 	}
 }
 
-/* What is known of the pixels of a tile. */
+/* The state of the pixels of a tile. */
 typedef struct {
 	vectors ray;         /* from the eye, of depth 1 */
 	float depth[TILE];

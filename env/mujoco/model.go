@@ -2,7 +2,7 @@ package mujoco
 
 import "fmt"
 
-// A model is what tasks need to know of an MJCF model: sizes, and where what has a name is.
+// A model describes an MJCF model for tasks: sizes, and the places of named parts.
 type model struct {
 	file     string
 	timestep float64 // s

@@ -41,7 +41,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// declare makes the task that t says of m.
+// declare makes the task that t describes for m.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
 		return task{}, fmt.Errorf("%s: option timestep %g: want a number > 0, in seconds", m.file, m.timestep)

@@ -16,7 +16,7 @@ import (
 // A Sample is a text to learn from.
 type Sample struct {
 	IDs []int32
-	// Learn says of each token whether it is one to be predicted. The first never is.
+	// Learn marks the tokens to be predicted. The first never is one.
 	Learn  []bool
 	Source *Source // nil without Format.Sources, and of conversations
 }

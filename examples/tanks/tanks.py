@@ -1,4 +1,4 @@
-"""Two tanks in a row: a pump fills the first, which runs into the second, whose level shall be as wanted."""
+"""Two tanks in a row: a pump fills the first, which runs into the second, whose level should reach the wanted one."""
 import random, rlb
 
 class Tanks:

@@ -59,7 +59,7 @@ func Open(dir string, keep int) (*Store, error) {
 // it. Of equal scores the newest counts.
 func (s *Store) KeepBest() { s.keepBest = true }
 
-// Info is what a checkpoint says of itself.
+// Info describes a checkpoint.
 type Info struct {
 	Step   int64
 	Ranks  int      // ranks of the job that wrote it

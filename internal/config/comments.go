@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A Comment is what the comment of a field says of its key.
+// A Comment is the text of a field's comment about its key.
 type Comment struct {
 	Text string // with the names of keys in place of those of fields, on one line
 	Ours bool   // it has the mark (+): a key that RLinf does not have

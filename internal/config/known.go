@@ -30,7 +30,7 @@ type siblings struct {
 	own   []string // sections that have keys of a user's own part
 }
 
-// owner returns what Options.Owner says of key.
+// owner returns the owner of key by Options.Owner.
 func (c *Check) owner(key string) (string, bool) {
 	if c.tree.options.Owner == nil {
 		return "", false

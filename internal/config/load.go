@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Options say what Load and Decode know of the keys beforehand.
+// Options describe the keys that Load and Decode know beforehand.
 type Options struct {
 	// SearchPath lists folders in which presets are looked for, after the folder of the file and
 	// those of its hydra.searchpath.

@@ -50,7 +50,7 @@ func scalarTag(tag string) string {
 	return strTag
 }
 
-// text returns the scalar n as written, but for true and false, which have one spelling: True and
+// text returns the scalar n as written, except for true and false, which have one spelling: True and
 // TRUE are true.
 func (n *node) text() string {
 	if n.tag == boolTag {

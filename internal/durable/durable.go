@@ -1,4 +1,4 @@
-// Package durable writes files that a crash cannot leave half-written: whoever reads them sees the
+// Package durable writes files that a crash cannot leave half-written: a reader sees the
 // old content or the new, whole.
 package durable
 

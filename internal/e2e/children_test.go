@@ -182,7 +182,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 // A held counts the children of a process, and its own descriptors and mappings of shared memory.
 type held [3]int
 
-// near reports whether a process holds what it held before, but for its log, which the first warning opens.
+// near reports whether a process holds what it held before, except for its log, which the first warning opens.
 func (h held) near(now held) bool {
 	return now[0] == h[0] && now[1] >= h[1] && now[1] <= h[1]+1 && now[2] == h[2]
 }
@@ -290,7 +290,7 @@ func drift(t *testing.T, lang string) string {
 }
 
 // TestChildrenResume: a run that stopped within episodes goes on as if it had not, on other ranks and with other children too. Where these have no state it
-// says so, and goes on with other episodes. What an episode says of itself is its mean, whether it was resumed or not.
+// says so, and goes on with other episodes. The figures of an episode are means over it, resumed or not.
 func TestChildrenResume(t *testing.T) {
 	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be bit-identical\n"
 	for _, lang := range []string{"Python", "C"} {
@@ -337,8 +337,8 @@ func TestChildrenResume(t *testing.T) {
 	}
 }
 
-// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the environments. Who draws nothing is told
-// before there is a run.
+// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the environments. For children that draw nothing
+// the run is refused before it begins.
 func TestChildrenFilmed(t *testing.T) {
 	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1", "env.eval.video_cfg.save_video=true"}
 	for _, lang := range []string{"Python", "C"} {

@@ -50,7 +50,7 @@ func TestArgumentOrder(t *testing.T) {
 	}
 }
 
-// TestRanksWithoutLauncher starts as many goroutine ranks as it is told, or as the placement needs.
+// TestRanksWithoutLauncher starts as many goroutine ranks as -np says, or as the placement needs.
 func TestRanksWithoutLauncher(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -215,7 +215,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check says\n%s%s\nwant\n%s", r.stdout, r.stderr, strings.Join(want, "\n"))
 	}
 
-	// What does not fit is refused, by its arithmetic: nothing of that size is made.
+	// A job that does not fit is refused by its arithmetic: nothing of that size is made.
 	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000", "env.train.max_steps_per_rollout_epoch=1000000")
 	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: want fewer environments or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
 		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)

@@ -245,7 +245,7 @@ func everything() (vs []variant) {
 	return vs
 }
 
-// checkCover checks that on goroutine ranks any two choices are met together, but for a placement and the small choices: there each
+// checkCover checks that on goroutine ranks any two choices are met together, except for a placement and the small choices: there each
 // choice is met.
 func checkCover(t *testing.T, vs []variant) {
 	t.Helper()

@@ -76,7 +76,7 @@ func (x example) target() target {
 	return x.few
 }
 
-// train runs the example's script, and compares what has been learned with what the solver says of no control.
+// train runs the example's script, and compares the learnt control with the solver's result without control.
 func (x example) train(t *testing.T, p *platform, args ...string) {
 	t.Helper()
 	want := x.target()

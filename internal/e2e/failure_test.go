@@ -40,7 +40,7 @@ type failure struct {
 	logged bool // the line is in the log of rank 1 too
 }
 
-// What is the same on all platforms.
+// The same on all platforms.
 var (
 	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind", status: runfolder.Failed, logged: true}
 	errs   = failure{fault: "error", codes: []int{1}, says: "env[0] rank 1 host % step 3: interact: step 3: out of patience", status: runfolder.Failed, logged: true}
@@ -196,7 +196,7 @@ func readStatus(t *testing.T, dir string) runfolder.Status {
 	return runfolder.Status(strings.TrimSpace(string(text)))
 }
 
-// readRanks returns what the run whose folder is dir says of its ranks.
+// readRanks returns the ranks of the run in dir.
 func readRanks(t *testing.T, dir string) []runfolder.Rank {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "ranks.jsonl"))

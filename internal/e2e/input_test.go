@@ -230,7 +230,7 @@ var mistakes = []struct {
 	{name: "no number of ranks", args: []string{"-np", "two"}, want: `-np two: want a whole number (ranks to start when there is no launcher)`},
 }
 
-// TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is told once, with its place and what would
+// TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is reported once, with its place and what would
 // be valid, and no file is made or changed.
 func TestMistakes(t *testing.T) {
 	for _, c := range mistakes {

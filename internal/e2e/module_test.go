@@ -95,7 +95,7 @@ func TestEmbodiedUnderMPI(t *testing.T) {
 	sameRun(t, dir, base)
 }
 
-// sameRun compares the metrics of two runs that are called run, but for the clock's.
+// sameRun compares the metrics of two runs that are called run, except for the clock's.
 func sameRun(t *testing.T, dir, base string) {
 	t.Helper()
 	got, want := readMetrics(t, filepath.Join(dir, "logs", "run")), readMetrics(t, filepath.Join(base, "logs", "run"))

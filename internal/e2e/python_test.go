@@ -93,7 +93,7 @@ func TestPythonReadme(t *testing.T) {
 	}
 }
 
-// TestPythonTutorial trains what the tutorial says of a simulator of one's own, from its Python and its YAML.
+// TestPythonTutorial trains on the tutorial's simulator, with its Python and its YAML.
 func TestPythonTutorial(t *testing.T) {
 	python := python(t)
 	text, err := os.ReadFile(filepath.Join(root, tutorial))

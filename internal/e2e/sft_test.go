@@ -104,7 +104,7 @@ func TestTuningEqual(t *testing.T) {
 		got := tune(t, local, dir, 0, "'0:0-1'", "actor.enable_dp_load_balance=true")
 		first := func(m metrics, name string) float64 { return m.values(t, name)[0] }
 		if a, b := first(got, "train/sft/loss"), first(want, "train/sft/loss"); a-b > 1e-5 || b-a > 1e-5 {
-			t.Errorf("the first loss is %v, want %v but for rounding: the batch is the same", a, b)
+			t.Errorf("the first loss is %v, want %v except for rounding: the batch is the same", a, b)
 		}
 		if got.diff(want) == "" {
 			t.Error("the texts are dealt as without enable_dp_load_balance")

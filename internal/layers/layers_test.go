@@ -54,7 +54,7 @@ var layers = []layer{
 	{"roles/runner", []string{"roles/config", "roles/job", "roles/worker", "algo", "collectives", "env", "internal/checkpoint", "internal/config", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
 		"a runner leads workers, and knows neither the process nor the command line"},
 	{"roles/session", []string{"roles/config", "roles/play", "roles/job", "roles/runner", "collectives", "env", "env/external", "policy", "policy/lm/engine", "internal/checkpoint", "internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
-		"a session begins and ends a job, whoever asks for it"},
+		"a session begins and ends a job for any command"},
 	{"roles/cli/args", []string{"roles/config", "roles/job", "internal/config", "internal/durable", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments"},
 	{"roles/cli/language", []string{"roles/config", "roles/job", "env/text", "policy/lm/...", "policy/nn", "tensor", cli}, []string{"..."},
@@ -89,7 +89,7 @@ var layers = []layer{
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil, "the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "tensor", sys}, []string{"spmd/..."}, "spmd moves tensors and does not know what for"},
 	{"tensor/...", nil, nil, "tensor is the bottom"},
-	{"params", nil, nil, "the keys of a user's own part are a struct, whoever reads it"},
+	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},

@@ -1,5 +1,5 @@
-// Package metrics brings the figures of a run to those who read them: programs, TensorBoard, and
-// whoever watches.
+// Package metrics writes the figures of a run for programs, for TensorBoard, and for people who
+// watch it.
 //
 // A Log is metrics.jsonl, the record of the run; Events is TensorBoard's format of the same
 // figures. Both take the names and values of a step, and a resumed run goes on in them from its

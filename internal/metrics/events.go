@@ -39,7 +39,7 @@ const (
 )
 
 // CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, which is made
-// when it is missing. TensorBoard drops what earlier files in dir say of step from and later ones,
+// when it is missing. TensorBoard drops the values of step from and later ones in earlier files of dir,
 // as a resumed run wants; 0 drops all.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {

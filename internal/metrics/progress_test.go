@@ -159,7 +159,7 @@ func TestProgressHeedsTheClock(t *testing.T) {
 	}
 }
 
-// Lost episodes are told as soon as there are any.
+// The line shows lost episodes as soon as there are any.
 func TestProgressOfLostEpisodes(t *testing.T) {
 	var out strings.Builder
 	p := metrics.NewProgress(&out, state(0), metrics.Options{Now: func() time.Time { return at }})

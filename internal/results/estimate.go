@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// An Estimate is what a few values, one of each seed, say of the mean that many would have.
+// An Estimate estimates the mean over many seeds from a few values, one of each seed.
 type Estimate struct {
 	N      int
 	Mean   float64 // NaN without values

@@ -13,7 +13,7 @@ import (
 )
 
 // A Folder is the folder of a run, locked against other jobs. It is for one process, and not for
-// concurrent use, but for KeepAlive.
+// concurrent use, except for KeepAlive.
 type Folder struct {
 	path string
 	lock *lock

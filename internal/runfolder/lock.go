@@ -82,9 +82,9 @@ func (e *BusyError) Error() string {
 		e.Folder, e.Owner, e.Beat.Round(time.Second))
 }
 
-// A lock is the file lockFile, held by whoever made the file that has the name now. It is not a
-// lock of the operating system, because many a parallel file system has none that reaches other
-// nodes.
+// A lock is the file lockFile, held by the process that made the file that has the name now. It is
+// not a lock of the operating system, because many parallel file systems have none that reaches
+// other nodes.
 type lock struct {
 	path string
 	file *os.File

@@ -12,7 +12,7 @@ import (
 )
 
 // Provenance says what ran, where and how: enough to run it again, or to see why it cannot be.
-// Describe fills in what a process knows of itself, the caller the rest.
+// Describe fills in the facts about this process. The caller adds the rest.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`

@@ -9,7 +9,7 @@ import (
 // units on all that they give. The bytes count in 255ths. Several frames of a scene are one image
 // to it, with the channels of all.
 //
-// What it looks for may depend on words: of each channel of the first convolution they replace x by
+// Words may choose the features: they replace x in each channel of the first convolution by
 // (1+γ)x + β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // features of an image

@@ -59,7 +59,7 @@ func explain(err error) int {
 	return runner.ExitConfig
 }
 
-// exitCodes are told in the help of every command.
+// exitCodes are in the help of every command.
 const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;\n" +
 	"75 checkpointed on request: queue the job again; 76 a rank fell silent; 130 interrupted; 143 terminated."
 

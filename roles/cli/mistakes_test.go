@@ -18,7 +18,7 @@ var manyMistakes = []struct {
 }{
 	{"actor.model.model_type=mpl_policy algorithm.gamma=1.5 actor.optim.lr=fast", "4", []string{
 		"actor.optim.lr: fast: want a number",
-		"actor.model.model_type: mpl_policy: want one of mlp_policy, cnn_policy, rnn_policy",
+		"actor.model.model_type: mpl_policy: want one of mlp_policy, cnn_policy, rnn_policy, vla_policy",
 		"algorithm.gamma: 1.5: want a number in [0, 1]",
 	}, []string{
 		"cluster.component_placement.actor: 0-7: want resources 0..3, the ranks of a world of 4, not \"0-7\"",
@@ -76,9 +76,9 @@ var manyMistakes = []struct {
 		"algorithm.staleness_threshold: %: want at least 0%",
 		"comm.table: want a table that can be read: table of algorithms: open nowhere.json: no such file or directory",
 	}},
-	{"actor.model.num_action_chunks=0 cluster.node_groups=[{\"label\":\"node\",\"node_ranks\":\"0\"}] env.train.frame_stack=many algorithm.loss_type=actr actor.model.hidden_size=[8]", "", []string{
+	{"actor.model.num_action_chunks=0 cluster.node_groups=[{\"label\":\"node\",\"node_ranks\":\"0\"}] env.train.frame_stack=many algorithm.loss_type=actr actor.model.hiden_sizes=[8]", "", []string{
 		"env.train.frame_stack: many: want a whole number",
-		"actor.model.hidden_size: unknown key, did you mean hidden_sizes?",
+		"actor.model.hiden_sizes: unknown key, did you mean hidden_sizes?",
 		"cluster.node_groups.0.label: %",
 		"actor.model.num_action_chunks: 0: want a number ≥ 1",
 		"algorithm.loss_type: actr: want one of actor_critic,%",

@@ -30,7 +30,7 @@ type (
 		Width int `yaml:"my_width" doc:"Width of the hidden layer."`
 	}
 	ownWeather struct {
-		Wind  float32 `yaml:"wind" doc:"What is taken from every reward."`
+		Wind  float32 `yaml:"wind" doc:"Wind is subtracted from every reward."`
 		Gusts struct {
 			Every int `yaml:"every" doc:"Steps from one gust to the next."`
 		} `yaml:"gusts"`
@@ -188,7 +188,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 }
 
-// TestOwnKeysMistakes: what is wrong with own keys is told as it is of ours.
+// TestOwnKeysMistakes: mistakes in own keys are reported as those in ours are.
 func TestOwnKeysMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
@@ -223,9 +223,9 @@ func TestOwnKeysMistakes(t *testing.T) {
 				"own.yaml:21: env.train.init_params.wind: a key of env_type Windy-v0, which is not chosen",
 				"own.yaml:24: reward.my_coef: a key of reward_type my_reward, which is not chosen",
 			}},
-		{"names that are not known, whose keys are not told", ownJob(t, "  my_coef: 1", "    my_width: 3", "      wind: 0.5", "  my_coef: 1"),
+		{"names that are not known, whose keys are not reported", ownJob(t, "  my_coef: 1", "    my_width: 3", "      wind: 0.5", "  my_coef: 1"),
 			[]string{"algorithm.loss_type=my_los", "actor.model.model_type=my_polcy", "env.train.env_type=Windi-v0", "reward.reward_type=my_rewards"}, []string{
-				"command line: actor.model.model_type: my_polcy: want one of mlp_policy, cnn_policy, rnn_policy, my_policy",
+				"command line: actor.model.model_type: my_polcy: want one of mlp_policy, cnn_policy, rnn_policy, vla_policy, my_policy",
 				"command line: env.train.env_type: Windi-v0: want a known environment: unknown environment \"Windi-v0\", did you mean Windy-v0?",
 				"command line: reward.reward_type: my_rewards: want one of env, success, potential, my_reward",
 				"command line: algorithm.loss_type: my_los: want one of actor_critic, actor, decoupled_actor_critic, a2c, my_loss (with adv_type gae)",

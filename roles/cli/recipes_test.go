@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/runner"
 )
 
-// A recipe is a file of RLinf's kind, and what rlinf check says of it.
+// A recipe is a file of RLinf's kind with its verdict of rlinf check.
 type recipe struct {
 	path, verdict string
 	command       []string // words of the command that is printed; nil: none
@@ -140,7 +140,7 @@ func TestRLinfSpellings(t *testing.T) {
 	}
 }
 
-// verdictTable says of each of RLinf's recipes what rlinf check says of it, at the commit in its first line.
+// verdictTable has the verdict of rlinf check on each of RLinf's recipes, at the commit in its first line.
 const verdictTable = "testdata/rlinf_verdicts.tsv"
 
 // TestRLinfRecipes reads RLinf's own recipes and holds the verdicts against the table. Every recipe whose policy is an MLP

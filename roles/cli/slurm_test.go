@@ -104,7 +104,7 @@ func TestSlurmResources(t *testing.T) {
 	}
 }
 
-// What cannot be is refused with one sentence that says what could.
+// An impossible request is refused with one sentence that says what is possible.
 func TestSlurmRefuses(t *testing.T) {
 	const ppo, apart = "-c configs/cartpole_ppo.yaml", "-c configs/cartpole_disaggregated.yaml"
 	for _, c := range []struct{ args, want string }{
@@ -132,7 +132,7 @@ func TestSlurmRefuses(t *testing.T) {
 				t.Errorf("got %v, want a UsageError with %q", err, c.want)
 			}
 			if script != "" {
-				t.Errorf("printed all the same:\n%s", script)
+				t.Errorf("printed despite the error:\n%s", script)
 			}
 		})
 	}

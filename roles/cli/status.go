@@ -17,8 +17,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runStatus says of each run folder that the arguments name what has become of the run, and how to
-// go on with it. Of a folder that holds runs it lists them, a line each.
+// runStatus writes the state of each run that the arguments name, and how to go on with it. For a
+// folder that holds runs it writes a line for each.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	if !c.Args().Present() {
 		return config.UsageError{Err: errors.New("status: want the folders of runs, as logs/default")}

@@ -256,7 +256,7 @@ type EnvConfig struct {
 	GroupName string `yaml:"group_name"`
 	// Train are the environments that experience comes from.
 	Train env.Config `yaml:"train"`
-	// Eval are those of evaluations. A key that is not given is as under train, but for
+	// Eval are those of evaluations. A key that is not given is as under train, except for
 	// max_steps_per_rollout_epoch: there 0, the default, lets an episode last until the task's own
 	// limit, or as long as a rollout for a task without one.
 	Eval env.Config `yaml:"eval"`

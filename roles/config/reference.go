@@ -21,7 +21,7 @@ import (
 //go:embed config.go language.go weights.go
 var source embed.FS
 
-// A Key is what the manual says of a key of the configuration.
+// A Key is an entry of the manual about a key of the configuration.
 type Key struct {
 	// Name is dotted, from the root. "[]" behind a name stands for each item of a list, and <name>
 	// for a name that the user chooses.

@@ -110,7 +110,7 @@ func (c *validation) hasAlgorithm() bool {
 	return c.reg.Algorithms.Has(c.Algorithm.Config) && !c.found.Reported(advType, lossType)
 }
 
-// checkEnvName looks up the name of environments, but for simulators that are programs of their
+// checkEnvName looks up the name of environments, except for simulators that are programs of their
 // own.
 func (c *validation) checkEnvName(section string, e *env.Config) {
 	id := e.ID()

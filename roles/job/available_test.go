@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFindRoom: the least counts, and is told by name.
+// TestFindRoom: the smallest limit counts, and is named.
 func TestFindRoom(t *testing.T) {
 	const none = "9223372036854771712\n" // version 1's word for no limit
 	for _, c := range []struct {

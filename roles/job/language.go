@@ -23,7 +23,8 @@ type Language struct {
 	Count, Trained int // weights without adapters, and parameters that are trained
 }
 
-// LanguageOf reads what cfg says of its language model, and the configuration files that it names.
+// LanguageOf reads the settings of the language model in cfg, and the configuration files that they
+// name.
 // tokens is how many the tokenizer has.
 func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	keys := cfg.LanguageModel()

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// What the fake environments show and take: chunks of two actions, with a log-prob each.
+// The spaces of the fake environments: chunks of two actions, with a log-prob each.
 var fakeSpec = env.Spec{
 	Name: "fake",
 	Obs: []env.Field{
@@ -209,7 +209,7 @@ func scripts(t *testing.T, f func(t *testing.T, s *script)) {
 	}
 }
 
-// What is recorded is what was observed, done and returned, with the values that GAE needs.
+// The recording has the observations, actions and rewards of the steps, with the values that GAE needs.
 func TestRecorder(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		scripts(t, func(t *testing.T, s *script) {

@@ -41,7 +41,7 @@ func sentence(tokens []int32, words []string) string {
 	return strings.Join(said, " ")
 }
 
-// wrapped returns text in lines of at most so many characters, but for longer words.
+// wrapped returns text in lines of at most so many characters, except for longer words.
 func wrapped(text string, columns int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Stage is environments that step together, with what training and metrics need to know of their
+// A Stage is environments that step together, with the figures that training and metrics need of their
 // episodes.
 type Stage struct {
 	Vec       env.Vec       // the environments

@@ -86,7 +86,7 @@ func TestBoundOfZeroIsSynchronous(t *testing.T) {
 	}
 }
 
-// What a replay buffer is given is all that happened, in its order, whatever pauses there were: each step begins where the one before ended.
+// TestAsyncTransitionsFollowOneAnother: a replay buffer gets all steps in their order, with or without pauses: each begins where the one before ended.
 func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 // stale lets rollouts use weights that are up to two iterations old.
 var stale = slices.Concat(small, []string{"runner.weight_sync_interval=3", "algorithm.update_epoch=2"})
 
-// What an inference worker says of actions is, bit by bit, what the actor's policy does before the update; the rollouts' was another.
+// TestInferredLogProbsAreTheActors: the log-probs of an inference worker have the bits of the actor's policy before the update, not of the rollouts' older one.
 func TestInferredLogProbsAreTheActors(t *testing.T) {
 	for _, c := range []struct {
 		components string

@@ -32,7 +32,7 @@ type Logbook struct {
 	rollouts int64 // of each environment, so far
 	written  int64 // environment steps at the last line
 
-	// What came since the last line.
+	// The metrics since the last line.
 	names  []string
 	sums   []float64 // of each name, over the iterations that had it
 	counts []int     // how many they are

@@ -200,7 +200,7 @@ func (l *loop) savesEarly() bool {
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes what this rank has to say of the iteration that ended.
+// writeReport encodes this rank's figures of the iteration that ended.
 func (l *loop) writeReport() {
 	rep := &l.report
 	rep.episodes, rep.evals, rep.rollouts = rep.episodes[:0], rep.evals[:0], l.step

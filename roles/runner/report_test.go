@@ -57,7 +57,7 @@ func TestDamagedReportIsAnError(t *testing.T) {
 	}
 }
 
-// What is read as a report is one, byte by byte.
+// A report that can be read is written again with the same bytes.
 func FuzzReport(f *testing.F) {
 	for _, r := range reports() {
 		f.Add(r.append(nil))

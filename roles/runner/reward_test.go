@@ -71,7 +71,7 @@ func metricsOf(t *testing.T, np int, components string, n int, overrides []strin
 	return names, all
 }
 
-// What is recorded as rewards is what the rule says of the transitions: of what was observed before the step, and after it, before any reset.
+// TestRecordedRewardsAreTheRules: the recorded rewards are the rule's, for the observations before the step and after it, before any reset.
 func TestRecordedRewardsAreTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name, components string
@@ -178,7 +178,7 @@ func rewardModel(t *testing.T) string {
 	return path
 }
 
-// What the section reward asks for must be there, and fit.
+// The parts that the section reward names must exist, and fit.
 func TestRewardMistakes(t *testing.T) {
 	reg := rolestest.Registries()
 	for _, c := range []struct {

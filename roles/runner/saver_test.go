@@ -46,7 +46,7 @@ func TestSharesOfAnySplitJoin(t *testing.T) {
 	const n = 12
 	r := rand.New(rand.NewPCG(1, 7))
 	var want worker.State
-	var sim, perEnv tensor.Dict // what env workers and what algorithms know of environments
+	var sim, perEnv tensor.Dict // the states of environments in env workers and in algorithms
 	random(&want.Model, r, "layer.", 4)
 	random(&want.Trainer, r, "adam.", 3)
 	random(&sim, r, "cartpole.", n)
@@ -218,7 +218,7 @@ func TestModelComesBack(t *testing.T) {
 	}
 }
 
-// What is no model of this policy is refused by the name of what does not fit, and changes nothing.
+// A file that is no model of this policy is refused by the name of the tensor that does not fit, and changes nothing.
 func TestForeignModelIsRefused(t *testing.T) {
 	own := newModel(t, 1, 8)
 	before := append([]float32(nil), own.Data...)
@@ -264,7 +264,7 @@ func TestForeignModelIsRefused(t *testing.T) {
 	}
 }
 
-// TestJoin: what only some environments say of themselves is in no checkpoint.
+// TestJoin: figures that only some environments have are in no checkpoint.
 func TestJoin(t *testing.T) {
 	say := func(lo, hi int, names ...string) []byte {
 		var d tensor.Dict

@@ -102,7 +102,7 @@ func TestEvaluationOnRanks(t *testing.T) {
 	}
 }
 
-// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training; unless it is told how long.
+// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the configuration says how long.
 func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
 	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts", "env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len  4\n"} {
 		cfg, reg := evaluationJob(t, 0, "env.train.max_steps_per_rollout_epoch=4", arg)

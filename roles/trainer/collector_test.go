@@ -86,7 +86,7 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 	rounds, episodes := 0, 0
 	err = trainer.Train(t.Context(), nEpochs, nSteps, func(s Step) error {
 		if s.Epoch != rounds || len(s.Metrics.Names) == 0 {
-			t.Errorf("round %d is told as epoch %d, with %d metrics", rounds, s.Epoch, len(s.Metrics.Names))
+			t.Errorf("round %d is reported as epoch %d, with %d metrics", rounds, s.Epoch, len(s.Metrics.Names))
 		}
 		rounds++
 		episodes += s.Episodes.NumTrajectories
@@ -130,8 +130,8 @@ func TestCollectGoesOn(t *testing.T) {
 	}
 }
 
-// What is recorded fits together: the observations follow from the actions, log-probs and values are those of the policy, and next
-// values those of what was observed next.
+// TestCollectRecordsWhatHappened: in a recording the observations follow from the actions, log-probs and values are the policy's, and next
+// values are those of the next observations.
 func TestCollectRecordsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -266,7 +266,7 @@ func TestCollectWithReset(t *testing.T) {
 		t.Errorf("%d episodes with %d steps, want %d with %d", ends, lengths, want, wantLengths)
 	}
 	if len(c.Episodes()) != 0 {
-		t.Error("episodes are told twice")
+		t.Error("episodes are reported twice")
 	}
 }
 

@@ -39,8 +39,8 @@ func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) pol
 	return pol
 }
 
-// What is recorded is what a policy says whose memory is kept by hand: zeros where an episode begins, and the memory after its last step for the value of
-// its last observation.
+// TestMemoryIsRecorded: recordings equal those of a policy whose hidden state is kept by hand: zeros where an episode begins, and the state after its
+// last step for the value of its last observation.
 func TestMemoryIsRecorded(t *testing.T) {
 	const n, steps = 3, 60
 	cfg := maskedCartPole(n)

@@ -34,7 +34,7 @@ func TestWeightsSpec(t *testing.T) {
 		{name: "patch", overrides: []string{"weight_syncer.type=patch"}, wire: tensor.F32, patch: true, held: []bool{false, false, false, false}},
 		{name: "from the beginning", overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.enabled=false"}, wire: tensor.F32, patch: true,
 			held: []bool{true, true, true, true}},
-		{name: "but for the actor", overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor., obs]"}, wire: tensor.F32, patch: true,
+		{name: "except for the actor", overrides: []string{"weight_syncer.type=patch", "weight_syncer.patch.init_sync.prefixes=[actor., obs]"}, wire: tensor.F32, patch: true,
 			held: []bool{true, false, false, false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

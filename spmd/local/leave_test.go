@@ -68,7 +68,7 @@ func TestWaitForRankThatLeft(t *testing.T) {
 	}
 }
 
-// What may still happen is waited for: whoever works for hours has not left, and one of several that did is no reason.
+// TestWaitForRankThatWorks: a rank waits for one that works for hours and has not left, also if another rank did leave.
 func TestWaitForRankThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {

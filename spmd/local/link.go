@@ -21,7 +21,7 @@ type Link struct {
 // how far a program computes while its messages are under way, which goroutines that copy memory
 // cannot. Shared is false.
 //
-// The link waits in the operating system, not on a core, but for the Go scheduler to run what it
+// The link waits in the operating system, not on a core, except for the Go scheduler to run what it
 // wakes there must be more of GOMAXPROCS than goroutines that compute. Its ranks must be closed or
 // aborted. It panics when n is below 1, or link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {

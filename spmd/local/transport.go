@@ -86,8 +86,8 @@ func (t *transport) Describe() spmd.Description {
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
-// NewComm does not wait for the other ranks: whoever asks first makes the communicator, the others
-// find it by label and ranks.
+// NewComm does not wait for the other ranks: the first call makes the communicator, the others find
+// it by label and ranks.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)

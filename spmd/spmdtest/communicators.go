@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// communicators: who is in them, and that they are apart; memory and nodes.
+// communicators tests their members and their separation, memory and nodes.
 func communicators() []Case {
 	return []Case{
 		{"ranks number the members in the order given", numbering},

@@ -19,7 +19,7 @@ func shared() []Case {
 		{"memory can be read and written by the ranks of its node", views},
 		{"only memory of one's own Alloc is located", locates},
 		{"views beyond the memory are refused", viewBounds},
-		{"a signal wakes who waits for it", signalPingPong},
+		{"a signal wakes its waiter", signalPingPong},
 		{"a signal wakes all that wait for it", signalBarrier},
 		{"a wait for a signal ends with its context", signalContext},
 		{"waiting for a signal does not allocate", signalAllocation},
@@ -241,7 +241,7 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signalBarrier has whoever comes last release all others, as a barrier does. Plain memory that the
+// signalBarrier lets the last rank release all others, as a barrier does. Plain memory that the
 // others wrote before must be seen after it.
 func signalBarrier(ctx context.Context, w *spmd.World) error {
 	sh, ok := w.Shared()
@@ -299,7 +299,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 		return fmt.Errorf("%d sleepers are left", n)
 	}
 	sh.Post(&sig[w.Rank()], 1)
-	return sh.Await(sub, &sig[w.Rank()], 0, -1) // what has come is told first
+	return sh.Await(sub, &sig[w.Rank()], 0, -1) // a signal that came before is reported first
 }
 
 func signalAllocation(ctx context.Context, w *spmd.World) error {

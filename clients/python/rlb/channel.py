@@ -85,7 +85,7 @@ class Stream:
         readable = select.poll()
         readable.register(read_fd, select.POLLIN)
         self._readable = readable.poll
-        self._vain = self._sleeps = 0  # requests to sleep for after looking in vain, and those that are left
+        self._vain = self._sleeps = 0  # requests to sleep for after a look that found nothing, and those that are left
         self._bells = self._request = None  # where frames without payload come and go too: their words, and those of requests' headers
         self._heard = 0  # seq of the last one taken from there
         # Does the parent have a core of its own? A frame came between two looks, and since then none by yielding alone. While this is set, LOOKING is 1.

@@ -1,4 +1,4 @@
-"""A solver that owns its loop: it says what it sees, and is told what to do."""
+"""A solver that owns its loop: it reports what it sees, and asks for actions."""
 
 from . import spaces, wire
 from .conversation import Conversation
@@ -11,7 +11,7 @@ class Solver:
 
         solver = rlb.Solver(rlb.Box(-1, 1, (8,)), rlb.Box(-1, 1, (2,)))
         while True:
-            simulation = start(solver.seed)              # the episode's seed, of 31 bits; who does not care need not ask
+            simulation = start(solver.seed)              # the episode's seed, of 31 bits; optional
             solver.send_init(simulation.observe())
             while (action := solver.recv_action()) is not None:
                 simulation.advance(action)

@@ -79,7 +79,7 @@ def fields(space, path=()):
     """List the arrays of an observation space, in the order of its members.
 
     A Box of uint8 that is an image stays bytes, [height, width, channels]: channels come last, and a missing axis of them is added. Everything else becomes
-    float32, which bounds are clipped to, but for Discrete and MultiDiscrete, which are choices counted from 0.
+    float32, which bounds are clipped to, except for Discrete and MultiDiscrete, which are choices counted from 0.
     """
     inner = space if isinstance(space, dict) else getattr(space, "spaces", None)
     if inner is not None:

@@ -84,7 +84,7 @@ class Batch:
 
 
 def conversation(address):
-    """A child that takes the protocol itself, and looks at all that it is told."""
+    """A child that speaks the protocol itself, and checks every message that it gets."""
     box = {"kind": "box", "dtype": "f32", "shape": [2], "low": None, "high": None}
     it = rlb.Conversation({"name": "plain", "lang": "python", "obs": [dict(box, name="state")], "action": box, "state_size": 4}, address)
     while it.receive() is not None:

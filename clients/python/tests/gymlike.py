@@ -1,4 +1,4 @@
-"""Stand-ins for Gymnasium, which need not be installed: what its API says of spaces, environments and vector environments, and no more."""
+"""Stand-ins for Gymnasium, which need not be installed: its API for spaces, environments and vector environments, and no more."""
 
 import enum
 

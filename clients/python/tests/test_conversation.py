@@ -121,7 +121,7 @@ class WrongFrames(unittest.TestCase):
         self.assertIn("after 4 bytes of a header", str(end.exception.code))
 
     def test_parent_that_is_gone(self):
-        """It ends the conversation as CLOSE does, whoever was to speak: a pipe says so by EPIPE, a socket with answers unread by ECONNRESET."""
+        """It ends the conversation as CLOSE does, whichever side was to speak: a pipe says so by EPIPE, a socket with answers unread by ECONNRESET."""
         class Lonely(Walk):
             def step(self, action):
                 parent.close()

@@ -411,7 +411,7 @@ class Kinds(unittest.TestCase):
 
     def test_tensors(self):
         class Tensor:
-            """What torch's tensors on a device do: no array before they are detached and copied."""
+            """It behaves as torch's tensors on a device: no array before it is detached and copied."""
 
             def __init__(self, array):
                 self.array = np.asarray(array)

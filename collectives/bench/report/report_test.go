@@ -216,7 +216,7 @@ func TestFormatsRefuse(t *testing.T) {
 	}
 }
 
-// TestNarrow: the table fits into a terminal, and has no variables; nor has any other readable form.
+// TestNarrow: the table fits into a terminal, and has no variables, like every other readable form.
 func TestNarrow(t *testing.T) {
 	r := example()
 	for line := range strings.Lines(write(t, "table", r)) {

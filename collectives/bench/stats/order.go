@@ -28,7 +28,7 @@ func percentile(sorted []float64, p float64) float64 {
 // Median returns the 50th percentile of x.
 func Median(x []float64) float64 { return Percentile(x, 50) }
 
-// A Summary is what a report says of the samples of one measurement, in their unit.
+// A Summary describes the samples of one measurement for a report, in their unit.
 type Summary struct {
 	N        int
 	Min, Max float64

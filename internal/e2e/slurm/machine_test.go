@@ -50,7 +50,7 @@ func startMachine(t *testing.T) *machine {
 	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "CPUS=64") // room for all jobs at once
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	until, err := cmd.StdinPipe() // it stops when this is closed, whoever closes it
+	until, err := cmd.StdinPipe() // it stops when this is closed, by the test or by its end
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func (j job) states() (all []state) {
 // hung is after how long a job is given up.
 const hung = 5 * time.Minute
 
-// over tells whether a job has ended for good. Its other states come and go: SIGNALING, say, while it is told of its time limit.
+// over tells whether a job has ended for good. Its other states come and go: SIGNALING, for example, when its time limit is near.
 func (s state) over() bool {
 	ends := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "PREEMPTED"}
 	return slices.Contains(ends, s["JobState"])

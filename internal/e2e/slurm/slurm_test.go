@@ -142,7 +142,7 @@ func testRefused(t *testing.T, m *machine) {
 	}).wants("FAILED 2:0")
 }
 
-// What rlinf slurm prints for a job with two kinds of nodes runs as it is.
+// The script that rlinf slurm prints for a job with two kinds of nodes runs as it is.
 //
 // On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has a process (3 of some 60 jobs): then there
 // is no rank that a fault of ours could be in, and it is tried again.
@@ -164,7 +164,7 @@ func testHetjob(t *testing.T, m *machine) {
 	}
 }
 
-// What rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own; a task too many is an error.
+// The script that rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own; a task too many is an error.
 func testSweep(t *testing.T, m *machine) {
 	const run = "sweep"
 	config := m.config(t, run)

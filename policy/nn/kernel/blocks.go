@@ -128,7 +128,7 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part is one of so many parts of s that are multiples of unit, but for the last.
+// part is one of so many parts of s that are multiples of unit, except for the last.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}

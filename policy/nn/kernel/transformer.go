@@ -251,12 +251,12 @@ type softmax struct {
 	step, rows, width, bytes, first, more int
 }
 
-// newSoftmax returns the arguments but for the last three vectors.
+// newSoftmax returns the arguments except for the last three vectors.
 func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
 	return softmax{x: &x[0], step: 4 * step, rows: rows, width: width, bytes: 4 * width, first: first, more: more}
 }
 
-// softmaxPlain is SoftmaxBlock but for the exponential of decay; it sets sums to Σ row.
+// softmaxPlain is SoftmaxBlock except for the exponential of decay; it sets sums to Σ row.
 func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]

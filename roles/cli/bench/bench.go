@@ -57,7 +57,8 @@ func Command(reg config.Registries, code *int) *cli.Command {
 		below("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
 		withOverrides("env", "environment steps per second, and per second of a core", envFlags(),
 			func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
-		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and who waits", scaleFlags(),
+		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits",
+			scaleFlags(),
 			func(c *cli.Context) (int, error) { return benchScale(c, reg) }),
 	}
 	return root

@@ -101,7 +101,7 @@ func differences(all []place) string {
 	}
 	text := fmt.Sprintf("%-14s %d, with so many ranks: %s\n", "nodes", len(hosts), strings.Join(names, ", "))
 	if len(lines) == 0 {
-		return text + "all ranks find the same, but for free memory\n"
+		return text + "all ranks find the same, except for free memory\n"
 	}
 	return text + strings.Join(lines, "")
 }

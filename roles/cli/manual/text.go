@@ -13,7 +13,7 @@ import (
 // columns is how wide a text may be.
 const columns = 96
 
-// writeKey writes all that there is to say of one key.
+// writeKey writes the description of one key.
 func writeKey(out io.Writer, k settings.Key) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", k.Name, wrap(k.Doc, "    "))

@@ -77,7 +77,7 @@ func TestBoardOnATerminal(t *testing.T) {
 	}
 }
 
-// Each mistake is told once, with the points that have it.
+// Each mistake is reported once, with the points that have it.
 func TestMistakes(t *testing.T) {
 	var m mistakes
 	if err := m.err(3); err != nil {

@@ -100,7 +100,7 @@ func simulator(cfg *config.Config) string {
 // plain matches a mistake that has no origin.
 var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (want .*)$`)
 
-// mistakes returns what err reports, but for a file of demonstrations that a remedy names.
+// mistakes returns what err reports, except for a file of demonstrations that a remedy names.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {

@@ -10,7 +10,7 @@ import (
 
 // ladders are environments whose actions choose a rung of each of some ladders. Every hold steps
 // allow other rungs, by a mask; the share of ladders on which the highest of them is chosen is the
-// reward. Nothing else that is observed tells of them. A rung that is not allowed is an error.
+// reward. Nothing else in the observation shows them. A rung that is not allowed is an error.
 type ladders struct {
 	rungs   []int
 	hold    int
