@@ -24,6 +24,15 @@ func panel256x1(p *panel)
 func panel256x2(p *panel)
 
 //go:noescape
+func stream256x2(p *panel)
+
+//go:noescape
+func panel256x4(p *panel)
+
+//go:noescape
+func stream256x4(p *panel)
+
+//go:noescape
 func dots256(p *panel)
 
 //go:noescape

@@ -1,5 +1,9 @@
 package kernel
 
+// Products of so few rows take panels of so many columns with AVX2, so that enough sums run side by
+// side.
+const fewRows256, wideColumns256 = 2, 32
+
 // stridedSIMD is strided for the vector levels. ahead is how many rows before their use the rows of
 // B are fetched; 0 is not at all.
 func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
@@ -16,6 +20,9 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 	}
 	for j, columns := 0, 0; j < n; j += columns {
 		columns = panelColumns(lv, n-j)
+		if lv == avx2 && m <= fewRows256 && n-j >= wideColumns256 {
+			columns = wideColumns256
+		}
 		t.c, t.added = &c[j], 0
 		if k > 0 {
 			t.b = &b[j]

@@ -51,7 +51,7 @@ type panel struct {
 	whole            int         // 1 when the last vector of columns has no lane off
 	mask512          uint64      // the lanes of the last vector, for AVX-512
 	mask256          [8]int32    // the same for AVX2
-	ahead            int         // of stream512x4: bytes to the row of B that is fetched beside one
+	ahead            int         // of streams: bytes to the row of B that is fetched beside one
 	pages            [3]*float32 // of pages512x4: the second to the fourth matrix B
 	addends, added   int         // how many of add there are, and the rows to which they have been added
 	add              [treeLevels + 1]addend
@@ -120,6 +120,12 @@ func (t *panel) run(lv level, columns int) {
 		panel512x2(t)
 	case lv == avx512:
 		panel512x1(t)
+	case vectors == 4 && t.ahead > 0:
+		stream256x4(t)
+	case vectors == 4:
+		panel256x4(t)
+	case vectors == 2 && t.ahead > 0:
+		stream256x2(t)
 	case vectors == 2:
 		panel256x2(t)
 	default:

@@ -4,15 +4,18 @@ import "fmt"
 
 // tiles are the register tiles of the products: columns in vectors, and the most rows that leave
 // registers for a row of B and one element of A. Enough sums run side by side (8 and more) to hide
-// the latency of a multiply-add.
-var tiles = map[string][]struct{ vectors, rows int }{
-	"256": {{1, 8}, {2, 6}},
-	"512": {{1, 8}, {2, 8}, {4, 6}},
+// the latency of a multiply-add. Some also have a stream.
+var tiles = map[string][]struct {
+	vectors, rows int
+	stream        bool
+}{
+	"256": {{1, 8, false}, {2, 6, true}, {4, 2, true}},
+	"512": {{1, 8, false}, {2, 8, false}, {4, 6, true}},
 }
 
 // products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>.
-// stream512x4 is panel512x4 that also fetches the rows of B that are to come. pages512x4 takes each
-// vector of columns from a matrix of its own, of 16 columns. Rows are done in
+// A stream is a panel that also fetches the rows of B that are to come. pages512x4 takes each vector
+// of columns from a matrix of its own, of 16 columns. Rows are done in
 // tiles; the rows that remain at the end are a smaller tile. In it, for each k: one row of B is
 // loaded, each element of A is broadcast and multiplied into its row's sums.
 func products() []byte {
@@ -20,9 +23,11 @@ func products() []byte {
 	for _, w := range widths {
 		for _, t := range tiles[w.name] {
 			a.panel("panel", w, t.vectors, t.rows)
+			if t.stream {
+				a.panel("stream", w, t.vectors, t.rows)
+			}
 		}
 		if w.masks() {
-			a.panel("stream", w, 4, 6)
 			a.panel("pages", w, 4, 4)
 		}
 		a.dots(w)
@@ -143,7 +148,9 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 			a.op("ADDQ", fmt.Sprintf("$%d", w.bytes), pages[j])
 		case "stream":
 			a.loadColumns(w, bRow, j, vectors, b(j))
-			a.op("PREFETCHT1", offset(j*w.bytes, bRow)+"("+step+"*1)")
+			if j*w.bytes%64 == 0 {
+				a.op("PREFETCHT1", offset(j*w.bytes, bRow)+"("+step+"*1)")
+			}
 		default:
 			a.loadColumns(w, bRow, j, vectors, b(j))
 		}
