@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -180,127 +179,6 @@ func (c *conversation) hear(by time.Time) error {
 	}
 	return c.check(final)
 }
-
-// check returns an error if the reply block contains values that the protocol forbids.
-func (c *conversation) check(final bool) error {
-	ended := byte(0)
-	for n, steps := range c.mask {
-		term, trunc := c.terminated[n], c.truncated[n]
-		switch {
-		case steps == 0:
-			continue
-		case term > 1 || trunc > 1:
-			return fmt.Errorf("environment %d: terminated %d, truncated %d, want 0 or 1", n, term, trunc)
-		case c.asked == reset && term|trunc != 0:
-			return fmt.Errorf("environment %d: its episode is over after RESET", n)
-		case c.autoReset && term|trunc != 0 && !final:
-			return fmt.Errorf("environment %d: its episode is over, and RESULT has no flag FINAL", n)
-		case !finite(c.reward[n]):
-			return fmt.Errorf("environment %d: reward %v", n, c.reward[n])
-		}
-		ended |= term | trunc
-	}
-	if !c.info.IsZero() && !allFinite(c.info.F32()) {
-		for n, steps := range c.mask {
-			if i := badNumber(c.info, n); i >= 0 && steps != 0 {
-				return fmt.Errorf("environment %d: info %s is %v", n, c.greeting.Info[i],
-					c.info.F32()[n*len(c.greeting.Info)+i])
-			}
-		}
-	}
-	if err := c.checkObs(c.obs, "", false); err != nil || ended == 0 || !c.autoReset {
-		return err
-	}
-	return c.checkObs(c.final, "final ", true)
-}
-
-// checkObs checks the observations of the environments that took part; with over, only of those
-// whose episode ended.
-func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
-	for k, f := range c.greeting.spec.Obs {
-		t, mask := obs[k], f.Name == env.ActionMask
-		if f.DType == tensor.U8 && !mask {
-			continue // every value is valid
-		}
-		claim(t.Bytes())
-		if f.DType == tensor.F32 && allFinite(t.F32()) {
-			continue
-		}
-		for n, steps := range c.mask {
-			if steps == 0 || over && c.terminated[n]|c.truncated[n] == 0 {
-				continue
-			}
-			if mask {
-				if err := c.checkMask(t.U8()[n*f.Dim():(n+1)*f.Dim()], n, what, over); err != nil {
-					return err
-				}
-				continue
-			}
-			if f.DType == tensor.F32 {
-				if i := badNumber(t, n); i >= 0 {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %v", n, what, f.Name, i,
-						t.F32()[n*f.Dim()+i])
-				}
-				continue
-			}
-			for i, x := range t.I32()[n*len(f.Nvec) : (n+1)*len(f.Nvec)] {
-				if x < 0 || int(x) >= f.Nvec[i] {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 to %d", n, what, f.Name, i, x,
-						f.Nvec[i]-1)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// checkMask checks the action mask of environment n. While its episode runs, at least one option of
-// each choice must be allowed.
-func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
-	for i, x := range mask {
-		if x > 1 {
-			return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 or 1", n, what, env.ActionMask, i, x)
-		}
-	}
-	if over || c.asked == load || !c.autoReset && c.terminated[n]|c.truncated[n] != 0 {
-		return nil
-	}
-	if k := c.greeting.spec.Action.Blocked(mask); k >= 0 {
-		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, want at least one", n,
-			env.ActionMask, k)
-	}
-	return nil
-}
-
-// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1.
-func badNumber(t tensor.Tensor, n int) int {
-	rows := t.F32()
-	width := len(rows) / t.Dim(0)
-	for i, x := range rows[n*width : (n+1)*width] {
-		if !finite(x) {
-			return i
-		}
-	}
-	return -1
-}
-
-// allFinite reports whether no number is NaN or infinite. One sum, which any such number spoils, is
-// faster than a test of each.
-func allFinite(x []float32) bool {
-	var a, b, c, d float32
-	for ; len(x) >= 4; x = x[4:] {
-		a += x[0] - x[0]
-		b += x[1] - x[1]
-		c += x[2] - x[2]
-		d += x[3] - x[3]
-	}
-	for _, v := range x {
-		a += v - v
-	}
-	return a+b+c+d == 0
-}
-
-func finite(x float32) bool { return x-x == 0 }
 
 // call sends a frame with this payload and returns the payload of the answer, want bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {

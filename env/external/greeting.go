@@ -308,3 +308,44 @@ func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 	}
 	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil
 }
+
+// greetingOf returns the members of the greeting of environments of spec.
+func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
+	space := func(s env.Space) map[string]any {
+		switch s.Kind {
+		case env.Discrete:
+			return map[string]any{"kind": "discrete", "n": s.Nvec[0]}
+		case env.MultiDiscrete:
+			return map[string]any{"kind": "multi_discrete", "nvec": s.Nvec}
+		}
+		dtype := map[tensor.DType]string{tensor.F32: "f32", tensor.U8: "u8"}[s.DType]
+		return map[string]any{"kind": "box", "dtype": dtype, "shape": s.Shape, "low": numbers(s.Low),
+			"high": numbers(s.High)}
+	}
+	var obs []map[string]any
+	for _, f := range spec.Obs {
+		o := space(f.Space)
+		o["name"] = f.Name
+		obs = append(obs, o)
+	}
+	info := spec.Info
+	if info == nil {
+		info = []string{}
+	}
+	return map[string]any{
+		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action),
+		"max_steps": spec.MaxSteps, "info": info,
+		"state_size": state, "render": drawing, "token": token,
+	}
+}
+
+// numbers returns bounds for JSON: null is no bound.
+func numbers(x []float32) []*float64 {
+	out := make([]*float64, len(x))
+	for i, v := range x {
+		if v64 := float64(v); !math.IsInf(v64, 0) {
+			out[i] = &v64
+		}
+	}
+	return out
+}

@@ -73,3 +73,26 @@ func Dismisses(head []byte) bool {
 // ErrGone is a Link's error after the other side has closed the connection or ended. A timeout is
 // os.ErrDeadlineExceeded instead.
 var ErrGone = errors.New("the other side is gone")
+
+// Children returns how many children play n environments of cfg, whose Greeting is known. It
+// returns an error if n cannot be divided among them.
+func Children(cfg env.External, n int) (int, error) {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	if err != nil {
+		return 0, err
+	}
+	return g.children(cfg.N, n)
+}
+
+// children is Children with external.n = asked.
+func (g *greeting) children(asked, n int) (int, error) {
+	switch own := g.NumEnvs; {
+	case own == 0:
+		return min(max(asked, 1), n), nil
+	case n%own != 0:
+		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: want a multiple", n, g.Name,
+			own)
+	default:
+		return n / own, nil
+	}
+}

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/rlinf/rlinf/env"
@@ -35,51 +33,6 @@ func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool
 	text = text[:min(len(text), maxText)]
 	link.Send(time.Now().Add(time.Second), s.header(failure, 0, len(text)), text)
 	return err
-}
-
-// Token returns the secret of this process as a child: RLB_TOKEN, or the first line of the file
-// RLB_TOKEN_FILE, or "".
-func Token() (string, error) {
-	if token := os.Getenv("RLB_TOKEN"); token != "" {
-		return token, nil
-	}
-	file := os.Getenv("RLB_TOKEN_FILE")
-	if file == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("RLB_TOKEN_FILE: %w", err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSpace(line), nil
-}
-
-// patience is how long a child tries to connect to a parent that does not listen yet.
-const patience = 10 * time.Second
-
-// dial connects a child to its parent.
-func dial(address string) (*stream, error) {
-	network, at, _ := strings.Cut(address, ":")
-	switch network {
-	case "fd":
-		var in, out int
-		if _, err := fmt.Sscanf(at, "%d,%d", &in, &out); err != nil {
-			return nil, errors.New("want fd:IN,OUT")
-		}
-		return newPipes(os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers"))
-	case "unix", "tcp":
-		for by := time.Now().Add(patience); ; time.Sleep(patience / 100) {
-			conn, err := net.Dial(network, at)
-			if err == nil {
-				return newSocket(conn)
-			}
-			if time.Now().After(by) {
-				return nil, err
-			}
-		}
-	}
-	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
 }
 
 // A server is the child's side of a conversation. Each environment is a Vec of its own, because
@@ -405,45 +358,4 @@ func (s *server) draw(payload []byte) error {
 		}
 	}
 	return s.link.Send(forever(), s.header(result, 0, len(pixels)), pixels)
-}
-
-// greetingOf returns the members of the greeting of environments of spec.
-func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
-	space := func(s env.Space) map[string]any {
-		switch s.Kind {
-		case env.Discrete:
-			return map[string]any{"kind": "discrete", "n": s.Nvec[0]}
-		case env.MultiDiscrete:
-			return map[string]any{"kind": "multi_discrete", "nvec": s.Nvec}
-		}
-		dtype := map[tensor.DType]string{tensor.F32: "f32", tensor.U8: "u8"}[s.DType]
-		return map[string]any{"kind": "box", "dtype": dtype, "shape": s.Shape, "low": numbers(s.Low),
-			"high": numbers(s.High)}
-	}
-	var obs []map[string]any
-	for _, f := range spec.Obs {
-		o := space(f.Space)
-		o["name"] = f.Name
-		obs = append(obs, o)
-	}
-	info := spec.Info
-	if info == nil {
-		info = []string{}
-	}
-	return map[string]any{
-		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action),
-		"max_steps": spec.MaxSteps, "info": info,
-		"state_size": state, "render": drawing, "token": token,
-	}
-}
-
-// numbers returns bounds for JSON: null is no bound.
-func numbers(x []float32) []*float64 {
-	out := make([]*float64, len(x))
-	for i, v := range x {
-		if v64 := float64(v); !math.IsInf(v64, 0) {
-			out[i] = &v64
-		}
-	}
-	return out
 }

@@ -1,0 +1,55 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// Token returns the secret of this process as a child: RLB_TOKEN, or the first line of the file
+// RLB_TOKEN_FILE, or "".
+func Token() (string, error) {
+	if token := os.Getenv("RLB_TOKEN"); token != "" {
+		return token, nil
+	}
+	file := os.Getenv("RLB_TOKEN_FILE")
+	if file == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("RLB_TOKEN_FILE: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line), nil
+}
+
+// patience is how long a child tries to connect to a parent that does not listen yet.
+const patience = 10 * time.Second
+
+// dial connects a child to its parent.
+func dial(address string) (*stream, error) {
+	network, at, _ := strings.Cut(address, ":")
+	switch network {
+	case "fd":
+		var in, out int
+		if _, err := fmt.Sscanf(at, "%d,%d", &in, &out); err != nil {
+			return nil, errors.New("want fd:IN,OUT")
+		}
+		return newPipes(os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers"))
+	case "unix", "tcp":
+		for by := time.Now().Add(patience); ; time.Sleep(patience / 100) {
+			conn, err := net.Dial(network, at)
+			if err == nil {
+				return newSocket(conn)
+			}
+			if time.Now().After(by) {
+				return nil, err
+			}
+		}
+	}
+	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
+}
