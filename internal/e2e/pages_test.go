@@ -40,7 +40,7 @@ func TestCommands(t *testing.T) {
 	if err != nil || len(pages) < 12 {
 		t.Fatalf("%d pages of algorithms, %v", len(pages), err)
 	}
-	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/extending.md", "docs/tracing.md", "docs/running.md", "docs/tutorials/simulator.md"} {
+	for _, name := range []string{"README.md", "README.zh-CN.md", "docs/extending.md", "docs/tracing.md", "docs/running.md", "docs/tutorials/simulator.md", "docs/tutorials/language.md"} {
 		pages = append(pages, filepath.Join(root, name))
 	}
 	top, err := filepath.Abs(root)
@@ -48,6 +48,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	local.program(t, ".")
+	start := addition(t, top)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -62,11 +63,29 @@ func TestCommands(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if strings.HasPrefix(filepath.Base(page), "text-") {
+				for _, name := range []string{"data", "logs"} {
+					if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(start, name))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			for _, command := range commands {
 				runCommand(t, dir, command)
 			}
 		})
 	}
+}
+
+// addition makes a folder with data of addition and a start, from which the commands of pages of algorithms for answers go on.
+func addition(t *testing.T, top string) string {
+	dir := t.TempDir()
+	if err := os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")); err != nil {
+		t.Fatal(err)
+	}
+	local.ok(t, dir, 0, "data", "addition", "--train", "400", "--test", "40")
+	runCommand(t, dir, "./rlinf -c configs/addition_start.yaml")
+	return dir
 }
 
 var (
