@@ -53,6 +53,7 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	}
 	return newVec(embedded(name, "tabletop_suite.xml"), func(m *model) (task, error) {
 		draws.scene = newScene(m, tabletopTask{})
+		draws.zones = eye + 1
 		draws.bodies = append(draws.bodies, m.body("o3"))
 		draws.geoms = append(draws.geoms, m.parts["geom"][m.number("geom", "o3")].at)
 		draws.table = m.parts["geom"][m.number("geom", "table")].at

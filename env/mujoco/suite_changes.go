@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	eye         = tableZones // the mocap body that the camera in front is on
-	noiseLevels = 32         // of 255
+	eye         = 0  // the mocap body that the camera in front is on
+	noiseLevels = 32 // of 255
 )
 
 // tableColors are those of the table: that of training, and others.

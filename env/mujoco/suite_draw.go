@@ -199,16 +199,18 @@ func (l *layout) fits(o *instruction, what change) bool {
 // colour draws colours, each another in a scene: that of the object meant as the split says, those
 // of other objects from those of training, those of zones from all.
 func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
-	var left [len(colors)]int
-	for i := range left {
-		j := r.IntN(i + 1)
-		left[i], left[j] = left[j], i
-	}
-	free := left[:]
+	var taken [len(colors)]bool
 	take := func(thing int, fits func(c int) bool) {
-		i := slices.IndexFunc(free, fits)
-		l.colors[thing] = free[i]
-		free = slices.Delete(free, i, i+1)
+		var free [len(colors)]int
+		n := 0
+		for c := range taken {
+			if !taken[c] && fits(c) {
+				free[n] = c
+				n++
+			}
+		}
+		c := free[r.IntN(n)]
+		l.colors[thing], taken[c] = c, true
 	}
 	trained := func(c int) bool { return c < objectColors }
 	if o.noun != aZone {
@@ -227,8 +229,8 @@ func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
 			take(i, trained)
 		}
 	}
-	take(tableThings, trained)
 	for i := range tableZones {
 		take(tableObjects+i, func(int) bool { return true })
 	}
+	take(tableThings, trained)
 }

@@ -32,7 +32,7 @@ func (t *suite) keepStandIn(l *layout) {
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	swap(t.qpos[robotJoints:][:7*tableObjects], memo[standInObjects:])
-	swap(t.mocapPos[:3*tableZones], memo[standInZones:])
+	swap(t.mocapPos[3*t.zones:][:3*tableZones], memo[standInZones:])
 	swap(t.memo[memoColor:][:tableThings], memo[standInColors:])
 }
 

@@ -1,5 +1,7 @@
 package mujoco
 
+import "math"
+
 // steer writes the action that brings the fingertips to a place, and opens or shuts them.
 func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 	for i, x := range s.hand() {
@@ -26,33 +28,71 @@ func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} 
 // pushExpert pushes the cube to the zone.
 func pushExpert(s *scene) ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
 
-// pushTowards goes behind the cube, down, and pushes towards a place, correcting to the side; where
-// it has lost the cube it goes up and begins again.
-func (s *scene) pushTowards(zone []float64) ([3]float64, bool) {
+// pushTowards goes behind the cube, down, and pushes towards a place, correcting to the side. Where
+// it has lost the cube it goes up and begins again. Where something else stands behind the cube, or
+// the hand cannot get there, it pushes in a direction as near as can be.
+func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
-	x, y := direction(cube, zone)
-	dx, dy := hand[0]-cube[0], hand[1]-cube[1]
-	along, aside := dx*x+dy*y, dy*x-dx*y // of the hand, seen from the cube
-	behind := []float64{cube[0] - 0.055*x, cube[1] - 0.055*y}
+	x, y := direction(cube, place)
+	behind := []float64{cube[0] - pushBehind*x, cube[1] - pushBehind*y}
+	for _, turn := range pushTurns {
+		dx, dy := x*turn.cos-y*turn.sin, y*turn.cos+x*turn.sin
+		toX, toY := hand[0]-cube[0], hand[1]-cube[1]
+		along, aside := toX*dx+toY*dy, toY*dx-toX*dy // of the hand, seen from the cube
+		if hand[2] < 0.03 && along < 0 && along > -0.09 && aside < pushLane && aside > -pushLane {
+			forward := pushSpeed(apart(cube, place)) * commandStep / approach
+			return [3]float64{hand[0] + forward*dx + aside*dy, hand[1] + forward*dy - aside*dx, pushHeight}, true
+		}
+		if at := []float64{cube[0] - pushBehind*dx, cube[1] - pushBehind*dy}; s.handFits(at) {
+			behind = at
+			break
+		}
+	}
 	off := apart(hand, behind)
-	left := apart(cube, zone)
 	switch {
-	case hand[2] < 0.03 && along < 0 && along > -0.09 && aside < 0.03 && aside > -0.03:
-		speed := 0.9
-		if left < 0.06 {
-			speed = 0.5
-		}
-		if left < 0.02 {
-			speed = 0
-		}
-		forward := speed * commandStep / approach
-		return [3]float64{hand[0] + forward*x + aside*y, hand[1] + forward*y - aside*x, pushHeight}, true
 	case off < 0.012 || off < 0.025 && hand[2] < 0.08:
 		return over(behind, pushHeight), true
 	case hand[2] < 0.08:
 		return over(hand, cruiseHeight), true
 	}
 	return over(behind, cruiseHeight), true
+}
+
+const (
+	pushBehind = 0.055 // m behind the cube, where the hand comes down
+	pushLane   = 0.02  // m that the hand may be beside the line through the cube; further off it begins again
+)
+
+// pushTurns are the directions in which a cube is pushed, seen from the way to its aim; the best
+// first.
+var pushTurns = func() (turns []struct{ cos, sin float64 }) {
+	for _, degrees := range []float64{0, 40, -40, 80, -80, 120, -120, 180} {
+		sin, cos := math.Sincos(degrees * math.Pi / 180)
+		turns = append(turns, struct{ cos, sin float64 }{cos, sin})
+	}
+	return turns
+}()
+
+// pushSpeed is the part of its greatest speed that the hand pushes with.
+func pushSpeed(left float64) float64 {
+	switch {
+	case left < 0.02:
+		return 0
+	case left < 0.06:
+		return 0.5
+	}
+	return 0.9
+}
+
+// handFits reports whether the hand can come down at a place without meeting another object.
+func (s *scene) handFits(at []float64) bool {
+	const room, reach = 0.045, 0.245
+	for i := range s.bodies {
+		if i != s.meant() && apart(at, s.object(i)) < room {
+			return false
+		}
+	}
+	return math.Abs(at[0]) < reach && math.Abs(at[1]) < reach
 }
 
 // pickExpert grasps the cube and lifts it.

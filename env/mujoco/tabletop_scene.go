@@ -48,6 +48,7 @@ type scene struct {
 	words  map[string]float64 // their tokens
 	tip    int                // the site between the fingertips
 	bodies []int              // of the objects
+	zones  int                // the first zone's number among the mocap bodies
 	geoms  []int              // of the objects and zones: where their colours are
 }
 
@@ -78,7 +79,7 @@ func (s *scene) turn(i int) (cos, sin float64) {
 }
 
 // zone returns the position of a zone.
-func (s *scene) zone(i int) []float64 { return s.mocapPos[3*i : 3*i+3] }
+func (s *scene) zone(i int) []float64 { return s.mocapPos[3*(s.zones+i):][:3] }
 
 // meant and meantZone are the numbers of what is meant.
 func (s *scene) meant() int     { return int(s.memo[memoObject]) }
