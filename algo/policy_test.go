@@ -214,6 +214,7 @@ type replica struct {
 	member int
 	grad   []float32
 	ready  [][2]int // ranges made ready since the last Gradient
+	open   bool     // a gradient has not been waited for
 }
 
 var _ Replicas = (*replica)(nil)
@@ -229,13 +230,17 @@ func (r *replica) Sum(x []float64) error {
 }
 
 func (r *replica) Gradient(grad []float32) GradientStream {
-	r.grad, r.ready = grad, r.ready[:0]
+	if r.open {
+		panic("two gradients are summed at once")
+	}
+	r.grad, r.ready, r.open = grad, r.ready[:0], true
 	return r
 }
 
 func (r *replica) Ready(lo, hi int) { r.ready = append(r.ready, [2]int{lo, hi}) }
 
 func (r *replica) Wait(final func(lo, hi int)) error {
+	r.open = false
 	x := make([]float64, len(r.grad))
 	for i, g := range r.grad {
 		x[i] = float64(g)

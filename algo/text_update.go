@@ -117,9 +117,9 @@ func (p *TextPPO) minibatch(b *TextBatch, iteration, m int) (more bool, err erro
 		}
 	}
 	warming := p.critic != nil && p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps)
-	p.train.open()
+	clear(p.train.params.Grad)
 	if p.critic != nil {
-		p.critic.train.open()
+		clear(p.critic.train.params.Grad)
 	}
 	ratios := []float64{0, 0}
 	err = p.each(p.texts, func(lo, hi int) error {
@@ -138,33 +138,26 @@ func (p *TextPPO) minibatch(b *TextBatch, iteration, m int) (more bool, err erro
 			return false, err
 		}
 		if ratios[0] > most*ratios[1] {
-			return false, p.drop()
+			return false, nil
 		}
 	}
 	return true, p.step(iteration, warming)
 }
 
-// drop ends the gradients without a step.
-func (p *TextPPO) drop() error {
-	if p.critic != nil {
-		if err := p.critic.train.drop(); err != nil {
-			return err
-		}
-	}
-	return p.train.drop()
-}
-
-// step moves the parameters; while the critic warms up, its own alone.
+// step moves the parameters; while the critic warms up, its own alone. One gradient is summed after
+// the other: Replicas have one open at a time.
 func (p *TextPPO) step(iteration int, warming bool) error {
 	if p.critic != nil {
+		p.critic.train.begin()
 		if err := p.critic.train.step(iteration); err != nil {
 			return fmt.Errorf("critic: %w", err)
 		}
 	}
 	p.counters.I64()[1]++
 	if warming {
-		return p.train.drop()
+		return nil
 	}
 	p.taken++
+	p.train.begin()
 	return p.train.step(iteration)
 }

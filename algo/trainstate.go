@@ -38,8 +38,11 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 // open begins a new gradient.
 func (t *trainState) open() {
 	clear(t.params.Grad)
-	t.sum = t.replicas.Gradient(t.params.Grad)
+	t.begin()
 }
+
+// begin begins to sum the gradient over the replicas.
+func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
 
 // readyAt returns the callback of a backward pass: that of the last one of a gradient marks final
 // ranges, the others have none.
@@ -63,14 +66,6 @@ func (t *trainState) step(iteration int) error {
 	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
 	t.norms += norm
 	t.steps++
-	return nil
-}
-
-// drop ends a gradient without a step.
-func (t *trainState) drop() error {
-	if err := t.sum.Wait(nil); err != nil {
-		return fmt.Errorf("sum gradients: %w", err)
-	}
 	return nil
 }
 

@@ -132,6 +132,14 @@ func (p *Placement) Has(name string) bool {
 	return slices.ContainsFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 }
 
+// Add adds a component with members on these ranks. It panics if there is one of that name.
+func (p *Placement) Add(name string, ranks []int) {
+	if p.Has(name) {
+		panic(fmt.Sprintf("spmd: component %q has a place already", name))
+	}
+	p.specs = append(p.specs, GroupSpec{Name: name, Ranks: slices.Clone(ranks)})
+}
+
 // Group returns where the members of a component are; Comms is the caller's to set. It panics when
 // there is no such component.
 func (p *Placement) Group(name string) GroupSpec {

@@ -3,11 +3,13 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // reasoning is a job that trains a language model on its own answers to the prompts that writeSums has written.
@@ -37,9 +39,12 @@ actor:
 
 const startWeights = "runner.ckpt_path=logs/start/checkpoints/latest/model.safetensors"
 
+// collocated has all components on the actors' ranks, of which there are two on one rank.
+const collocated = "actor: '0:0-1'"
+
 func reason(t testing.TB, on *platform, dir string, np int, place string, args ...string) metrics {
 	t.Helper()
-	writeFile(t, dir, "job.yaml", components("actor: %s", place)+reasoning)
+	writeFile(t, dir, "job.yaml", components("%s", place)+reasoning)
 	on.ok(t, dir, np, append([]string{"-c", "job.yaml", startWeights}, args...)...)
 	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
 	if len(m) != 12 {
@@ -63,16 +68,54 @@ func sums(t testing.TB) string {
 	start := strings.NewReplacer("task_type: reasoning", "task_type: sft", ", rollout_batch_size: 8, max_prompt_length: 9", "",
 		"algorithm: {adv_type: reinpp, loss_type: actor, group_size: 16, n_minibatches: 2}\n", "", "actor:\n", "actor:\n  global_batch_size: 12\n",
 		"experiment_name: run", "experiment_name: start").Replace(reasoning)
-	writeFile(t, dir, "start.yaml", components("actor: %s", "'0:0-1'")+start)
+	writeFile(t, dir, "start.yaml", components(collocated)+start)
 	local.ok(t, dir, 0, "-c", "start.yaml", "actor.micro_batch_size=6", "runner.max_steps=4")
 	return dir
 }
 
-// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement, nor on how answers are packed into
-// micro-batches, nor on a stop with a resume. The ratio before the first step is 1.
+// A reasoningCase is a way to run the job: where, and with which keys that change no number.
+type reasoningCase struct {
+	on    *platform
+	np    int
+	place string
+	args  []string
+}
+
+// reasoningCases are those of a default run: all in one process, then each component on ranks of its own, or on some of others'.
+func reasoningCases() []reasoningCase {
+	const hybrid = "actor: 0-1\n    rollout: 1-3\n    reward: 0"
+	all := []reasoningCase{
+		{local, 2, "actor: 0-1", nil},
+		{local, 0, collocated, []string{"runner.enable_dynamic_batch_size=true", "runner.max_tokens_per_mbs=40", "actor.threads=2"}},
+		{local, 4, "actor: 0-1\n    rollout: 2\n    reward: 3", []string{"rollout.pipeline_stage_num=3", "rollout.max_running_requests=5"}},
+		{openmpi, 4, hybrid, []string{"rollout.pipeline_stage_num=2"}},
+		{mpich, 3, "actor: 1-2\n    rollout: 0", []string{"actor.micro_batch_size=1", "rollout.threads=2"}},
+		{openmpi, 4, "actor: 0-1\n    rollout: 2-3\n  num_nodes: 2\nspmd: {nodes: 2}", nil},
+	}
+	if !full {
+		return all
+	}
+	for _, on := range platforms {
+		for i, place := range []string{"actor: 0-1\n    rollout: 2-3", hybrid, "actor,rollout: 0-1\n    reward: 2-3", "actor: 2-3\n    rollout,reward: 0-1",
+			"actor: 0,3\n    rollout: 1-2\n    reward: all"} {
+			for stages := 1; stages <= 3; stages++ {
+				if hybrid == place && stages == 3 {
+					continue // 8 prompts of 3 workers have 2 stages
+				}
+				all = append(all, reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", stages),
+					fmt.Sprint("rollout.max_running_requests=", 1+7*i*stages), fmt.Sprint("actor.micro_batch_size=", 1+5*stages)}})
+			}
+		}
+	}
+	return all
+}
+
+// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement of any component, nor on
+// stages, on how many answers grow at once, or on how answers are packed into micro-batches, nor on a stop with a resume. The ratio before
+// the first step is 1.
 func TestReasoningEqual(t *testing.T) {
 	dir := sums(t)
-	want := reason(t, local, dir, 0, "'0:0-1'")
+	want := reason(t, local, dir, 0, collocated)
 	for i, x := range want.values(t, "train/actor/max_log_ratio") {
 		if x != 0 {
 			t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
@@ -90,20 +133,8 @@ func TestReasoningEqual(t *testing.T) {
 		t.Errorf("%d evaluations, want 3: after steps 4, 8 and 12", n)
 	}
 	t.Run("evaluated", func(t *testing.T) { evaluateAnswers(t, dir, want) })
-	for _, c := range []struct {
-		name  string
-		on    *platform
-		np    int
-		place string
-		args  []string
-	}{
-		{"ranks of their own", local, 2, "0-1", nil},
-		{"micro-batches by tokens, threads", local, 0, "'0:0-1'", []string{"runner.enable_dynamic_batch_size=true",
-			"runner.max_tokens_per_mbs=40", "actor.threads=2"}},
-		{"Open MPI", openmpi, 2, "0-1", nil},
-		{"MPICH", mpich, 2, "0-1", []string{"actor.micro_batch_size=1"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, c := range reasoningCases() {
+		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip
 			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
 				t.Error(diff)
@@ -111,10 +142,56 @@ func TestReasoningEqual(t *testing.T) {
 		})
 	}
 	t.Run("judged by a program", func(t *testing.T) { judge(t, dir) })
+	t.Run("level", func(t *testing.T) { // actors trade groups, which are other batches, but the same ones everywhere
+		const level = "actor.enable_dp_load_balance=true"
+		level1 := reason(t, local, dir, 0, collocated, level)
+		if level1.diff(want) == "" {
+			t.Error("no group was traded")
+		}
+		if diff := reason(t, local, dir, 4, "actor: 2-3\n    rollout: 0-2", level).diff(level1); diff != "" {
+			t.Error(diff)
+		}
+	})
+	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
+	for name, c := range map[string]struct {
+		place, says string // a metric that is not 0
+		args        []string
+	}{
+		"KL in the loss": {inferring, "train/actor/kl_loss", []string{"algorithm.kl_beta=0.1", "algorithm.recompute_logprobs=true"}},
+		"KL in the reward, adapters": {inferring, "train/actor/grad_norm", []string{"algorithm.reinpp_kl_beta=0.05", "actor.model.is_lora=true",
+			"actor.model.lora_rank=4", "reward.random_reward=true", "~runner.ckpt_path"}},
+		"critic": {"actor: 1-2\n    rollout: 0,3", "train/critic/value_loss", []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic",
+			"algorithm.value_clip=0.5", "actor.critic_optim.lr=1e-3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := reason(t, local, dir, 0, collocated, c.args...)
+			for i, x := range want.values(t, "train/actor/max_log_ratio") {
+				if x != 0 {
+					t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
+				}
+			}
+			if x := want.values(t, c.says); len(x) < 12 || x[11] == 0 {
+				t.Errorf("%s: %v", c.says, x)
+			}
+			if diff := reason(t, local, dir, 4, c.place, c.args...).diff(want); diff != "" {
+				t.Error(diff)
+			}
+			args := append([]string{"-c", "job.yaml", startWeights, "runner.logger.experiment_name=again"}, c.args...)
+			local.ok(t, dir, 4, append(args, "runner.max_steps=4")...)
+			local.ok(t, dir, 4, append(args, "--resume", "auto")...)
+			if diff := readMetrics(t, filepath.Join(dir, "logs", "again")).diff(want); diff != "" {
+				t.Errorf("resumed: %s", diff)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, "logs", "again")); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 	t.Run("resumed", func(t *testing.T) {
-		writeFile(t, dir, "job.yaml", components("actor: %s", "0-1")+reasoning)
+		writeFile(t, dir, "job.yaml", components("actor: 0-1")+reasoning)
 		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
-		local.ok(t, dir, 2, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part")
+		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
+		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part")
 		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
 			t.Error(diff)
 		}
@@ -214,4 +291,54 @@ func judge(t *testing.T, dir string) {
 	}
 	refused(t, local, dir, 0, "command line: reward: want a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
 		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
+}
+
+// TestReasoningKilled: a run that was killed by SIGKILL at any instant, one of its ranks or all, and then goes on, ends with the metrics of
+// one that was not.
+func TestReasoningKilled(t *testing.T) {
+	kills, on := 1, []*platform{openmpi}
+	if full {
+		kills, on = 10, platforms
+	}
+	dir := sums(t)
+	run := func(on *platform, np int, place, name string, args ...string) *job {
+		writeFile(t, dir, name+".yaml", components("%s", place)+reasoning)
+		return on.start(t, dir, np, append([]string{"-c", name + ".yaml", "runner.logger.experiment_name=" + name, "runner.max_steps=60", startWeights},
+			args...)...)
+	}
+	finish := func(t testing.TB, j *job, name string) metrics {
+		t.Helper()
+		if r := j.result(); r.code != 0 {
+			t.Fatalf("%s: exit code %d\n%s%s", name, r.code, r.stdout, r.stderr)
+		}
+		return readMetrics(t, filepath.Join(dir, "logs", name))
+	}
+	want := finish(t, run(local, 0, collocated, "whole"), "whole")
+	for _, on := range on {
+		t.Run(on.name, func(t *testing.T) {
+			on.program(t, ".") // or skip
+			draw := rand.New(rand.NewPCG(11, uint64(len(on.name))))
+			const np, place = 4, "actor: 0-1\n    rollout: 1-2\n    reward: 3"
+			start := time.Now()
+			finish(t, run(on, np, place, "timed"), "timed")
+			wall := time.Since(start)
+			for kill := range kills {
+				name := fmt.Sprint(on.name, kill)
+				j := run(on, np, place, name)
+				at := time.Duration(draw.Float64() * float64(wall))
+				select {
+				case <-j.ended:
+				case <-time.After(at):
+				}
+				if !j.killRank(draw.IntN(2 * np)) {
+					j.kill()
+				}
+				j.wait()
+				t.Logf("killed after %v, in step %d", at.Round(time.Millisecond), len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
+				if diff := finish(t, run(on, np, place, name, "--resume", "auto"), name).diff(want); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
 }

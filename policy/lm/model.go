@@ -137,3 +137,13 @@ func (m *Model) Headless() bool { return m.headless }
 // Frozen returns the memory of the frozen weights, which never changes after the model has been
 // loaded; nil where there are none.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
+
+// ShareFrozen lets m, which has no memory yet and no weight that is trained, use the frozen weights of
+// another model of the same configuration.
+func (m *Model) ShareFrozen(of *Model) error {
+	if m.ready || m.Params.Len() > 0 || m.frozen.size != of.frozen.size || m.Config.Tied != of.Config.Tied {
+		return fmt.Errorf("language model: it cannot share the frozen weights of another")
+	}
+	m.frozen.mem, m.frozen.all, m.ready = of.frozen.mem, of.frozen.all, true
+	return nil
+}

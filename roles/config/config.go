@@ -267,8 +267,16 @@ type RolloutConfig struct {
 	// GroupName is what the component is called in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
 	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
-	// of which is simulated while actions are inferred for another. Default 1.
+	// of which is simulated while actions are inferred for another. With the task reasoning the
+	// prompts of each rollout worker are: answers of one part are rewarded while another is answered.
+	// Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
+	// MaxRunningRequests is how many answers a rollout worker of the task reasoning lets grow at the
+	// same time. It changes no number. Default 64.
+	MaxRunningRequests int `yaml:"max_running_requests"`
+	// Threads is the number of cores that a rollout worker of the task reasoning answers with. They
+	// change no number. Default 1. (+)
+	Threads int `yaml:"threads"`
 	// SamplingParams say how answers are drawn, for the task reasoning, and actions of vla_policy.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
 	// EvalSamplingParams say the same of evaluations, which allow all values. (+)
@@ -325,7 +333,7 @@ func Default() *Config {
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1,
 			Texts: algo.DefaultTextConfig()},
 		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
-		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1,
+		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1, MaxRunningRequests: 64, Threads: 1,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,

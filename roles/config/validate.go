@@ -138,7 +138,9 @@ func (c *validation) checkCluster() {
 	if c.Trains() {
 		needed = append(needed, "actor")
 	}
-	if c.FineTunes() {
+	if c.Reasons() {
+		known, needed = slices.DeleteFunc(known, func(name string) bool { return name == "env" }), []string{"actor"}
+	} else if c.FineTunes() {
 		known, needed = append([]string{"actor"}, c.reg.Components...), []string{"actor"}
 	}
 	for _, e := range c.Cluster.ComponentPlacement {

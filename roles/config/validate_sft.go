@@ -61,11 +61,6 @@ func (c *validation) checkReasoning() {
 	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
 		fmt.Sprintf("a number of tokens > 0 and < %d (runner.seq_length)", c.Runner.SeqLength))
 	want(a.GroupSize > 0, "algorithm.group_size", a.GroupSize, "a number > 0")
-	want(a.LossType != "actor_critic", "algorithm.loss_type", a.LossType,
-		"actor, gspo or policy_gradient (task_type reasoning)")
-	want(a.KLBeta == 0, "algorithm.kl_beta", a.KLBeta, "0 (task_type reasoning has no reference policy)")
-	want(a.ReinppKLBeta == 0, "algorithm.reinpp_kl_beta", a.ReinppKLBeta,
-		"0 (task_type reasoning has no reference policy)")
 	want(a.MaxNumGenBatches == 1, "algorithm.max_num_gen_batches", a.MaxNumGenBatches, "1 (task_type reasoning)")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
 	c.checkEvalSampling()
@@ -78,6 +73,11 @@ func (c *validation) checkReasoning() {
 		c.found.Idle("reward.program.command", command)
 	}
 	want(!c.Reward.UseRewardModel, "reward.use_reward_model", true, "false (task_type reasoning)")
+	want(c.Runner.WeightSyncInterval == 1, "runner.weight_sync_interval", c.Runner.WeightSyncInterval,
+		"1 (task_type reasoning)")
+	want(c.Rollout.Threads >= 1, "rollout.threads", c.Rollout.Threads, "a number ≥ 1")
+	want(c.Rollout.MaxRunningRequests >= 1, "rollout.max_running_requests", c.Rollout.MaxRunningRequests,
+		"a number ≥ 1")
 	if c.found.Has("actor.global_batch_size") {
 		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
 	}
@@ -122,6 +122,8 @@ func (c *validation) idleReasoning() {
 		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
 		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
 		{"reward.random_reward", r.RandomReward, true},
+		{"rollout.max_running_requests", c.Rollout.MaxRunningRequests != 64, c.Rollout.MaxRunningRequests},
+		{"rollout.threads", c.Rollout.Threads != 1, c.Rollout.Threads},
 		{"reward.program.command", len(r.Program.Command) > 0, r.Program.Command},
 		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,
 			c.Rollout.EvalSamplingParams},

@@ -137,31 +137,3 @@ func (d *draft) checkObservations(nodes int, have Available) (fit bool) {
 
 // Mebibytes writes a number of bytes in MiB.
 func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
-
-// tuningMemory returns the memory that rank r needs to fine-tune a language model.
-func (j *Job) tuningMemory(r int) (f Footprint) {
-	t := j.Tuning
-	sequences := t.Limit.Sequences
-	if sequences == 0 {
-		sequences = t.batch
-	}
-	for _, at := range j.Placement.Group("actor").Ranks {
-		if at != r {
-			continue
-		}
-		f.Parameters += 4 * int64(2*t.Trained)
-		if t.LoRA != nil {
-			f.Parameters += 4 * int64(t.Count) // frozen: without a gradient
-		}
-		f.Optimiser += 4 * int64(2*t.Trained) // Adam's two moments
-		f.Activations += int64(t.Model.TrainingBytes(t.Limit.Tokens, sequences, t.LoRA))
-		if t.longest > 0 {
-			f.Activations += t.engineBytes()
-		}
-	}
-	f.Texts = int64(t.Train.Bytes())
-	if t.Valid != nil {
-		f.Texts += int64(t.Valid.Bytes())
-	}
-	return f
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Question is a prompt and the right answer to it.
@@ -32,6 +33,10 @@ func (d *draft) readPrompts(t *Tuning) {
 	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
 		fmt.Sprintf("a share of the %d answers of an actor", per))
 	setup := d.TextSetup(t)
+	if d.HasCritic() {
+		setup.Critic = new(algo.TextCritic) // there will be one
+		setup.CriticOptim.Check(d.found.At("actor.critic_optim").Want)
+	}
 	setup.Check(d.found.Want)
 	d.tryGrader()
 }
@@ -39,7 +44,8 @@ func (d *draft) readPrompts(t *Tuning) {
 // setSampling says how answers of training are drawn.
 func (d *draft) setSampling(t *Tuning) {
 	c := d.Config
-	t.longest = c.Runner.SeqLength
+	t.longest, t.group = c.Runner.SeqLength, c.Algorithm.GroupSize
+	t.running, t.rolloutThreads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
 	s := &c.Rollout.SamplingParams
 	t.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
 		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: c.Actor.Seed}
@@ -100,17 +106,16 @@ func NewExamination(cfg *config.Config, reg config.Registries) (*Job, error) {
 func (j *Job) TextSetup(t *Tuning) algo.TextSetup {
 	a, c := &j.Config.Algorithm, &j.Config.Actor
 	return algo.TextSetup{Config: a.Config, Text: a.Texts, Optim: c.Optim, Sampling: t.Sampling, GroupSize: a.GroupSize,
-		MicroBatch: t.Limit, Threads: c.Threads, Seed: c.Seed, Iterations: int(min(j.MaxSteps, math.MaxInt32))}
+		CriticOptim: c.CriticOptim, MicroBatch: t.Limit, Threads: c.Threads, Seed: c.Seed,
+		Iterations: int(min(j.MaxSteps, math.MaxInt32))}
 }
-
-// running is how many answers grow at the same time.
-const running = 64
 
 // EngineOptions returns the limits of what answers prompts: the cache holds as many of the longest
 // texts as may grow at the same time.
 func (t *Tuning) EngineOptions() engine.Options {
 	pages := (t.longest + lm.PageLen - 1) / lm.PageLen
-	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen)}
+	return engine.Options{MaxRunning: t.running, CacheTokens: config.Product(t.running, pages*lm.PageLen),
+		ChunkTokens: max(512, t.running), Threads: t.rolloutThreads}
 }
 
 // engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each
@@ -118,17 +123,24 @@ func (t *Tuning) EngineOptions() engine.Options {
 func (t *Tuning) engineBytes() int64 {
 	m := &t.Model
 	perToken := 8 * m.Layers * m.KVHeads * m.HeadDim
-	return int64(config.Product(t.EngineOptions().CacheTokens, perToken)) + int64(4*running*m.Vocab)
+	return int64(config.Product(t.EngineOptions().CacheTokens, perToken)) + int64(4*t.running*m.Vocab)
 }
 
-// Questions returns the prompts of an actor in step number within its epoch, which has that order.
-// before counts the prompts of the run before that step.
-func (t *Tuning) Questions(order []int32, number, before int64, actor int) (mine []Question) {
-	lo, hi := actor*t.batch/t.actors, (actor+1)*t.batch/t.actors
-	for i, k := range order[number*int64(t.batch)+int64(lo):][:hi-lo] {
-		mine = append(mine, question(t.Train.Samples[k], before+int64(lo+i)))
-	}
-	return mine
+// AnswerBytes returns how many bytes the packed answers to a prompt have at most on their way.
+func (t *Tuning) AnswerBytes() int {
+	tokens, room := config.Product(t.group, t.Sampling.MaxTokens), tensor.Align-1
+	return (config.Product(16, tokens) + 4*t.longest + 16*t.group + 2<<10 + room) &^ room
+}
+
+// Samples returns the numbers of the samples that are the prompts of step number within its epoch,
+// which has that order.
+func (t *Tuning) Samples(order []int32, number int64) []int32 {
+	return order[number*int64(t.batch):][:t.batch]
+}
+
+// Question returns a sample of training as the prompt of that number in the run.
+func (t *Tuning) Question(sample int, number int64) Question {
+	return question(t.Train.Samples[sample], number)
 }
 
 // ValidationQuestions returns the prompts that the i-th of so many members evaluates.

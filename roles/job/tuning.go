@@ -24,7 +24,12 @@ type Tuning struct {
 	Tokenizer     *tokenizer.Tokenizer
 
 	Sampling engine.Sampling // how answers are drawn, for the task reasoning
+	Plan     TextPlan        // who has which groups, for the task reasoning
 	longest  int             // tokens of a prompt with its answer, for the task reasoning
+	group    int             // answers to each prompt, for the task reasoning
+	running  int             // answers that grow at the same time
+
+	rolloutThreads int
 
 	batch   int // texts of a step, over all actors; with the task reasoning prompts
 	actors  int
@@ -45,7 +50,8 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 	if c.Reasons() {
 		batch = c.Data.RolloutBatchSize
 	}
-	t := &Tuning{batch: batch, actors: d.Actors, shuffle: c.Data.Shuffle,
+	d.SyncInterval = 1
+	t := &Tuning{batch: batch, actors: d.Actors, Plan: d.textPlan(), shuffle: c.Data.Shuffle,
 		level: c.Actor.EnableDPLoadBalance, seed: c.Data.Seed}
 	if !d.readModel(t) {
 		return nil, d.found.Err()
@@ -83,8 +89,7 @@ func newTuningDraft(cfg *config.Config, reg config.Registries, nodes []int) *dra
 	d.Actors = d.workers("actor")
 	c := cfg.Actor
 	if d.Actors > 0 && cfg.Reasons() {
-		d.found.Want(cfg.Data.RolloutBatchSize%d.Actors == 0, "data.rollout_batch_size", cfg.Data.RolloutBatchSize,
-			fmt.Sprintf("a multiple of %d actors", d.Actors))
+		d.placeAnswers()
 	} else if d.Actors > 0 && c.GlobalBatchSize > 0 {
 		d.found.Want(c.GlobalBatchSize%d.Actors == 0 || c.EnableDPLoadBalance && c.GlobalBatchSize >= d.Actors,
 			"actor.global_batch_size", c.GlobalBatchSize, fmt.Sprintf("a multiple of %d actors", d.Actors))

@@ -16,6 +16,7 @@ type Cluster struct {
 	world   *spmd.World
 	job     *job.Job
 	weights *worker.Weights
+	answers *worker.TextWeights // of a language model that learns from its answers
 	with    Services
 	loop    *loop // of the program's runner; nil: it has made none
 }
@@ -30,7 +31,7 @@ type Services struct {
 	Log      *Logbook   // on rank 0
 	Requests *Requests  // to stop
 	From     StartState // on rank 0: what the run starts from
-	// Models are the language models of this rank's actors, where the job fine-tunes one.
+	// Models are the language models of this rank's workers, where the job trains one.
 	Models worker.LanguageModels
 	// Started is called when the workers are ready; nil: nothing is.
 	Started func() error
@@ -39,7 +40,7 @@ type Services struct {
 	GiveUp func(error)
 }
 
-// LoadModels makes the language models of this rank's actors, where the job fine-tunes one.
+// LoadModels makes the language models of this rank's workers, where the job trains one.
 func LoadModels(w *spmd.World, j *job.Job) (worker.LanguageModels, error) {
 	return worker.NewLanguageModels(w, j)
 }
@@ -48,10 +49,14 @@ func LoadModels(w *spmd.World, j *job.Job) (worker.LanguageModels, error) {
 // collective over the world.
 func NewCluster(ctx context.Context, w *spmd.World, j *job.Job, with Services) (*Cluster, error) {
 	c := &Cluster{world: w, job: j, with: with}
+	var err error
+	if j.Config.Reasons() {
+		c.answers, err = worker.NewTextWeights(ctx, w, j, with.Models)
+		return c, err
+	}
 	if j.Tuning != nil { // its actors are given theirs, and nobody else has any
 		return c, nil
 	}
-	var err error
 	c.weights, err = worker.NewWeights(ctx, w, j)
 	return c, err
 }
@@ -78,6 +83,7 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.weights != nil {
 		c.weights.Close()
 	}
+	c.answers.Close()
 	return stopped, err
 }
 
@@ -92,11 +98,14 @@ func (c *Cluster) SaveTrace(ctx context.Context, file string) error {
 
 // A HybridComponentPlacement says on which ranks each component has its workers, as
 // cluster.component_placement has it: collocated, disaggregated, or a mixture of both.
-type HybridComponentPlacement struct{ *spmd.Placement }
+type HybridComponentPlacement struct {
+	*spmd.Placement
+	job *job.Job
+}
 
 // NewHybridComponentPlacement returns the placement of c's components.
 func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
-	return HybridComponentPlacement{c.job.Placement}
+	return HybridComponentPlacement{c.job.Placement, c.job}
 }
 
 // Strategy returns where the workers of a component are, for Launch, which refuses a component that
@@ -106,8 +115,14 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 		return spmd.GroupSpec{Name: component}
 	}
 	at := p.Group(component)
-	if component == "actor" {
+	switch {
+	case component == "actor":
 		at.Comms = []string{worker.Gradients}
+		if p.job.TradesGroups() {
+			at.Direct = []string{component}
+		}
+	case component == "rollout" && p.job.Config.Reasons():
+		at.Comms = []string{worker.Answers}
 	}
 	return at
 }

@@ -23,21 +23,29 @@ type languageWorker interface {
 	Save() []worker.Share
 	Load(worker.State) error
 	Tracer() *worker.Tracer
-	Close()
+	Close() error
 }
 
 var _ leader = (*languageRunner)(nil)
 
-// newLanguageRunner returns the runner of a job without workers yet. Collective over the world.
-func newLanguageRunner(c *Cluster, iteration, evaluate func(context.Context) error) (*languageRunner, error) {
+// newLanguageRunner returns the runner of a job without workers yet, when all ranks have read the same
+// texts. Collective over the world.
+func newLanguageRunner(ctx context.Context, c *Cluster, iteration, evaluate func(context.Context) error) (
+	*languageRunner, error) {
 	r := &languageRunner{iteration: iteration, evaluate: evaluate}
-	var err error
+	err := worker.CompareTexts(ctx, c.with.Saver.group, c.job.Tuning)
+	if err != nil {
+		return nil, err
+	}
 	r.loop, err = newLoop(c, r)
 	return r, err
 }
 
-// lead adds the workers of g that are here.
+// lead adds the workers of g that are here. g may be nil.
 func lead[W languageWorker](r *languageRunner, g *spmd.Group[W]) {
+	if g == nil {
+		return
+	}
 	for _, w := range g.Here() {
 		r.here = append(r.here, w)
 	}
@@ -91,11 +99,14 @@ func tell[W any](ctx context.Context, r *languageRunner, g *spmd.Group[W], name 
 	return nil
 }
 
-// close ends the threads of the workers, after the last call.
-func (r *languageRunner) close() {
+// close ends what the workers have opened, after the last call.
+func (r *languageRunner) close() error {
 	for _, w := range r.here {
-		w.Close()
+		if err := w.Close(); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // run initialises the workers, trains and closes them.
@@ -106,8 +117,7 @@ func (r *languageRunner) run(ctx context.Context) error {
 	if err := r.Run(ctx); err != nil {
 		return err
 	}
-	r.close()
-	return nil
+	return r.close()
 }
 
 // quiesce has nothing to wait for.

@@ -22,21 +22,21 @@ func FineTune(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	r, err := NewSFTRunner(c, actor)
+	r, err := NewSFTRunner(ctx, c, actor)
 	if err != nil {
 		return err
 	}
 	return r.run(ctx)
 }
 
-// Reason trains a language model on its own answers. It launches the actors, and lets a
-// ReasoningRunner lead them.
+// Reason trains a language model on its own answers. It launches a group for each component that has a
+// place, and lets a ReasoningRunner lead them.
 func Reason(ctx context.Context, c *Cluster) error {
-	actor, err := Launch(ctx, c, NewHybridComponentPlacement(c).Strategy("actor"), NewReasoningWorker)
+	g, err := LaunchReasoning(ctx, c)
 	if err != nil {
 		return err
 	}
-	r, err := NewReasoningRunner(c, actor)
+	r, err := NewReasoningRunner(ctx, c, g)
 	if err != nil {
 		return err
 	}

@@ -10,31 +10,123 @@ import (
 )
 
 // A ReasoningRunner leads the training of a language model on its own answers. Every rank runs one;
-// its group calls do work on the ranks that have actors. A program calls InitWorkers, and then Run.
+// its group calls do work on the ranks that have members. A program calls InitWorkers, and then Run.
+//
+// Answers go from rollout workers to reward workers, to inference workers and to actors, while other
+// prompts are still answered. A component without a place is left out: actors do its work.
 type ReasoningRunner struct {
 	*languageRunner
-	Actor *spmd.Group[*worker.ReasoningWorker]
+	ReasoningGroups
+	hops   []*spmd.Channel // from each hop of job.TextPlan to the next
+	synced int64           // version of the weights that rollout workers use; -1: none yet
+}
+
+// ReasoningGroups are the groups that a ReasoningRunner leads.
+type ReasoningGroups struct {
+	Actor     *spmd.Group[*worker.ReasoningWorker]
+	Rollout   *spmd.Group[*worker.TextRolloutWorker]
+	Reward    *spmd.Group[*worker.TextRewardWorker]    // nil: actors reward
+	Inference *spmd.Group[*worker.TextInferenceWorker] // nil: actors infer what they need to
 }
 
 // NewReasoningWorker makes the worker of a member of the component actor, for Launch.
 func NewReasoningWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.ReasoningWorker, error) {
-	model := c.with.Models[m.Index()]
-	if model == nil {
-		return nil, fmt.Errorf("actor %d: the job has no language model (runner.task_type reasoning)", m.Index())
-	}
-	return worker.NewReasoningWorker(ctx, m, c.job, model)
-}
-
-// NewReasoningRunner returns the runner that leads the actors. Collective over the world. A job has
-// one runner.
-func NewReasoningRunner(c *Cluster, actor *spmd.Group[*worker.ReasoningWorker]) (*ReasoningRunner, error) {
-	r := &ReasoningRunner{Actor: actor}
-	var err error
-	if r.languageRunner, err = newLanguageRunner(c, r.iterate, r.evaluateAnswers); err != nil {
+	model, err := c.with.Models.Of(m)
+	if err != nil {
 		return nil, err
 	}
-	lead(r.languageRunner, actor)
+	return worker.NewReasoningWorker(ctx, m, c.job, model, c.answers)
+}
+
+// NewTextRolloutWorker makes the worker of a member of the component rollout, for Launch.
+func NewTextRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.TextRolloutWorker, error) {
+	model, err := c.with.Models.Of(m)
+	if err != nil {
+		return nil, err
+	}
+	return worker.NewTextRolloutWorker(ctx, m, c.job, model, c.answers)
+}
+
+// NewTextRewardWorker makes the worker of a member of the component reward, for Launch.
+func NewTextRewardWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.TextRewardWorker, error) {
+	return worker.NewTextRewardWorker(m, c.job)
+}
+
+// NewTextInferenceWorker makes the worker of a member of the component inference, for Launch.
+func NewTextInferenceWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.TextInferenceWorker, error) {
+	model, err := c.with.Models.Of(m)
+	if err != nil {
+		return nil, err
+	}
+	return worker.NewTextInferenceWorker(m, c.job, model, c.answers)
+}
+
+// LaunchReasoning launches the groups that a ReasoningRunner leads: those that have a place, and
+// rollout workers. Like all launches it is collective over the world.
+func LaunchReasoning(ctx context.Context, c *Cluster) (g ReasoningGroups, err error) {
+	placement := NewHybridComponentPlacement(c)
+	if g.Actor, err = Launch(ctx, c, placement.Strategy("actor"), NewReasoningWorker); err != nil {
+		return g, err
+	}
+	if g.Rollout, err = Launch(ctx, c, placement.Strategy("rollout"), NewTextRolloutWorker); err != nil {
+		return g, err
+	}
+	if placement.Has("reward") {
+		if g.Reward, err = Launch(ctx, c, placement.Strategy("reward"), NewTextRewardWorker); err != nil {
+			return g, err
+		}
+	}
+	if placement.Has("inference") {
+		g.Inference, err = Launch(ctx, c, placement.Strategy("inference"), NewTextInferenceWorker)
+	}
+	return g, err
+}
+
+// NewReasoningRunner returns the runner that leads the groups g of c, and makes the channels between
+// them. Collective over the world. A job has one runner.
+func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
+	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
+	if err := r.connect(c); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.languageRunner, err = newLanguageRunner(ctx, c, r.iterate, r.evaluateAnswers); err != nil {
+		return nil, err
+	}
+	lead(r.languageRunner, g.Actor)
+	lead(r.languageRunner, g.Rollout)
+	lead(r.languageRunner, g.Reward)
+	lead(r.languageRunner, g.Inference)
 	return r, nil
+}
+
+// connect makes the channels.
+func (r *ReasoningRunner) connect(c *Cluster) error {
+	t, place := c.job.Tuning, c.job.Placement
+	plan := &t.Plan
+	for i, hop := range plan.Hops[1:] {
+		from := plan.Hops[i].Component
+		ch, err := spmd.NewChannel(c.world, spmd.ChannelSpec{Name: fmt.Sprintf("answers of %s", from),
+			From: place.Group(from), To: place.Group(hop.Component), MaxSize: 2, ItemBytes: t.AnswerBytes(),
+			Pairs: func(from, to int) bool { return plan.Pairs(i, from, to) }})
+		if err != nil {
+			return err
+		}
+		r.hops = append(r.hops, ch)
+	}
+	return nil
+}
+
+// around returns the channels before and after a component.
+func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
+	hop := r.job.Tuning.Plan.Hop(component)
+	if hop > 0 {
+		in = r.hops[hop-1]
+	}
+	if hop < len(r.hops) {
+		out = r.hops[hop]
+	}
+	return in, out
 }
 
 // iterate answers prompts, rewards the answers and trains on them.
@@ -42,7 +134,8 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	for _, phase := range []struct {
 		number int
 		run    func(context.Context) error
-	}{{generateRollouts, r.generate}, {calAdvAndReturns, r.computeAdvantages}, {actorTraining, r.train}} {
+	}{{syncWeights, r.syncModel}, {generateRollouts, r.generate}, {calAdvAndReturns, r.computeAdvantages},
+		{actorTraining, r.train}} {
 		if err := r.timed(phase.number, ctx, phase.run); err != nil {
 			return err
 		}
@@ -50,20 +143,56 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	return nil
 }
 
+// syncModel brings the actors' parameters to those who read them, unless they have them.
+func (r *ReasoningRunner) syncModel(ctx context.Context) error {
+	if r.synced == r.step {
+		return nil
+	}
+	r.synced = r.step
+	calls := []*spmd.Future[none]{
+		call(ctx, r.Actor, "sync_model_to_rollout", func(ctx context.Context, w *worker.ReasoningWorker) error {
+			return w.SyncModel(ctx, r.step)
+		}),
+		call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context, w *worker.TextRolloutWorker) error {
+			return w.SyncModelFromActor(ctx, r.step)
+		})}
+	if r.Inference != nil {
+		calls = append(calls, call(ctx, r.Inference, "sync_model_from_actor",
+			func(ctx context.Context, w *worker.TextInferenceWorker) error {
+				return w.SyncModelFromActor(ctx, r.step)
+			}))
+	}
+	return waitAll(ctx, calls...)
+}
+
+// generate answers the prompts, and lets the answers go their way to the actors.
 func (r *ReasoningRunner) generate(ctx context.Context) error {
-	return waitAll(ctx, call(ctx, r.Actor, "generate", func(ctx context.Context, w *worker.ReasoningWorker) error {
-		return w.Generate(ctx, r.step)
+	_, out := r.around("rollout")
+	calls := []*spmd.Future[none]{
+		call(ctx, r.Rollout, "generate", func(ctx context.Context, w *worker.TextRolloutWorker) error {
+			return w.Generate(ctx, r.step, out)
+		})}
+	if r.Reward != nil {
+		in, out := r.around("reward")
+		calls = append(calls, call(ctx, r.Reward, "score", func(ctx context.Context, w *worker.TextRewardWorker) error {
+			return w.Score(ctx, in, out)
+		}))
+	}
+	if r.Inference != nil {
+		in, out := r.around("inference")
+		calls = append(calls, call(ctx, r.Inference, "infer",
+			func(ctx context.Context, w *worker.TextInferenceWorker) error { return w.Infer(ctx, in, out) }))
+	}
+	in, _ := r.around("actor")
+	calls = append(calls, call(ctx, r.Actor, "receive", func(ctx context.Context, w *worker.ReasoningWorker) error {
+		return w.Receive(ctx, r.step, in)
 	}))
+	return waitAll(ctx, calls...)
 }
 
 func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	return waitAll(ctx, call(ctx, r.Actor, "compute_advantages",
-		func(ctx context.Context, w *worker.ReasoningWorker) error {
-			if err := w.Reward(ctx); err != nil {
-				return err
-			}
-			return w.ComputeAdvantages(ctx)
-		}))
+		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) }))
 }
 
 func (r *ReasoningRunner) train(ctx context.Context) error {
@@ -71,11 +200,14 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })
 }
 
-// evaluateAnswers answers the prompts of validation.
+// evaluateAnswers answers the prompts of validation with the newest weights.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
-	err := tell(ctx, r.languageRunner, r.Actor, "evaluate",
-		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
-	for _, w := range r.Actor.Here() {
+	if err := r.syncModel(ctx); err != nil {
+		return err
+	}
+	err := tell(ctx, r.languageRunner, r.Rollout, "evaluate",
+		func(ctx context.Context, w *worker.TextRolloutWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
+	for _, w := range r.Rollout.Here() {
 		for _, s := range w.Shown() {
 			r.report.answers = append(r.report.answers, s.Line(), s.Block())
 		}

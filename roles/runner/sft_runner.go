@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/worker"
@@ -18,19 +17,19 @@ type SFTRunner struct {
 
 // NewSFTWorker makes the worker of a member of the component actor, for Launch.
 func NewSFTWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.SFTWorker, error) {
-	model := c.with.Models[m.Index()]
-	if model == nil {
-		return nil, fmt.Errorf("actor %d: the job has no language model (runner.task_type sft)", m.Index())
+	model, err := c.with.Models.Of(m)
+	if err != nil {
+		return nil, err
 	}
 	return worker.NewSFTWorker(ctx, m, c.job, model)
 }
 
 // NewSFTRunner returns the runner that leads the actors. Collective over the world. A job has one
 // runner.
-func NewSFTRunner(c *Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
+func NewSFTRunner(ctx context.Context, c *Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
 	r := &SFTRunner{Actor: actor}
 	var err error
-	if r.languageRunner, err = newLanguageRunner(c, r.RunTraining, r.evaluateTexts); err != nil {
+	if r.languageRunner, err = newLanguageRunner(ctx, c, r.RunTraining, r.evaluateTexts); err != nil {
 		return nil, err
 	}
 	lead(r.languageRunner, actor)

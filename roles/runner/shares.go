@@ -70,7 +70,9 @@ func join(shares []worker.Share, ranks [][]byte, n int) (worker.State, error) {
 		case "model":
 			st.Model = s.Dict
 		case "trainer":
-			st.Trainer = s.Dict
+			for i := range s.Dict.Len() {
+				st.Trainer.Set(s.Dict.Entry(i))
+			}
 		case "rollout":
 			st.Rollout = s.Dict
 		default:

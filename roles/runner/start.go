@@ -27,7 +27,8 @@ func (b StartState) rollouts() int64 {
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
-	"runner.early_stop", "actor.threads", "cluster", "spmd", "comm", "env.eval", "data.val_data_paths",
+	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
+	"env.eval", "data.val_data_paths",
 	// How simulators are reached, and the timeouts, but not their specification.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",

@@ -165,25 +165,24 @@ func shareCores(w *spmd.World, j *job.Job) {
 	}
 	// With one core, workers hold each other up for 10 ms at a time; with all of a node's cores on
 	// each of its ranks, collectors crowd them.
-	more := actorsOn(j, w.Rank()) * (j.Config.Actor.Threads - 1)
+	more := 0
+	for of, n := range threadsOf(j) {
+		more += len(j.MembersOn(of, w.Rank())) * (n - 1)
+	}
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+more+1))
 }
 
-// actorsOn counts the actors of a rank.
-func actorsOn(j *job.Job, rank int) (n int) {
-	for _, at := range j.Placement.Group("actor").Ranks {
-		if at == rank {
-			n++
-		}
-	}
-	return n
+// threadsOf returns how many threads a worker of each component computes with.
+func threadsOf(j *job.Job) map[string]int {
+	return map[string]int{"actor": j.Config.Actor.Threads, "rollout": j.Config.Rollout.Threads}
 }
 
 // checkThreads warns of threads that must share cores.
 func (s *session) checkThreads(w *spmd.World, j *job.Job) {
-	n := j.Config.Actor.Threads
-	if cores := runtime.NumCPU(); n > cores && actorsOn(j, w.Rank()) > 0 {
-		s.warn(fmt.Sprintf("actor.threads: %d: rank %d has %d cores", n, w.Rank(), cores))
+	for of, n := range threadsOf(j) {
+		if cores := runtime.NumCPU(); n > cores && len(j.MembersOn(of, w.Rank())) > 0 {
+			s.warn(fmt.Sprintf("%s.threads: %d: rank %d has %d cores", of, n, w.Rank(), cores))
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/binary"
 	"math"
 	"slices"
 	"strings"
@@ -15,64 +14,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// LanguageModels are those of a rank's actors, by member, with their first weights.
-type LanguageModels map[int]*lm.Model
-
-// NewLanguageModels makes the models of this rank's actors; none where the job has no language model.
-func NewLanguageModels(w *spmd.World, j *job.Job) (LanguageModels, error) {
-	models := LanguageModels{}
-	if j.Tuning == nil {
-		return models, nil
-	}
-	for m, rank := range j.Placement.Group("actor").Ranks {
-		if rank != w.Rank() {
-			continue
-		}
-		var err error
-		if models[m], err = j.Tuning.Load(w.Alloc); err != nil {
-			return nil, err
-		}
-	}
-	return models, nil
-}
-
 // A tuner is what workers have in common that train a language model on texts: a replica of the
 // model, and the order of the texts.
 type tuner struct {
+	*texts
 	m        *spmd.Member
-	tuning   *job.Tuning
 	model    *lm.Model
 	replicas *replicas
 	trace    *Tracer
-	order    []int32 // of the epoch
-	epoch    int64   // that order is of; -1: none
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model) (t *tuner, err error) {
-	t = &tuner{m: m, tuning: j.Tuning, model: model, trace: newTracer(j, m), epoch: -1}
-	if t.replicas, err = newReplicas(ctx, m, j, model.Params); err != nil {
-		return nil, err
-	}
-	return t, t.compareTexts(ctx)
-}
-
-// compareTexts checks that all actors have read the same texts.
-func (t *tuner) compareTexts(ctx context.Context) error {
-	names := []string{"data.train_data_paths"}
-	data := [][]byte{binary.LittleEndian.AppendUint64(nil, t.tuning.Train.Hash)}
-	if t.tuning.Valid != nil {
-		names = append(names, "data.val_data_paths")
-		data = append(data, binary.LittleEndian.AppendUint64(nil, t.tuning.Valid.Hash))
-	}
-	return t.replicas.group.SameOnAllRanks(ctx, names, data)
-}
-
-// at brings order to the epoch of a step, and returns the step's number within it.
-func (t *tuner) at(step int64) int64 {
-	if epoch := step / t.tuning.StepsPerEpoch; epoch != t.epoch {
-		t.order, t.epoch = t.tuning.Order(t.order, epoch), epoch
-	}
-	return step % t.tuning.StepsPerEpoch
+	t = &tuner{texts: newTexts(j.Tuning), m: m, model: model, trace: newTracer(j, m)}
+	t.replicas, err = newReplicas(ctx, m, j, model.Params)
+	return t, err
 }
 
 // Tracer returns what this worker has noted; nil where no trace was asked for.
@@ -154,7 +109,10 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
 // Close ends the worker's threads.
-func (w *SFTWorker) Close() { w.algo.Close() }
+func (w *SFTWorker) Close() error {
+	w.algo.Close()
+	return nil
+}
 
 // Save returns the state, not copied: the first actor's is everyone's.
 func (w *SFTWorker) Save() []Share {

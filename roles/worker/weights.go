@@ -111,6 +111,11 @@ func (ws *Weights) between(j *job.Job, readers string, here map[int]policy.Polic
 // speaks reports whether actor m publishes the parameters for its rank: the first actor does.
 func (ws *Weights) speaks(m int) bool { return m == slices.Min(slices.Collect(maps.Keys(ws.actors))) }
 
+// readsInPlace reports whether readers on an actor's node use the actor's own parameters.
+func readsInPlace(j *job.Job) bool {
+	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
+}
+
 // weightsSpec says how parameters like p travel.
 func weightsSpec(j *job.Job, p *nn.Params[float32]) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
@@ -118,7 +123,7 @@ func weightsSpec(j *job.Job, p *nn.Params[float32]) collectives.WeightsSpec {
 		Layout: p.Layout(), Wire: cfg.Bucket.Wire(), Bucket: int(cfg.Bucket.BucketSize), Group: j.Collectives(),
 		Slots: 2,
 	}
-	if j.SyncInterval == 1 && s.Wire == tensor.F32 && !j.Async() {
+	if readsInPlace(j) {
 		s.Slots = 0
 	}
 	s.Frozen = make([]bool, len(s.Layout.Fields()))

@@ -1,0 +1,187 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/reward/verify"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Answers are a prompt and all answers to it on their way: a group. They are packed, one answer after
+// the other, and travel as tokens, never as text.
+type answers struct {
+	group    int   // of the iteration
+	sample   int   // of the texts of training
+	version  int64 // of the weights that made it
+	question job.Question
+
+	tokens  []int32   // of all answers
+	lengths []int32   // of each
+	logProb []float32 // of each token
+	ended   []uint8   // 1 for each answer with a stop token; 0: it was cut off
+
+	reward     []float32 // of each answer; nil: unknown
+	outcome    []uint8   // verify.Outcome of each answer with a reward
+	recomputed []float32 // of each token by the policy before the update; nil: unknown
+	ref        []float32 // by the reference policy; nil: unknown
+}
+
+// newAnswers packs the results of the requests for a question.
+func newAnswers(p prompt, version int64, results []engine.Result) *answers {
+	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
+	for _, r := range results {
+		a.tokens, a.logProb = append(a.tokens, r.Tokens...), append(a.logProb, r.LogProbs...)
+		a.lengths = append(a.lengths, int32(len(r.Tokens)))
+		stopped := uint8(0)
+		if r.Stopped {
+			stopped = 1
+		}
+		a.ended = append(a.ended, stopped)
+	}
+	return a
+}
+
+// batch returns the answers as texts to learn from.
+func (a *answers) batch() (b algo.TextBatch) {
+	at := int32(0)
+	for i, n := range a.lengths {
+		prompt := a.question.Prompt
+		s := algo.Sequence{IDs: slices.Concat(prompt, a.tokens[at:at+n]), Learn: make([]bool, len(prompt)+int(n))}
+		for t := len(prompt); t < len(s.Learn); t++ {
+			s.Learn[t] = true
+		}
+		at += n
+		b.Texts = append(b.Texts, s)
+		b.Group, b.Ended = append(b.Group, a.question.Number), append(b.Ended, a.ended[i] == 1)
+	}
+	for _, o := range a.outcome {
+		b.Right = append(b.Right, verify.Outcome(o) == verify.Right)
+		b.Unparsable = append(b.Unparsable, verify.Outcome(o) == verify.Unparsable)
+	}
+	b.LogProb, b.Reward, b.Recomputed, b.Ref = a.logProb, a.reward, a.recomputed, a.ref
+	return b
+}
+
+// total returns the tokens of the group with each answer's prompt, which is what training computes.
+func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
+
+// dict returns what travels, without a copy.
+func (a *answers) dict() (d tensor.Dict) {
+	d.Set("question", tensor.FromI64([]int64{a.question.Number, int64(a.sample)}, 2))
+	ints := func(name string, x []int32) { d.Set(name, tensor.FromI32(x, len(x))) }
+	ints("prompt", a.question.Prompt)
+	ints("tokens", a.tokens)
+	ints("lengths", a.lengths)
+	d.Set("ended", tensor.FromU8(a.ended, len(a.ended)))
+	d.Set("outcome", tensor.FromU8(a.outcome, len(a.outcome)))
+	floats := func(name string, x []float32) {
+		if x != nil {
+			d.Set(name, tensor.FromF32(x, len(x)))
+		}
+	}
+	floats("log_prob", a.logProb)
+	floats("reward", a.reward)
+	floats("recomputed", a.recomputed)
+	floats("ref", a.ref)
+	return d
+}
+
+// readAnswers is the inverse of dict. t knows the right answer.
+func readAnswers(d tensor.Dict, t *job.Tuning) *answers {
+	floats := func(name string) []float32 {
+		if x, ok := d.Get(name); ok {
+			return x.F32()
+		}
+		return nil
+	}
+	number := d.Must("question").I64()
+	return &answers{
+		sample: int(number[1]), question: t.Question(int(number[1]), number[0]),
+		tokens: d.Must("tokens").I32(), lengths: d.Must("lengths").I32(), ended: d.Must("ended").U8(),
+		logProb: floats("log_prob"), reward: floats("reward"), outcome: d.Must("outcome").U8(),
+		recomputed: floats("recomputed"), ref: floats("ref"),
+	}
+}
+
+// packedLayout is the layout of an item of so many bytes at least. There are few, so that both ends of
+// a channel know all of them soon.
+func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
+	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
+	if layouts[n] == nil {
+		layouts[n] = tensor.NewLayout(tensor.Field{Name: "packed", DType: tensor.U8, Shape: []int{n}})
+	}
+	return layouts[n]
+}
+
+// An answerSender is the end of a channel from a worker to the workers of the next hop.
+type answerSender struct {
+	m       *spmd.Member
+	to      map[int]*spmd.Sender
+	layouts map[int]*tensor.Layout
+	most    int // bytes of an item
+	buf     []byte
+}
+
+func newAnswerSender(m *spmd.Member, t *job.Tuning) *answerSender {
+	return &answerSender{m: m, to: map[int]*spmd.Sender{}, layouts: map[int]*tensor.Layout{}, most: t.AnswerBytes()}
+}
+
+// send sends a to a worker of the next hop through ch.
+func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) (err error) {
+	if s.to[to] == nil {
+		if s.to[to], err = ch.Sender(s.m, spmd.Key{To: to, Name: fmt.Sprint("from ", s.m.Index())}); err != nil {
+			return err
+		}
+	}
+	s.buf = tensor.Encode(s.buf[:0], a.dict())
+	item, err := s.to[to].Take(ctx, packedLayout(s.layouts, len(s.buf), s.most))
+	if err != nil {
+		return err
+	}
+	copy(item.Dict.Must("packed").U8(), s.buf)
+	item.Lo, item.Hi, item.Version = a.group, len(s.buf), a.version
+	return s.to[to].Put(ctx, item)
+}
+
+// An answerReceiver is the end of a channel at a worker, to which workers of the hop before it send.
+type answerReceiver struct {
+	m    *spmd.Member
+	t    *job.Tuning
+	from map[int]*spmd.Receiver
+}
+
+func newAnswerReceiver(m *spmd.Member, t *job.Tuning) *answerReceiver {
+	return &answerReceiver{m: m, t: t, from: map[int]*spmd.Receiver{}}
+}
+
+// receive returns the next group that a worker sent through ch, which must be this one.
+func (r *answerReceiver) receive(ctx context.Context, ch *spmd.Channel, from, group int) (a *answers, err error) {
+	if r.from[from] == nil {
+		key := spmd.Key{To: r.m.Index(), Name: fmt.Sprint("from ", from)}
+		if r.from[from], err = ch.Receiver(r.m, key); err != nil {
+			return nil, err
+		}
+	}
+	item, err := r.from[from].Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.from[from].Release(item)
+	if item.Lo != group {
+		return nil, fmt.Errorf("worker %d sent group %d, want %d", from, item.Lo, group)
+	}
+	d, err := tensor.Decode(item.Dict.Must("packed").U8()[:item.Hi])
+	if err != nil {
+		return nil, fmt.Errorf("group %d: %w", group, err)
+	}
+	a = readAnswers(d, r.t)
+	a.group, a.version = group, item.Version
+	return a, nil
+}

@@ -1,0 +1,149 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/play"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// Answers is the purpose of the communicator of rollout workers of the task reasoning.
+const Answers = "answers"
+
+// A TextRolloutWorker answers prompts with the actors' language model.
+type TextRolloutWorker struct {
+	*texts
+	weightsEnd
+	m      *spmd.Member
+	engine *engine.Engine
+	group  int // answers to each prompt
+	out    *answerSender
+	sums   *collectives.Reducer // over the rollout workers
+	exam   *play.Exam           // nil: there are no evaluations
+	shown  []play.Shown         // of the last evaluation
+	trace  *Tracer
+}
+
+// NewTextRolloutWorker returns the worker of member m, which answers with model.
+func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model, ws *TextWeights) (
+	*TextRolloutWorker, error) {
+	t := j.Tuning
+	w := &TextRolloutWorker{texts: newTexts(t), weightsEnd: ws.end(m, model), m: m, group: j.Config.Algorithm.GroupSize,
+		out: newAnswerSender(m, t), trace: newTracer(j, m)}
+	group, err := collectives.New(m.World(), m.Comm(Answers), j.Collectives())
+	if err != nil {
+		return nil, err
+	}
+	w.sums = collectives.NewReducer(ctx, group, j.Config.Comm.BucketBytes)
+	if w.engine, err = engine.New(model, t.EngineOptions()); err != nil || t.Valid == nil {
+		return w, err
+	}
+	grader, err := j.NewGrader()
+	w.exam = j.NewExam(w.engine, grader)
+	return w, err
+}
+
+// Generate answers this worker's prompts of step number step, from 0 on, and sends the answers of each
+// stage on through out. Random numbers belong to the prompt's number in the run, the answer's in its
+// group and the token's position alone.
+func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, out *spmd.Channel) error {
+	plan := &w.tuning.Plan
+	lo, hi := plan.Range(0, w.m.Index())
+	for first := lo; first < hi; {
+		last := first
+		for last < hi && plan.Stage(last) == plan.Stage(first) {
+			last++
+		}
+		if err := w.stage(ctx, w.prompts(step, first, last), out); err != nil {
+			return fmt.Errorf("prompts %d-%d: %w", first, last-1, err)
+		}
+		first = last
+	}
+	return nil
+}
+
+func (w *TextRolloutWorker) stage(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
+	start := w.trace.start()
+	questions := make([]job.Question, len(prompts))
+	for i, p := range prompts {
+		questions[i] = p.Question
+	}
+	results, err := w.answer(ctx, questions, w.group, w.tuning.Sampling)
+	if err != nil {
+		return err
+	}
+	w.trace.done("generate", start)
+	for i, p := range prompts {
+		a := newAnswers(p, w.version, results[i*w.group:(i+1)*w.group])
+		if err := w.out.send(ctx, out, w.tuning.Plan.Owner(1, p.group), a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// answer draws so many answers to each question.
+func (w *TextRolloutWorker) answer(ctx context.Context, questions []job.Question, each int, s engine.Sampling) (
+	[]engine.Result, error) {
+	var all []engine.Request
+	for _, q := range questions {
+		for i := range each {
+			all = append(all, engine.Request{Prompt: q.Prompt, Sampling: s, Key: uint64(q.Number) & 0xffffffff,
+				Sample: uint64(i)})
+		}
+	}
+	return w.engine.Generate(ctx, all, nil)
+}
+
+// Evaluate asks this worker's share of the questions of validation. The metrics are those of
+// play.ExamMetrics, over all rollout workers.
+func (w *TextRolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
+	start := w.trace.start()
+	defer w.trace.done("evaluate", start)
+	workers, this := w.sums.Replicas()
+	sums, shown, err := w.exam.Take(ctx, w.tuning.ValidationQuestions(this, workers), shownAnswers)
+	if err != nil {
+		return algo.Metrics{}, err
+	}
+	w.shown = shown
+	if err := w.sums.Sum(sums); err != nil {
+		return algo.Metrics{}, err
+	}
+	names, values := play.ExamMetrics(sums)
+	return algo.Metrics{Names: names, Values: values}, nil
+}
+
+// Shown returns some answers of the last evaluation, on the first worker alone.
+func (w *TextRolloutWorker) Shown() []play.Shown {
+	if w.m.Index() > 0 {
+		return nil
+	}
+	return w.shown
+}
+
+// shownAnswers is how many answers of an evaluation a person can read.
+const shownAnswers = 20
+
+// Tracer returns what this worker has noted; nil where no trace was asked for.
+func (w *TextRolloutWorker) Tracer() *Tracer { return w.trace }
+
+// Save returns nothing: the weights are the actors', and random numbers belong to prompts.
+func (w *TextRolloutWorker) Save() []Share { return nil }
+
+// Load has nothing to take.
+func (w *TextRolloutWorker) Load(State) error { return nil }
+
+// Close ends the worker's threads and the grader.
+func (w *TextRolloutWorker) Close() error {
+	w.engine.Close()
+	if w.exam == nil {
+		return nil
+	}
+	return w.exam.Grader.Close()
+}
