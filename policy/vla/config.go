@@ -10,7 +10,7 @@ import (
 
 // A Config holds the keys of vla_policy under actor.model beyond those of policy.Config.
 type Config struct {
-	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, or l1 for fine-tuning alone."`
+	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, tokens_autoregressive, or l1 to fine-tune alone."`
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side."`
@@ -38,11 +38,12 @@ type Config struct {
 
 // Values of Config.ActionHead.
 const (
-	Tokens = "tokens"
-	L1     = "l1"
+	Tokens               = "tokens"
+	TokensAutoregressive = "tokens_autoregressive"
+	L1                   = "l1"
 )
 
-var heads = []string{Tokens, L1}
+var heads = []string{Tokens, TokensAutoregressive, L1}
 
 // loraTargets are the products of the trunk, which has no output matrix.
 var loraTargets = lm.Targets[:len(lm.Targets)-1]

@@ -12,7 +12,8 @@
 // reads the last token of the prefix, which sees no slot.
 //
 // Chosen by action_head, actions are tokens, bins of each dimension that are drawn at once
-// (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645), or numbers (l1, for learning from demonstrations
+// (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645), tokens_autoregressive, one after the other
+// (OpenVLA, Kim et al. 2024, arXiv:2406.09246), or numbers (l1, for learning from demonstrations
 // alone).
 //
 // A row's results have the same bits in whatever batch it stands.

@@ -27,14 +27,17 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	x, d := w.acting, p.count
 	for t.row = 0; t.row < n; t.row += x.rows {
 		lo, hi := t.row, min(t.row+x.rows, n)
-		if err := x.look(w, obs, lo, hi-lo, true, &policy.Noise{}); err != nil {
-			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
-		}
-		if err := x.head.choose(act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], x.slots, hi-lo, t); err != nil {
+		if err := x.look(w, obs, lo, hi-lo, x.order == nil, &policy.Noise{}, nil); err != nil {
 			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
 		}
 		if p.criticHead != nil {
 			x.values(act.Value.Slice(lo, hi).F32())
+		}
+		action, logProb := act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d]
+		if x.order == nil {
+			x.head.choose(action, logProb, x.slots, hi-lo, t)
+		} else if err := x.order.choose(action, logProb, hi-lo, t); err != nil {
+			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
 		}
 	}
 	p.sum(act.LogProb.F32(), w.dimLogProb)
@@ -56,7 +59,7 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	augment := w.augment
 	w.augment = policy.Noise{}
 	x := w.trained
-	if err := x.look(w, obs, 0, n, true, &augment); err != nil {
+	if err := x.look(w, obs, 0, n, true, &augment, action.F32()); err != nil {
 		return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
 	x.head.evaluate(w.dimLogProb, w.dimEntropy, x.slots, action.F32(), n)
@@ -90,7 +93,7 @@ func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	value, x := w.values(n), w.acting
 	for lo := 0; lo < n; lo += x.rows {
 		hi := min(lo+x.rows, n)
-		if err := x.look(w, obs, lo, hi-lo, false, &policy.Noise{}); err != nil {
+		if err := x.look(w, obs, lo, hi-lo, false, &policy.Noise{}, nil); err != nil {
 			return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
 		}
 		x.values(value.Slice(lo, hi).F32())
@@ -168,6 +171,9 @@ func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi 
 		copy(token, dx[at-len(token):at])
 		kernel.Axpy(dPositions, 1, token)
 		kernel.Axpy(dFirst, 1, dx[at:at+len(dFirst)])
+		if x.order != nil {
+			x.order.backward(dx[at:at+len(dFirst)], row)
+		}
 	}
 	ready(p.learnt[0], p.learnt[1])
 	if p.own.FreezeVision {

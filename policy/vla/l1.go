@@ -60,7 +60,7 @@ func (w *l1Work) means(h []float32, n int) {
 	w.last.Forward(w.y, w.x, actions)
 }
 
-func (w *l1Work) choose(action, logProb, h []float32, n int, _ draws) error {
+func (w *l1Work) choose(action, logProb, h []float32, n int, _ draws) {
 	w.means(h, n)
 	a := w.p.actions
 	for i := range n * w.p.count {
@@ -68,7 +68,6 @@ func (w *l1Work) choose(action, logProb, h []float32, n int, _ draws) error {
 		action[i] = a.number(min(max(float64(w.y[i]), -1), 1), dim)
 		logProb[i] = w.logProb(i, action[i])
 	}
-	return nil
 }
 
 func (w *l1Work) logProb(i int, action float32) float32 {

@@ -28,6 +28,7 @@ type Policy struct {
 	net              *nn.Net[float32] // of images and numbers, [tokens·d]
 	trunk            *lm.Model
 	positions, slots int // fields: [tokens, d] and [C·A, d]
+	previous         int // field [bins+2, d], what came before a slot; 0: slots are computed at once
 	head             head
 	criticTrunk      *nn.MLP[float32]
 	criticHead       *nn.Linear[float32] // nil without a critic
@@ -56,7 +57,7 @@ type head interface {
 // entropies [n, C·A].
 type headWork interface {
 	// choose sets action to what the slots say, and logProb to its log-probs.
-	choose(action, logProb, h []float32, n int, t draws) error
+	choose(action, logProb, h []float32, n int, t draws)
 	// evaluate sets logProb and entropy, and keeps what backward needs.
 	evaluate(logProb, entropy, h, action []float32, n int)
 	// backward adds to the gradients of the head, and sets dh, given the derivatives by log-probs and
@@ -117,6 +118,11 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	}
 	p.positions = p.params.Add("positions", p.senses.tokens, p.d)
 	p.slots = p.params.Add("slots", p.count, p.d)
+	last := p.slots
+	if own.ActionHead == TokensAutoregressive {
+		p.previous = p.params.Add("previous", p.actions.bins+2, p.d)
+		last = p.previous
+	}
 	p.params.Group("actor")
 	if own.ActionHead == L1 {
 		p.head = newL1Head(p, "actor")
@@ -135,7 +141,7 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	if err := p.trunk.Alloc(alloc); err != nil {
 		return nil, err
 	}
-	p.learnt[0], p.learnt[1] = p.params.Range(p.visions, p.slots)
+	p.learnt[0], p.learnt[1] = p.params.Range(p.visions, last)
 	return p, p.init(seed)
 }
 
@@ -193,7 +199,10 @@ func (p *Policy) init(seed uint64) error {
 			return fmt.Errorf("model_path: %w", err)
 		}
 	}
-	for _, field := range []int{p.positions, p.slots} {
+	for _, field := range []int{p.positions, p.slots, p.previous} {
+		if field == 0 {
+			continue
+		}
 		shape := p.params.Fields[field].Shape
 		gain := math.Sqrt(float64(max(shape[0], shape[1]))) * p.trunk.Config.InitRange
 		nn.Orthogonal(p.params.Of(field), shape[0], shape[1], gain, seed, uint64(field))

@@ -114,34 +114,63 @@ func (t *part) options(row, k int) (logp, prob []float32) {
 	return t.logp[at : at+n], t.prob[at : at+n]
 }
 
-func (w *tokensWork) choose(action, logProb, h []float32, n int, t draws) error {
-	temperature := t.temperature
-	if temperature == 0 {
-		temperature = w.p.cfg.Temperature
+// at returns the temperature of the distribution that actions are drawn from: that of training where
+// they are not drawn.
+func (t *draws) at(p *Policy) float64 {
+	if t.temperature == 0 {
+		return p.cfg.Temperature
 	}
-	w.distribute(h, n, temperature)
+	return t.temperature
+}
+
+// stream names the random numbers of a row.
+func (t *draws) stream(row int) philox.Stream {
+	if t.temperature == 0 {
+		return philox.Stream{}
+	}
+	return philox.New(t.noise.Seed, philox.Action, t.noise.Env[t.row+row], t.noise.Step[t.row+row])
+}
+
+// pick returns an option.
+func (t *draws) pick(logp, prob []float32, s *philox.Stream) int {
+	if t.temperature == 0 {
+		return argmax(logp)
+	}
+	return draw(prob, s.Float64())
+}
+
+func (w *tokensWork) choose(action, logProb, h []float32, n int, t draws) {
+	w.distribute(h, n, t.at(w.p))
 	all, a := w.p.count, w.p.actions
 	for row := range n {
-		var s philox.Stream
-		if t.temperature > 0 {
-			s = philox.New(t.noise.Seed, philox.Action, t.noise.Env[t.row+row], t.noise.Step[t.row+row])
-		}
+		s := t.stream(row)
 		for i := range w.parts {
 			part := &w.parts[i]
 			for k, slot := range part.slots {
 				logp, prob := part.options(row, k)
-				bin := 0
-				if t.temperature > 0 {
-					bin = draw(prob, s.Float64())
-				} else {
-					bin = argmax(logp)
-				}
+				bin := t.pick(logp, prob, &s)
 				at := row*all + int(slot)
 				action[at], logProb[at] = a.decode(bin, int(slot)%a.dims), logp[bin]
 			}
 		}
 	}
-	return nil
+}
+
+// slot computes the log-probs and probabilities of one slot of n rows, from its hidden states
+// h [n,d]. They have the bits that distribute gives them.
+func (w *tokensWork) slot(slot int, h []float32, n int, temperature float64) (logp, prob []float32) {
+	t := &w.parts[0]
+	if slot%w.p.actions.dims == w.p.actions.gripper {
+		t = &w.parts[len(w.parts)-1]
+	}
+	logp, prob = t.logp[:n*t.layer.Out], t.prob[:n*t.layer.Out]
+	t.layer.Forward(logp, h, n)
+	if temperature != 1 {
+		kernel.Scale(logp, float32(1/temperature))
+	}
+	kernel.LogSoftmax(logp, logp, n, t.layer.Out)
+	kernel.Exp(prob, logp)
+	return logp, prob
 }
 
 func (w *tokensWork) evaluate(logProb, entropy, h, action []float32, n int) {

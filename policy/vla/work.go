@@ -69,6 +69,8 @@ type pass struct {
 	slots               []float32 // [rows·C·A, d]
 	last                []float32 // [rows, d]
 
+	order *inOrder // of slots, one after the other; nil: they are computed at once
+
 	// for backward
 	dh, dSlots, dLast []float32
 	seen              []float32 // what the critic's head read
@@ -99,7 +101,14 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 		x.critic = p.criticTrunk.NewWork(rows)
 		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
 	}
-	if !training {
+	if p.previous > 0 {
+		x.order = newInOrder(x, most, training)
+	}
+	switch {
+	case !training && p.previous > 0:
+		x.trunk = p.trunk.NewDecoding(rows * most)
+		return x
+	case !training:
 		x.trunk = p.trunk.NewInference(rows * most)
 		return x
 	}
@@ -111,8 +120,8 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 
 // look computes the hidden states of n rows of obs, from row lo on: of the last token of each prefix
 // and, with slots, of the slots. A part of each image is drawn by augment where that has
-// environments.
-func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *policy.Noise) error {
+// environments. Slots that follow one another see the tokens of action, [n, C·A].
+func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *policy.Noise, action []float32) error {
 	p := x.p
 	s := p.senses
 	x.n = n
@@ -159,15 +168,23 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		}
 		given = given[len(positions):]
 		if slots {
-			given = given[copy(given, first):]
+			if x.order != nil {
+				x.order.fill(given[:len(first)], first, action[row*p.count:(row+1)*p.count], row)
+				given = given[len(first):]
+			} else {
+				given = given[copy(given, first):]
+			}
 		}
 		x.prefix = append(x.prefix, int32(len(text)+s.tokens))
 		x.ends = append(x.ends, int32(len(x.ids)-behind))
 		x.starts = append(x.starts, int32(len(x.ids)))
 	}
-	batch := lm.Batch{IDs: x.ids, Starts: x.starts, Given: x.given[:len(x.given)-len(given)], Prefix: x.prefix,
-		Parallel: true}
-	if err := p.trunk.Forward(x.trunk, batch); err != nil {
+	if x.order != nil && x.order.sequences != nil {
+		if err := x.order.begin(n); err != nil {
+			return err
+		}
+	} else if err := p.trunk.Forward(x.trunk, lm.Batch{IDs: x.ids, Starts: x.starts, Prefix: x.prefix,
+		Given: x.given[:len(x.given)-len(given)], Parallel: x.order == nil}); err != nil {
 		return err
 	}
 	h, d := x.trunk.Hidden(), p.d
