@@ -58,6 +58,8 @@ type Act struct {
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
 	// F32 [N,M]: the hidden state for the rows' next observations; zero Tensor: none (Recurrent)
 	Hidden tensor.Tensor
+	// F32 [N,K]: what LogProb depends on beside the action; zero Tensor: nothing (Denoiser)
+	Latent tensor.Tensor
 }
 
 // Feed sets dst, [N,C,A], to what an environment with the space s takes for the actions that were
@@ -83,6 +85,26 @@ type Eval struct {
 // Tensor is no dependence. Policies that draw actions which depend smoothly on their parameters
 // (SoftActor) take derivatives by the Action and LogProb of an Act instead, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
+
+// A Denoiser is a Policy whose log-probs are of how actions came about: of a chain of denoising
+// steps, the last of which gives the action. Act.Latent has the chain. It is recorded beside the
+// action, and Evaluate takes it as the observation Latent. Without it Evaluate returns how well the
+// policy denoises the actions, for imitation.
+type Denoiser interface {
+	// LatentLen returns K; 0: there is no chain.
+	LatentLen() int
+}
+
+// Latent is the name under which Evaluate takes Act.Latent.
+const Latent = "latent"
+
+// LatentLen returns the length of p's chains; 0 without.
+func LatentLen(p Policy) int {
+	if d, ok := p.(Denoiser); ok {
+		return d.LatentLen()
+	}
+	return 0
+}
 
 // A Fitter is a Policy that takes how it normalises from demonstrations, before it learns from them:
 // observations [M,…] and actions [M,C,A]. The result is in the buffers of its parameters.

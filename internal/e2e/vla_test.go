@@ -17,6 +17,8 @@ var visions = []struct {
 	{"GRPO", []string{"env.train.auto_reset=false", "algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2",
 		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0", "env.eval.group_size=1",
 		"actor.model.is_lora=true", "actor.model.lora_rank=2"}},
+	{"PPO by flow", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=action_level",
+		"algorithm.kl_beta=0.1", "actor.model.action_head=flow", "actor.model.num_steps=2"}},
 	{"DAgger", []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.update_epoch=2",
 		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1", "actor.model.image_crop=0.7"}},
 }
@@ -57,7 +59,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 		on            *platform
 		place, stages int
 	}
-	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 2, 1}}}
+	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 4, 2}}, {{local, 2, 1}}}
 	if full {
 		for job := range ways {
 			ways[job] = nil

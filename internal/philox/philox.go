@@ -30,6 +30,8 @@ const (
 	Text
 	// the part of an image that is seen: key = actor, counter = number of the sample
 	Crop
+	// noise and time of the imitation of denoising: key and counter as of Crop
+	Denoise
 )
 
 // block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream

@@ -99,6 +99,8 @@ type Piece struct {
 	IDs    []int32
 	Given  []float32 // as in a Batch
 	Prefix int       // as in a Batch, of the whole sequence: its tokens stand in one piece
+	// Parallel is as in a Batch, of the tokens of this piece: they see each other in both directions.
+	Parallel bool
 }
 
 // Extend computes the next tokens of some sequences of one cache and keeps their keys and values
@@ -138,7 +140,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 		first := p.Seq.len
 		p.Seq.grow(len(p.IDs))
 		w.spans = append(w.spans, span{row: len(w.ids), n: len(p.IDs), first: first, pages: p.Seq.pages,
-			prefix: p.Prefix})
+			prefix: p.Prefix, both: p.Parallel})
 		w.ids, w.room = append(w.ids, p.IDs...), append(w.room, p.Given...)
 	}
 	w.given = w.room

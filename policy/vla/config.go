@@ -10,13 +10,16 @@ import (
 
 // A Config holds the keys of vla_policy under actor.model beyond those of policy.Config.
 type Config struct {
-	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, tokens_autoregressive, or l1 to fine-tune alone."`
+	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, tokens_autoregressive, l1 or flow."`
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
+	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Tokens of one camera that say where things are; 0: none."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
+
+	NoiseLevel float64 `yaml:"noise_level" doc:"Scale of the noise of one denoising step of flow."`
 
 	ImageCrop float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
 
@@ -41,9 +44,10 @@ const (
 	Tokens               = "tokens"
 	TokensAutoregressive = "tokens_autoregressive"
 	L1                   = "l1"
+	Flow                 = "flow"
 )
 
-var heads = []string{Tokens, TokensAutoregressive, L1}
+var heads = []string{Tokens, TokensAutoregressive, L1, Flow}
 
 // loraTargets are the products of the trunk, which has no output matrix.
 var loraTargets = lm.Targets[:len(lm.Targets)-1]
@@ -51,7 +55,8 @@ var loraTargets = lm.Targets[:len(lm.Targets)-1]
 // Defaults returns the defaults.
 func Defaults() Config {
 	return Config{
-		ActionHead: Tokens, ActionBins: 64, Gripper: true, VisionGrid: 4, VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32,
+		ActionHead: Tokens, ActionBins: 64, NumSteps: 5, NoiseLevel: 0.5, Gripper: true, VisionGrid: 4, VisionWidth: 32,
+		ImageCrop: 1, MaxPrompt: 32,
 		LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
 	}
 }
@@ -60,6 +65,8 @@ func Defaults() Config {
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(slices.Contains(heads, c.ActionHead), "action_head", c.ActionHead, "one of "+strings.Join(heads, ", "))
 	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")
+	want(c.NumSteps >= 1 && c.NumSteps <= 1000, "num_steps", c.NumSteps, "a number from 1 to 1000")
+	want(c.NoiseLevel > 0 && !math.IsInf(c.NoiseLevel, 1), "noise_level", c.NoiseLevel, "a number > 0")
 	want(c.VisionGrid >= 1 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 1 to 64")
 	want(c.Keypoints >= 0 && c.Keypoints <= 64, "vision_keypoints", c.Keypoints, "a number from 0 to 64")
 	want(c.VisionWidth >= 1 && c.VisionWidth <= 1024, "vision_width", c.VisionWidth, "a number from 1 to 1024")

@@ -11,10 +11,12 @@
 // directions. Slots see the prefix and, where all are computed at once, each other. The value head
 // reads the last token of the prefix, which sees no slot.
 //
-// Chosen by action_head, actions are tokens, bins of each dimension that are drawn at once
-// (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645), tokens_autoregressive, one after the other
-// (OpenVLA, Kim et al. 2024, arXiv:2406.09246), or numbers (l1, for learning from demonstrations
-// alone).
+// The key action_head says what actions are:
+//
+//   - tokens: bins of each dimension, drawn at once (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
+//   - tokens_autoregressive: bins, one after the other (OpenVLA, Kim et al. 2024, arXiv:2406.09246)
+//   - l1: numbers, for learning from demonstrations alone
+//   - flow: numbers that are denoised (π0, Black et al. 2024, arXiv:2410.24164)
 //
 // A row's results have the same bits in whatever batch it stands.
 package vla

@@ -15,7 +15,7 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	if err != nil {
 		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
-	t := draws{temperature: p.cfg.Temperature, noise: noise}
+	t := draws{temperature: p.cfg.Temperature, noise: noise, training: mode == policy.Sample}
 	if mode == policy.Deterministic {
 		t.temperature = p.cfg.EvalTemperature
 	}
@@ -24,19 +24,22 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 			len(noise.Env), len(noise.Step), n)
 	}
 	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
+	if !w.latent.IsZero() {
+		act.Latent = w.latent.Slice(0, n)
+	}
 	x, d := w.acting, p.count
 	for t.row = 0; t.row < n; t.row += x.rows {
 		lo, hi := t.row, min(t.row+x.rows, n)
-		if err := x.look(w, obs, lo, hi-lo, x.order == nil, &policy.Noise{}, nil); err != nil {
+		if err := x.look(w, obs, lo, hi-lo, x.suffix == nil, &w.none, nil); err != nil {
 			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
 		}
 		if p.criticHead != nil {
 			x.values(act.Value.Slice(lo, hi).F32())
 		}
 		action, logProb := act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d]
-		if x.order == nil {
-			x.head.choose(action, logProb, x.slots, hi-lo, t)
-		} else if err := x.order.choose(action, logProb, hi-lo, t); err != nil {
+		if x.suffix == nil {
+			x.once.choose(action, logProb, x.slots, hi-lo, t)
+		} else if err := x.suffix.decide(action, logProb, w.chains(lo, hi), hi-lo, t); err != nil {
 			return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
 		}
 	}
@@ -56,10 +59,9 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	if w.trained == nil {
 		w.trained = p.newPass(w.maxRows, true)
 	}
-	augment := w.augment
-	w.augment = policy.Noise{}
+	w.drawn, w.augment = w.augment, policy.Noise{}
 	x := w.trained
-	if err := x.look(w, obs, 0, n, true, &augment, action.F32()); err != nil {
+	if err := x.look(w, obs, 0, n, true, &w.drawn, action.F32()); err != nil {
 		return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
 	x.head.evaluate(w.dimLogProb, w.dimEntropy, x.slots, action.F32(), n)
@@ -93,7 +95,7 @@ func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	value, x := w.values(n), w.acting
 	for lo := 0; lo < n; lo += x.rows {
 		hi := min(lo+x.rows, n)
-		if err := x.look(w, obs, lo, hi-lo, false, &policy.Noise{}, nil); err != nil {
+		if err := x.look(w, obs, lo, hi-lo, false, &w.none, nil); err != nil {
 			return tensor.Tensor{}, fmt.Errorf("policy: value: %w", err)
 		}
 		x.values(value.Slice(lo, hi).F32())
@@ -160,7 +162,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi 
 	for row, end := range x.ends {
 		at := int(end) * d
 		copy(dh[at-d:at], dLast[row*d:])
-		copy(dh[at:], x.dSlots[row*p.count*d:(row+1)*p.count*d])
+		copy(dh[at:], x.dSlots[row*p.slotted*d:(row+1)*p.slotted*d])
 	}
 	p.trunk.BackwardHidden(x.trunk, dh, 0)
 	dx, dTokens := x.trunk.InputGrad(), p.net.OutGrad(x.net)
@@ -171,9 +173,12 @@ func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi 
 		copy(token, dx[at-len(token):at])
 		kernel.Axpy(dPositions, 1, token)
 		kernel.Axpy(dFirst, 1, dx[at:at+len(dFirst)])
-		if x.order != nil {
-			x.order.backward(dx[at:at+len(dFirst)], row)
+		if x.suffix != nil {
+			x.suffix.addGrad(dx[at:at+len(dFirst)], row)
 		}
+	}
+	if x.suffix != nil {
+		x.suffix.finish(n)
 	}
 	ready(p.learnt[0], p.learnt[1])
 	if p.own.FreezeVision {
@@ -199,6 +204,14 @@ func (w *work) values(n int) tensor.Tensor {
 		return tensor.Tensor{}
 	}
 	return w.value.Slice(0, n)
+}
+
+// chains returns the chains of the rows from lo to hi; nil where there are none.
+func (w *work) chains(lo, hi int) []float32 {
+	if w.latent.IsZero() {
+		return nil
+	}
+	return w.latent.Slice(lo, hi).F32()
 }
 
 // sum sets dst, [n,L], to the sums over the dimensions of each log-prob in src, [n,C·A].

@@ -27,14 +27,16 @@ type Policy struct {
 
 	net              *nn.Net[float32] // of images and numbers, [tokens·d]
 	trunk            *lm.Model
-	positions, slots int // fields: [tokens, d] and [C·A, d]
-	previous         int // field [bins+2, d], what came before a slot; 0: slots are computed at once
+	positions, slots int       // fields: [tokens, d] and [C·A, d]
+	previous         int       // field [bins+2, d], what came before a slot; 0: slots are computed at once
+	flow             *flowHead // nil: another head
 	head             head
 	criticTrunk      *nn.MLP[float32]
 	criticHead       *nn.Linear[float32] // nil without a critic
 
 	d       int // width of the trunk
-	count   int // slots of a row, C·A
+	count   int // dimensions of a chunk, C·A
+	slotted int // slots of a row: one for each dimension, or with flow for each action
 	summed  int // dimensions in one log-prob
 	visions int // fields of the group vision
 	learnt  [2]int
@@ -44,6 +46,7 @@ var (
 	_ policy.Policy    = (*Policy)(nil)
 	_ policy.Fitter    = (*Policy)(nil)
 	_ policy.Augmenter = (*Policy)(nil)
+	_ policy.Denoiser  = (*Policy)(nil)
 )
 
 // A head turns the hidden states of slots into actions and their log-probs, and back.
@@ -56,13 +59,17 @@ type head interface {
 // A headWork is one user's memory of a head. Slots h are [n·C·A, d], actions, log-probs and
 // entropies [n, C·A].
 type headWork interface {
-	// choose sets action to what the slots say, and logProb to its log-probs.
-	choose(action, logProb, h []float32, n int, t draws)
 	// evaluate sets logProb and entropy, and keeps what backward needs.
 	evaluate(logProb, entropy, h, action []float32, n int)
 	// backward adds to the gradients of the head, and sets dh, given the derivatives by log-probs and
 	// entropies of the last evaluate.
 	backward(dh, dLogProb, dEntropy []float32, n int)
+}
+
+// A chooser is a headWork of slots that are computed at once: choose sets action to what they say,
+// and logProb to its log-probs.
+type chooser interface {
+	choose(action, logProb, h []float32, n int, t draws)
 }
 
 // draws says how actions are chosen: greedily where temperature is 0, or by numbered noise, of
@@ -71,6 +78,7 @@ type draws struct {
 	temperature float64
 	noise       policy.Noise
 	row         int
+	training    bool
 }
 
 // New is the builder of vla_policy.
@@ -100,6 +108,10 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 		return nil, err
 	}
 	p.d, p.count = sizes.Hidden, cfg.NumActionChunks*p.actions.dims
+	p.slotted = p.count
+	if own.ActionHead == Flow {
+		p.slotted = cfg.NumActionChunks
+	}
 	p.summed, _ = cfg.Summed(p.actions.dims)
 
 	p.params.Group("vision")
@@ -117,16 +129,24 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 		return nil, err
 	}
 	p.positions = p.params.Add("positions", p.senses.tokens, p.d)
-	p.slots = p.params.Add("slots", p.count, p.d)
+	p.slots = p.params.Add("slots", p.slotted, p.d)
 	last := p.slots
 	if own.ActionHead == TokensAutoregressive {
 		p.previous = p.params.Add("previous", p.actions.bins+2, p.d)
 		last = p.previous
 	}
+	if own.ActionHead == Flow {
+		p.flow = newFlowHead(p)
+		last = len(p.params.Fields) - 1
+	}
 	p.params.Group("actor")
-	if own.ActionHead == L1 {
+	switch own.ActionHead {
+	case L1:
 		p.head = newL1Head(p, "actor")
-	} else {
+	case Flow:
+		p.flow.out = nn.NewLinear(p.params, "actor.head", p.d, p.actions.dims)
+		p.head = p.flow
+	default:
 		p.head = newTokensHead(p, "actor")
 	}
 	if cfg.AddValueHead {
@@ -226,6 +246,15 @@ func (p *Policy) Params() *nn.Params[float32] { return p.params }
 func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	p.actions.fit(action)
 	return p.senses.fit(p.params, obs)
+}
+
+// LatentLen returns how long the chain behind an action is: with the head flow the state after each
+// denoising step and before the first, [num_steps+1, C·A], and the number of the step with noise.
+func (p *Policy) LatentLen() int {
+	if p.flow == nil {
+		return 0
+	}
+	return (p.own.NumSteps+1)*p.count + 1
 }
 
 // Explores tells whether the policy can learn from its own actions: not with the head l1.

@@ -93,6 +93,14 @@ func noise(n int) policy.Noise {
 	return x
 }
 
+// with adds the chains behind actions to their observations.
+func with(obs tensor.Dict, act policy.Act) tensor.Dict {
+	if !act.Latent.IsZero() {
+		obs.Set(policy.Latent, act.Latent.Clone())
+	}
+	return obs
+}
+
 func f32(x ...float32) []float32 { return slices.Clone(x) }
 
 // variants are what the properties below hold for.
@@ -103,6 +111,8 @@ func variants() map[string]func(*policy.Config, *vla.Config) {
 		"temperature":   func(c *policy.Config, _ *vla.Config) { c.Temperature = 1.6 },
 		"no gripper":    func(_ *policy.Config, o *vla.Config) { o.Gripper = false },
 		"one by one":    func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.TokensAutoregressive },
+		"flow":          func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
+		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
 		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
 		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
 		"frozen":        func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
@@ -124,6 +134,7 @@ func TestForwardIsEvaluate(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+		obs = with(obs, act)
 		for _, size := range []int{1, 5, n} {
 			w := p.NewWork(size)
 			for lo := 0; lo < n; lo += size {
@@ -162,8 +173,10 @@ func TestGradients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		action := tensor.New(tensor.F32, act.Action.Shape()...)
-		action.CopyFrom(act.Action)
+		action := act.Action.Clone()
+		if name != "imitated flow" {
+			obs = with(obs, act)
+		}
 		if own.ActionHead == vla.L1 { // away from the mean, where the error has a corner
 			for i := range action.F32() {
 				action.F32()[i] = 0.9 - 1.8*float32(i%2)
@@ -318,7 +331,7 @@ func TestEncodeDecode(t *testing.T) {
 
 // Nothing is allocated once every instruction has been read.
 func TestNoAllocation(t *testing.T) {
-	for _, head := range []string{vla.Tokens, vla.TokensAutoregressive, vla.L1} {
+	for _, head := range []string{vla.Tokens, vla.TokensAutoregressive, vla.L1, vla.Flow} {
 		t.Run(head, func(t *testing.T) { noAllocation(t, head) })
 	}
 }

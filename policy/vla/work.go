@@ -22,10 +22,12 @@ type work struct {
 	action                   tensor.Tensor // [maxRows,C,A]
 	logProb, entropy         tensor.Tensor // [maxRows,L]
 	value                    tensor.Tensor // [maxRows,V]; the zero Tensor without a critic
+	latent                   tensor.Tensor // [maxRows,K]; the zero Tensor without chains
 	dimLogProb, dimEntropy   []float32     // [maxRows,C·A]
 	dDimLogProb, dDimEntropy []float32
 	evaluated                int          // rows of the last call, if it was Evaluate
 	augment                  policy.Noise // of the next Evaluate; without environments: none
+	drawn, none              policy.Noise // of this one, and no noise
 }
 
 // actingRows is how many rows are computed at a time where no gradient follows.
@@ -43,6 +45,9 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 		dimLogProb: nn.Vector[float32](n), dimEntropy: nn.Vector[float32](n),
 		dDimLogProb: nn.Vector[float32](n), dDimEntropy: nn.Vector[float32](n),
 	}
+	if k := p.LatentLen(); k > 0 {
+		w.latent = tensor.New(tensor.F32, maxRows, k)
+	}
 	if p.criticHead != nil {
 		w.value = tensor.New(tensor.F32, maxRows, p.criticHead.Out)
 	}
@@ -57,6 +62,7 @@ type pass struct {
 	net     *nn.NetWork[float32]
 	trunk   *lm.Work
 	head    headWork
+	once    chooser // the head, where there is no suffix
 	critic  *nn.MLPWork[float32]
 	numbers []float32 // [rows, numbers]
 	images  [][]uint8 // of each camera, what is seen
@@ -64,12 +70,13 @@ type pass struct {
 	batch   nn.Batch[float32]
 
 	ids, starts, prefix []int32
-	given               []float32 // [rows·(tokens + C·A), d]
+	given               []float32 // [rows·(tokens + slots), d]
 	ends                []int32   // of each row's prefix
-	slots               []float32 // [rows·C·A, d]
+	slots               []float32 // [rows·slots, d]
 	last                []float32 // [rows, d]
 
-	order *inOrder // of slots, one after the other; nil: they are computed at once
+	cache  *cache // of a pass that acts with a suffix
+	suffix suffix // what slots are made of; nil: of their places alone, and chosen at once
 
 	// for backward
 	dh, dSlots, dLast []float32
@@ -78,7 +85,7 @@ type pass struct {
 }
 
 func (p *Policy) newPass(rows int, training bool) *pass {
-	given := p.senses.tokens + p.count
+	given := p.senses.tokens + p.slotted
 	most := given
 	if p.senses.text != "" {
 		most += p.own.MaxPrompt
@@ -88,7 +95,7 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 		numbers: nn.Vector[float32](rows * p.senses.width),
 		ids:     make([]int32, 0, rows*most), starts: make([]int32, 0, rows+1), prefix: make([]int32, 0, rows),
 		ends: make([]int32, 0, rows), given: nn.Vector[float32](rows * given * p.d),
-		slots: nn.Vector[float32](rows * p.count * p.d), last: nn.Vector[float32](rows * p.d),
+		slots: nn.Vector[float32](rows * p.slotted * p.d), last: nn.Vector[float32](rows * p.d),
 	}
 	for _, c := range p.senses.cameras {
 		var room []uint8
@@ -101,11 +108,15 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 		x.critic = p.criticTrunk.NewWork(rows)
 		x.scratch = nn.Vector[float32](p.criticHead.In * p.criticHead.Out)
 	}
-	if p.previous > 0 {
-		x.order = newInOrder(x, most, training)
+	x.once, _ = x.head.(chooser)
+	switch {
+	case p.previous > 0:
+		x.suffix = newInOrder(x, most, training)
+	case p.flow != nil:
+		x.suffix = newDenoising(x, most, training)
 	}
 	switch {
-	case !training && p.previous > 0:
+	case !training && x.suffix != nil:
 		x.trunk = p.trunk.NewDecoding(rows * most)
 		return x
 	case !training:
@@ -114,13 +125,13 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 	}
 	x.trunk = p.trunk.NewTraining(rows * most)
 	x.dh = nn.Vector[float32](rows * most * p.d)
-	x.dSlots, x.dLast = nn.Vector[float32](rows*p.count*p.d), nn.Vector[float32](rows*p.d)
+	x.dSlots, x.dLast = nn.Vector[float32](rows*p.slotted*p.d), nn.Vector[float32](rows*p.d)
 	return x
 }
 
 // look computes the hidden states of n rows of obs, from row lo on: of the last token of each prefix
 // and, with slots, of the slots. A part of each image is drawn by augment where that has
-// environments. Slots that follow one another see the tokens of action, [n, C·A].
+// environments. What slots are made of may depend on action, [n, C·A].
 func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *policy.Noise, action []float32) error {
 	p := x.p
 	s := p.senses
@@ -148,8 +159,13 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 	tokens := p.net.Forward(x.net, x.batch)
 
 	behind := 0
+	if slots && x.suffix != nil {
+		if err := x.suffix.read(obs, action, n, augment); err != nil {
+			return err
+		}
+	}
 	if slots {
-		behind = p.count
+		behind = p.slotted
 	}
 	x.ids, x.starts, x.prefix, x.ends = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.ends[:0]
 	positions, first := p.params.Of(p.positions), p.params.Of(p.slots)
@@ -168,23 +184,21 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		}
 		given = given[len(positions):]
 		if slots {
-			if x.order != nil {
-				x.order.fill(given[:len(first)], first, action[row*p.count:(row+1)*p.count], row)
-				given = given[len(first):]
-			} else {
-				given = given[copy(given, first):]
+			if copy(given, first); x.suffix != nil {
+				x.suffix.add(given[:len(first)], row)
 			}
+			given = given[len(first):]
 		}
 		x.prefix = append(x.prefix, int32(len(text)+s.tokens))
 		x.ends = append(x.ends, int32(len(x.ids)-behind))
 		x.starts = append(x.starts, int32(len(x.ids)))
 	}
-	if x.order != nil && x.order.sequences != nil {
-		if err := x.order.begin(n); err != nil {
+	if x.cache != nil {
+		if err := x.cache.begin(n); err != nil {
 			return err
 		}
 	} else if err := p.trunk.Forward(x.trunk, lm.Batch{IDs: x.ids, Starts: x.starts, Prefix: x.prefix,
-		Given: x.given[:len(x.given)-len(given)], Parallel: x.order == nil}); err != nil {
+		Given: x.given[:len(x.given)-len(given)], Parallel: p.previous == 0}); err != nil {
 		return err
 	}
 	h, d := x.trunk.Hidden(), p.d
@@ -192,7 +206,7 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		at := int(end) * d
 		copy(x.last[row*d:(row+1)*d], h[at-d:])
 		if slots {
-			copy(x.slots[row*p.count*d:(row+1)*p.count*d], h[at:])
+			copy(x.slots[row*p.slotted*d:(row+1)*p.slotted*d], h[at:])
 		}
 	}
 	return nil

@@ -35,6 +35,7 @@ type Job struct {
 	Chunks, logProbs int  // C actions chosen at a time, with L log-probs
 	rewardsPerSample int  // C where each action has its own, else 1
 	memoryLen        int  // length of the hidden state
+	latentLen        int  // length of the chain behind an action
 	paramBytes       int  // of one copy of the parameters
 	AutoReset        bool // environments of training begin new episodes by themselves
 	BootstrapAll     bool // the last observation of every episode is valued, not only of truncated ones
@@ -192,9 +193,8 @@ func (j *Job) trajectoryFields(n int) []tensor.Field {
 	if j.OffPolicy || j.Offline {
 		return play.TransitionFields(j.Spec, j.Chunks, j.Epochs*j.Steps, n, j.fallible())
 	}
-	fs := append(play.TrajectoryFields(j.Spec, j.Chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.Epochs*j.Steps,
-		n,
-		!j.AutoReset || j.fallible()), j.inferredFields(n)...)
+	fs := append(play.TrajectoryFields(j.Spec, j.Chunks, j.logProbs, j.rewardsPerSample, j.memoryLen, j.latentLen,
+		j.Epochs*j.Steps, n, !j.AutoReset || j.fallible()), j.inferredFields(n)...)
 	if j.Config.Algorithm.LossType == "decoupled_actor_critic" {
 		fs = append(fs, tensor.Field{Name: "version", DType: tensor.I64, Shape: []int{j.Epochs * j.Steps, n}})
 	}

@@ -106,7 +106,7 @@ func (d *draft) tryPolicy(nodes []int) {
 			return
 		}
 	}
-	d.memoryLen, d.paramBytes = policy.HiddenLen(pol), 4*len(pol.Params().Data)
+	d.memoryLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
 	d.checkSequences()
 }
 

@@ -80,6 +80,7 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p.mask, _ = d.Get("mask")
 		p.status, _ = d.Get("status")
 		p.memory, _ = d.Get(policy.HiddenState)
+		p.latent, _ = d.Get(observedLatent)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step
@@ -127,6 +128,9 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 		}
 		if !p.memory.IsZero() {
 			record(p.memory, t, r.Hidden.rows, p.lo)
+		}
+		if !p.latent.IsZero() {
+			record(p.latent, t, act.Latent, p.lo)
 		}
 	}
 	r.Hidden.keep(act)

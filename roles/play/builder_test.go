@@ -184,7 +184,7 @@ func (s *script) playOn(rec *RolloutBuilder) error {
 func (s *script) trajectories(cuts []int) []tensor.Dict {
 	var dicts []tensor.Dict
 	for i := 1; i < len(cuts); i++ {
-		layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, s.epochs*s.steps, cuts[i]-cuts[i-1], !s.auto)...)
+		layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, s.epochs*s.steps, cuts[i]-cuts[i-1], !s.auto)...)
 		mem := tensor.New(tensor.U8, layout.Size()).Bytes()
 		for i := range mem {
 			mem[i] = 0xff
@@ -351,7 +351,7 @@ func TestRecorderLostEpisode(t *testing.T) {
 	s.returned[1].Terminated.U8()[0] = 1 // environment 0: an episode of 2 steps,
 	s.returned[4].Truncated.U8()[0] = 1  // one of 3 that is aborted, and the next
 	s.returned[4].Status.U8()[0] = env.Aborted
-	layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 6, 2, true)...)
+	layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, 6, 2, true)...)
 	d := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d}, 0); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ type part struct {
 	action, reward        tensor.Tensor
 	logProb, value, next  tensor.Tensor // zero Tensors in transitions
 	memory                tensor.Tensor // [T, n, M]; zero Tensor where nothing is remembered
+	latent                tensor.Tensor // [T, n, K]; zero Tensor without chains behind actions
 	terminated, truncated tensor.Tensor
 	mask                  tensor.Tensor // zero Tensor where every step counts
 	status                tensor.Tensor // in transitions of simulators that may fail; else the zero Tensor

@@ -8,15 +8,18 @@ import (
 
 // TrajectoryFields are the tensors of a trajectory of t steps of n environments, under their names
 // in channels. Samples are chunks of C actions with L log-probs. rewards is 1, or C where each
-// action has a reward of its own. memory is the length of the hidden state, 0 without one. With
-// mask, steps can be left out of training.
-func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, t, n int, mask bool) []tensor.Field {
+// action has a reward of its own. memory is the length of the hidden state and latent that of the
+// chain behind an action, 0 without one. With mask, steps can be left out of training.
+func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, memory, latent, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
 	if rewards > 1 {
 		each = append(each, rewards)
 	}
 	fs := observationFields("observation.", spec, t, n)
+	if latent > 0 {
+		fs = append(fs, tensor.Field{Name: observedLatent, DType: tensor.F32, Shape: []int{t, n, latent}})
+	}
 	if mask {
 		fs = append(fs, tensor.Field{Name: "mask", DType: tensor.U8, Shape: []int{t, n}})
 	}
@@ -51,6 +54,9 @@ func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Fie
 	}
 	return fs
 }
+
+// observedLatent is Act.Latent among the observations, as which Evaluate takes it.
+const observedLatent = "observation." + policy.Latent
 
 func observationFields(prefix string, spec env.Spec, t, n int) (fs []tensor.Field) {
 	for _, f := range spec.Obs {

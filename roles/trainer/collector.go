@@ -75,7 +75,8 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 	if c.transitions {
 		return play.TransitionFields(spec, c.chunks, n, envs, c.fallible)
 	}
-	return play.TrajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.HiddenLen(c.rec.Policy), n, envs,
+	return play.TrajectoryFields(spec, c.chunks, c.logProbs, c.rewards, policy.HiddenLen(c.rec.Policy),
+		policy.LatentLen(c.rec.Policy), n, envs,
 		!c.stage.AutoReset || c.fallible)
 }
 
