@@ -87,6 +87,45 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestSources: lines of RLinf's math files have several solutions, of which any is right, and keys that nobody asks for.
+func TestSources(t *testing.T) {
+	k := bytewise(t)
+	chatml, err := k.BuiltinTemplate("chatml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 200, Sources: true}
+	chat := f
+	chat.Chat = chatml
+	for _, c := range []struct {
+		line   string
+		f      Format
+		prompt string // in tokens
+		source Source
+	}{
+		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=", Source{"1+1=", []string{`\boxed{2}`, "two"}}},
+		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Source{"1+1=", []string{"2"}}},
+		{`{"prompt": [{"role": "user", "content": "1+1="}], "solutions": ["2"]}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
+			Source{"<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", []string{"2"}}},
+	} {
+		d, err := Read(write(t, c.line), c.f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := d.Samples[0]
+		if got := k.Decode(s.IDs[:slices.Index(s.Learn, true)]); got != c.prompt {
+			t.Errorf("%s: prompt %q, want %q", c.line, got, c.prompt)
+		}
+		if s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
+			t.Errorf("%s: %+v, want %+v", c.line, *s.Source, c.source)
+		}
+	}
+	if _, err := Read(write(t, `{"messages": [{"role": "user", "content": "a"}]}`), chat); err == nil ||
+		!strings.Contains(err.Error(), `a conversation is no prompt: want the keys "prompt" and "solutions"`) {
+		t.Errorf("a conversation: %v", err)
+	}
+}
+
 func TestReadMistakes(t *testing.T) {
 	k := bytewise(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 8}

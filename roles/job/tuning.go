@@ -273,7 +273,7 @@ func (t *Tuning) lines() []string {
 			t.Train.Longest()),
 	}
 	if t.Train.Dropped > 0 {
-		lines = append(lines, fmt.Sprintf("left out: %d texts that are longer than runner.seq_length", t.Train.Dropped))
+		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", t.Train.Dropped, texts))
 	}
 	if t.Valid != nil {
 		lines = append(lines, fmt.Sprintf("evaluation: %d texts", len(t.Valid.Samples)))
