@@ -1,7 +1,5 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // A feedForward is down(silu(gate x) ∘ up x).
 type feedForward struct {
 	gate, up, down linear
@@ -23,7 +21,7 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 	f.gate.forward(w.team, gate, x, w.low, n, false)
 	f.up.forward(w.team, up, x, w.low, n, false)
 	act := w.wide[:n*f.width]
-	kernel.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
+	w.team.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
 	f.down.forward(w.team, y, act, w.low, n, add)
 }
 
@@ -32,8 +30,8 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]
-	kernel.SwiGLU(act, gate, up)
+	w.team.SwiGLU(act, gate, up)
 	w.inputGrad(dact, act, n, derivative{&f.down, dy})
-	kernel.SwiGLUGrad(act, gate, up, dact)
+	w.team.SwiGLUGrad(act, gate, up, dact)
 	w.inputGrad(dx, x, n, derivative{&f.gate, gate}, derivative{&f.up, up})
 }

@@ -16,6 +16,9 @@ type team struct {
 
 	args              productArgs // of product and gradient
 	product, gradient func(number, parts int, m *member)
+
+	gates              [4][]float32 // of swiglu and swigluGrad
+	swiglu, swigluGrad func(number, parts int, m *member)
 }
 
 // A member computes one part of each job, with memory of its own.
@@ -49,6 +52,14 @@ func newTeam(headDim int) *team {
 	t.gradient = func(number, parts int, m *member) {
 		a := &t.args
 		m.x.GradientPart(number, parts, a.c, a.a, a.b, a.m, a.n, a.k)
+	}
+	t.swiglu = func(number, parts int, _ *member) {
+		g := t.gatesOf(number, parts)
+		kernel.SwiGLU(g[0], g[1], g[2])
+	}
+	t.swigluGrad = func(number, parts int, _ *member) {
+		g := t.gatesOf(number, parts)
+		kernel.SwiGLUGrad(g[0], g[1], g[2], g[3])
 	}
 	return t
 }
@@ -104,6 +115,41 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	t.args = productArgs{c: c, bias: bias, m: m, n: n, blocks: blocks, acc: acc, count: len(terms)}
 	copy(t.args.terms[:], terms)
 	t.run(t.product)
+}
+
+// SwiGLU is kernel.SwiGLU by all members.
+func (t *team) SwiGLU(act, gate, up []float32) {
+	t.gates = [4][]float32{act, gate, up}
+	t.runFrom(sharedElements, len(act), t.swiglu)
+}
+
+// SwiGLUGrad is kernel.SwiGLUGrad by all members.
+func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
+	t.gates = [4][]float32{act, gate, up, dact}
+	t.runFrom(sharedElements, len(act), t.swigluGrad)
+}
+
+// sharedElements is how many elements make it worth to share what is done with each by itself.
+const sharedElements = 1 << 16
+
+// gatesOf returns one part of the elements.
+func (t *team) gatesOf(number, parts int) (part [4][]float32) {
+	n := len(t.gates[0])
+	for i, x := range t.gates {
+		if x != nil {
+			part[i] = x[number*n/parts : (number+1)*n/parts]
+		}
+	}
+	return part
+}
+
+// runFrom is run where there are at least so many elements, else the first member does all.
+func (t *team) runFrom(least, elements int, job func(number, parts int, m *member)) {
+	if len(t.members) == 1 || elements < least {
+		job(0, 1, t.members[0])
+		return
+	}
+	t.run(job)
 }
 
 // Gradient is kernel.Multiplier.Gradient by all members.

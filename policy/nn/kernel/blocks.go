@@ -42,6 +42,8 @@ const (
 	stridedDepth = 1024 // bytes from row to row from which on a gradient packs A
 	packDepth    = 2048 // steps of k up to which the columns of a strip are packed once for all rows
 	blockDepth   = 256  // steps of k that are done at a time
+	partRows     = 8    // rows that the parts of a product are multiples of,
+	partColumns  = 32   // and columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.
@@ -76,9 +78,9 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 	p := blocked{c: c, n: n, blocks: blocks, bias: bias, acc: acc, terms: terms}
 	rows, columns := share{0, m}, share{0, n}
 	if m >= 2*tileRows {
-		rows = rows.part(number, parts, treeRows)
+		rows = rows.part(number, parts, partRows)
 	} else {
-		columns = columns.part(number, parts, tileColumns)
+		columns = columns.part(number, parts, partColumns)
 	}
 	if rows.size() == 0 || columns.size() == 0 {
 		return
@@ -326,9 +328,9 @@ func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k 
 	checkLen("gradient", "b", len(b), k, n)
 	rows, columns := share{0, m}, share{0, n}
 	if m >= n {
-		rows = rows.part(number, parts, stripA)
+		rows = rows.part(number, parts, partRows)
 	} else {
-		columns = columns.part(number, parts, tileColumns)
+		columns = columns.part(number, parts, partColumns)
 	}
 	if rows.size() == 0 || columns.size() == 0 {
 		return
