@@ -1,9 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups that wait for each other, with
@@ -90,6 +94,40 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdaptersOnWeights: adapters begin on the weights of a whole model, which are saved with them.
+func TestAdaptersOnWeights(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	see(t, local, dir, 1, placements[0], steps(2), "actor.model.is_lora=false")
+	weights := filepath.Join(dir, "logs", "run", "checkpoints", "global_step_2", "model.safetensors")
+	for _, way := range []string{"actor.model.is_lora=true", "actor.model.freeze_trunk=true"} {
+		dir := t.TempDir()
+		see(t, local, dir, 1, placements[0], steps(2), "actor.model.is_lora=false", way, "runner.ckpt_path="+weights)
+		want, got := readTensors(t, weights), readTensors(t, filepath.Join(dir, "logs", "run", "checkpoints", "global_step_2", "model.safetensors"))
+		for _, name := range []string{"model.layers.1.mlp.down_proj.weight", "model.norm.weight"} {
+			if !bytes.Equal(got.Must(name).Bytes(), want.Must(name).Bytes()) {
+				t.Errorf("%s: %s is not that of the model it began with", way, name)
+			}
+		}
+		if bytes.Equal(got.Must("slots").Bytes(), want.Must("slots").Bytes()) {
+			t.Errorf("%s: nothing was trained", way)
+		}
+	}
+}
+
+func readTensors(t testing.TB, path string) tensor.Dict {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := tensor.ReadSafetensors(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // TestSeesWhileItTrains: rollouts of policies that see go on while actors train.

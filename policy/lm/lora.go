@@ -63,6 +63,7 @@ func (l *linear) adapt(module string) {
 	a := &adapter{m: l.m, module: module, in: l.in, out: l.out, rank: o.Rank, scale: o.Scale()}
 	a.fieldA = p.Add(module+".lora_A.weight", l.in, o.Rank)
 	a.fieldB = p.Add(module+".lora_B.weight", o.Rank, l.out)
+	p.Fields[a.fieldA].Optional, p.Fields[a.fieldB].Optional = true, true
 	l.adapter = a
 	l.m.adapters = append(l.m.adapters, a)
 }

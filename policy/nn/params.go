@@ -37,6 +37,9 @@ type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // of its first element in Data
+	// Optional: weights that are loaded may lack it, as those of a model without adapters do. It keeps
+	// its first values then.
+	Optional bool
 }
 
 // Len returns the number of elements.

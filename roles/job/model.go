@@ -25,13 +25,22 @@ func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	return d
 }
 
-// LoadModel copies d into the parameters. d must have every tensor of the policy, in its shape, and
-// no other.
+// LoadModel copies d into the parameters. d must have every tensor of the policy, but for optional
+// ones, in its shape, and no other.
 func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	want := ModelDict(p)
+	lacks := map[string]bool{}
+	for _, f := range p.Fields {
+		if _, ok := d.Get(f.Name); f.Optional && !ok {
+			lacks[f.Name] = true
+		}
+	}
 	for i := range want.Len() {
 		name, t := want.Entry(i)
 		from, ok := d.Get(name)
+		if lacks[name] {
+			continue
+		}
 		if !ok {
 			return fmt.Errorf("model: no %s (%v) in it: it is another policy's", name, t)
 		}
@@ -40,13 +49,17 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 		}
 	}
 	for i := range d.Len() {
-		if name, t := d.Entry(i); want.Len() != d.Len() {
+		if name, t := d.Entry(i); want.Len()-len(lacks) != d.Len() {
 			if _, ok := want.Get(name); !ok {
 				return fmt.Errorf("model: it has %s (%v), this policy has not", name, t)
 			}
 		}
 	}
-	want.CopyFrom(d)
+	for i := range want.Len() {
+		if name, t := want.Entry(i); !lacks[name] {
+			t.CopyFrom(d.Must(name))
+		}
+	}
 	return nil
 }
 

@@ -218,6 +218,28 @@ func TestModelComesBack(t *testing.T) {
 	}
 }
 
+// Weights without adapters are those of a model with new ones.
+func TestAdaptersAreOptional(t *testing.T) {
+	p := new(nn.Params[float32])
+	p.Group("actor")
+	p.Add("weight", 2)
+	adapter := p.Add("lora", 1)
+	p.Fields[adapter].Optional = true
+	if err := p.Alloc(tensor.Heap); err != nil {
+		t.Fatal(err)
+	}
+	p.Of(adapter)[0] = 5
+	var d tensor.Dict
+	d.Set("weight", tensor.FromF32([]float32{1, 2}, 2))
+	if err := job.LoadModel(p, d); err != nil || p.Of(0)[1] != 2 || p.Of(adapter)[0] != 5 {
+		t.Errorf("weights %v, adapter %v: want [1 2] and the 5 that was there (%v)", p.Of(0), p.Of(adapter), err)
+	}
+	d.Set("other", tensor.FromF32([]float32{1}, 1))
+	if err := job.LoadModel(p, d); err == nil {
+		t.Error("a tensor of another model stands for the adapter")
+	}
+}
+
 // A file that is no model of this policy is refused by the name of the tensor that does not fit, and changes nothing.
 func TestForeignModelIsRefused(t *testing.T) {
 	own := newModel(t, 1, 8)
