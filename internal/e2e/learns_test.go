@@ -19,9 +19,9 @@ func TestLearnsToAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	local.ok(t, dir, 0, "data", "addition")
-	seeds := []int{2}
+	seeds := []int{7}
 	if full {
-		seeds = []int{1, 2, 3}
+		seeds = []int{7, 8, 9}
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -61,7 +61,6 @@ func (c *validation) checkReasoning() {
 	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
 		fmt.Sprintf("a number of tokens > 0 and < %d (runner.seq_length)", c.Runner.SeqLength))
 	want(a.GroupSize > 0, "algorithm.group_size", a.GroupSize, "a number > 0")
-	want(a.MaxNumGenBatches == 1, "algorithm.max_num_gen_batches", a.MaxNumGenBatches, "1 (task_type reasoning)")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
 	c.checkEvalSampling()
 	c.Reward.Answers.Check(c.found.At("reward").Want)

@@ -20,8 +20,11 @@ type Tuning struct {
 	Language
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	Limit         algo.MicroBatch // of what an actor computes at once
-	Tokenizer     *tokenizer.Tokenizer
+	// BatchesPerEpoch is how often an epoch has a whole batch. A step takes one, or with dynamic
+	// sampling up to GenBatches.
+	BatchesPerEpoch, GenBatches int64
+	Limit                       algo.MicroBatch // of what an actor computes at once
+	Tokenizer                   *tokenizer.Tokenizer
 
 	Sampling engine.Sampling // how answers are drawn, for the task reasoning
 	Plan     TextPlan        // who has which groups, for the task reasoning
@@ -63,7 +66,11 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
-	t.StepsPerEpoch = int64(len(t.Train.Samples) / t.batch)
+	t.BatchesPerEpoch, t.GenBatches = int64(len(t.Train.Samples)/t.batch), 1
+	if c.Reasons() {
+		t.GenBatches = int64(c.Algorithm.MaxNumGenBatches)
+	}
+	t.StepsPerEpoch = max(1, t.BatchesPerEpoch/t.GenBatches)
 	d.MaxSteps = steps(&c.Runner, t.StepsPerEpoch)
 	t.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
 	if !c.Runner.EnableDynamicBatchSize {

@@ -209,3 +209,13 @@ func (l *loop) writeReport() {
 	rep.ownNames, rep.ownValues = rep.ownNames[:0], rep.ownValues[:0]
 	clear(rep.times)
 }
+
+// actorsSay tells all ranks what the actors say, who agree. Elsewhere yes is not looked at.
+func (l *loop) actorsSay(ctx context.Context, yes bool) (bool, error) {
+	said := []byte{0}
+	if yes {
+		said[0] = 1
+	}
+	err := l.with.Saver.group.Broadcast(ctx, said, l.job.Placement.Group("actor").Ranks[0])
+	return said[0] == 1, err
+}

@@ -101,14 +101,10 @@ func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err er
 	if err != nil {
 		return false, err
 	}
-	said := []byte{0}
 	for _, res := range results {
-		if res.Value { // all actors say the same
-			said[0] = 1
-		}
+		more = more || res.Value // all actors say the same
 	}
-	err = r.with.Saver.group.Broadcast(ctx, said, r.job.Placement.Group("actor").Ranks[0])
-	return said[0] == 1, err
+	return r.actorsSay(ctx, more)
 }
 
 // computeAdvantages prepares each actor's share for training.

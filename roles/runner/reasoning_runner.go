@@ -165,12 +165,35 @@ func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	return waitAll(ctx, calls...)
 }
 
-// generate answers the prompts, and lets the answers go their way to the actors.
+// generate makes answers for an update. With dynamic sampling (max_num_gen_batches > 1) these may be
+// several batches: the actors say whether they need another.
 func (r *ReasoningRunner) generate(ctx context.Context) error {
+	for n := 0; ; n++ {
+		if err := r.generateBatch(ctx, n); err != nil || r.job.Tuning.GenBatches <= 1 {
+			return err
+		}
+		more := false
+		results, err := spmd.Call(r.Actor, ctx, "resample",
+			func(_ context.Context, w *worker.ReasoningWorker) (bool, error) { return w.Resample(n) }).Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
+			more = more || res.Value // all actors say the same
+		}
+		if more, err = r.actorsSay(ctx, more); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// generateBatch answers the prompts of batch n of this step, and lets the answers go their way to the
+// actors.
+func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	_, out := r.around("rollout")
 	calls := []*spmd.Future[none]{
 		call(ctx, r.Rollout, "generate", func(ctx context.Context, w *worker.TextRolloutWorker) error {
-			return w.Generate(ctx, r.step, out)
+			return w.Generate(ctx, r.step, n, out)
 		})}
 	if r.Reward != nil {
 		in, out := r.around("reward")

@@ -48,21 +48,18 @@ func (r *SFTRunner) RunTraining(ctx context.Context) error {
 
 // evaluateTexts measures the texts of validation. It tells all ranks whether training is to stop.
 func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
-	said := []byte{0}
+	enough := false
 	err := tell(ctx, r.languageRunner, r.Actor, "evaluate",
 		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
 			m, stop, err := w.Evaluate(ctx)
 			if stop && w.First() { // all actors say the same
-				said[0] = 1
+				enough = true
 			}
 			return m, err
 		})
 	if err != nil || !r.job.Config.Runner.EarlyStop.Enabled {
 		return err
 	}
-	if err := r.with.Saver.group.Broadcast(ctx, said, r.Actor.Spec().Ranks[0]); err != nil {
-		return err
-	}
-	r.stopEarly = said[0] == 1
-	return nil
+	r.stopEarly, err = r.actorsSay(ctx, enough)
+	return err
 }

@@ -84,11 +84,32 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// ComputeAdvantages prepares the answers for training, in the order of their groups. It rewards them
-// if no reward worker has.
+// Resample chooses from the answers, the n-th batch of this step, and reports whether the actors need
+// another. All actors say the same.
+func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
+	start := w.trace.start()
+	defer w.trace.done("resample", start)
+	if err := w.join(); err != nil {
+		return false, err
+	}
+	return w.algo.Resample(n, &w.batch)
+}
+
+// ComputeAdvantages prepares the answers for training.
 func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	start := w.trace.start()
 	defer w.trace.done("advantages", start)
+	if len(w.groups) > 0 { // else Resample has
+		if err := w.join(); err != nil {
+			return err
+		}
+	}
+	return w.algo.Prepare(&w.batch)
+}
+
+// join makes the answers one batch, in the order of their groups. It rewards them if no reward worker
+// has.
+func (w *ReasoningWorker) join() error {
 	parts := make([]algo.TextBatch, len(w.groups))
 	for i, a := range sortedGroups(w.groups) {
 		if a.reward == nil {
@@ -98,8 +119,8 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 		}
 		parts[i] = a.batch()
 	}
-	w.batch = algo.JoinTexts(parts...)
-	return w.algo.Prepare(&w.batch)
+	w.batch, w.groups = algo.JoinTexts(parts...), w.groups[:0]
+	return nil
 }
 
 // RunTraining trains on the answers.

@@ -49,10 +49,10 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	return w, err
 }
 
-// Generate answers this worker's prompts of step number step, from 0 on, and sends the answers of each
-// stage on through out. Random numbers belong to the prompt's number in the run, the answer's in its
-// group and the token's position alone.
-func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, out *spmd.Channel) error {
+// Generate answers this worker's prompts of batch number n of step number step, both from 0 on, and
+// sends the answers of each stage on through out. Random numbers belong to the prompt's number in the
+// run, the answer's in its group and the token's position alone.
+func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	plan := &w.tuning.Plan
 	lo, hi := plan.Range(0, w.m.Index())
 	for first := lo; first < hi; {
@@ -60,7 +60,7 @@ func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, out *spmd.
 		for last < hi && plan.Stage(last) == plan.Stage(first) {
 			last++
 		}
-		if err := w.stage(ctx, w.prompts(step, first, last), out); err != nil {
+		if err := w.stage(ctx, w.prompts(step, n, first, last), out); err != nil {
 			return fmt.Errorf("prompts %d-%d: %w", first, last-1, err)
 		}
 		first = last

@@ -28,12 +28,12 @@ func CompareTexts(ctx context.Context, group *collectives.Group, t *job.Tuning) 
 	return group.SameOnAllRanks(ctx, names, data)
 }
 
-// at brings order to the epoch of a step, and returns the step's number within it.
-func (t *texts) at(step int64) int64 {
-	if epoch := step / t.tuning.StepsPerEpoch; epoch != t.epoch {
+// at brings order to the epoch of a batch of the run, and returns the batch's number within it.
+func (t *texts) at(batch int64) int64 {
+	if epoch := batch / t.tuning.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.tuning.Order(t.order, epoch), epoch
 	}
-	return step % t.tuning.StepsPerEpoch
+	return batch % t.tuning.BatchesPerEpoch
 }
 
 // A prompt is a question with its places.
@@ -43,10 +43,12 @@ type prompt struct {
 	sample int // of the texts of training
 }
 
-// prompts returns groups [lo, hi) of a step of the task reasoning.
-func (t *texts) prompts(step int64, lo, hi int) (all []prompt) {
-	first := step * t.tuning.StepPrompts()
-	samples := t.tuning.Samples(t.order, t.at(step))
+// prompts returns groups [lo, hi) of batch number n of a step of the task reasoning. Every step owns
+// GenBatches batches, used or not, so that a run which resumes meets the same prompts.
+func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
+	batch := step*t.tuning.GenBatches + int64(n)
+	first := batch * t.tuning.StepPrompts()
+	samples := t.tuning.Samples(t.order, t.at(batch))
 	for g := lo; g < hi; g++ {
 		k := int(samples[g])
 		all = append(all, prompt{t.tuning.Question(k, first+int64(g)), g, k})
