@@ -66,6 +66,8 @@ type Spec struct {
 	// Tasks are the names of what an episode may be about, in environments that have several. The
 	// figure TaskNumber tells which it is. nil: there is one.
 	Tasks []string
+	// TaskWeights are how often each of Tasks is drawn, seen from the others; 0: never.
+	TaskWeights []float64
 }
 
 // Figures of a step that this package interprets, besides TaskReward.

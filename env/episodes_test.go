@@ -103,6 +103,36 @@ func TestEpisodesInfo(t *testing.T) {
 	}
 }
 
+// TestEpisodesTasks: in a suite, success is counted of each task, and what was done as told; a resumed episode remembers both.
+func TestEpisodesTasks(t *testing.T) {
+	spec := env.Spec{Info: []string{env.Success, env.TaskNumber, env.ToldObject}, Tasks: []string{"reach", "push", "pick"}}
+	out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 0, 3, true)
+	copy(out.Info.F32(), []float32{1, 0, 0, 0, 2, 1, 0, 2, 0})
+	e.Observe(out)
+	state, err := e.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := env.NewEpisodes(spec, 0, 3, true)
+	if err := again.Load(state); err != nil {
+		t.Fatal(err)
+	}
+	copy(out.Info.F32(), []float32{0, 0, 0, 0, 2, 0, 1, 2, 0})
+	copy(out.Terminated.U8(), []byte{1, 1, 1})
+	again.Observe(out)
+	episodes, err := env.FromRows(env.AppendRows(nil, again.Take()), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := env.Summarize(episodes)
+	if want := []env.OfTask{{1, 1}, {}, {2, 0.5}}; !slices.Equal(sum.ByTask, want) || sum.ToldObject != 1.0/3 {
+		t.Errorf("%+v, told %v, want %+v and 1/3", sum.ByTask, sum.ToldObject, want)
+	}
+	if got := spec.Figures(); got != nil {
+		t.Errorf("figures %v", got)
+	}
+}
+
 func TestEpisodesIdle(t *testing.T) {
 	v := newCounter(env.DefaultConfig(), 2)
 	out := begin(t, v, 1, 1, 2)

@@ -115,7 +115,8 @@ func (t *suite) on(views []suiteView) task {
 	out := task{
 		skip: 10, limit: suiteLimit, actuator: t.model.all(), renew: positions, memo: suiteLen,
 		info: []string{env.Success, env.WrongObject, env.TaskNumber}, names: orderNames(t.orders),
-		reset: func(r *philox.Stream, p *physics) { at(p).begin(r) },
+		weights: t.weights,
+		reset:   func(r *philox.Stream, p *physics) { at(p).begin(r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
 			success, wrong, told := at(p).judge()
 			info[0], info[1], info[2] = float32(count(success)), float32(count(wrong)), float32(t.memo[suiteOrder])

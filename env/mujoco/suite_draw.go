@@ -2,7 +2,6 @@ package mujoco
 
 import (
 	"math"
-	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 )
@@ -105,11 +104,6 @@ func (t *suite) draw(r *philox.Stream, what change) layout {
 		l.scatter(r, o, what)
 		free = l.fits(o, what)
 	}
-	if o.side != byColor { // the cube meant is the one at that side
-		if float64(o.side)*(l.at[l.object][0]-l.at[l.other][0]) > 0 {
-			l.object, l.other = l.other, l.object
-		}
-	}
 	for i := range l.half {
 		l.half[i] = r.Uniform(-0.15, 0.15)
 	}
@@ -189,11 +183,10 @@ func (l *layout) fits(o *instruction, what change) bool {
 	if o.side == byColor {
 		return true
 	}
-	// left and right are clear, and the third cube is neither
-	x := []float64{l.at[0][0], l.at[1][0]}
-	slices.Sort(x)
-	mid := l.at[tableThings][0]
-	return x[1]-x[0] >= 0.06 && (what != third || mid > x[0]+0.02 && mid < x[1]-0.02)
+	// left and right are clear, and the third cube is neither: left is towards +x
+	meant, other, between := l.at[l.object][0], l.at[l.other][0], l.at[tableThings][0]
+	ahead := -float64(o.side) * (meant - other)
+	return ahead >= 0.06 && (what != third || between > min(meant, other)+0.02 && between < max(meant, other)-0.02)
 }
 
 // colour draws colours, each another in a scene: that of the object meant as the split says, those

@@ -4,6 +4,7 @@ package mujoco
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -56,5 +57,42 @@ func TestSuiteExperts(t *testing.T) {
 			t.Errorf("%s: success in %.3f of %d episodes, want %v", o.name, sum.SuccessOnce, sum.NumTrajectories, least)
 		}
 		t.Logf("%s: %.3f success, %.3f wrong, %.1f steps", o.name, sum.SuccessOnce, sum.WrongObject, sum.EpisodeLen)
+	}
+}
+
+// TestSuiteNumbered: episode k begins alike wherever it is played: among all or in a shard, after earlier episodes or after a resume of the seeds, with
+// another perturbation.
+func TestSuiteNumbered(t *testing.T) {
+	const n = 8
+	observe := func(split, perturb string, first, n int) []float32 {
+		cfg := suiteConfig(split, perturb)
+		v, err := TabletopSuite(cfg, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		seeds := env.NewSeeder(cfg, env.Eval, first, n)
+		seeds.Started(nil) // an earlier evaluation
+		saved, err := seeds.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := seeds.Load(saved); err != nil {
+			t.Fatal(err)
+		}
+		seeds.Rewind()
+		out := v.Spec().NewStep(n, 1)
+		start(t, v, seeds.Next(), out)
+		return out.Obs.Must("state").F32()
+	}
+	for _, split := range []string{"seen", "new_role", "execution"} {
+		all := observe(split, "", 0, n)
+		row := len(all) / n
+		for first := 0; first < n; first += 3 {
+			m := min(3, n-first)
+			if got := observe(split, "black_image", first, m); !slices.Equal(got, all[first*row:(first+m)*row]) {
+				t.Errorf("%s: episodes %d to %d differ when they are played apart", split, first, first+m-1)
+			}
+		}
 	}
 }

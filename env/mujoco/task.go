@@ -68,9 +68,10 @@ type task struct {
 	contacts    bool  // the physics has cfrcExt
 	renew       renewal
 	info        []string
-	names       []string // env.Spec.Tasks
-	memo        int      // numbers of physics.memo
-	views       []view   // observations besides that of observe, which is not shown where width is 0
+	names       []string  // env.Spec.Tasks
+	weights     []float64 // env.Spec.TaskWeights
+	memo        int       // numbers of physics.memo
+	views       []view    // observations besides that of observe, which is not shown where width is 0
 
 	// reset writes the initial state into qpos and qvel, which are the model's own, and into
 	// mocapPos and memo.

@@ -632,3 +632,49 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// shares is a type that takes names with weights.
+type shares map[string]float64
+
+func (s *shares) AddWeight(name string, weight float64) {
+	if *s == nil {
+		*s = shares{}
+	}
+	(*s)[name] = weight
+}
+
+// TestWeights: names with weights are a map, or a list or a text of names alone; another value is an error, and what was written is read again.
+func TestWeights(t *testing.T) {
+	type cfg struct {
+		Mix shares `yaml:"mix,omitempty"`
+	}
+	for text, want := range map[string]shares{
+		"mix: {b: 2, a: 0.5}": {"a": 0.5, "b": 2}, "mix: [a, b]": {"a": 1, "b": 1}, "mix: a, b": {"a": 1, "b": 1}, "mix: null": nil, "{}": nil,
+	} {
+		var got, again cfg
+		tree, err := Parse("c.yaml", []byte(text), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Decode(&got).Err(); err != nil || !reflect.DeepEqual(got.Mix, want) {
+			t.Errorf("%s: %v, %v, want %v", text, got.Mix, err, want)
+		}
+		written, err := Marshal(&got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tree, err = Parse("c.yaml", written, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Decode(&again).Err(); err != nil || !reflect.DeepEqual(again, got) {
+			t.Errorf("%s: written as %s, read as %v, %v", text, written, again, err)
+		}
+	}
+	tree, err := Parse("c.yaml", []byte("mix: {a: much}"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Decode(new(cfg)).Err(); err == nil || !strings.Contains(err.Error(), "mix.a: much: want a number") {
+		t.Errorf("a weight that is no number: %v", err)
+	}
+}

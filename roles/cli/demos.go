@@ -17,6 +17,9 @@ func demosFlags() []cli.Flag {
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
 		&cli.Float64Flag{Name: "noise",
 			Usage: "standard deviation of the noise `S` added to every number of an action"},
+		&cli.Float64Flag{Name: "still", Usage: "leave out steps whose action is smaller than `S`, but for its last " +
+			"number, which is that of the step before"},
+		&cli.StringFlag{Name: "film", Usage: "film the expert in env.eval, as its video_cfg says, into `FILE`, PNG"},
 		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
 	}
 }
@@ -27,15 +30,22 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	if err != nil {
 		return err
 	}
-	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), All: c.Bool("all"),
-		Seed: cfg.Actor.Seed}
-	if d.Episodes < 1 || d.Noise < 0 {
-		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g: want a number > 0, and one that is not "+
-			"negative",
-			d.Episodes, d.Noise)}
+	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
+		All: c.Bool("all"), Seed: cfg.Actor.Seed}
+	if d.Episodes < 1 || d.Noise < 0 || d.Still < 0 {
+		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: want a number > 0, and two "+
+			"that are not negative", d.Episodes, d.Noise, d.Still)}
 	}
 	if err := args.CheckOut(c.String("out")); err != nil {
 		return err
+	}
+	if film := c.String("film"); film != "" {
+		if err := args.CheckOut(film); err != nil {
+			return err
+		}
+		if err := trainer.FilmExpert(reg.Envs, cfg.Env.Eval, film); err != nil {
+			return err
+		}
 	}
 	if err := d.Play(reg.Envs, cfg.Env.Train); err != nil {
 		return err

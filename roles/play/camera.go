@@ -31,7 +31,8 @@ func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
-// Picture draws the first n environments as they are, side by side. The stage must have a camera.
+// Picture draws the first n environments as they are, side by side, with their instructions below.
+// The stage must have a camera.
 func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	c := s.camera
 	for i := range n {
@@ -40,9 +41,14 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return nil, err
 	}
-	sheet := video.NewSheet(n, c.cfg.Width, c.cfg.Height, 0)
+	told, lines := instructions(s.Vec.Spec(), s.Now, n, video.Columns(c.cfg.Width)), 0
+	for _, text := range told {
+		lines = max(lines, len(text))
+	}
+	sheet := video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines)
 	for i := range n {
 		sheet.Put(i, c.rgb.Slice(i, i+1).U8())
+		sheet.Caption(i, told[i])
 	}
 	return sheet, nil
 }

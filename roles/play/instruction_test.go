@@ -24,6 +24,15 @@ func TestInstructions(t *testing.T) {
 	if want := [][]string{{"put the", "red cube"}, {"on green"}, nil}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	spec = env.Spec{Obs: []env.Field{{Name: "text", Space: env.Space{DType: tensor.U8, Shape: []int{24}}, Text: true}}}
+	obs = tensor.Dict{}
+	obs.Set("text", tensor.New(tensor.U8, 2, 24))
+	copy(obs.Must("text").U8(), "put the red cube")
+	copy(obs.Must("text").U8()[24:], "stack")
+	got = instructions(spec, &env.Step{Obs: obs}, 2, 8)
+	if want := [][]string{{"put the", "red cube"}, {"stack"}}; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("text: got %q, want %q", got, want)
+	}
 	if got := wrapped("a extraordinarily long", 6); !reflect.DeepEqual(got, []string{"a", "extraordinarily", "long"}) {
 		t.Errorf("a long word: %q", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/rlinf/rlinf/env"
@@ -18,16 +19,58 @@ type Demonstration struct {
 	Episodes int     // to keep
 	Noise    float64 // standard deviation
 	All      bool    // keep failures
+	Still    float64 // steps whose action is smaller than that, with no new command to the fingers, are left out
 	Seed     uint64  // of the noise
 
 	Spec              env.Spec       // of its environments, once played
 	fields            []tensor.Field // of one transition
 	Kept              [][]byte       // transitions, laid out as fields are
+	last              tensor.Tensor  // the actions of the step before
 	Played, Succeeded int            // episodes
 }
 
+// shares divides n by weights: whole numbers, the first of those with a weight get one more where
+// it does not come out even. Without weights there is one share.
+func shares(weights []float64, n int) []int {
+	if len(weights) == 0 {
+		return []int{n}
+	}
+	all, sum, given := make([]int, len(weights)), 0.0, 0
+	for _, w := range weights {
+		sum += w
+	}
+	for i, w := range weights {
+		all[i] = int(float64(n) * w / sum)
+		given += all[i]
+	}
+	for i := 0; given < n; i = (i + 1) % len(all) {
+		if weights[i] > 0 {
+			all[i]++
+			given++
+		}
+	}
+	return all
+}
+
+// still reports whether the action of environment i moves nothing: each of its numbers is smaller
+// than Still, but for the last, the command to the fingers, which is that of the step before.
+func (d *Demonstration) still(action tensor.Tensor, i int) bool {
+	if d.Still == 0 || action.DType() != tensor.F32 {
+		return false
+	}
+	fingers := d.Spec.Action.Dim() - 1
+	now, before := action.F32()[i*(fingers+1):], d.last.F32()[i*(fingers+1):]
+	for _, a := range now[:fingers] {
+		if math.Abs(float64(a)) >= d.Still {
+			return false
+		}
+	}
+	return now[fingers] == before[fingers]
+}
+
 // Play lets the expert of cfg's environments play until there are enough episodes. Every
-// environment contributes an equal share, so that short episodes are not preferred.
+// environment contributes an equal share, so that short episodes are not preferred, and in a suite
+// every task has the share of its weight.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
 	cfg.AutoReset = true
@@ -52,6 +95,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	for i := range missing {
 		missing[i] = (d.Episodes + n - 1 - i) / n
 	}
+	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
 		if err := env.Act(s.Vec, s.Action.Must("action")); errors.Is(err, errors.ErrUnsupported) {
 			return config.UsageError{Err: fmt.Errorf("%w: want environments that have one", err)}
@@ -59,6 +103,9 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			return config.UsageError{Err: err}
 		}
 		d.disturb(s.Action.Must("action"), t)
+		if t == 0 {
+			d.last = s.Action.Must("action").Clone()
+		}
 		before.CopyFrom(s.Now.Obs)
 		if err := s.Step(); err != nil {
 			return err
@@ -68,7 +115,9 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 				continue
 			}
 			_, ended := s.Now.Took(i)
-			running[i] = append(running[i], d.transition(i, before, s, ended))
+			if ended || len(running[i]) == 0 || !d.still(s.Action.Must("action"), i) {
+				running[i] = append(running[i], d.transition(i, before, s, ended))
+			}
 			succeeded[i] = succeeded[i] || success >= 0 && s.Now.Info.F32()[i*len(d.Spec.Info)+success] != 0
 			if !ended {
 				continue
@@ -77,13 +126,19 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			if succeeded[i] {
 				d.Succeeded++
 			}
-			if succeeded[i] || d.All {
+			of := 0
+			if len(d.Spec.Tasks) > 0 {
+				of = int(s.Now.Info.F32()[i*len(d.Spec.Info)+task])
+			}
+			if (succeeded[i] || d.All) && want[of] > 0 {
+				want[of]--
 				kept[i] = append(kept[i], running[i]...)
 				missing[i]--
 				left--
 			}
 			running[i], succeeded[i] = nil, false
 		}
+		d.last.CopyFrom(s.Action.Must("action"))
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
 			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.Spec.Name,
 				d.Succeeded, d.Played)
@@ -91,6 +146,29 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	}
 	for _, episodes := range kept {
 		d.Kept = append(d.Kept, episodes...)
+	}
+	return nil
+}
+
+// FilmExpert films the expert in the first environments of cfg, an evaluation of one episode each.
+func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
+	cfg.VideoCfg.SaveVideo = true
+	s, err := play.NewStage(reg, cfg, env.Eval, 0, min(cfg.VideoCfg.NumEnvs, cfg.TotalNumEnvs), 1)
+	if err != nil {
+		return config.UsageError{Err: fmt.Errorf("film the expert: %w", err)}
+	}
+	defer s.Vec.Close()
+	s.Record(file)
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	for !s.Over() {
+		if err := env.Act(s.Vec, s.Action.Must("action")); err != nil {
+			return config.UsageError{Err: err}
+		}
+		if err := s.Step(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

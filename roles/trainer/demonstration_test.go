@@ -100,3 +100,35 @@ func TestDemonstrationErrors(t *testing.T) {
 		t.Errorf("an expert that fails: %v", err)
 	}
 }
+
+// TestShares: demonstrations are divided by weight, and add up.
+func TestShares(t *testing.T) {
+	for _, c := range []struct {
+		weights []float64
+		n       int
+		want    []int
+	}{
+		{nil, 7, []int{7}}, {[]float64{1, 1, 1}, 7, []int{3, 2, 2}}, {[]float64{0, 2, 1}, 6, []int{0, 4, 2}}, {[]float64{0, 1, 0, 1}, 1, []int{0, 1, 0, 0}},
+	} {
+		if got := shares(c.weights, c.n); !slices.Equal(got, c.want) {
+			t.Errorf("%d by %v: %v, want %v", c.n, c.weights, got, c.want)
+		}
+	}
+}
+
+// TestStill: an action moves nothing if all numbers but the last are small, and the last is what it was.
+func TestStill(t *testing.T) {
+	d := Demonstration{Still: 0.1, last: tensor.FromF32([]float32{1, 1, -1}, 1, 1, 3)}
+	d.Spec.Action.Shape = []int{3}
+	for _, c := range []struct {
+		action []float32
+		want   bool
+	}{{[]float32{0.05, -0.05, -1}, true}, {[]float32{0.05, -0.05, 1}, false}, {[]float32{1, 1, -1}, false}, {[]float32{0, -0.2, -1}, false}} {
+		if got := d.still(tensor.FromF32(c.action, 1, 1, 3), 0); got != c.want {
+			t.Errorf("%v after %v: %v, want %v", c.action, d.last.F32(), got, c.want)
+		}
+	}
+	if d.Still = 0; d.still(tensor.New(tensor.F32, 1, 1, 3), 0) {
+		t.Error("without --still a step is left out")
+	}
+}
