@@ -1,0 +1,48 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line; what trains takes two steps.
+func TestTuningTutorial(t *testing.T) {
+	for _, tool := range []string{"bash", "awk"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no %s here", tool)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(root, "docs", "tutorials", "fine-tuning.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"), "rlinf": local.program(t, ".")} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeFile(t, dir, "lora.yaml", blocks(string(text), "yaml")[0])
+	for _, script := range blocks(string(text), "bash") {
+		lines := strings.Split(script, "\n")
+		for i, line := range lines {
+			if strings.HasPrefix(line, "./rlinf -c") {
+				lines[i] += " runner.max_steps=2"
+			}
+		}
+		bash := exec.Command("bash", "-euc", strings.Join(lines, "\n"))
+		bash.Dir = dir
+		if out, err := bash.CombinedOutput(); err != nil {
+			t.Fatalf("%s\n%v: %s", script, err, out)
+		} else if strings.Contains(script, " check ") && !strings.Contains(string(out), "model: 189568 parameters, 76816 of them trained") {
+			t.Errorf("check: %s", out)
+		}
+	}
+}
