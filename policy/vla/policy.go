@@ -102,6 +102,9 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	if p.actions, err = newActions(spec.Action, &own, p.params); err != nil {
 		return nil, fmt.Errorf("action: %w", err)
 	}
+	if n := cfg.ActionDim; n != 0 && n != p.actions.dims {
+		return nil, fmt.Errorf("action_dim: %d: want %d", n, p.actions.dims)
+	}
 	p.senses.declare(p.params)
 	sizes, err := p.sizes()
 	if err != nil {
@@ -175,7 +178,7 @@ func unused(c *policy.Config) error {
 		key       string
 		got, want any
 	}{
-		{"encoder", c.Encoder, d.Encoder}, {"obs_dim", c.ObsDim, d.ObsDim}, {"action_dim", c.ActionDim, d.ActionDim},
+		{"encoder", c.Encoder, d.Encoder}, {"obs_dim", c.ObsDim, d.ObsDim},
 		{"share_trunk", c.ShareTrunk, d.ShareTrunk}, {"add_q_head", c.AddQHead, d.AddQHead},
 		{"use_sde", c.UseSDE, d.UseSDE}, {"learn_std", c.LearnStd, d.LearnStd},
 		{"independent_std", c.IndependentStd, d.IndependentStd}, {"action_bound", c.ActionBound, d.ActionBound},
@@ -204,6 +207,10 @@ func (p *Policy) sizes() (lm.Config, error) {
 	}
 	if p.words, err = tokenizer.Load(p.own.ModelPath); err != nil {
 		return sizes, fmt.Errorf("model_path: %w", err)
+	}
+	if n := p.words.Size(); n > sizes.Vocab {
+		return sizes, fmt.Errorf("model_path: %s: the tokenizer has %d tokens: want at most vocab_size, %d",
+			p.own.ModelPath, n, sizes.Vocab)
 	}
 	return sizes, nil
 }

@@ -455,6 +455,7 @@ func TestTemperature(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*policy.Config, *vla.Config, *env.Spec){
 		"action_head: flower: want one of": func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.ActionHead = "flower" },
+		"action_dim: 7: want 3":           func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
 		"encoder: impala: want none":       func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.Encoder = "impala" },
 		"add_q_head: true":                 func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.AddQHead, c.AddValueHead = true, false },
 		"num_attention_heads":              func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.NumHeads = 3 },

@@ -174,10 +174,15 @@ func (k *keyList) model() {
 		no_split_modules gradient_checkpointing sharding_strategy`)
 	k.change("actor.model", "runner.ckpt_path is the file of weights to begin with", "model_path ckpt_path")
 	k.change("actor.model", "the simulator's: it chooses how actions control the robot", "policy_setup")
+	k.change("actor.model", "algorithm.reward_type says how many values there are", "value_type")
+	k.change("actor.model", "vla_policy has image_crop, the share of the area that is seen", "center_crop")
+	k.change("actor.model", "env.train.observations names the cameras", "num_images_in_input")
+	k.change("actor.model", "vla_policy normalises by the demonstrations that it learnt from", "unnorm_key")
+	k.change("actor.model", "vla_policy values what it saw before the first slot", "vh_mode")
+	k.idle("actor.model.implement_version", "", "rlinf", "official")
 	const other = "a key of another kind of model"
 	k.change("actor.model", other, `is_lora lora_path backbone encoder_config.** image_num image_size input_type
-		iql_config.** num_steps proprio_dim q_network_separate_processing state_dim unnorm_key use_proprio value_type
-		vh_mode`)
+		iql_config.** num_steps proprio_dim q_network_separate_processing state_dim use_proprio`)
 	k.idle("actor.model.precision", "numbers are float32", "32", "fp32")
 	k.idle("actor.model.lora_rank", "", "32")
 	for _, way := range []string{"tensor", "pipeline", "context", "expert"} {
@@ -190,11 +195,11 @@ func (k *keyList) model() {
 func foreignModelKeys() []config.Known {
 	var k keyList
 	k.change("actor.model", "a key of another kind of model", `action_env_dim action_stats_source
-		actor_noise_sigma add_bias_linear add_qkv_bias backbone_model_path batch_norm_momentum center_crop d_model
-		denoising_steps dexbotic.** embodiment_tag evo1.** fixed_std flow_actor_type hidden_size implement_version
+		actor_noise_sigma add_bias_linear add_qkv_bias backbone_model_path batch_norm_momentum d_model
+		denoising_steps dexbotic.** embodiment_tag evo1.** fixed_std flow_actor_type hidden_size
 		joint_logprob lingbotvla.** log_std_max_rollout log_std_max_train log_std_min_rollout log_std_min_train
 		max_prompt_length mlp_hidden_dim mlp_num_hidden_layers n_head n_layers noise_level noise_method
-		noise_std_head noise_std_rollout noise_std_train num_images_in_input obs_converter_type openpi.**
+		noise_std_head noise_std_rollout noise_std_train obs_converter_type openpi.**
 		openpi_data.** qwen_max_length ref_num_action_chunks rl_head_config.** rl_trainable_scope safe_get_logprob
 		starvla.** tokenizer_path use_batch_norm use_film vocab_size z_dim`)
 	return k
