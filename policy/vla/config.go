@@ -14,6 +14,7 @@ type Config struct {
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
 	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
+	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Tokens of one camera that say where things are; 0: none."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
@@ -47,6 +48,12 @@ const (
 	Flow                 = "flow"
 )
 
+// Values of Config.Vision.
+const (
+	Conv    = "conv"
+	Patches = "patches"
+)
+
 var heads = []string{Tokens, TokensAutoregressive, L1, Flow}
 
 // loraTargets are the products of the trunk, which has no output matrix.
@@ -55,8 +62,8 @@ var loraTargets = lm.Targets[:len(lm.Targets)-1]
 // Defaults returns the defaults.
 func Defaults() Config {
 	return Config{
-		ActionHead: Tokens, ActionBins: 64, NumSteps: 5, NoiseLevel: 0.5, Gripper: true, VisionGrid: 4, VisionWidth: 32,
-		ImageCrop: 1, MaxPrompt: 32,
+		ActionHead: Tokens, ActionBins: 64, NumSteps: 5, NoiseLevel: 0.5, Gripper: true, Vision: Conv, VisionGrid: 4,
+		VisionWidth: 32, ImageCrop: 1, MaxPrompt: 32,
 		LoRARank: 32, LoRATargets: slices.Clone(loraTargets),
 	}
 }
@@ -67,6 +74,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")
 	want(c.NumSteps >= 1 && c.NumSteps <= 1000, "num_steps", c.NumSteps, "a number from 1 to 1000")
 	want(c.NoiseLevel > 0 && !math.IsInf(c.NoiseLevel, 1), "noise_level", c.NoiseLevel, "a number > 0")
+	want(c.Vision == Conv || c.Vision == Patches, "vision_encoder", c.Vision, "conv or patches")
 	want(c.VisionGrid >= 1 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 1 to 64")
 	want(c.Keypoints >= 0 && c.Keypoints <= 64, "vision_keypoints", c.Keypoints, "a number from 0 to 64")
 	want(c.VisionWidth >= 1 && c.VisionWidth <= 1024, "vision_width", c.VisionWidth, "a number from 1 to 1024")

@@ -109,7 +109,8 @@ func (s *senses) sources() (all []nn.Source) {
 }
 
 // network describes what makes tokens of width d, side by side: of each camera in turn those of a
-// grid, then keypoints, then one of all numbers.
+// grid of convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929), then keypoints,
+// then one of all numbers.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 	var parts []nn.Layer
 	s.tokens = 0
@@ -118,8 +119,14 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		if err != nil {
 			return nn.Layer{}, err
 		}
-		parts = append(parts, nn.Sequence(append(stem, nn.Conv(d, 1, 1, 0))...))
-		s.tokens += grid(cam.cut.H, len(stem)/2) * grid(cam.cut.W, len(stem)/2)
+		if c.Vision == Patches {
+			size := max(cam.cut.H, cam.cut.W) / c.VisionGrid
+			parts = append(parts, nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)))
+			s.tokens += (cam.cut.H / size) * (cam.cut.W / size)
+		} else {
+			parts = append(parts, nn.Sequence(append(stem, nn.Conv(d, 1, 1, 0))...))
+			s.tokens += grid(cam.cut.H, len(stem)/2) * grid(cam.cut.W, len(stem)/2)
+		}
 		if c.Keypoints > 0 {
 			parts = append(parts, nn.Sequence(append(points, nn.SpatialSoftmax(), nn.Dense(c.Keypoints*d))...))
 			s.tokens += c.Keypoints

@@ -14,8 +14,12 @@ func TestVision(t *testing.T) {
 		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
 		{Name: "proprio", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}},
 	}}
-	for _, c := range []struct{ grid, keypoints, want int }{{4, 0, 3*3 + 1}, {2, 3, 2*2 + 3 + 1}, {11, 0, 5*6 + 1}} {
+	for _, c := range []struct {
+		grid, keypoints, want int
+		kind                  string
+	}{{4, 0, 3*3 + 1, Conv}, {2, 3, 2*2 + 3 + 1, Conv}, {11, 0, 5*6 + 1, Conv}, {4, 0, 3*4 + 1, Patches}, {2, 2, 1*2 + 2 + 1, Patches}} {
 		own := Defaults()
+		own.Vision = c.kind
 		own.VisionGrid, own.Keypoints, own.VisionWidth = c.grid, c.keypoints, 3
 		s, err := newSenses(spec, &own)
 		if err != nil {
@@ -26,7 +30,7 @@ func TestVision(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s.tokens != c.want {
-			t.Errorf("grid %d: %d tokens, want %d", c.grid, s.tokens, c.want)
+			t.Errorf("%s, grid %d: %d tokens, want %d", c.kind, c.grid, s.tokens, c.want)
 		}
 		r, err := nntest.Layer(layer, s.sources())
 		if err != nil || r.Checked == 0 {

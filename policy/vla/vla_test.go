@@ -114,6 +114,7 @@ func variants() map[string]func(*policy.Config, *vla.Config) {
 		"flow":          func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
 		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
 		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
+		"patches":       func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
 		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
 		"frozen":        func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
 		"crop":          func(_ *policy.Config, o *vla.Config) { o.ImageCrop, o.Keypoints = 0.8, 0 },
@@ -455,7 +456,7 @@ func TestTemperature(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*policy.Config, *vla.Config, *env.Spec){
 		"action_head: flower: want one of": func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.ActionHead = "flower" },
-		"action_dim: 7: want 3":           func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
+		"action_dim: 7: want 3":            func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
 		"encoder: impala: want none":       func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.Encoder = "impala" },
 		"add_q_head: true":                 func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.AddQHead, c.AddValueHead = true, false },
 		"num_attention_heads":              func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.NumHeads = 3 },
