@@ -84,7 +84,7 @@ func TestRatioStartsAtOneWhereRecomputed(t *testing.T) {
 	}
 }
 
-// Who infers, and where, changes no metric: an inference worker or the actor, for the clip and for the reference policy.
+// Inference by a worker or by the actor, on any rank, gives the same metrics, for the clip and for the reference policy.
 func TestInferenceOnAnyRanks(t *testing.T) {
 	for _, more := range [][]string{
 		{"algorithm.recompute_logprobs=true", "algorithm.kl_beta=0.1"},
