@@ -160,6 +160,8 @@ func TestReasoningEqual(t *testing.T) {
 		"KL in the loss": {inferring, "train/actor/kl_loss", []string{"algorithm.kl_beta=0.1", "algorithm.recompute_logprobs=true"}},
 		"KL in the reward, adapters": {inferring, "train/actor/grad_norm", []string{"algorithm.reinpp_kl_beta=0.05", "actor.model.is_lora=true",
 			"actor.model.lora_rank=4", "reward.random_reward=true", "~runner.ckpt_path"}},
+		"dynamic sampling": {"actor: 0-1\n    rollout: 1-2\n    reward: 3", "rollout/gen_batches", []string{"algorithm.adv_type=grpo",
+			"algorithm.max_num_gen_batches=3", "algorithm.group_size=4"}},
 		"critic": {"actor: 1-2\n    rollout: 0,3", "train/critic/value_loss", []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic",
 			"algorithm.value_clip=0.5", "actor.critic_optim.lr=1e-3"}},
 	} {
@@ -291,6 +293,34 @@ func judge(t *testing.T, dir string) {
 	}
 	refused(t, local, dir, 0, "command line: reward: want a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
 		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
+}
+
+// TestReasoningRefused: placements and counts that cannot work are refused before the start, with their place and what is valid.
+func TestReasoningRefused(t *testing.T) {
+	dir := sums(t)
+	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
+	for _, c := range []struct{ arg, want string }{
+		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: want no such component without algorithm.recompute_logprobs, " +
+			"kl_beta or reinpp_kl_beta: it computes nothing"},
+		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: want one of actor, rollout, reward, inference"},
+		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 actors"},
+		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each rollout worker"},
+		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: want at most 8 (8 prompts of 1 rollout workers)"},
+		{"rollout.max_running_requests=0", "command line: rollout.max_running_requests: 0: want a number ≥ 1"},
+		{"rollout.threads=0", "command line: rollout.threads: 0: want a number ≥ 1"},
+		{"runner.weight_sync_interval=2", "command line: runner.weight_sync_interval: 2: want 1 (task_type reasoning)"},
+		{"algorithm.loss_type=actor_critic", "command line: algorithm.loss_type: actor_critic: want actor_critic with adv_type gae and a critic, else another"},
+	} {
+		refused(t, local, dir, 0, c.want, "-c", "job.yaml", c.arg)
+	}
+	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2\n    inference: 2-3")+reasoning)
+	out := local.ok(t, dir, 0, "check", "-c", "job.yaml", "algorithm.kl_beta=0.1", "rollout.pipeline_stage_num=2").stdout
+	for _, want := range []string{"rollout[0] inference[0]", "answers: 16 to each of 8 prompts; prompts: 8 on 1 rollout worker in 2 stages, then 4 on each " +
+		"of 2 inference workers, then 4 on each of 2 actor workers"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("check does not say %q:\n%s", want, out)
+		}
+	}
 }
 
 // TestReasoningKilled: a run that was killed by SIGKILL at any instant, one of its ranks or all, and then goes on, ends with the metrics of

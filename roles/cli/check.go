@@ -82,6 +82,9 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	if j.Tuning != nil {
 		columns = "rank\tnode\tworkers\tdevice\tparameters\toptimiser\tactivations\ttexts\tin all"
 	}
+	if j.Config.Reasons() {
+		columns = strings.Replace(columns, "texts", "answers\ttexts", 1)
+	}
 	fmt.Fprintln(w, columns)
 	local := map[int]int{}
 	for r, node := range nodes {
@@ -125,6 +128,9 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 // memoryColumns returns the figures of a rank in the table.
 func memoryColumns(j *job.Job, mem job.Footprint) []int64 {
 	switch {
+	case j.Config.Reasons():
+		return []int64{mem.Parameters, mem.Optimiser, mem.Activations, mem.Channels, mem.Texts,
+			mem.Sum() + job.ProgramBytes}
 	case j.Tuning != nil:
 		return []int64{mem.Parameters, mem.Optimiser, mem.Activations, mem.Texts, mem.Sum() + job.ProgramBytes}
 	case j.OffPolicy || j.Offline:

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// answering are the components on the way of answers, in its order.
-var answering = [...]string{"rollout", "reward", "inference", "actor"}
+// textHops are the components on the way of answers, in its order.
+var textHops = [...]string{"rollout", "reward", "inference", "actor"}
 
 // placeAnswers places rollout on the ranks of the actors where it has no place of its own, and checks
 // that the prompts of an iteration divide over the workers.
@@ -21,14 +21,14 @@ func (d *draft) placeAnswers() {
 		return // reported
 	}
 	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, fmt.Sprintf("a multiple of %d actors", d.Actors))
-	for _, of := range answering {
+	for _, of := range textHops {
 		if w := d.workers(of); w > n {
 			d.problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each %s worker", w, of))
 		}
 	}
 	if a := &c.Algorithm; d.Inferences > 0 {
-		d.found.Want(a.RecomputeLogprobs || d.NeedsReference(), "cluster.component_placement", "inference",
-			"no inference without algorithm.recompute_logprobs, kl_beta or reinpp_kl_beta: it has nothing to compute")
+		d.found.Want(a.RecomputeLogprobs || d.NeedsReference(), "cluster.component_placement.inference", nil,
+			"no such component without algorithm.recompute_logprobs, kl_beta or reinpp_kl_beta: it computes nothing")
 	}
 	if least := n / d.rollouts; least > 0 {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
@@ -39,7 +39,7 @@ func (d *draft) placeAnswers() {
 // textPlan says which workers have which groups.
 func (d *draft) textPlan() TextPlan {
 	p := TextPlan{Groups: d.Config.Data.RolloutBatchSize, Stages: d.Config.Rollout.PipelineStageNum}
-	for _, of := range answering {
+	for _, of := range textHops {
 		if w := d.workers(of); w > 0 {
 			p.Hops = append(p.Hops, TextHop{of, w})
 		}

@@ -47,7 +47,7 @@ func (j *Job) tuningMemory(r int) (f Footprint) {
 			f.Parameters += trained + frozen
 		}
 	}
-	for _, of := range answering {
+	for _, of := range textHops {
 		for range j.MembersOn(of, r) {
 			f.Channels += 3 * int64(t.AnswerBytes())
 		}

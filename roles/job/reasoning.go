@@ -45,7 +45,7 @@ func (d *draft) readPrompts(t *Tuning) {
 func (d *draft) setSampling(t *Tuning) {
 	c := d.Config
 	t.longest, t.group = c.Runner.SeqLength, c.Algorithm.GroupSize
-	t.running, t.rolloutThreads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
+	t.running, t.threads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
 	s := &c.Rollout.SamplingParams
 	t.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
 		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: t.Sampling.Stop, Seed: c.Actor.Seed}
@@ -115,7 +115,7 @@ func (j *Job) TextSetup(t *Tuning) algo.TextSetup {
 func (t *Tuning) EngineOptions() engine.Options {
 	pages := (t.longest + lm.PageLen - 1) / lm.PageLen
 	return engine.Options{MaxRunning: t.running, CacheTokens: config.Product(t.running, pages*lm.PageLen),
-		ChunkTokens: max(512, t.running), Threads: t.rolloutThreads}
+		ChunkTokens: max(512, t.running), Threads: t.threads}
 }
 
 // engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each
@@ -132,8 +132,8 @@ func (t *Tuning) AnswerBytes() int {
 	return (config.Product(16, tokens) + 4*t.longest + 16*t.group + 2<<10 + room) &^ room
 }
 
-// Samples returns the numbers of the samples that are the prompts of step number within its epoch,
-// which has that order.
+// Samples returns the numbers of the samples that are the prompts of a batch in an order, by the
+// batch's number in it.
 func (t *Tuning) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(t.batch):][:t.batch]
 }
@@ -192,5 +192,5 @@ func (t *Tuning) Response(q *Question, sample int, tokens []int32, stopped bool)
 		Ended: stopped}
 }
 
-// StepPrompts returns how many prompts a step of the task reasoning has, over all actors.
+// StepPrompts returns how many prompts a batch of the task reasoning has, over all actors.
 func (t *Tuning) StepPrompts() int64 { return int64(t.batch) }

@@ -1,6 +1,10 @@
 package job
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // A TextPlan says which workers have which groups of an iteration of the task reasoning: the prompts
 // in their order, each with its answers. It follows from counts alone, so every rank computes the
@@ -55,6 +59,29 @@ func (p *TextPlan) Pairs(hop, from, to int) bool {
 	a, b := p.Range(hop, from)
 	c, d := p.Range(hop+1, to)
 	return max(a, c) < min(b, d)
+}
+
+// lines says who has how many groups of so many answers; nothing without groups.
+func (p *TextPlan) lines(size int) []string {
+	if p.Groups == 0 {
+		return nil
+	}
+	each := make([]string, len(p.Hops))
+	for i, h := range p.Hops {
+		least, most := p.Groups/h.Workers, (p.Groups+h.Workers-1)/h.Workers
+		each[i] = fmt.Sprintf("%d on each of %d %s workers", least, h.Workers, h.Component)
+		if most > least {
+			each[i] = fmt.Sprintf("%d or %d on each of %d %s workers", least, most, h.Workers, h.Component)
+		}
+		if h.Workers == 1 {
+			each[i] = fmt.Sprintf("%d on 1 %s worker", least, h.Component)
+		}
+	}
+	if p.Stages > 1 {
+		each[0] += fmt.Sprintf(" in %d stages", p.Stages)
+	}
+	return []string{fmt.Sprintf("answers: %d to each of %d prompts; prompts: %s", size, p.Groups,
+		strings.Join(each, ", then "))}
 }
 
 // span returns part number i of n things that are divided into so many parts, as evenly as can be.

@@ -26,19 +26,23 @@ type Tuning struct {
 	Limit                       algo.MicroBatch // of what an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
 
-	Sampling engine.Sampling // how answers are drawn, for the task reasoning
-	Plan     TextPlan        // who has which groups, for the task reasoning
-	longest  int             // tokens of a prompt with its answer, for the task reasoning
-	group    int             // answers to each prompt, for the task reasoning
-	running  int             // answers that grow at the same time
-
-	rolloutThreads int
+	answering
 
 	batch   int // texts of a step, over all actors; with the task reasoning prompts
 	actors  int
 	shuffle bool
 	level   bool // texts are dealt by their lengths
 	seed    uint64
+}
+
+// answering is what the task reasoning adds.
+type answering struct {
+	Sampling engine.Sampling // how answers are drawn
+	Plan     TextPlan        // who has which groups
+	longest  int             // tokens of a prompt with its answer
+	group    int             // answers to each prompt
+	running  int             // answers that grow at the same time
+	threads  int             // of a rollout worker
 }
 
 // newTuning makes the job of cfg where it fine-tunes a language model. It reads the model's
@@ -54,7 +58,7 @@ func newTuning(cfg *config.Config, reg config.Registries, nodes []int) (*Job, er
 		batch = c.Data.RolloutBatchSize
 	}
 	d.SyncInterval = 1
-	t := &Tuning{batch: batch, actors: d.Actors, Plan: d.textPlan(), shuffle: c.Data.Shuffle,
+	t := &Tuning{answering: answering{Plan: d.textPlan()}, batch: batch, actors: d.Actors, shuffle: c.Data.Shuffle,
 		level: c.Actor.EnableDPLoadBalance, seed: c.Data.Seed}
 	if !d.readModel(t) {
 		return nil, d.found.Err()
@@ -279,6 +283,7 @@ func (t *Tuning) lines() []string {
 		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(t.Train.Samples), t.StepsPerEpoch,
 			t.Train.Longest()),
 	}
+	lines = append(lines, t.Plan.lines(t.group)...)
 	if t.Train.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", t.Train.Dropped, texts))
 	}
