@@ -63,14 +63,14 @@ func sharedCost(s Shape) Cost {
 		return s.cost(1, "1", 0, "0")
 	case spmd.AllReduce:
 		if s.Bytes <= short {
-			return s.cost(1, "1 to 16KiB, then 2", 2*n, "2n to 16KiB, then 2")
+			return s.cost(1, "1 to 64KiB, then 2", 2*n, "2n to 64KiB, then 2")
 		}
-		return s.cost(2, "1 to 16KiB, then 2", 2, "2n to 16KiB, then 2")
+		return s.cost(2, "1 to 64KiB, then 2", 2, "2n to 64KiB, then 2")
 	case spmd.Reduce:
 		if s.Bytes <= short {
-			return s.cost(1, "1 to 16KiB, then 2", n+1, "n+1 to 16KiB, then 1+1/n")
+			return s.cost(1, "1 to 64KiB, then 2", n+1, "n+1 to 64KiB, then 1+1/n")
 		}
-		return s.cost(2, "1 to 16KiB, then 2", 1+1/n, "n+1 to 16KiB, then 1+1/n")
+		return s.cost(2, "1 to 64KiB, then 2", 1+1/n, "n+1 to 64KiB, then 1+1/n")
 	case spmd.ReduceScatter:
 		return s.cost(2, "2", 1+1/n, "1+1/n")
 	case spmd.Broadcast:

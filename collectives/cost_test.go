@@ -16,10 +16,10 @@ func TestCosts(t *testing.T) {
 		rounds, bytes float64
 	}{
 		{"shared", Shape{spmd.Barrier, 8, 1, 0}, 1, 0},
-		{"shared", Shape{spmd.AllReduce, 8, 1, 16 * kib}, 1, 2 * 8 * 16 * kib},
-		{"shared", Shape{spmd.AllReduce, 8, 1, 32 * kib}, 2, 2 * 32 * kib},
+		{"shared", Shape{spmd.AllReduce, 8, 1, 64 * kib}, 1, 2 * 8 * 64 * kib},
+		{"shared", Shape{spmd.AllReduce, 8, 1, 128 * kib}, 2, 2 * 128 * kib},
 		{"shared", Shape{spmd.Reduce, 8, 1, 1 * kib}, 1, 9 * kib},
-		{"shared", Shape{spmd.Reduce, 8, 1, 64 * kib}, 2, 72 * kib},
+		{"shared", Shape{spmd.Reduce, 8, 1, 128 * kib}, 2, 144 * kib},
 		{"shared", Shape{spmd.ReduceScatter, 8, 1, 64 * kib}, 2, 72 * kib},
 		{"shared", Shape{spmd.Broadcast, 8, 1, 4 * kib}, 1, 8 * kib},
 		{"shared", Shape{spmd.Broadcast, 8, 1, 8 * kib}, 2, 16 * kib},

@@ -34,11 +34,12 @@ func newShared() *algorithm {
 }
 
 // chunk is how many bytes of a long vector a member takes at a time, and short how many the last
-// one does for all while the others wait awake. Others that sleep would have to be woken to help:
-// then it does more by itself.
+// one does for all while the others wait awake. A vector of one chunk would be one member's all the
+// same, with one more meeting. Others that sleep would have to be woken to help: then the last
+// member does more by itself.
 const (
 	chunk = 64 << 10
-	short = 16 << 10
+	short = chunk
 )
 
 // runShared runs c over a team whose members are all those of the group on this node.

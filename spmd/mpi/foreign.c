@@ -27,7 +27,7 @@ int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, i
 		TRY(MPI_Issend(whole, (int)(nh + np), MPI_BYTE, to, FOREIGN_TAG, MPI_COMM_WORLD, &req));
 	else
 		TRY(MPI_Isend(whole, (int)(nh + np), MPI_BYTE, to, FOREIGN_TAG, MPI_COMM_WORLD, &req));
-	for (int64_t start = rl_now(), waited = 0;; rl_pause(NULL, waited = rl_now() - start, NULL, 0)) {
+	for (int64_t start = rl_now(), waited = 0;; rl_pause(NULL, waited = rl_now() - start, NULL)) {
 		int done = 0;
 		TRY(MPI_Test(&req, &done, MPI_STATUS_IGNORE));
 		if (done) break;
@@ -40,7 +40,7 @@ int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, i
 int rl_foreign_match(int from, int64_t for_ns, int *sender, int64_t *n, void **message, rl_fault *fault) {
 	MPI_Message m;
 	MPI_Status st;
-	for (int64_t start = rl_now(), waited = 0;; rl_pause(NULL, waited = rl_now() - start, NULL, 0)) {
+	for (int64_t start = rl_now(), waited = 0;; rl_pause(NULL, waited = rl_now() - start, NULL)) {
 		int there = 0, bytes = 0;
 		TRY(MPI_Improbe(from < 0 ? MPI_ANY_SOURCE : from, FOREIGN_TAG, MPI_COMM_WORLD, &there, &m, &st));
 		if (there) {

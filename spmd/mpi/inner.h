@@ -32,7 +32,7 @@ typedef struct {
 // A lane takes letters for some ends of a rank; see node.c.
 typedef struct {
 	_Atomic uint64_t top;    // the newest letter; 0: none
-	_Atomic uint32_t bell;   // counts what came for these ends
+	_Atomic uint32_t bell;   // changes when something else than a letter comes, or a letter while a thread sleeps
 	_Atomic uint32_t asleep; // threads that sleep until bell changes
 	char rest[48];
 } rl_lane;
@@ -48,9 +48,11 @@ enum { LETTER_FREE, LETTER_SENT };
 
 // A letter is one message, in the memory of its sender.
 struct rl_letter {
-	uint64_t next;     // the one pushed before it
-	rl_letter *behind; // in the tray
-	rl_letter *ring;   // the next of the sender's
+	union {
+		uint64_t next;     // on the lane: the one pushed before it
+		rl_letter *behind; // in the tray
+	};
+	rl_letter *ring; // the next of the sender's
 	uint64_t space, at;
 	int64_t bytes;
 	int peer, tag; // the sender, as the communicator numbers it
@@ -58,7 +60,6 @@ struct rl_letter {
 	uint16_t lane; // of the sender's end
 	uint16_t kind;
 	_Atomic uint32_t state;
-	char rest[56];
 	char data[];
 };
 
@@ -175,13 +176,20 @@ static inline int64_t rl_now(void) {
 
 // The next eight are in wake.c, which calls no other file.
 
-// rl_pause is the next pause of a wait that has taken `waited` ns so far and polls MPI: at first it returns 0 at once, then it yields, then it sleeps, where
-// there is a lane until its bell changes. w is NULL where it does not matter whether ranks have cores of their own.
-int rl_pause(rl_world *w, int64_t waited, rl_lane *lane, uint32_t bell);
+// A post is what a thread waits for: that word differs from old, or that top, if there is one, is not 0.
+typedef struct {
+	_Atomic uint32_t *word, *asleep;
+	uint32_t old;
+	_Atomic uint64_t *top;
+} rl_post;
 
-// rl_rest waits until the word differs from old, for about sleep_ns at most; *waited_ns is how long calls for the same wait have taken. It first spins where
-// every rank has a core, then yields, then sleeps, and is counted in asleep then.
-void rl_rest(rl_world *w, _Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t *waited_ns, int64_t sleep_ns);
+// rl_pause is the next pause of a wait that has taken `waited` ns so far and polls MPI: at first it returns 0 at once, then it yields, then it sleeps, where
+// there is a post until it comes. w is NULL where it does not matter whether ranks have cores of their own.
+int rl_pause(rl_world *w, int64_t waited, const rl_post *p);
+
+// rl_rest waits for a post, for about sleep_ns at most; *waited_ns is how long calls for the same wait have taken. It first spins where every rank has a
+// core, then yields, then sleeps, and is counted in asleep then. It returns 0 if it has not even looked at the clock.
+int rl_rest(rl_world *w, const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
 
 // rl_slice is how long a wait may last before Go looks around: longer the longer the wait.
 int64_t rl_slice(int64_t waited);

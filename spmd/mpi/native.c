@@ -322,7 +322,7 @@ int rl_native_wait(rl_native *x, int slices) {
 	int64_t before = (int64_t)slices * RL_SLICE_NS, start = rl_now(), waited = before;
 	atomic_fetch_add(&x->w->waiters, 1);
 	for (int round = 1; r == RL_PENDING && waited < before + RL_SLICE_NS; round++) {
-		int paused = rl_pause(x->w, waited, NULL, 0);
+		int paused = rl_pause(x->w, waited, NULL);
 		r = look(x);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start;
 	}
@@ -356,7 +356,7 @@ static int over(rl_native *x) {
 }
 
 int rl_native_close(rl_native *x) {
-	for (int64_t start = rl_now(), waited = 0; !over(x); rl_pause(x->w, waited = rl_now() - start, NULL, 0))
+	for (int64_t start = rl_now(), waited = 0; !over(x); rl_pause(x->w, waited = rl_now() - start, NULL))
 		if (waited > CLOSE_NS) return RL_PENDING;
 	if (x->abandoned) atomic_fetch_sub(&x->w->sends, 1);
 	int rc = MPI_Comm_free(&x->comm);

@@ -16,7 +16,7 @@
 enum { EAGER, DIRECT, BY_MPI }; // kinds of letters
 enum { TAKEN = 2 };             // a state: DIRECT, and copied
 
-_Static_assert(sizeof(rl_letter) == 128, "letters begin on cache lines");
+_Static_assert(sizeof(rl_letter) == 64, "letters begin on cache lines");
 
 static const int64_t room[LETTER_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
 
@@ -136,7 +136,7 @@ int rl_letter_send(rl_end *e, rl_slot *s, int rank, int lane) {
 	rl_lane *to = lane_of(w, rank, lane);
 	l->next = atomic_load(&to->top);
 	while (!atomic_compare_exchange_weak(&to->top, &l->next, ref(w, l))) {}
-	rl_ring(&to->bell, &to->asleep);
+	if (atomic_load(&to->asleep)) rl_ring(&to->bell, &to->asleep);
 	return rc;
 }
 
@@ -152,13 +152,13 @@ static void tray_hold(rl_tray *t) {
 }
 
 // empty moves what lies on a lane to its tray, the oldest first. Whoever sees the lane empty sees the tray's new generation.
-static void empty(rl_world *w, rl_lane *lane, rl_tray *t) {
-	if (!atomic_load(&lane->top)) return;
+static int empty(rl_world *w, rl_lane *lane, rl_tray *t) {
+	if (!atomic_load(&lane->top)) return 0;
 	atomic_fetch_add(&t->generation, 1);
 	rl_letter *turned = NULL, *newest = NULL;
 	for (uint64_t r = atomic_exchange(&lane->top, 0), next; r; r = next) {
 		rl_letter *l = deref(w, r);
-		next = l->next;
+		next = l->next; // before behind takes its place
 		if (!newest) newest = l;
 		l->behind = turned;
 		turned = l;
@@ -168,6 +168,7 @@ static void empty(rl_world *w, rl_lane *lane, rl_tray *t) {
 	else
 		t->first = turned;
 	t->last = newest;
+	return 1;
 }
 
 rl_slot *rl_letters_match(rl_end *e) {
@@ -176,12 +177,14 @@ rl_slot *rl_letters_match(rl_end *e) {
 	if (!atomic_load(&lane->top) && atomic_load(&t->generation) == e->seen && !e->fresh) return NULL;
 	rl_slot *matched = NULL, **end = &matched;
 	tray_hold(t);
-	empty(e->w, lane, t);
+	int came = empty(e->w, lane, t);
 	e->seen = atomic_load(&t->generation);
 	e->fresh = 0;
 	rl_letter *before = NULL, *next;
-	for (rl_letter *l = t->first; l && atomic_load(&e->desks); l = next) {
+	int others = 0; // letters for other ends, whose threads see that the lane is empty
+	for (rl_letter *l = t->first; l; l = next) {
 		next = l->behind;
+		others |= l->space != e->space;
 		rl_slot *s = l->space == e->space ? rl_line_find(e->desk, l->peer, l->tag) : NULL;
 		if (!s) {
 			before = l;
@@ -198,6 +201,7 @@ rl_slot *rl_letters_match(rl_end *e) {
 		end = &s->next;
 	}
 	atomic_store(&t->busy, 0);
+	if (came && others) rl_ring(&lane->bell, &lane->asleep);
 	return matched;
 }
 

@@ -241,7 +241,7 @@ static int test(rl_end *e, rl_slot *s) {
 }
 
 static void begin(rl_end *e) {
-	if (e->desk) read_letters(e);
+	if (e->w->region) read_letters(e);
 	e->looked_mpi = 0;
 	e->stuck = -1;
 	if (e->heads && atomic_load(&e->lines) <= FEW) match_all(e);
@@ -328,7 +328,8 @@ static void poll_mpi(rl_end *e, int on) {
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_fault *fault) {
 	rl_world *w = e->w;
 	rl_lane *lane = w->region ? rl_end_lane(e) : NULL;
-	uint32_t bell = lane ? atomic_load(&lane->bell) : 0;
+	rl_post post = {0};
+	if (lane) post = (rl_post){&lane->bell, &lane->asleep, atomic_load(&lane->bell), &lane->top};
 	int first = 0, r = look_at(e, reqs, n, any, &first, fault);
 	if (r != RL_PENDING) return r;
 	int64_t before = *waited_ns, start = rl_now(), waited = before, rested = before, slice = rl_slice(before);
@@ -337,11 +338,11 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 		int paused = 1, mpi = e->looked_mpi || !lane, stuck = e->stuck;
 		if (mpi != polling) poll_mpi(e, polling = mpi);
 		if (mpi)
-			paused = rl_pause(w, waited, lane, bell);
+			paused = rl_pause(w, waited, lane ? &post : NULL);
 		else
-			rl_rest(w, &lane->bell, &lane->asleep, bell, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
+			paused = rl_rest(w, &post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
 		if (stuck >= 0 && !urged && waited > URGE_NS) rl_urge(w, stuck), urged = 1;
-		if (lane) bell = atomic_load(&lane->bell);
+		if (lane) post.old = atomic_load(&lane->bell);
 		r = look_at(e, reqs, n, any, &first, fault);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
 	}

@@ -22,8 +22,9 @@ enum { SPIN_NS = 20 * 1000, LOOKS = 64, YIELD_NS = 1000 * 1000 };
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 // Yields that end in a sleep all the same were in vain. A process spends 1/32 of its time on those, and WASTE_NS in advance. A yield that takes longer than
-// SLOW_NS has let a thread compute for long, one of another program, as a rule: against such a thread a rank that is woken does better.
-enum { WASTE_SHARE = 32, WASTE_NS = 2000 * 1000, SLOW_NS = 500 * 1000 };
+// SLOW_NS has let a thread compute for long, one of another program, as a rule: against such a thread a rank that is woken does better. Less than WORTH_NS
+// is not worth the try.
+enum { WASTE_SHARE = 32, WASTE_NS = 2000 * 1000, WORTH_NS = 300 * 1000, SLOW_NS = 500 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
 
@@ -32,11 +33,15 @@ static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct t
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
 
-static void sleep_for(_Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t ns) {
+static int came(const rl_post *p) {
+	return atomic_load_explicit(p->word, memory_order_acquire) != p->old || (p->top && atomic_load_explicit(p->top, memory_order_acquire));
+}
+
+static void sleep_for(const rl_post *p, int64_t ns) {
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
-	atomic_fetch_add(asleep, 1); // before the kernel compares the word: who changes it after that sees it
-	futex(word, FUTEX_WAIT, old, &timeout);
-	atomic_fetch_sub(asleep, 1);
+	atomic_fetch_add(p->asleep, 1); // before the last look, and before the kernel compares the word: who posts after that sees it
+	if (!p->top || !atomic_load(p->top)) futex(p->word, FUTEX_WAIT, p->old, &timeout);
+	atomic_fetch_sub(p->asleep, 1);
 }
 
 void rl_wake(uintptr_t word) { futex((_Atomic uint32_t *)word, FUTEX_WAKE, INT_MAX, NULL); }
@@ -54,8 +59,6 @@ static inline void relax(void) {
 #endif
 }
 
-static int changed(_Atomic uint32_t *word, uint32_t old) { return atomic_load_explicit(word, memory_order_acquire) != old; }
-
 static int64_t wasted(rl_world *w, int64_t now) {
 	int64_t ns = atomic_load(&w->wasted_ns) - (now - atomic_load(&w->wasted_at)) / WASTE_SHARE;
 	return ns > 0 ? ns : 0;
@@ -66,13 +69,14 @@ static void waste(rl_world *w, int64_t now, int64_t ns) {
 	atomic_store(&w->wasted_at, now);
 }
 
-// yield lets others run until the word changes: 1, or until that takes too long.
-static int yield(rl_world *w, _Atomic uint32_t *word, uint32_t old, int64_t waited) {
+// yield lets others run until the post comes: 1, or until that takes too long.
+static int yield(rl_world *w, const rl_post *p, int64_t waited) {
 	int64_t start = rl_now(), now = start, most = WASTE_NS - wasted(w, now);
+	if (most < WORTH_NS) return 0;
 	if (most > YIELD_NS - waited) most = YIELD_NS - waited;
 	while (now - start < most) {
 		sched_yield();
-		int done = changed(word, old);
+		int done = came(p);
 		int64_t last = now;
 		now = rl_now();
 		if (now - last > SLOW_NS) {
@@ -87,21 +91,30 @@ static int yield(rl_world *w, _Atomic uint32_t *word, uint32_t old, int64_t wait
 
 int64_t rl_slice(int64_t waited) { return waited / 4 < RL_SLICE_NS ? RL_SLICE_NS : waited / 4 > SLICE_MAX_NS ? SLICE_MAX_NS : waited / 4; }
 
-void rl_rest(rl_world *w, _Atomic uint32_t *word, _Atomic uint32_t *asleep, uint32_t old, int64_t *waited_ns, int64_t sleep_ns) {
+// spin looks a while for the post: 1 if it came.
+static int spin(const rl_post *p) {
+	for (int i = 0; i < LOOKS; i++) {
+		if (came(p)) return 1;
+		relax();
+	}
+	return 0;
+}
+
+int rl_rest(rl_world *w, const rl_post *p, int64_t *waited_ns, int64_t sleep_ns) {
+	int fresh = *waited_ns == 0 && !w->crowded;
+	if (fresh && spin(p)) return 0;
 	int64_t start = rl_now();
-	if (*waited_ns == 0 && !w->crowded)
-		while (rl_now() - start < SPIN_NS)
-			for (int i = 0; i < LOOKS; i++) {
-				if (changed(word, old)) return;
-				relax();
-			}
-	if (*waited_ns >= YIELD_NS || !yield(w, word, old, *waited_ns)) sleep_for(word, asleep, old, sleep_ns);
+	int done = 0;
+	while (fresh && !done && rl_now() - start < SPIN_NS) done = spin(p);
+	if (!done && (*waited_ns >= YIELD_NS || !yield(w, p, *waited_ns))) sleep_for(p, sleep_ns);
 	*waited_ns += rl_now() - start;
+	return 1;
 }
 
 int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns) {
-	rl_rest(w, (_Atomic uint32_t *)word, (_Atomic uint32_t *)asleep, old, waited_ns, rl_slice(*waited_ns));
-	return changed((_Atomic uint32_t *)word, old) ? 0 : RL_PENDING;
+	rl_post p = {(_Atomic uint32_t *)word, (_Atomic uint32_t *)asleep, old, NULL};
+	rl_rest(w, &p, waited_ns, rl_slice(*waited_ns));
+	return came(&p) ? 0 : RL_PENDING;
 }
 
 static int64_t backoff(int64_t waited) {
@@ -116,10 +129,10 @@ static void exact(void) {
 	set = 1;
 }
 
-int rl_pause(rl_world *w, int64_t waited, rl_lane *lane, uint32_t bell) {
-	if (waited > YIELD_NS && lane) {
+int rl_pause(rl_world *w, int64_t waited, const rl_post *p) {
+	if (waited > YIELD_NS && p) {
 		exact();
-		sleep_for(&lane->bell, &lane->asleep, bell, backoff(waited));
+		sleep_for(p, backoff(waited));
 	} else if (waited > YIELD_NS)
 		rl_backoff(waited);
 	else if (waited > SPIN_NS || (w && w->crowded))
@@ -148,7 +161,7 @@ int rl_settle(MPI_Request *req) {
 
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts) {
 	rl_door *d = atomic_load(&w->door);
-	if (!atomic_load(&w->leaving)) sleep_for(&d->posts, &d->asleep, posts, ns);
+	if (!atomic_load(&w->leaving)) sleep_for(&(rl_post){&d->posts, &d->asleep, posts, NULL}, ns);
 }
 
 void rl_kick(rl_world *w) {

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,6 +22,9 @@ import (
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {
+		return err
+	}
+	if err := listShared(t.Rank()); err != nil {
 		return err
 	}
 	stall, err := time.ParseDuration(os.Getenv("RANKTEST_STALL"))
@@ -82,6 +87,23 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 		}
 		return fmt.Errorf("%s: unknown way to fail", args[0])
 	})
+}
+
+// listShared prints the files that this process maps and others may map too.
+func listShared(rank int) error {
+	text, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	files := map[string]bool{}
+	for _, line := range strings.Split(string(text), "\n") {
+		if f := strings.Fields(line); len(f) > 5 && strings.Contains(line, "rlinf") && f[1][3] == 's' {
+			files[f[4]+" "+strings.Join(f[5:], " ")] = true // by inode
+		}
+	}
+	fmt.Printf("rank %d shares %d files: %s\n", rank, len(files),
+		strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+	return nil
 }
 
 // resume lets every rank stop itself for longer than the stall timeout, as a suspended job does,

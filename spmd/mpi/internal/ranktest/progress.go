@@ -111,6 +111,42 @@ func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	return err
 }
 
+// steps prints what waiting costs where rank 0 takes 5 ms for each step, as a simulator does, and
+// the others exchange a message with it then.
+func steps(ctx context.Context, t spmd.Transport, _ []string) error {
+	ends, err := everyone(t, 1, "steps")
+	if err != nil {
+		return err
+	}
+	c := ends[0]
+	defer c.Close()
+	used, start := cpu(), time.Now()
+	reqs := make([]spmd.Request, 2*t.Size())
+	for range 200 {
+		if t.Rank() == 0 {
+			time.Sleep(5 * time.Millisecond)
+			for r := 1; r < t.Size() && err == nil; r++ {
+				if reqs[2*r], err = c.Isend(nil, r, 0); err == nil {
+					reqs[2*r+1], err = c.Irecv(nil, r, 0)
+				}
+			}
+		} else if reqs[0], err = c.Irecv(nil, 0, 0); err == nil {
+			if err = c.Wait(ctx, reqs); err == nil {
+				reqs[0], err = c.Isend(nil, 0, 0)
+			}
+		}
+		if err == nil {
+			err = c.Wait(ctx, reqs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Printf("rank %d waits in steps of 5 ms: %.2f%% of a core\n", t.Rank(),
+		100*float64(cpu()-used)/float64(time.Since(start)))
+	return nil
+}
+
 // cpu is the processor time that this process has used.
 func cpu() time.Duration {
 	var u syscall.Rusage
@@ -185,8 +221,8 @@ func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	}
 	reqs := make([]spmd.Request, 1)
 	best := time.Duration(1 << 62)
-	const rounds = 4000
-	for range 5 {
+	const rounds = 400
+	for range 50 {
 		start := time.Now()
 		for range rounds {
 			for turn := range 2 {
@@ -207,6 +243,48 @@ func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	}
 	if t.Rank() == 0 {
 		fmt.Printf("round trip of 1 KiB: %v\n", best)
+	}
+	return nil
+}
+
+// ring prints what a hop takes in a ring of all ranks, around which one message of 1 KiB goes. The
+// best of fifty runs.
+func ring(ctx context.Context, t spmd.Transport, _ []string) error {
+	ends, err := everyone(t, 1, "ring")
+	if err != nil {
+		return err
+	}
+	c := ends[0]
+	defer c.Close()
+	b, err := t.Alloc(1024)
+	if err != nil {
+		return err
+	}
+	next, before := (t.Rank()+1)%t.Size(), (t.Rank()+t.Size()-1)%t.Size()
+	reqs := make([]spmd.Request, 1)
+	best := time.Duration(1 << 62)
+	const rounds = 100
+	for range 50 {
+		start := time.Now()
+		for range rounds {
+			for turn := range 2 {
+				if (turn == 0) == (t.Rank() == 0) { // rank 0 sends first
+					reqs[0], err = c.Isend(b, next, 7)
+				} else {
+					reqs[0], err = c.Irecv(b, before, 7)
+				}
+				if err == nil {
+					err = c.Wait(ctx, reqs)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		best = min(best, time.Since(start)/rounds)
+	}
+	if t.Rank() == 0 {
+		fmt.Printf("a hop of 1 KiB in a ring of %d: %v\n", t.Size(), best/time.Duration(t.Size()))
 	}
 	return nil
 }
