@@ -17,6 +17,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -52,6 +54,24 @@ type offer struct {
 	size      int64 // 0: there is none
 	cookie    [16]byte
 	cpus      unix.CPUSet // that the process may run on
+	quota     float64     // cores that its control group grants; +Inf: all
+	group     uint64      // a hash of the group's name
+}
+
+// crowded reports whether the ranks of a node have fewer cores than there are ranks.
+func crowded(all []offer) bool {
+	var cores unix.CPUSet
+	granted, groups := 0.0, map[uint64]bool{}
+	for _, o := range all {
+		for i := range cores {
+			cores[i] |= o.cpus[i]
+		}
+		if !groups[o.group] || math.IsInf(o.quota, 1) {
+			granted += o.quota
+		}
+		groups[o.group] = true
+	}
+	return min(float64(cores.Count()), granted) < float64(len(all))
 }
 
 // share makes t's arena, and lets the ranks of the node reach each other's; collective. Where some
@@ -59,6 +79,10 @@ type offer struct {
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
 	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and nobody spins
+	group, quota := cgroupOf(os.DirFS("/"))
+	h := fnv.New64a()
+	h.Write([]byte(group))
+	mine.quota, mine.group = quota, h.Sum64()
 	rand.Read(mine.cookie[:])
 	onNode := 0
 	for _, n := range t.nodes {
@@ -83,13 +107,7 @@ func (t *transport) share() error {
 		return callError(&fault)
 	}
 	s := &shared{t: t, regions: make([][]byte, t.size)}
-	var cores unix.CPUSet
-	for _, o := range all {
-		for i := range cores {
-			cores[i] |= o.cpus[i]
-		}
-	}
-	if cores.Count() < onNode {
+	if crowded(all) {
 		C.rl_world_crowd(t.world)
 	}
 	for _, o := range all {
