@@ -1,4 +1,4 @@
-// Package roles answers: what does a program of one's own need? It is a facade: Main is the command
+// Package roles answers: what does a program of your own need? It is a facade: Main is the command
 // line, Registries say what jobs can be made of, and the Trainer trains in one process. Everything
 // stands in a package below, each of which knows only those before it:
 //

@@ -36,6 +36,6 @@ func Registry() *env.Registry {
 	r.Add("TabletopPick-v1", mujoco.TabletopPick)
 	r.Add("TabletopPut-v1", mujoco.TabletopPut)
 	r.Add("TabletopSuite-v1", mujoco.TabletopSuite)
-	r.Add("mujoco", mujoco.NewModel) // a model of one's own: env.train.model_path and env.train.task
+	r.Add("mujoco", mujoco.NewModel) // a model of your own: env.train.model_path and env.train.task
 	return r
 }

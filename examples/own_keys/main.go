@@ -1,4 +1,4 @@
-// Command own_keys is rlinf with an environment, a policy, an algorithm and a reward of one's own,
+// Command own_keys is rlinf with an environment, a policy, an algorithm and a reward of your own,
 // each of which has keys of its own in the configuration. docs/own-keys.md explains it.
 //
 //	go run ./examples/own_keys -c examples/own_keys/job.yaml env.train.init_params.wind=0.3

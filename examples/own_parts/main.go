@@ -1,4 +1,4 @@
-// Command own_parts is rlinf with an environment, a policy, an algorithm and a reward of one's own.
+// Command own_parts is rlinf with an environment, a policy, an algorithm and a reward of your own.
 // docs/extending.md explains it.
 //
 //	go run ./examples/own_parts -c examples/own_parts/job.yaml

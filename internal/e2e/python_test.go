@@ -63,7 +63,7 @@ func TestPythonKinds(t *testing.T) {
 	}
 }
 
-// tutorial is the page about a simulator of one's own.
+// tutorial is the page about a simulator of your own.
 const tutorial = "docs/tutorials/simulator.md"
 
 // TestPythonReadme trains the simulator that the README shows, with the tutorial's YAML. Both languages show the same one.
