@@ -33,6 +33,9 @@ func (o *LoRA) check(c *Config) error {
 	if o.Rank < 1 {
 		return fmt.Errorf("lora rank is %d, must be at least 1", o.Rank)
 	}
+	if o.Rank > maxSize {
+		return fmt.Errorf("lora rank is %d, must be at most %d", o.Rank, maxSize)
+	}
 	if len(o.Targets) == 0 {
 		return fmt.Errorf("lora has no target modules, want some of %v", Targets)
 	}

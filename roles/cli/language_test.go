@@ -94,7 +94,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 
 	prompts := filepath.Join(dir, "prompts")
-	if err := os.WriteFile(prompts, []byte("the hen\nthe hat\n"), 0o666); err != nil {
+	if err := os.WriteFile(prompts, []byte("\ufeffthe hen\r\nthe hat\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	code, out, errs := run(t, "generate", "-m", dir, "--prompts", prompts, "--max-new-tokens", "3", "--seed", "4")
@@ -106,6 +106,12 @@ func TestLanguageCommands(t *testing.T) {
 func TestLanguageRefuses(t *testing.T) {
 	dir := languageFolder(t)
 	empty := t.TempDir()
+	prompts, adapter := filepath.Join(empty, "prompts"), filepath.Join(empty, "adapter_config.json")
+	for name, text := range map[string]string{prompts: "a\n\nb\n", adapter: `{"r": 1000000000000, "target_modules": ["q_proj"]}`} {
+		if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for want, args := range map[string][]string{
 		"generate: no folder: want -m FOLDER":      {"generate"},
 		"config.json":                              {"score", "-m", empty, "--ids", "1,2"},
@@ -115,6 +121,8 @@ func TestLanguageRefuses(t *testing.T) {
 		"--ids: not given":                         {"tokenizer", "decode", "-m", dir},
 		"tokenizer.json":                           {"tokenizer", "encode", "-m", empty},
 		"temperature -1":                           {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
+		prompts + ":2: empty":                      {"generate", "-m", dir, "--prompts", prompts},
+		"lora rank is 1000000000000":               {"generate", "-m", dir, "--ids", "1", "--adapter", empty},
 		"a cache of 1000000000016 tokens":          {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1000000000000"},
 		"the cache holds 16 tokens":                {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
 		"no folder: want --out":                    {"tokenizer", "train", "x"},

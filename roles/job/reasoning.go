@@ -115,7 +115,7 @@ func (j *Job) TextSetup(t *Tuning) algo.TextSetup {
 func (t *Tuning) EngineOptions() engine.Options {
 	pages := (t.longest + lm.PageLen - 1) / lm.PageLen
 	return engine.Options{MaxRunning: t.running, CacheTokens: config.Product(t.running, pages*lm.PageLen),
-		ChunkTokens: max(512, t.running), Threads: t.threads}
+		ChunkTokens: max(512, t.running), Threads: t.threads, Tokens: t.Tokenizer.Size()}
 }
 
 // engineBytes returns about what it takes: the cache's keys and values, and a row of logits for each

@@ -21,6 +21,7 @@ type Options struct {
 	CacheTokens int // tokens that the cache holds; default 16384
 	ChunkTokens int // tokens of prompts that one pass takes; default 512
 	Threads     int // that compute a pass, default 1; they change no bit. With more, call Close
+	Tokens      int // only ids below are drawn, for vocabularies with ids that no tokenizer has; default all
 }
 
 func (o Options) withDefaults() Options {
@@ -89,6 +90,12 @@ type prompt struct{ pages, users int }
 // New returns an engine. The error says what is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
 	o = o.withDefaults()
+	if o.Tokens == 0 {
+		o.Tokens = m.Config.Vocab
+	}
+	if o.Tokens < 1 {
+		return nil, fmt.Errorf("engine: %d tokens to draw from: want at least 1", o.Tokens)
+	}
 	if o.Threads < 0 {
 		return nil, fmt.Errorf("engine: %d threads: want at least 1", o.Threads)
 	}
@@ -99,7 +106,8 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 	pages := o.CacheTokens / lm.PageLen
 	e := &Engine{
 		model: m, opts: o, pages: pages, cache: m.NewCache(pages), work: m.NewDecoding(o.ChunkTokens),
-		logits: make([]float32, o.MaxRunning*m.Config.Vocab), picker: newPicker(m.Config.Vocab),
+		logits: make([]float32, o.MaxRunning*m.Config.Vocab),
+		picker: newPicker(m.Config.Vocab, min(o.Tokens, m.Config.Vocab)),
 	}
 	e.work.SetThreads(o.Threads)
 	return e, nil

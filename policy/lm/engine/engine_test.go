@@ -209,16 +209,21 @@ func TestFrequencies(t *testing.T) {
 		byProb[id] = id
 	}
 	slices.SortFunc(byProb, func(a, b int) int { return int(math.Copysign(1, float64(logProbs[b]-logProbs[a]))) })
-	e, err := engine.New(m, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
-		topK int
-		topP float64
-		kept int // tokens, the likeliest
-	}{{0, 1, vocab}, {4, 1, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 2}} {
+		topK   int
+		topP   float64
+		tokens int // that are drawn at all
+		kept   int // of them, the likeliest
+	}{
+		{0, 1, 0, vocab}, {4, 1, 0, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 0, 2}, {0, 1, 11, 11},
+		{3, 1, 11, 3},
+	} {
 		const n = 4000
+		e, err := engine.New(m, engine.Options{Tokens: c.tokens})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn := slices.DeleteFunc(slices.Clone(byProb), func(id int) bool { return c.tokens > 0 && id >= c.tokens })
 		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1, Seed: 9}
 		var all []engine.Request
 		for i := range n {
@@ -232,16 +237,16 @@ func TestFrequencies(t *testing.T) {
 		for _, r := range results {
 			count[r.Tokens[0]]++
 		}
-		for _, id := range byProb[:c.kept] {
+		for _, id := range drawn[:c.kept] {
 			share += math.Exp(float64(logProbs[id]))
 		}
-		for rank, id := range byProb {
+		for _, id := range byProb {
 			want := 0.0
-			if rank < c.kept {
+			if slices.Contains(drawn[:c.kept], id) {
 				want = math.Exp(float64(logProbs[id])) / share
 			}
 			if d := math.Abs(count[id]/n - want); d > 5*math.Sqrt(want*(1-want)/n) {
-				t.Errorf("top_k %d, top_p %.3f: token %d %.4f of the time, want %.4f", c.topK, c.topP, id, count[id]/n, want)
+				t.Errorf("top_k %d, top_p %.3f, %d tokens: token %d %.4f of the time, want %.4f", c.topK, c.topP, c.tokens, id, count[id]/n, want)
 			}
 		}
 	}

@@ -43,11 +43,11 @@ func (s *Sampling) stops(id int32) bool { return slices.Contains(s.Stop, id) }
 
 // A picker draws tokens from logits. Its memory serves one draw after the other.
 type picker struct {
-	order []int32 // token ids
+	order []int32 // the ids that may be drawn: those below its length
 	seen  []bool  // [vocabulary]: whether the penalty has been applied
 }
 
-func newPicker(vocab int) picker { return picker{make([]int32, vocab), make([]bool, vocab)} }
+func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
 
 // pick draws the next token of s from its logits, which it overwrites. The random number is named
 // by the prompt, the sample and the position.
@@ -57,7 +57,7 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 		p.penalise(s, logits)
 	}
 	if o.Temperature == 0 {
-		id = largest(logits)
+		id = largest(logits[:len(p.order)])
 		return id, m.Distribution(logits).LogProb(logits[id])
 	}
 	inverse := float32(1 / o.Temperature)
@@ -75,9 +75,17 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 // top_p leave. Tokens are in the order of their ids, or with top_k and top_p by falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
+	drawn := int32(len(p.order))
 	if o.TopK == 0 && o.TopP == 1 {
+		if int(drawn) < len(logits) { // their shares do not add up to 1
+			all := 0.0
+			for id := range drawn {
+				all += share(id)
+			}
+			u *= all
+		}
 		sum, last := 0.0, int32(0)
-		for id := range int32(len(logits)) {
+		for id := range drawn {
 			if q := share(id); q > 0 {
 				if sum += q; sum > u {
 					return id

@@ -94,10 +94,11 @@ func samplingOf(c *cli.Context, dir string) (engine.Sampling, error) {
 	return s, nil
 }
 
-// newEngine returns an engine for these requests.
-func newEngine(c *cli.Context, m *lm.Model, requests []engine.Request) (*engine.Engine, error) {
+// newEngine returns an engine for these requests, which draws ids below tokens; 0 is all.
+func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Request) (*engine.Engine, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
+		Tokens: tokens,
 	}
 	if o.Threads < 1 {
 		return nil, config.UsageError{Err: fmt.Errorf("--threads %d: want at least 1", o.Threads)}
@@ -128,7 +129,7 @@ func newEngine(c *cli.Context, m *lm.Model, requests []engine.Request) (*engine.
 // continueIDs writes the ids that follow ids.
 func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) error {
 	requests := []engine.Request{{Prompt: ids, Sampling: s}}
-	e, err := newEngine(c, m, requests)
+	e, err := newEngine(c, m, 0, requests)
 	if err != nil {
 		return err
 	}
@@ -189,18 +190,22 @@ func (w *writer) answerFile(name string) error {
 	}
 	var lines []string
 	var requests []engine.Request
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(text), "\ufeff")) { // without a byte-order mark
 		line = strings.TrimRight(line, "\r\n")
 		r, err := w.request(line)
 		if err != nil {
 			return err
+		}
+		if len(r.Prompt) == 0 {
+			return config.UsageError{
+				Err: fmt.Errorf("--prompts %s:%d: empty: want a prompt in each line", name, len(lines)+1)}
 		}
 		lines, requests = append(lines, line), append(requests, r)
 	}
 	if len(requests) == 0 {
 		return config.UsageError{Err: fmt.Errorf("--prompts %s: no line: want a prompt in each", name)}
 	}
-	e, err := newEngine(w.c, w.model, requests)
+	e, err := newEngine(w.c, w.model, w.tokens.Size(), requests)
 	if err != nil {
 		return err
 	}
@@ -260,7 +265,7 @@ func (w *writer) stream(prompt string) error {
 	if err != nil {
 		return err
 	}
-	e, err := newEngine(w.c, w.model, []engine.Request{r})
+	e, err := newEngine(w.c, w.model, w.tokens.Size(), []engine.Request{r})
 	if err != nil {
 		return err
 	}

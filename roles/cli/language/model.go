@@ -72,7 +72,7 @@ func loadModel(c *cli.Context, dir string) (*lm.Model, error) {
 	if err := hf.Check(m, dir); err != nil {
 		return nil, config.UsageError{Err: err}
 	}
-	if err := checkMemory(fmt.Sprintf("the model of %s", dir), 4*m.Count()); err != nil {
+	if err := checkMemory(fmt.Sprintf("the model of %s", dir), 4*(m.Count()+2*m.Params.Len())); err != nil {
 		return nil, err
 	}
 	if err := m.Alloc(tensor.Heap); err != nil {
