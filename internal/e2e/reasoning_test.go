@@ -291,6 +291,11 @@ func judge(t *testing.T, dir string) {
 	if r.code != 1 || !strings.Contains(r.stderr, want) {
 		t.Errorf("exit code %d, want 1 and %s:\n%s", r.code, want, r.stderr)
 	}
+	writeFile(t, dir, "placed.yaml", components("actor: 0-1\n    rollout: 2\n    reward: 3")+reasoning)
+	r = local.run(t, dir, 4, append([]string{"-c", "placed.yaml", startWeights}, command("fails.py")...)...)
+	if r.code != 1 || !strings.Contains(r.stderr, "reward[0] rank 3 host ") || !strings.Contains(r.stderr, " step 1: score: group 0: "+want) {
+		t.Errorf("on a rank of its own: exit code %d, want 1 and the worker's name:\n%s", r.code, r.stderr)
+	}
 	refused(t, local, dir, 0, "command line: reward: want a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
 		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
 }
@@ -319,6 +324,31 @@ func TestReasoningRefused(t *testing.T) {
 		"of 2 inference workers, then 4 on each of 2 actor workers"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("check does not say %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestReasoningTrace: the trace has the work of every component, and each stage's answers are judged and inferred for.
+func TestReasoningTrace(t *testing.T) {
+	dir := sums(t)
+	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3", "cluster.tracer.enable=true", "rollout.pipeline_stage_num=4",
+		"algorithm.recompute_logprobs=true")
+	text, err := os.ReadFile(filepath.Join(dir, "logs", "run", "trace.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []struct{ Name, Tid string }
+	if err := json.Unmarshal(text, &events); err != nil {
+		t.Fatal(err)
+	}
+	spans := map[string]int{}
+	for _, e := range events {
+		spans[e.Tid+" "+e.Name]++
+	}
+	for span, want := range map[string]int{"rollout 0 generate": 12 * 4, "reward 0 score": 12 * 8, "inference 0 infer": 12 * 8, "actor 0 receive": 12,
+		"actor 1 train": 12, "rollout 0 evaluate": 3} {
+		if spans[span] != want {
+			t.Errorf("%d spans of %s, want %d: %v", spans[span], span, want, spans)
 		}
 	}
 }
