@@ -288,3 +288,28 @@ func BenchmarkRender(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkRenderSuite tells the same of the pictures that the suite observes.
+func BenchmarkRenderSuite(b *testing.B) {
+	v, err := TabletopSuite(env.DefaultConfig(), 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer v.Close()
+	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); err != nil {
+		b.Fatal(err)
+	}
+	for _, camera := range []string{"front", "wrist"} {
+		b.Run(camera, func(b *testing.B) {
+			view := env.View{Width: 64, Height: 64, Camera: camera, Shadows: true}
+			rgb := view.NewPictures(1)
+			begun := processorTime(b)
+			for b.Loop() {
+				if err := env.Render(v, view, nil, rgb); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/(processorTime(b)-begun).Seconds(), "pictures/cpu-s")
+		})
+	}
+}

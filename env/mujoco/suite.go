@@ -81,6 +81,7 @@ const (
 	suiteMoveAt                    // the step before which something is moved; 0: none
 	suiteMoveTo                    // the direction of that, in radians
 	suiteBright                    // what pictures are multiplied by
+	suiteWhite                     // what is added to them then
 	suiteNoise                     // levels of noise in pictures
 	suiteTable                     // the table's colour: a number of tableColors
 	suiteThird                     // the third cube's colour, -1: it is not there

@@ -18,7 +18,10 @@ var tableColors = [...][3]float32{{0.76, 0.70, 0.62}, {0.35, 0.45, 0.55}, {0.45,
 func (t *suite) change(what change, r *philox.Stream) {
 	switch what {
 	case brightness:
-		t.memo[suiteBright] = 0.7 + 0.6*float64(r.IntN(2))
+		t.memo[suiteBright] = 0.7
+		if r.IntN(2) > 0 {
+			t.memo[suiteWhite] = 0.3 * 255
+		}
 	case tableColor:
 		t.memo[suiteTable] = float64(1 + r.IntN(len(tableColors)-1))
 	case pictureNoise:
@@ -113,9 +116,9 @@ func (t *suite) develop(view int, rgb []byte) {
 		clear(rgb)
 		return
 	}
-	if bright := t.memo[suiteBright]; bright != 1 {
+	if bright, white := t.memo[suiteBright], t.memo[suiteWhite]; bright != 1 {
 		for i, x := range rgb {
-			rgb[i] = byte(min(bright*float64(x)+0.5, 255))
+			rgb[i] = byte(bright*float64(x) + white + 0.5)
 		}
 	}
 	if t.memo[suiteNoise] > 0 {

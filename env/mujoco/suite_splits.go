@@ -22,7 +22,7 @@ type change uint8
 
 const (
 	noChange     change = iota
-	brightness          // pictures are 30 % brighter or darker
+	brightness          // pictures are mixed with 30 % of black, or of white
 	tableColor          // the table has another colour
 	pictureNoise        // every number in pictures is off by up to noiseLevels
 	movedCamera         // the camera in front is 2 cm elsewhere and turned by 3°
