@@ -126,6 +126,9 @@ func variants() map[string]func(*policy.Config, *vla.Config) {
 // Evaluate says of actions bit for bit what Forward said of them, in any batch, and so does Value.
 func TestForwardIsEvaluate(t *testing.T) {
 	for name, change := range variants() {
+		if testing.Short() && name != "tokens" && name != "flow" {
+			continue // the race detector looks on
+		}
 		cfg, own := small()
 		change(&cfg, &own)
 		p := newPolicy(t, cfg, own)
@@ -165,6 +168,9 @@ func TestForwardIsEvaluate(t *testing.T) {
 // Gradients are central differences, along a random direction of each tensor.
 func TestGradients(t *testing.T) {
 	for name, change := range variants() {
+		if testing.Short() && name != "tokens" && name != "flow" {
+			continue // the race detector looks on
+		}
 		cfg, own := small()
 		change(&cfg, &own)
 		p := newPolicy(t, cfg, own)
