@@ -19,11 +19,15 @@ type (
 )
 
 // Run is Main with a program of your own, which each rank of a job that trains runs. The program of
-// Main is TrainEmbodied, or FineTune for a job of the task sft.
+// Main is TrainEmbodied, or FineTune for a job of the task sft, or Reason for one of the task reasoning.
 func Run(args []string, reg Registries, program Program) int { return cli.Run(args, reg, program) }
 
 // FineTune is the program of the task sft: it trains a language model on texts, by an SFTRunner.
 func FineTune(ctx context.Context, c *Cluster) error { return runner.FineTune(ctx, c) }
+
+// Reason is the program of the task reasoning: it trains a language model on its own answers, by a
+// ReasoningRunner.
+func Reason(ctx context.Context, c *Cluster) error { return runner.Reason(ctx, c) }
 
 // TrainEmbodied is the program of the other tasks. It launches a group for each component that has a
 // place, and lets an EmbodiedRunner lead them.
