@@ -13,5 +13,5 @@ func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
 	}
-	return fmt.Errorf("expert of %s: %w", v.Spec().Name, errors.ErrUnsupported)
+	return fmt.Errorf("%s has no expert (%w)", v.Spec().Name, errors.ErrUnsupported)
 }

@@ -50,7 +50,7 @@ func TestLabelsContract(t *testing.T) {
 	}, envtest.Options{})
 
 	v := env.NewLabels(newCounter(env.DefaultConfig(), 1))
-	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); !errors.Is(err, errors.ErrUnsupported) || err.Error() != "expert of Counter: unsupported operation" {
+	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); !errors.Is(err, errors.ErrUnsupported) || err.Error() != "Counter has no expert (unsupported operation)" {
 		t.Errorf("without an expert: %v", err)
 	}
 }

@@ -76,7 +76,7 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 // errors.ErrUnsupported.
 func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	if b.expert == nil {
-		return fmt.Errorf("expert of %s: %w", b.spec.Name, errors.ErrUnsupported)
+		return fmt.Errorf("%s has no expert (%w)", b.spec.Name, errors.ErrUnsupported)
 	}
 	act := b.actions(action)
 	for n := range b.state {

@@ -62,7 +62,7 @@ var mistakes = []struct {
 		want: "command line: algorithm.demo_buffer.load_path: none: want none (loss_type actor_critic)"},
 	{name: "labels of nobody", args: []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger",
 		"algorithm.replay_buffer.sample_window_size=1", "algorithm.replay_buffer.min_buffer_size=1"},
-		want: "job.yaml:12: env.train.env_type: CartPole-v1: want environments that have an expert (loss_type embodied_dagger): expert of CartPole-v1: unsupported operation"},
+		want: "job.yaml:12: env.train.env_type: CartPole-v1: want environments that have an expert (loss_type embodied_dagger): CartPole-v1 has no expert (unsupported operation)"},
 	{name: "labels of chunks", args: []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger",
 		"algorithm.replay_buffer.sample_window_size=1", "algorithm.replay_buffer.min_buffer_size=1", "actor.model.num_action_chunks=2"},
 		want: "command line: actor.model.num_action_chunks: 2: want 1 (loss_type embodied_dagger: experts say what to do in a state, not what after it)"},

@@ -31,8 +31,12 @@ func (r *Report) columns(f form) []column {
 	if f == exact {
 		number = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	}
+	op := 14
+	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is all there is
+		op = 26
+	}
 	keys := map[string]column{
-		"op":    {"op", 14, func(r *Row) string { return r.Op }},
+		"op":    {"op", op, func(r *Row) string { return r.Op }},
 		"algo":  {"algo", 13, func(r *Row) string { return r.Algorithm }},
 		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
 		"size":  {"size", 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }},
