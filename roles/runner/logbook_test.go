@@ -133,3 +133,32 @@ func TestTensorBoardAxis(t *testing.T) {
 		}
 	}
 }
+
+// TestScore: the score of a checkpoint is the evaluation after its step, and the lower the loss of a fine-tuning, the higher its score.
+func TestScore(t *testing.T) {
+	for _, c := range []struct {
+		task     string
+		interval int
+		step     int64
+		want     string
+	}{
+		{config.TaskEmbodied, 10, 20, "3"},
+		{config.TaskEmbodied, 10, 15, "none"},
+		{config.TaskEmbodied, -1, 15, "2"},
+		{config.TaskReasoning, 10, 20, "3"},
+		{config.TaskSFT, 10, 20, "-3"},
+		{config.TaskSFT, -1, 15, "-2"},
+	} {
+		cfg := &config.Config{}
+		cfg.Runner.TaskType, cfg.Runner.ValCheckInterval = c.task, c.interval
+		l := &Logbook{job: &job.Job{Config: cfg, MaxSteps: 100}}
+		l.state.Step, l.state.Return, l.state.Eval = c.step, 2, 3
+		got := "none"
+		if score := l.score(c.step); score != nil {
+			got = fmt.Sprint(*score)
+		}
+		if got != c.want {
+			t.Errorf("%s, step %d of evaluations every %d: %s, want %s", c.task, c.step, c.interval, got, c.want)
+		}
+	}
+}
