@@ -311,6 +311,8 @@ func TestReasoningRefused(t *testing.T) {
 		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 actors"},
 		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each rollout worker"},
 		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: want at most 8 (8 prompts of 1 rollout workers)"},
+		{"algorithm.group_size=20000000", "command line: algorithm.group_size: 20000000: want fewer answers: those to a prompt, of 7 tokens each, " +
+			"must fit into 1 GiB"},
 		{"rollout.max_running_requests=0", "command line: rollout.max_running_requests: 0: want a number ≥ 1"},
 		{"rollout.threads=0", "command line: rollout.threads: 0: want a number ≥ 1"},
 		{"runner.weight_sync_interval=2", "command line: runner.weight_sync_interval: 2: want 1 (task_type reasoning)"},

@@ -32,6 +32,9 @@ func (d *draft) readPrompts(t *Tuning) {
 	steps := c.Algorithm.Texts.NMinibatches
 	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
 		fmt.Sprintf("a share of the %d answers of an actor", per))
+	bytes := t.AnswerBytes()
+	d.found.Want(bytes > 0 && bytes <= 1<<30, "algorithm.group_size", t.group,
+		fmt.Sprintf("fewer answers: those to a prompt, of %d tokens each, must fit into 1 GiB", t.Sampling.MaxTokens))
 	setup := d.TextSetup(t)
 	if d.HasCritic() {
 		setup.Critic = new(algo.TextCritic) // there will be one
