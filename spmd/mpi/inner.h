@@ -131,7 +131,7 @@ struct rl_slot {
 	struct rl_slot *right, **left; // of a line's head: among the heads
 };
 
-enum { CHUNK = 64, CHUNKS = 1024 };
+enum { CHUNK = 64, CHUNKS = 1024, RL_DESKS = 256 };
 
 // The requests of an end belong to the thread that uses it. The progress thread looks at them too, so both take `busy`: the owner for an instant, as it never
 // waits while it has it, and the progress thread only when it is free.
@@ -144,7 +144,7 @@ struct rl_end {
 	_Atomic int sends, lines, desks; // how many
 	rl_slot *free;
 	rl_slot *heads; // lines of receives that MPI's messages match
-	rl_slot *desk;  // lines of receives that letters match
+	rl_slot *desk[RL_DESKS]; // lines of receives that letters match, by rl_desk_of
 	int looked_mpi; // the last look saw a request of MPI's that is not done
 	int stuck;      // and a send that this rank of the node has not taken; -1: none
 	// Of letters; see node.c.
@@ -214,6 +214,7 @@ void rl_kick(rl_world *w);
 
 // Lines, in line.c: the receives for one sender and tag that have no message yet, in the order in which they were posted. Their heads are in heads or in desk.
 rl_slot *rl_line_find(rl_slot *heads, int peer, int tag);
+rl_slot **rl_desk_of(rl_end *e, int peer, int tag);
 void rl_line_join(rl_end *e, rl_slot *s);
 void rl_line_leave(rl_end *e, rl_slot *s);
 

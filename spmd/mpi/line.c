@@ -11,7 +11,9 @@ rl_slot *rl_line_find(rl_slot *heads, int peer, int tag) {
 	return heads;
 }
 
-static rl_slot **heads_of(rl_end *e, const rl_slot *s) { return s->near >= 0 ? &e->desk : &e->heads; }
+rl_slot **rl_desk_of(rl_end *e, int peer, int tag) { return &e->desk[(unsigned)(peer * 31 + tag) % RL_DESKS]; }
+
+static rl_slot **heads_of(rl_end *e, const rl_slot *s) { return s->near >= 0 ? rl_desk_of(e, s->peer, s->tag) : &e->heads; }
 
 static _Atomic int *count_of(rl_end *e, const rl_slot *s) { return s->near >= 0 ? &e->desks : &e->lines; }
 

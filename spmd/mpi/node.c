@@ -185,7 +185,7 @@ rl_slot *rl_letters_match(rl_end *e) {
 	for (rl_letter *l = t->first; l; l = next) {
 		next = l->behind;
 		others |= l->space != e->space;
-		rl_slot *s = l->space == e->space ? rl_line_find(e->desk, l->peer, l->tag) : NULL;
+		rl_slot *s = l->space == e->space ? rl_line_find(*rl_desk_of(e, l->peer, l->tag), l->peer, l->tag) : NULL;
 		if (!s) {
 			before = l;
 			continue;

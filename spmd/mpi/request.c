@@ -249,7 +249,7 @@ static void begin(rl_end *e) {
 
 void rl_end_push(rl_end *e) {
 	if (!(atomic_load(&e->sends) || atomic_load(&e->lines) || atomic_load(&e->desks)) || !try_hold(e)) return;
-	if (e->desk) read_letters(e);
+	if (atomic_load(&e->desks)) read_letters(e);
 	for (int i = 0; atomic_load(&e->sends) && i < e->chunks * CHUNK; i++) {
 		rl_slot *s = slot_at(e, i);
 		if (s->state == UNDERWAY && s->sending && s->by_mpi) test(e, s);

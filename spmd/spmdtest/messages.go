@@ -81,11 +81,17 @@ func keepOrder(ctx context.Context, w *spmd.World) error {
 	c := ends[0]
 	next, prev := around(c)
 	const n = 100
-	size := func(i int) int { return 8 + i%5*3000 } // small and large ones mixed
+	// small and large ones mixed, from both kinds of memory: a transport may carry each kind its own way
+	size := func(i int) int { return 8 + i%5*9000 }
 	var sends, recvs []spmd.Request
 	bufs := make([][]byte, n)
 	for i := range n {
 		b := make([]byte, size(i))
+		if i%2 == 0 {
+			if b, err = w.Alloc(size(i)); err != nil {
+				return err
+			}
+		}
 		binary.LittleEndian.PutUint64(b, uint64(i))
 		r, err := c.Isend(b, next, 0)
 		if err != nil {
