@@ -322,9 +322,9 @@ func TestOwnKeysInCheck(t *testing.T) {
 	}
 	for _, want := range []string{
 		"algorithm.my_coef 0.01 (default) Weight of the entropy.",
-		"env.train.init_params.wind 0.5 (own.yaml:21) What is taken from every reward.",
+		"env.train.init_params.wind 0.5 (own.yaml:21) Wind is subtracted from every reward.",
 		"env.train.init_params.gusts.every 0 (default) Steps from one gust to the next.",
-		"env.eval.init_params.wind 0.5 (own.yaml:21) What is taken from every reward.",
+		"env.eval.init_params.wind 0.5 (own.yaml:21) Wind is subtracted from every reward.",
 		"actor.model.my_width 8 (default) Width of the hidden layer.",
 		"reward.my_coef 2 (command line) Weight of the score.",
 	} {
