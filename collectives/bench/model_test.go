@@ -13,7 +13,7 @@ func TestFitKnows(t *testing.T) {
 	const alpha, beta = 3, 0.002 // µs, µs a byte
 	nodes := make([]int, 8)
 	shared := func(n, size int) float64 { // docs of collectives.newShared: allreduce
-		if size <= 16<<10 {
+		if size <= 64<<10 {
 			return alpha + 2*float64(n*size)*beta
 		}
 		return 2*alpha + 2*float64(size)*beta
