@@ -454,6 +454,7 @@ func TestWatched(t *testing.T) {
 				}
 			}
 			run := filepath.Join(dir, "logs", "default")
+			poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 }) // the ranks are listed by then
 			for _, about := range readRanks(t, run)[:ranks] {
 				if err := syscall.Kill(about.PID, syscall.SIGUSR2); err != nil {
 					t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// What makes tokens of images and numbers has the gradients of central differences, and as many tokens as it says.
+// TestVision: the network of images and numbers has the gradients of central differences, and as many tokens as it says.
 func TestVision(t *testing.T) {
 	spec := env.Spec{Obs: []env.Field{
 		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
