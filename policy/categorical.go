@@ -57,9 +57,9 @@ func (w *categoricalWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mod
 		for _, k := range w.options {
 			var j int
 			if mode == Sample {
-				j = draw(w.prob[o:o+k], s.Float64())
+				j = Draw(w.prob[o:o+k], s.Float64())
 			} else {
-				j = argmax(w.logp[o : o+k])
+				j = Argmax(w.logp[o : o+k])
 			}
 			a.choice[d] = int32(j)
 			logProb[d] = w.logp[o+j]
@@ -122,7 +122,7 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	for range in.n {
 		for _, k := range w.options {
 			z := logp[o : o+k]
-			top := z[argmax(z)]
+			top := z[Argmax(z)]
 			for j := range z {
 				z[j] -= top
 			}
@@ -147,9 +147,9 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	}
 }
 
-// draw returns the option in whose share of [0,1) u lies; the last possible one when rounding
+// Draw returns the option in whose share of [0,1) u lies; the last possible one when rounding
 // leaves u beyond all of them.
-func draw[T nn.Float](prob []T, u float64) int {
+func Draw[T nn.Float](prob []T, u float64) int {
 	last := 0
 	for j, p := range prob {
 		if u -= float64(p); u < 0 {
@@ -162,8 +162,8 @@ func draw[T nn.Float](prob []T, u float64) int {
 	return last
 }
 
-// argmax returns the first index of the largest element.
-func argmax[T nn.Float](x []T) int {
+// Argmax returns the first index of the largest element.
+func Argmax[T nn.Float](x []T) int {
 	best := 0
 	for j, v := range x {
 		if v > x[best] {

@@ -97,11 +97,11 @@ func TestCategoricalExtremes(t *testing.T) {
 		t.Errorf("log-prob %v, entropy %v, gradient %v; want -2000, 0, [1 -1 0]", logProb, entropy, dOut)
 	}
 	for u := range 100 {
-		if got := draw([]float32{0, 1, 0}, float64(u)/100); got != 1 {
+		if got := Draw([]float32{0, 1, 0}, float64(u)/100); got != 1 {
 			t.Fatalf("u = %d/100 drew option %d", u, got)
 		}
 	}
-	if got := draw([]float32{0.5, 0.5 - 0x1p-20, 0}, 1-0x1p-53); got != 1 {
+	if got := Draw([]float32{0.5, 0.5 - 0x1p-20, 0}, 1-0x1p-53); got != 1 {
 		t.Errorf("beyond the sum of the probabilities: drew %d, want the last possible option", got)
 	}
 }

@@ -178,7 +178,7 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 	choice, logProb := act.Action.I32(), act.LogProb.F32()
 	for row := range n {
 		values := q.F32()[row*options : (row+1)*options]
-		best := argmax(values)
+		best := Argmax(values)
 		choice[row], logProb[row] = int32(best), 0
 		if mode == Deterministic {
 			continue

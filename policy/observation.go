@@ -207,7 +207,7 @@ func (o *observations) newWork(maxRows int) *obsWork {
 // read returns the rows of obs, [n,width], and n: obs' own memory when there is nothing to do. It
 // leaves images, words and mask in w.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
-	n, err := o.check(obs, maxRows)
+	n, err := Rows(o.fields, obs, maxRows)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -296,10 +296,10 @@ func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 	return nil
 }
 
-// check returns the number of rows of obs.
-func (o *observations) check(obs tensor.Dict, maxRows int) (int, error) {
+// Rows returns the number of rows of obs, which must have these fields and at most maxRows rows.
+func Rows(fields []env.Field, obs tensor.Dict, maxRows int) (int, error) {
 	n := -1
-	for _, f := range o.fields {
+	for _, f := range fields {
 		t, ok := obs.Get(f.Name)
 		switch {
 		case !ok:
@@ -307,7 +307,7 @@ func (o *observations) check(obs tensor.Dict, maxRows int) (int, error) {
 		case t.DType() != f.DType || t.Rank() < 1 || t.Len() != t.Dim(0)*f.Dim():
 			return 0, fmt.Errorf("observation %q: %v: want %v[N %v]", f.Name, t, f.DType, f.Shape)
 		case n >= 0 && t.Dim(0) != n:
-			return 0, fmt.Errorf("observation %q: %d rows, %q has %d", f.Name, t.Dim(0), o.fields[0].Name, n)
+			return 0, fmt.Errorf("observation %q: %d rows, %q has %d", f.Name, t.Dim(0), fields[0].Name, n)
 		}
 		n = t.Dim(0)
 	}

@@ -40,7 +40,7 @@ func (o *observations) statsLen() int {
 // add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean:
 // what is far from 0 and varies little then loses no digits.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
-	n, err := o.check(obs, math.MaxInt)
+	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || o.params == nil {
 		return err
 	}

@@ -195,7 +195,7 @@ func (p *Policy) begin(wk policy.Work, obs tensor.Dict) (*work, int, error) {
 		return nil, 0, fmt.Errorf("work %T of another policy", wk)
 	}
 	w.evaluated = 0
-	n, err := p.senses.check(obs, w.maxRows)
+	n, err := policy.Rows(p.senses.fields, obs, w.maxRows)
 	return w, n, err
 }
 

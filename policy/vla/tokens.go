@@ -2,6 +2,7 @@ package vla
 
 import (
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -134,9 +135,9 @@ func (t *draws) stream(row int) philox.Stream {
 // pick returns an option.
 func (t *draws) pick(logp, prob []float32, s *philox.Stream) int {
 	if t.temperature == 0 {
-		return argmax(logp)
+		return policy.Argmax(logp)
 	}
-	return draw(prob, s.Float64())
+	return policy.Draw(prob, s.Float64())
 }
 
 func (w *tokensWork) choose(action, logProb, h []float32, n int, t draws) {
@@ -228,30 +229,4 @@ func (w *tokensWork) backward(dh, dLogProb, dEntropy []float32, n int) {
 			}
 		}
 	}
-}
-
-// draw returns the option in whose share of [0,1) u lies; the last possible one when rounding
-// leaves u beyond all of them.
-func draw(prob []float32, u float64) int {
-	last := 0
-	for j, p := range prob {
-		if u -= float64(p); u < 0 {
-			return j
-		}
-		if p > 0 {
-			last = j
-		}
-	}
-	return last
-}
-
-// argmax returns the first index of the largest element.
-func argmax(x []float32) int {
-	best := 0
-	for j, v := range x {
-		if v > x[best] {
-			best = j
-		}
-	}
-	return best
 }

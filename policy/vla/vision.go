@@ -247,24 +247,3 @@ func (s *senses) read(dst []float32, p *nn.Params[float32], obs tensor.Dict, lo,
 		at += num.width
 	}
 }
-
-// check returns the number of rows of obs.
-func (s *senses) check(obs tensor.Dict, maxRows int) (int, error) {
-	n := -1
-	for _, f := range s.fields {
-		t, ok := obs.Get(f.Name)
-		switch {
-		case !ok:
-			return 0, fmt.Errorf("observation %q: not in %v", f.Name, obs)
-		case t.DType() != f.DType || t.Rank() < 1 || t.Len() != t.Dim(0)*f.Dim():
-			return 0, fmt.Errorf("observation %q: %v: want %v[N %v]", f.Name, t, f.DType, f.Shape)
-		case n >= 0 && t.Dim(0) != n:
-			return 0, fmt.Errorf("observation %q: %d rows, %q has %d", f.Name, t.Dim(0), s.fields[0].Name, n)
-		}
-		n = t.Dim(0)
-	}
-	if n > maxRows {
-		return 0, fmt.Errorf("%d rows: the work holds %d", n, maxRows)
-	}
-	return n, nil
-}
