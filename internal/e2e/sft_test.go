@@ -214,6 +214,7 @@ func TestExport(t *testing.T) {
 	if base == beside {
 		t.Error("the adapters change nothing")
 	}
+	t.Run("below adapters", func(t *testing.T) { tuneOnCheckpoint(t, dir) })
 	// and on from adapters
 	local.ok(t, dir, 0, "-c", "lora.yaml", "actor.model.lora_path=adapter", "runner.max_steps=1",
 		"runner.logger.experiment_name=on")
@@ -222,6 +223,38 @@ func TestExport(t *testing.T) {
 	if !(first < anew) {
 		t.Errorf("the first loss is %v with trained adapters, %v with new ones", first, anew)
 	}
+}
+
+// tuneOnCheckpoint trains adapters on the checkpoint that was exported as the folder full. It is as if that were model_path, after a resume
+// too, which needs the same checkpoint.
+func tuneOnCheckpoint(t *testing.T, dir string) {
+	want := readMetrics(t, filepath.Join(dir, "logs", "lora"))
+	const start = "runner.ckpt_path=logs/run/checkpoints/latest/model.safetensors"
+	writeFile(t, dir, "on.yaml", components("actor: 0")+tuning)
+	args := []string{"-c", "on.yaml", "actor.model.is_lora=true", "actor.model.lora_rank=4", "actor.model.lora_alpha=8",
+		"runner.logger.experiment_name=ckpt"}
+	local.ok(t, dir, 0, append(args, start, "runner.max_steps=8")...)
+	const resume = "runner.resume_dir=logs/ckpt/checkpoints/global_step_8"
+	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: none: want the weights below the checkpoint's adapters", append(args, resume)...)
+	other := "runner.ckpt_path=logs/run/checkpoints/global_step_8/model.safetensors"
+	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: logs/run/checkpoints/global_step_8/model.safetensors: "+
+		"want the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
+	local.ok(t, dir, 0, append(args, start, resume)...)
+	if diff := readMetrics(t, filepath.Join(dir, "logs", "ckpt")).diff(want); diff != "" {
+		t.Error(diff)
+	}
+	local.ok(t, dir, 0, "export", "logs/ckpt", "--out", "ckpt")
+	merged, err := os.ReadFile(filepath.Join(dir, "merged/model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil || string(got) != string(merged) {
+		t.Errorf("the export is not that of adapters on the folder (%v)", err)
+	}
+	const adapters = "runner.ckpt_path=logs/lora/checkpoints/latest/model.safetensors"
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: logs/lora/checkpoints/latest/model.safetensors: want no adapters beside those of resume_dir", append(args, resume, adapters)...)
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: want weights of this model: logs/run/checkpoints/latest/model.safetensors: "+
+		"model: model.embed_tokens.weight is F32[32 421], this model's is [64 421]", append(args, start, "actor.model.hidden_size=64")...)
 }
 
 // TestTuningMistakes: what cannot be learnt from is refused before work starts, on every rank, and leaves no file.

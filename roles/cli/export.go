@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		if l.LoRA == nil {
 			return config.UsageError{Err: fmt.Errorf("export: --adapter: the model has no adapters (is_lora false)")}
 		}
-		err = hf.SaveAdapter(m, out, l.Base)
+		err = hf.SaveAdapter(m, out, cmp.Or(l.Below.Path, l.Base))
 	} else {
 		err = hf.Save(m, out, hf.SaveOptions{DType: dtype, ShardBytes: c.Int("shard-mb") << 20, Tokens: l.Tokens})
 	}
@@ -89,6 +90,9 @@ func loadTuned(dir string, reg config.Registries) (m *lm.Model, l job.Language, 
 		return nil, l, nil, err
 	}
 	if l, err = job.LanguageOf(cfg, k.Size()); err != nil {
+		return nil, l, nil, err
+	}
+	if err := l.StandOn(cfg.Runner.CkptPath); err != nil {
 		return nil, l, nil, err
 	}
 	if l.Base == "" && k.EOS() >= 0 {

@@ -185,8 +185,9 @@ type RunnerConfig struct {
 	// ResumeDir is the checkpoint to go on from: a folder …/checkpoints/global_step_N, or auto for
 	// the newest complete one of this run. Empty, the default, starts anew.
 	ResumeDir string `yaml:"resume_dir"`
-	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. Empty, the
-	// default, is none.
+	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora it may
+	// have all weights of a language model; adapters are trained on them, and a resume needs the file,
+	// too. Empty, the default, is none.
 	CkptPath string `yaml:"ckpt_path"`
 	// OnlyEval evaluates and does not train. Default false; true for the task embodied_eval.
 	OnlyEval bool `yaml:"only_eval"`

@@ -18,6 +18,7 @@ type Language struct {
 	Tokens hf.Tokens // with a meaning of their own
 	Base   string    // the folder of its weights; "": they are drawn
 	From   string    // the folder of its adapters; "": they are drawn
+	Below  Below     // the weights that stand in for Base's
 	Seed   uint64
 
 	Count, Trained int // weights without adapters, and parameters that are trained
@@ -127,9 +128,15 @@ func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	if err := m.Alloc(alloc); err != nil {
 		return nil, err
 	}
-	if l.Base == "" {
+	switch {
+	case l.Below.Path != "":
+		m.InitAdapters(l.Seed)
+		if err := l.Below.load(m); err != nil {
+			return nil, err
+		}
+	case l.Base == "":
 		m.Init(l.Seed)
-	} else {
+	default:
 		m.InitAdapters(l.Seed)
 		if err := hf.Load(m, l.Base); err != nil {
 			return nil, fmt.Errorf("actor.model.model_path: %w", err)

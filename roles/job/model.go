@@ -70,7 +70,16 @@ func (t *Tuning) Fits(d tensor.Dict) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range m.Params.Fields {
+	want := make([]tensor.Field, len(m.Params.Fields))
+	for i, f := range m.Params.Fields {
+		want[i] = tensor.Field{Name: f.Name, Shape: f.Shape}
+	}
+	return fit(d, want)
+}
+
+// fit reports whether d has these tensors in float32, and no others.
+func fit(d tensor.Dict, want []tensor.Field) error {
+	for _, f := range want {
 		x, ok := d.Get(f.Name)
 		if !ok {
 			return fmt.Errorf("model: no %s %v in it: it is another model's", f.Name, f.Shape)
@@ -79,8 +88,8 @@ func (t *Tuning) Fits(d tensor.Dict) error {
 			return fmt.Errorf("model: %s is %v, this model's is %v", f.Name, x, f.Shape)
 		}
 	}
-	if d.Len() != len(m.Params.Fields) {
-		return fmt.Errorf("model: it has %d tensors, this model has %d", d.Len(), len(m.Params.Fields))
+	if d.Len() != len(want) {
+		return fmt.Errorf("model: it has %d tensors, this model has %d", d.Len(), len(want))
 	}
 	return nil
 }

@@ -132,6 +132,11 @@ func (d *draft) readModel(t *Tuning) bool {
 		d.problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
 		return false
 	}
+	if err := t.StandOn(c.Runner.CkptPath); err != nil {
+		d.problem("runner.ckpt_path", nil, "weights of this model: "+err.Error())
+	}
+	d.found.Want(t.Below.Path != "" || c.Runner.ResumeDir == "" || c.Runner.CkptPath == "", "runner.ckpt_path",
+		c.Runner.CkptPath, "no adapters beside those of resume_dir")
 	if err := t.checkFolder(); err != nil {
 		d.problem("actor.model.model_path", t.Base, "a folder of weights: "+err.Error())
 	}
@@ -191,12 +196,13 @@ func (d *draft) readSet(t *Tuning, key string, paths []string) *text.Dataset {
 // TextsHash is the name, in the trainer's state, of the hash of the texts of training.
 const TextsHash = "texts"
 
-// SameTexts reports whether a trainer's state, which may be empty, is of these texts.
-func (t *Tuning) SameTexts(trainer tensor.Dict) error {
+// SameInputs reports whether a trainer's state, which may be empty, is of these texts, and of adapters
+// on these weights.
+func (t *Tuning) SameInputs(trainer tensor.Dict) error {
 	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(t.Train.Hash) {
 		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
 	}
-	return nil
+	return t.Below.same(trainer)
 }
 
 // Order returns the samples of an epoch, in the order in which steps take them. Another epoch may

@@ -29,11 +29,11 @@ type languageWorker interface {
 var _ leader = (*languageRunner)(nil)
 
 // newLanguageRunner returns the runner of a job without workers yet, when all ranks have read the same
-// texts. Collective over the world.
+// inputs. Collective over the world.
 func newLanguageRunner(ctx context.Context, c *Cluster, iteration, evaluate func(context.Context) error) (
 	*languageRunner, error) {
 	r := &languageRunner{iteration: iteration, evaluate: evaluate}
-	err := worker.CompareTexts(ctx, c.with.Saver.group, c.job.Tuning)
+	err := worker.CompareInputs(ctx, c.with.Saver.group, c.job.Tuning)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,9 @@ func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, e
 // WeightsIn reads a file of weights, runner.ckpt_path.
 func WeightsIn(j *job.Job, path string) (b StartState, err error) {
 	b.From = path
+	if j.Tuning != nil && j.Tuning.Below.Path == path {
+		return b, nil // its adapters are new
+	}
 	if b.state.Model, err = job.ReadWeights("runner.ckpt_path", path); err != nil {
 		return b, err
 	}
@@ -89,7 +92,7 @@ func WeightsIn(j *job.Job, path string) (b StartState, err error) {
 func (b StartState) fits(j *job.Job) error {
 	var err error
 	if j.Tuning != nil {
-		err = errors.Join(j.Tuning.Fits(b.state.Model), j.Tuning.SameTexts(b.state.Trainer))
+		err = errors.Join(j.Tuning.Fits(b.state.Model), j.Tuning.SameInputs(b.state.Trainer))
 	} else if pol, e := j.NewPolicy(tensor.Heap); e != nil {
 		err = e
 	} else {

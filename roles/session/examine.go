@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -73,7 +74,7 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 		return nil, err
 	}
 	t := j.Tuning
-	e := &examination{job: j, questions: len(t.Valid.Samples), from: t.Base}
+	e := &examination{job: j, questions: len(t.Valid.Samples), from: cmp.Or(t.Below.Path, t.Base)}
 	if n := how.Episodes; n > e.questions {
 		return nil, fmt.Errorf("--episodes %d: want at most %d, the questions of data.val_data_paths", n, e.questions)
 	} else if n > 0 {
@@ -83,7 +84,7 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 	if err != nil {
 		return nil, err
 	}
-	from, weights, err := readLanguageModel(cfg, how.Checkpoint)
+	from, weights, err := readLanguageModel(cfg, &t.Language, how.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +113,11 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 }
 
 // readLanguageModel returns the trained tensors of a checkpoint: that in dir, else the newest of the
-// run's folder, else those of runner.ckpt_path. from is "" where there is none, and actor.model.model_path
-// has all weights.
-func readLanguageModel(cfg *config.Config, dir string) (from string, d tensor.Dict, err error) {
+// run's folder, else those of runner.ckpt_path. from is "" where there is none, and l has all weights.
+func readLanguageModel(cfg *config.Config, l *job.Language, dir string) (from string, d tensor.Dict, err error) {
 	latest := filepath.Join(cfg.Folder(), "checkpoints", "latest")
 	_, missing := os.Stat(latest)
-	if missing != nil && dir == "" && cfg.Runner.CkptPath == "" && cfg.LanguageModel().ModelPath != "" {
+	if missing != nil && dir == "" && (l.Below.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {
 		return "", d, nil
 	}
 	if missing == nil && dir == "" {

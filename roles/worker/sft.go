@@ -39,6 +39,9 @@ func (t *tuner) save(trainer tensor.Dict) []Share {
 		return nil
 	}
 	trainer.Set(job.TextsHash, tensor.FromI64([]int64{int64(t.tuning.Train.Hash)}, 1))
+	if below := int64(t.tuning.Below.Hash); below != 0 {
+		trainer.Set(job.BelowHash, tensor.FromI64([]int64{below}, 1))
+	}
 	return []Share{{Kind: "model", Dict: job.ModelDict(t.model.Params)}, {Kind: "trainer", Dict: trainer}}
 }
 

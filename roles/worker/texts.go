@@ -17,10 +17,12 @@ type texts struct {
 
 func newTexts(t *job.Tuning) *texts { return &texts{tuning: t, epoch: -1} }
 
-// CompareTexts checks that all ranks of a group have read the same texts.
-func CompareTexts(ctx context.Context, group *collectives.Group, t *job.Tuning) error {
-	names := []string{"data.train_data_paths"}
-	data := [][]byte{binary.LittleEndian.AppendUint64(nil, t.Train.Hash)}
+// CompareInputs checks that all ranks of a group have read the same texts, and the same weights below
+// adapters.
+func CompareInputs(ctx context.Context, group *collectives.Group, t *job.Tuning) error {
+	names := []string{"data.train_data_paths", "runner.ckpt_path"}
+	data := [][]byte{binary.LittleEndian.AppendUint64(nil, t.Train.Hash),
+		binary.LittleEndian.AppendUint64(nil, t.Below.Hash)}
 	if t.Valid != nil {
 		names = append(names, "data.val_data_paths")
 		data = append(data, binary.LittleEndian.AppendUint64(nil, t.Valid.Hash))
