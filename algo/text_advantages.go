@@ -29,7 +29,7 @@ func (p *TextPPO) Prepare(b *TextBatch) error {
 
 func (p *TextPPO) prepare(b *TextBatch) (err error) {
 	p.prepared = nil
-	if err := b.check(p.size); err != nil {
+	if err := b.check(p.size, p.cfg.RecomputeLogprobs); err != nil {
 		return err
 	}
 	if len(b.Texts)%p.text.NMinibatches != 0 {
@@ -83,14 +83,18 @@ func (p *TextPPO) prepare(b *TextBatch) (err error) {
 
 // logProbsOf fills Old, and Ref where it is needed.
 func (p *TextPPO) logProbsOf(b *TextBatch) (err error) {
-	b.Old = append(b.Old[:0], b.LogProb...)
 	if p.cfg.RecomputeLogprobs {
 		if b.Recomputed == nil {
 			if b.Recomputed, err = p.logProbs(nil, b.Texts); err != nil {
 				return err
 			}
 		}
-		copy(b.Old, b.Recomputed)
+		b.Old = append(b.Old[:0], b.Recomputed...)
+		if b.LogProb == nil {
+			b.LogProb = b.Recomputed
+		}
+	} else {
+		b.Old = append(b.Old[:0], b.LogProb...)
 	}
 	if b.Ref != nil || p.cfg.KLBeta == 0 && p.cfg.ReinppKLBeta == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
-	LogProb    []float32 // of the tokens with Learn, when they were drawn
+	LogProb    []float32 // of the tokens with Learn, when they were drawn; nil: as recomputed
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
 
@@ -33,8 +33,8 @@ type TextBatch struct {
 }
 
 // check reports what is wrong with a batch of groups of so many texts, and counts the tokens with
-// Learn.
-func (b *TextBatch) check(size int) error {
+// Learn. With recompute it may lack LogProb.
+func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {
 	case n == 0 || n%size != 0:
@@ -72,7 +72,8 @@ func (b *TextBatch) check(size int) error {
 		name  string
 		x     []float32
 		given bool
-	}{{"log-probs", b.LogProb, true}, {"recomputed log-probs", b.Recomputed, b.Recomputed != nil},
+	}{{"log-probs", b.LogProb, b.LogProb != nil || !recompute},
+		{"recomputed log-probs", b.Recomputed, b.Recomputed != nil},
 		{"log-probs by the reference", b.Ref, b.Ref != nil}} {
 		if of.given && len(of.x) != int(tokens) {
 			return fmt.Errorf("%d %s of %d tokens", len(of.x), of.name, tokens)
@@ -107,7 +108,7 @@ func (b *TextBatch) part(lo, hi int) TextBatch {
 }
 
 // JoinTexts returns one batch of the texts of all parts, in their order. Either all parts have
-// Recomputed, or none, and the same of Ref and Right.
+// Recomputed, or none, and the same of LogProb, Ref and Right.
 func JoinTexts(parts ...TextBatch) TextBatch {
 	var all TextBatch
 	for _, p := range parts {

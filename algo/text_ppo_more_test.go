@@ -191,7 +191,7 @@ func TestTextReplicas(t *testing.T) {
 		if b.LogProb, err = p.LogProbs(nil, b.Texts); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.check(4); err != nil {
+		if err := b.check(4, false); err != nil {
 			t.Fatal(err)
 		}
 		halves := []TextBatch{b.part(0, 12), b.part(12, 24)}
@@ -279,7 +279,7 @@ func TestTextStillGroups(t *testing.T) {
 
 func mustPart(t *testing.T, b *TextBatch, group int) TextBatch {
 	t.Helper()
-	if err := b.check(4); err != nil {
+	if err := b.check(4, false); err != nil {
 		t.Fatal(err)
 	}
 	return b.part(4*group, 4*group+4)
@@ -328,6 +328,16 @@ func TestTextRecompute(t *testing.T) {
 		if math.Abs(float64(b.Adv[i])-want) > 1e-5 {
 			t.Errorf("token %d: advantage %v, want %v", i, b.Adv[i], want)
 		}
+	}
+	rolled := textSetup(textModel(t, lm.Options{}))
+	rolled.Config.RecomputeLogprobs = true
+	d := c
+	d.LogProb, d.Recomputed = nil, nil
+	if err := makeTextPPO(t, rolled).Prepare(&d); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(d.Old, at) || !slices.Equal(d.LogProb, at) || !slices.Equal(d.Adv, c.Adv) {
+		t.Errorf("without log-probs of the rollout: %v\nwant %v", d.Old, at)
 	}
 	m, err := p.Update(&b)
 	if err != nil || metric(t, m, "actor/ratio_abs") != 0 || math.Abs(metric(t, m, "actor/max_log_ratio")-0.3) > 1e-5 {

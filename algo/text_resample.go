@@ -11,7 +11,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	if most <= 1 {
 		return false, nil
 	}
-	if err := batch.check(p.size); err != nil {
+	if err := batch.check(p.size, p.cfg.RecomputeLogprobs); err != nil {
 		return false, fmt.Errorf("dynamic sampling: %w", err)
 	}
 	groups := len(batch.Texts) / p.size

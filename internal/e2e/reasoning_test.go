@@ -152,6 +152,7 @@ func TestReasoningEqual(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+	base := want
 	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
 	for name, c := range map[string]struct {
 		place, says string // a metric that is not 0
@@ -160,6 +161,8 @@ func TestReasoningEqual(t *testing.T) {
 		"KL in the loss": {inferring, "train/actor/kl_loss", []string{"algorithm.kl_beta=0.1", "algorithm.recompute_logprobs=true"}},
 		"KL in the reward, adapters": {inferring, "train/actor/grad_norm", []string{"algorithm.reinpp_kl_beta=0.05", "actor.model.is_lora=true",
 			"actor.model.lora_rank=4", "reward.random_reward=true"}}, // on the weights of ckpt_path
+		"log-probs by the actors alone": {"actor: 0-1\n    rollout: 2-3", "train/actor/grad_norm", []string{"rollout.return_logprobs=false",
+			"algorithm.recompute_logprobs=true"}},
 		"dynamic sampling": {"actor: 0-1\n    rollout: 1-2\n    reward: 3", "rollout/gen_batches", []string{"algorithm.adv_type=grpo",
 			"algorithm.max_num_gen_batches=3", "algorithm.group_size=4"}},
 		"critic": {"actor: 1-2\n    rollout: 0,3", "train/critic/value_loss", []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic",
@@ -170,6 +173,11 @@ func TestReasoningEqual(t *testing.T) {
 			for i, x := range want.values(t, "train/actor/max_log_ratio") {
 				if x != 0 {
 					t.Errorf("step %d: a log ratio of %v before the first optimiser step", i+1, x)
+				}
+			}
+			if name == "log-probs by the actors alone" {
+				if diff := want.diff(base); diff != "" {
+					t.Errorf("recomputed log-probs are others: %s", diff)
 				}
 			}
 			if x := want.values(t, c.says); len(x) < 12 || x[11] == 0 {
@@ -251,6 +259,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
 	for args, want := range map[string]string{
+		"rollout.return_logprobs=false":                  "command line: rollout.return_logprobs: false: want true, or algorithm.recompute_logprobs without importance_sampling_fix",
 		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: want 1 in training",
 		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: want 0 in training (all tokens)",
 		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: want 1 in training",

@@ -275,6 +275,10 @@ type RolloutConfig struct {
 	// MaxRunningRequests is how many answers a rollout worker of the task reasoning lets grow at the
 	// same time. It changes no number. Default 64.
 	MaxRunningRequests int `yaml:"max_running_requests"`
+	// ReturnLogprobs lets answers of the task reasoning travel with the log-probs that their tokens had
+	// when they were drawn. false needs algorithm.recompute_logprobs; no number changes, as both are
+	// the same. Default true.
+	ReturnLogprobs bool `yaml:"return_logprobs"`
 	// Threads is the number of cores that a rollout worker of the task reasoning answers with. They
 	// change no number. Default 1. (+)
 	Threads int `yaml:"threads"`
@@ -335,6 +339,7 @@ func Default() *Config {
 			Texts: algo.DefaultTextConfig()},
 		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
 		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1, MaxRunningRequests: 64, Threads: 1,
+			ReturnLogprobs:     true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,

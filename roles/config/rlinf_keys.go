@@ -125,7 +125,7 @@ const simulatorKeys = `
 
 func (k *keyList) rollout() {
 	k.add("rollout", `enable_offload rollout_queue_size recompute_logprobs enable_torch_compile torch_compile_mode
-		enable_cuda_graph rollout_backend gpu_memory_utilization return_logprobs max_running_requests
+		enable_cuda_graph rollout_backend gpu_memory_utilization max_running_requests
 		cuda_graph_max_bs enforce_eager detokenize disable_log_stats validate_weight print_outputs sglang.** vllm.**
 		mode sync_weight_nccl_max_ctas`)
 	k.change("rollout", "an environment's own expert is asked", "expert_model.**")

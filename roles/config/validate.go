@@ -208,7 +208,8 @@ func (c *validation) checkRunner() {
 		r.SaveInterval,
 		fmt.Sprintf("a multiple of %d (val_check_interval)", r.ValCheckInterval))
 	want(r.KeepCheckpoints >= 0, "keep_checkpoints", r.KeepCheckpoints, "a number > 0, or 0 to keep all")
-	want(r.ResumeDir == "" || r.CkptPath == "" || c.LanguageModel().IsLoRA, "ckpt_path", r.CkptPath, "no weights beside those of resume_dir")
+	want(r.ResumeDir == "" || r.CkptPath == "" || c.LanguageModel().IsLoRA, "ckpt_path", r.CkptPath,
+		"no weights beside those of resume_dir")
 	want(r.WeightSyncInterval > 0, "weight_sync_interval", r.WeightSyncInterval, "a number > 0")
 }
 

@@ -77,6 +77,8 @@ func (c *validation) checkReasoning() {
 	want(c.Rollout.Threads >= 1, "rollout.threads", c.Rollout.Threads, "a number ≥ 1")
 	want(c.Rollout.MaxRunningRequests >= 1, "rollout.max_running_requests", c.Rollout.MaxRunningRequests,
 		"a number ≥ 1")
+	want(c.Rollout.ReturnLogprobs || a.RecomputeLogprobs && !a.Texts.ImportanceSamplingFix, "rollout.return_logprobs",
+		false, "true, or algorithm.recompute_logprobs without importance_sampling_fix")
 	if c.found.Has("actor.global_batch_size") {
 		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
 	}
@@ -122,6 +124,7 @@ func (c *validation) idleReasoning() {
 		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
 		{"reward.random_reward", r.RandomReward, true},
 		{"rollout.max_running_requests", c.Rollout.MaxRunningRequests != 64, c.Rollout.MaxRunningRequests},
+		{"rollout.return_logprobs", !c.Rollout.ReturnLogprobs, false},
 		{"rollout.threads", c.Rollout.Threads != 1, c.Rollout.Threads},
 		{"reward.program.command", len(r.Program.Command) > 0, r.Program.Command},
 		{"rollout.eval_sampling_params", c.Rollout.EvalSamplingParams != Default().Rollout.EvalSamplingParams,

@@ -24,7 +24,7 @@ type answers struct {
 
 	tokens  []int32   // of all answers
 	lengths []int32   // of each
-	logProb []float32 // of each token
+	logProb []float32 // of each token, when it was drawn; nil: as recomputed
 	ended   []uint8   // 1 for each answer with a stop token; 0: it was cut off
 
 	reward     []float32 // of each answer; nil: unknown
@@ -33,11 +33,14 @@ type answers struct {
 	ref        []float32 // by the reference policy; nil: unknown
 }
 
-// newAnswers packs the results of the requests for a question.
-func newAnswers(p prompt, version int64, results []engine.Result) *answers {
+// newAnswers packs the results of the requests for a question, with log-probs where they are wanted.
+func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
-		a.tokens, a.logProb = append(a.tokens, r.Tokens...), append(a.logProb, r.LogProbs...)
+		a.tokens = append(a.tokens, r.Tokens...)
+		if logProbs {
+			a.logProb = append(a.logProb, r.LogProbs...)
+		}
 		a.lengths = append(a.lengths, int32(len(r.Tokens)))
 		stopped := uint8(0)
 		if r.Stopped {

@@ -20,14 +20,15 @@ const Answers = "answers"
 type TextRolloutWorker struct {
 	*texts
 	weightsEnd
-	m      *spmd.Member
-	engine *engine.Engine
-	group  int // answers to each prompt
-	out    *answerSender
-	sums   *collectives.Reducer // over the rollout workers
-	exam   *play.Exam           // nil: there are no evaluations
-	shown  []play.Shown         // of the last evaluation
-	trace  *Tracer
+	m        *spmd.Member
+	engine   *engine.Engine
+	group    int  // answers to each prompt
+	logProbs bool // travel with answers
+	out      *answerSender
+	sums     *collectives.Reducer // over the rollout workers
+	exam     *play.Exam           // nil: there are no evaluations
+	shown    []play.Shown         // of the last evaluation
+	trace    *Tracer
 }
 
 // NewTextRolloutWorker returns the worker of member m, which answers with model.
@@ -35,7 +36,8 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	*TextRolloutWorker, error) {
 	t := j.Tuning
 	w := &TextRolloutWorker{texts: newTexts(t), weightsEnd: ws.end(m, model), m: m, group: j.Config.Algorithm.GroupSize,
-		out: newAnswerSender(m, t), trace: newTracer(j, m)}
+		logProbs: j.Config.Rollout.ReturnLogprobs,
+		out:      newAnswerSender(m, t), trace: newTracer(j, m)}
 	group, err := collectives.New(m.World(), m.Comm(Answers), j.Collectives())
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func (w *TextRolloutWorker) stage(ctx context.Context, prompts []prompt, out *sp
 	}
 	w.trace.done("generate", start)
 	for i, p := range prompts {
-		a := newAnswers(p, w.version, results[i*w.group:(i+1)*w.group])
+		a := newAnswers(p, w.version, results[i*w.group:(i+1)*w.group], w.logProbs)
 		if err := w.out.send(ctx, out, w.tuning.Plan.Owner(1, p.group), a); err != nil {
 			return err
 		}
