@@ -269,7 +269,7 @@ type RolloutConfig struct {
 	GroupName string `yaml:"group_name"`
 	// PipelineStageNum is S: the environments of each env worker are split into so many parts, one
 	// of which is simulated while actions are inferred for another. With the task reasoning the
-	// prompts of each rollout worker are: answers of one part are rewarded while another is answered.
+	// prompts of each rollout worker are answered part after part, and no number changes.
 	// Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// MaxRunningRequests is how many answers a rollout worker of the task reasoning lets grow at the
@@ -317,8 +317,8 @@ type ActorConfig struct {
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
-	// CriticOptim is the optimiser of critics of actions (add_q_head). A key that is not given is
-	// as under optim.
+	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers. A
+	// key that is not given is as under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 }
 

@@ -163,7 +163,8 @@ func (k *keyList) actor() {
 	k.idle("weight_syncer.snapshot_device", "", "cpu")
 	k.idle("weight_syncer.transport_device", "", "cpu")
 	k.idle("weight_syncer.patch.compression", "", "none")
-	k.tree("critic", "use_critic_model", "the critic is part of actor.model")
+	k.tree("critic", "use_critic_model", "the critic is part of actor.model; with the task reasoning loss_type "+
+		"actor_critic makes actors train one, by actor.critic_optim")
 }
 
 // model adds the keys of actor.model: those of other networks than the ones built here, and of how

@@ -147,7 +147,10 @@ func (c *validation) checkCluster() {
 		key := "component_placement." + e.Key
 		for name := range strings.SplitSeq(e.Key, ",") {
 			name = strings.TrimSpace(name)
-			if !slices.Contains(known, name) {
+			if name == "critic" && c.Reasons() && !slices.Contains(known, name) {
+				want(false, key, name, "no such component: actors train the critic of loss_type actor_critic, by "+
+					"actor.critic_optim")
+			} else if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
 				name = config.Nearest(name, needed) // which is not missing, but misspelt
 			}
