@@ -82,19 +82,28 @@ func (p *TextPPO) prepare(b *TextBatch) (err error) {
 }
 
 // logProbsOf fills Old, and Ref where it is needed.
-func (p *TextPPO) logProbsOf(b *TextBatch) (err error) {
+func (p *TextPPO) logProbsOf(b *TextBatch) error {
+	if err := p.Infer(b); err != nil {
+		return err
+	}
 	if p.cfg.RecomputeLogprobs {
-		if b.Recomputed == nil {
-			if b.Recomputed, err = p.logProbs(nil, b.Texts); err != nil {
-				return err
-			}
-		}
 		b.Old = append(b.Old[:0], b.Recomputed...)
 		if b.LogProb == nil {
 			b.LogProb = b.Recomputed
 		}
 	} else {
 		b.Old = append(b.Old[:0], b.LogProb...)
+	}
+	return nil
+}
+
+// Infer fills Recomputed and Ref, where the configuration needs them and the batch has not got them.
+// Prepare does it, too: with Infer it can be done while other answers are drawn.
+func (p *TextPPO) Infer(b *TextBatch) (err error) {
+	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
+		if b.Recomputed, err = p.logProbs(nil, b.Texts); err != nil {
+			return err
+		}
 	}
 	if b.Ref != nil || p.cfg.KLBeta == 0 && p.cfg.ReinppKLBeta == 0 {
 		return nil

@@ -68,7 +68,7 @@ func drawn(t *testing.T, s *TextSetup, first, prompts int) TextBatch {
 		}
 		all = append(all, r)
 	}
-	results, err := e.Generate(t.Context(), all, nil)
+	results, err := e.Generate(t.Context(), all, engine.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

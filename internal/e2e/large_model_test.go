@@ -63,7 +63,7 @@ func TestLargeModel(t *testing.T) {
 	for i := range 4 {
 		requests = append(requests, engine.Request{Prompt: []int32{1, 2, int32(i)}, Sampling: engine.Greedy(64)})
 	}
-	results, err := e.Generate(t.Context(), requests, nil)
+	results, err := e.Generate(t.Context(), requests, engine.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,8 @@ import (
 // same one, and nothing depends on the order of arrival.
 //
 // Groups go from hop to hop. The workers of each hop divide them into ranges, one after the other. A
-// rollout worker makes its range in stages, and passes a stage on before it begins the next.
+// rollout worker makes its range in stages, one after the other. A group goes on when all answers to
+// its prompt have ended, while other groups grow.
 type TextPlan struct {
 	Groups int
 	Stages int
@@ -41,17 +42,6 @@ func (p *TextPlan) Owner(hop, group int) int { return owner(p.Groups, p.Hops[hop
 func (p *TextPlan) Stage(group int) int {
 	lo, hi := p.Range(0, p.Owner(0, group))
 	return owner(hi-lo, p.Stages, group-lo)
-}
-
-// Order returns the groups of a worker in the order in which it gets them: by stage, then by number.
-// It is an order in which every worker before it sends them, too.
-func (p *TextPlan) Order(hop, worker int) (groups []int) {
-	lo, hi := p.Range(hop, worker)
-	for g := lo; g < hi; g++ {
-		groups = append(groups, g)
-	}
-	slices.SortStableFunc(groups, func(a, b int) int { return p.Stage(a) - p.Stage(b) })
-	return groups
 }
 
 // Pairs reports whether a worker of a hop sends groups to a worker of the next.

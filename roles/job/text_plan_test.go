@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Every group belongs to one worker of each hop. A worker takes its groups in an order in which each of the workers before it sends them, so
-// that queues of any length are enough.
+// Every group belongs to one worker of each hop, and those workers are pairs that have one in common.
 func TestTextPlanCoversEveryGroupOnce(t *testing.T) {
 	cases := 0
 	for _, groups := range []int{1, 2, 5, 8, 12, 31} {
@@ -45,9 +44,6 @@ func checkTextPlan(t *testing.T, what string, p *TextPlan) {
 					t.Fatalf("%s: group %d has owner %d, want %d", what, g, p.Owner(hop, g), w)
 				}
 			}
-			if order := slices.Sorted(slices.Values(p.Order(hop, w))); len(order) != hi-lo || order[0] != lo || order[len(order)-1] != hi-1 {
-				t.Fatalf("%s: worker %d of hop %d takes %v, want %d to %d", what, w, hop, order, lo, hi-1)
-			}
 			if hop == 0 {
 				if last := p.Stage(hi - 1); p.Stage(lo) != 0 || last != p.Stages-1 {
 					t.Fatalf("%s: rollout worker %d has stages %d to %d", what, w, p.Stage(lo), last)
@@ -55,13 +51,12 @@ func checkTextPlan(t *testing.T, what string, p *TextPlan) {
 				continue
 			}
 			for from := range p.Hops[hop-1].Workers {
-				sent := slices.DeleteFunc(p.Order(hop-1, from), func(g int) bool { return p.Owner(hop, g) != w })
-				taken := slices.DeleteFunc(p.Order(hop, w), func(g int) bool { return p.Owner(hop-1, g) != from })
-				if !slices.Equal(sent, taken) {
-					t.Fatalf("%s: hop %d: worker %d sends %v, worker %d takes %v", what, hop, from, sent, w, taken)
+				sends := false
+				for g := lo; g < hi; g++ {
+					sends = sends || p.Owner(hop-1, g) == from
 				}
-				if p.Pairs(hop-1, from, w) != (len(sent) > 0) {
-					t.Fatalf("%s: hop %d: pairs says otherwise of %d and %d, which share %v", what, hop, from, w, sent)
+				if p.Pairs(hop-1, from, w) != sends {
+					t.Fatalf("%s: hop %d: pairs says otherwise of %d and %d than %v", what, hop, from, w, sends)
 				}
 			}
 		}

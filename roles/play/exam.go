@@ -83,7 +83,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 				Key: uint64(questions[i].Number) & 0xffffffff, Sample: uint64(k)})
 		}
 	}
-	results, err := e.Engine.Generate(ctx, requests, nil)
+	results, err := e.Engine.Generate(ctx, requests, engine.Watch{})
 	if err != nil {
 		return nil, nil, err
 	}

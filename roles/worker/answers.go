@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -123,6 +124,9 @@ func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layou
 	return layouts[n]
 }
 
+// answersKey is the name of the queue at each worker: all workers of the hop before it put into it.
+const answersKey = "answers"
+
 // An answerSender is the end of a channel from a worker to the workers of the next hop.
 type answerSender struct {
 	m       *spmd.Member
@@ -130,6 +134,13 @@ type answerSender struct {
 	layouts map[int]*tensor.Layout
 	most    int // bytes of an item
 	buf     []byte
+	waiting []parcel // that found no room, in their order
+}
+
+// A parcel is a group on its way to a worker.
+type parcel struct {
+	to int
+	*answers
 }
 
 func newAnswerSender(m *spmd.Member, t *job.Tuning) *answerSender {
@@ -137,54 +148,98 @@ func newAnswerSender(m *spmd.Member, t *job.Tuning) *answerSender {
 }
 
 // send sends a to a worker of the next hop through ch.
-func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) (err error) {
-	if s.to[to] == nil {
-		if s.to[to], err = ch.Sender(s.m, spmd.Key{To: to, Name: fmt.Sprint("from ", s.m.Index())}); err != nil {
+func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
+	return s.put(ctx, ch, parcel{to, a}, true)
+}
+
+// offer is send for a worker that has other work: if there is no room, a waits for the next offer or
+// flush.
+func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
+	s.waiting = append(s.waiting, parcel{to, a})
+	return s.retry(ctx, ch)
+}
+
+// retry sends what waits and finds room.
+func (s *answerSender) retry(ctx context.Context, ch *spmd.Channel) error {
+	full := map[int]bool{} // one group must not overtake another
+	left := s.waiting[:0]
+	for _, p := range s.waiting {
+		err := spmd.ErrFull
+		if !full[p.to] {
+			err = s.put(ctx, ch, p, false)
+		}
+		if errors.Is(err, spmd.ErrFull) {
+			full[p.to], left = true, append(left, p)
+		} else if err != nil {
 			return err
 		}
 	}
-	s.buf = tensor.Encode(s.buf[:0], a.dict())
-	item, err := s.to[to].Take(ctx, packedLayout(s.layouts, len(s.buf), s.most))
+	clear(s.waiting[len(left):])
+	s.waiting = left
+	return nil
+}
+
+// flush sends all that waits.
+func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
+	for _, p := range s.waiting {
+		if err := s.send(ctx, ch, p.to, p.answers); err != nil {
+			return err
+		}
+	}
+	clear(s.waiting)
+	s.waiting = s.waiting[:0]
+	return nil
+}
+
+// put sends p. If there is no room it waits, or returns spmd.ErrFull.
+func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p parcel, wait bool) (err error) {
+	to := s.to[p.to]
+	if to == nil {
+		if to, err = ch.Sender(s.m, spmd.Key{To: p.to, Name: answersKey}); err != nil {
+			return err
+		}
+		s.to[p.to] = to
+	}
+	s.buf = tensor.Encode(s.buf[:0], p.dict())
+	layout := packedLayout(s.layouts, len(s.buf), s.most)
+	var item *spmd.Item
+	if wait {
+		item, err = to.Take(ctx, layout)
+	} else {
+		item, err = to.TryTake(layout)
+	}
 	if err != nil {
 		return err
 	}
 	copy(item.Dict.Must("packed").U8(), s.buf)
-	item.Lo, item.Hi, item.Version = a.group, len(s.buf), a.version
-	return s.to[to].Put(ctx, item)
+	item.Lo, item.Hi, item.Version = p.group, len(s.buf), p.version
+	return to.Put(ctx, item)
 }
 
 // An answerReceiver is the end of a channel at a worker, to which workers of the hop before it send.
 type answerReceiver struct {
 	m    *spmd.Member
 	t    *job.Tuning
-	from map[int]*spmd.Receiver
+	from *spmd.Receiver // nil before the first group
 }
 
-func newAnswerReceiver(m *spmd.Member, t *job.Tuning) *answerReceiver {
-	return &answerReceiver{m: m, t: t, from: map[int]*spmd.Receiver{}}
-}
-
-// receive returns the next group that a worker sent through ch, which must be this one.
-func (r *answerReceiver) receive(ctx context.Context, ch *spmd.Channel, from, group int) (a *answers, err error) {
-	if r.from[from] == nil {
-		key := spmd.Key{To: r.m.Index(), Name: fmt.Sprint("from ", from)}
-		if r.from[from], err = ch.Receiver(r.m, key); err != nil {
+// receive returns the next group that came through ch, from any worker.
+func (r *answerReceiver) receive(ctx context.Context, ch *spmd.Channel) (a *answers, err error) {
+	if r.from == nil {
+		if r.from, err = ch.Receiver(r.m, spmd.Key{To: r.m.Index(), Name: answersKey}); err != nil {
 			return nil, err
 		}
 	}
-	item, err := r.from[from].Get(ctx)
+	item, err := r.from.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer r.from[from].Release(item)
-	if item.Lo != group {
-		return nil, fmt.Errorf("worker %d sent group %d, want %d", from, item.Lo, group)
-	}
+	defer r.from.Release(item)
 	d, err := tensor.Decode(item.Dict.Must("packed").U8()[:item.Hi])
 	if err != nil {
-		return nil, fmt.Errorf("group %d: %w", group, err)
+		return nil, fmt.Errorf("group %d: %w", item.Lo, err)
 	}
 	a = readAnswers(d, r.t)
-	a.group, a.version = group, item.Version
+	a.group, a.version = item.Lo, item.Version
 	return a, nil
 }

@@ -23,7 +23,9 @@ type ReasoningWorker struct {
 	reference *textReference   // nil: inference workers have it, or it is not needed
 	critic    *algo.TextCritic // nil: there is none
 	level     bool             // groups are dealt by their lengths
+	early     bool             // log-probs are computed as answers come
 	groups    []*answers
+	inferred  int // groups with log-probs, the first ones
 	batch     algo.TextBatch
 }
 
@@ -37,7 +39,7 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	setup := j.TextSetup(j.Tuning)
 	setup.Model, setup.Replicas, setup.Alloc = model, t.replicas, m.World().Alloc
 	w := &ReasoningWorker{tuner: t, way: newTextPassage(m, j.Tuning), weights: ws,
-		level: j.TradesGroups()}
+		level: j.TradesGroups(), early: j.Tuning.GenBatches == 1} // else groups are left out
 	if j.Inferences == 0 {
 		if w.reference, err = newReferenceOf(j, model); err != nil {
 			return nil, err
@@ -66,22 +68,73 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 }
 
 // Receive takes this actor's answers of step number step from in. They must have been made by the
-// weights of that step.
+// weights of that step. While others are drawn it rewards them, and computes log-probs, if nobody has.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	start := w.trace.start()
 	defer w.trace.done("receive", start)
-	w.groups = w.groups[:0]
+	w.groups, w.inferred = w.groups[:0], 0
 	err := w.way.each(ctx, in, nil, func(a *answers) error {
 		if a.version != step {
 			return fmt.Errorf("answers of weights %d, want %d", a.version, step)
 		}
+		if a.reward == nil {
+			if err := a.judge(w.grader, w.tuning); err != nil {
+				return err
+			}
+		}
 		w.groups = append(w.groups, a)
-		return nil
+		return w.infer(false)
 	})
+	if err == nil {
+		err = w.infer(true)
+	}
 	if err == nil && w.level {
 		err = w.trade(ctx)
 	}
 	return err
+}
+
+// infer computes the log-probs of the groups that have come since it did so last, if they fill a
+// micro-batch, or all of them.
+func (w *ReasoningWorker) infer(all bool) error {
+	fresh := w.groups[w.inferred:]
+	if !w.early || len(fresh) == 0 {
+		return nil
+	}
+	tokens, texts, limit := 0, 0, w.tuning.Limit
+	for _, a := range fresh {
+		tokens, texts = tokens+a.total(), texts+len(a.lengths)
+	}
+	if !all && tokens < limit.Tokens && (limit.Sequences == 0 || texts < limit.Sequences) {
+		return nil
+	}
+	w.inferred = len(w.groups)
+	b := joinAnswers(fresh)
+	if err := w.algo.Infer(&b); err != nil {
+		return err
+	}
+	at := 0
+	part := func(x []float32, n int) []float32 {
+		if x == nil {
+			return nil
+		}
+		return x[at:][:n:n]
+	}
+	for _, a := range fresh {
+		n := len(a.tokens)
+		a.recomputed, a.ref = part(b.Recomputed, n), part(b.Ref, n)
+		at += n
+	}
+	return nil
+}
+
+// joinAnswers makes groups one batch.
+func joinAnswers(groups []*answers) algo.TextBatch {
+	parts := make([]algo.TextBatch, len(groups))
+	for i, a := range groups {
+		parts[i] = a.batch()
+	}
+	return algo.JoinTexts(parts...)
 }
 
 // Resample chooses from the answers, the n-th batch of this step, and reports whether the actors need
@@ -89,9 +142,7 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 	start := w.trace.start()
 	defer w.trace.done("resample", start)
-	if err := w.join(); err != nil {
-		return false, err
-	}
+	w.join()
 	return w.algo.Resample(n, &w.batch)
 }
 
@@ -100,27 +151,14 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	start := w.trace.start()
 	defer w.trace.done("advantages", start)
 	if len(w.groups) > 0 { // else Resample has
-		if err := w.join(); err != nil {
-			return err
-		}
+		w.join()
 	}
 	return w.algo.Prepare(&w.batch)
 }
 
-// join makes the answers one batch, in the order of their groups. It rewards them if no reward worker
-// has.
-func (w *ReasoningWorker) join() error {
-	parts := make([]algo.TextBatch, len(w.groups))
-	for i, a := range sortedGroups(w.groups) {
-		if a.reward == nil {
-			if err := a.judge(w.grader, w.tuning); err != nil {
-				return err
-			}
-		}
-		parts[i] = a.batch()
-	}
-	w.batch, w.groups = algo.JoinTexts(parts...), w.groups[:0]
-	return nil
+// join makes the answers one batch, in the order of their groups.
+func (w *ReasoningWorker) join() {
+	w.batch, w.groups = joinAnswers(sortedGroups(w.groups)), w.groups[:0]
 }
 
 // RunTraining trains on the answers.

@@ -12,36 +12,37 @@ import (
 // A textPassage is the place of a worker on the way of answers: it gets groups from the hop before it, and
 // sends them to the next.
 type textPassage struct {
-	m     *spmd.Member
-	plan  *job.TextPlan
-	hop   int
-	order []int // groups as they come
-	in    *answerReceiver
-	out   *answerSender // nil at the end of the way
+	m    *spmd.Member
+	plan *job.TextPlan
+	hop  int
+	in   answerReceiver
+	out  *answerSender // not used at the end of the way
 }
 
 func newTextPassage(m *spmd.Member, t *job.Tuning) *textPassage {
-	p := &textPassage{m: m, plan: &t.Plan, hop: t.Plan.Hop(m.Group()), in: newAnswerReceiver(m, t),
+	return &textPassage{m: m, plan: &t.Plan, hop: t.Plan.Hop(m.Group()), in: answerReceiver{m: m, t: t},
 		out: newAnswerSender(m, t)}
-	p.order = p.plan.Order(p.hop, m.Index())
-	return p
 }
 
-// each calls f with this worker's groups of an iteration, in the order in which they come through in.
-// With out it sends them on afterwards.
+// each calls f with this worker's groups of an iteration, in the order in which they come through in,
+// which is another one every time. With out it sends them on afterwards.
 func (p *textPassage) each(ctx context.Context, in, out *spmd.Channel, f func(*answers) error) error {
-	for _, g := range p.order {
-		a, err := p.in.receive(ctx, in, p.plan.Owner(p.hop-1, g), g)
+	lo, hi := p.plan.Range(p.hop, p.m.Index())
+	for range hi - lo {
+		a, err := p.in.receive(ctx, in)
 		if err != nil {
 			return err
 		}
+		if a.group < lo || a.group >= hi {
+			return fmt.Errorf("group %d has come, want %d to %d", a.group, lo, hi-1)
+		}
 		if err := f(a); err != nil {
-			return fmt.Errorf("group %d: %w", g, err)
+			return fmt.Errorf("group %d: %w", a.group, err)
 		}
 		if out == nil {
 			continue
 		}
-		if err := p.out.send(ctx, out, p.plan.Owner(p.hop+1, g), a); err != nil {
+		if err := p.out.send(ctx, out, p.plan.Owner(p.hop+1, a.group), a); err != nil {
 			return err
 		}
 	}

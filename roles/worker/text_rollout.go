@@ -51,9 +51,10 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	return w, err
 }
 
-// Generate answers this worker's prompts of batch number n of step number step, both from 0 on, and
-// sends the answers of each stage on through out. Random numbers belong to the prompt's number in the
-// run, the answer's in its group and the token's position alone.
+// Generate answers this worker's prompts of batch number n of step number step, both from 0 on. The
+// answers to a prompt leave through out when the last of them has ended, while others still grow.
+// Random numbers belong to the prompt's number in the run, the answer's in its group and the token's
+// position alone.
 func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	plan := &w.tuning.Plan
 	lo, hi := plan.Range(0, w.m.Index())
@@ -67,40 +68,32 @@ func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, n int, out
 		}
 		first = last
 	}
-	return nil
+	return w.out.flush(ctx, out)
 }
 
+// stage answers prompts, all at once, and offers their answers.
 func (w *TextRolloutWorker) stage(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	start := w.trace.start()
-	questions := make([]job.Question, len(prompts))
-	for i, p := range prompts {
-		questions[i] = p.Question
-	}
-	results, err := w.answer(ctx, questions, w.group, w.tuning.Sampling)
-	if err != nil {
-		return err
-	}
-	w.trace.done("generate", start)
-	for i, p := range prompts {
-		a := newAnswers(p, w.version, results[i*w.group:(i+1)*w.group], w.logProbs)
-		if err := w.out.send(ctx, out, w.tuning.Plan.Owner(1, p.group), a); err != nil {
-			return err
+	defer w.trace.done("generate", start)
+	var requests []engine.Request
+	for _, p := range prompts {
+		for i := range w.group {
+			requests = append(requests, engine.Request{Prompt: p.Prompt, Sampling: w.tuning.Sampling,
+				Key: uint64(p.Number) & 0xffffffff, Sample: uint64(i)})
 		}
 	}
-	return nil
-}
-
-// answer draws so many answers to each question.
-func (w *TextRolloutWorker) answer(ctx context.Context, questions []job.Question, each int, s engine.Sampling) (
-	[]engine.Result, error) {
-	var all []engine.Request
-	for _, q := range questions {
-		for i := range each {
-			all = append(all, engine.Request{Prompt: q.Prompt, Sampling: s, Key: uint64(q.Number) & 0xffffffff,
-				Sample: uint64(i)})
+	results := make([]engine.Result, len(requests))
+	ended := make([]int, len(prompts)) // answers to each
+	_, err := w.engine.Generate(ctx, requests, engine.Watch{Done: func(i int, r *engine.Result) error {
+		results[i] = *r
+		k := i / w.group
+		if ended[k]++; ended[k] < w.group {
+			return w.out.retry(ctx, out)
 		}
-	}
-	return w.engine.Generate(ctx, all, nil)
+		a := newAnswers(prompts[k], w.version, results[k*w.group:][:w.group], w.logProbs)
+		return w.out.offer(ctx, out, w.tuning.Plan.Owner(1, a.group), a)
+	}})
+	return err
 }
 
 // Evaluate asks this worker's share of the questions of validation. The metrics are those of

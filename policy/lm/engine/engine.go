@@ -4,7 +4,7 @@
 // its own tokens and random numbers alone, never on the others.
 //
 //	e, err := engine.New(model, engine.Options{})
-//	results, err := e.Generate(ctx, requests, nil)
+//	results, err := e.Generate(ctx, requests, engine.Watch{})
 package engine
 
 import (
@@ -52,6 +52,13 @@ type Result struct {
 	// 0 under softmax(logits).
 	LogProbs []float32
 	Stopped  bool // by a stop token; else it was cut off at Sampling.MaxTokens
+}
+
+// A Watch is told of texts as they grow. Both functions may be nil.
+type Watch struct {
+	Token func(request int, token int32) // each new token
+	// Done gets a text when it has ended, while others still grow. An error ends Generate.
+	Done func(request int, r *Result) error
 }
 
 // An Engine generates texts with one model. It belongs to one goroutine.
@@ -116,10 +123,9 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 // Close ends the engine's threads.
 func (e *Engine) Close() { e.work.SetThreads(1) }
 
-// Generate continues all requests, and calls emit, when not nil, with the index of a request and
-// each of its new tokens. An error before the first token names the request that can't be served.
-func (e *Engine) Generate(ctx context.Context, requests []Request, emit func(request int, token int32)) ([]Result,
-	error) {
+// Generate continues all requests, and tells w of them. An error before the first token names the
+// request that can't be served.
+func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]Result, error) {
 	for i := range requests {
 		if err := e.check(&requests[i]); err != nil {
 			return nil, fmt.Errorf("request %d: %w", i, err)
@@ -134,7 +140,7 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, emit func(req
 		for next < len(requests) && e.admit(&requests[next], &results[next], next) {
 			next++
 		}
-		if err := e.step(emit); err != nil {
+		if err := e.step(&w); err != nil {
 			return results, err
 		}
 	}
@@ -214,7 +220,7 @@ func (e *Engine) fork() {
 
 // step makes one pass: a token of every sequence whose prompt is done, and as much of the prompts
 // as the pass takes beside them.
-func (e *Engine) step(emit func(request int, token int32)) error {
+func (e *Engine) step(w *Watch) error {
 	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
 	room, n := e.opts.ChunkTokens, 0
@@ -252,12 +258,11 @@ func (e *Engine) step(emit func(request int, token int32)) error {
 		if err != nil {
 			return fmt.Errorf("request %d: %w", s.index, err)
 		}
-		if emit != nil {
-			emit(s.index, id)
+		if w.Token != nil {
+			w.Token(s.index, id)
 		}
 	}
-	e.leave()
-	return nil
+	return e.leave(w.Done)
 }
 
 // draw draws the next token of a sequence.
@@ -273,8 +278,8 @@ func (e *Engine) draw(s *sequence, logits []float32) (int32, error) {
 	return id, nil
 }
 
-// leave ends the sequences that are over, and gives their pages back.
-func (e *Engine) leave() {
+// leave ends the sequences that are over, gives their pages back, and calls done.
+func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 	kept := e.running[:0]
 	for _, s := range e.running {
 		n := len(s.result.Tokens)
@@ -288,9 +293,13 @@ func (e *Engine) leave() {
 			e.held -= s.prompt.pages
 		}
 		s.prompt.users--
+		if done != nil && err == nil {
+			err = done(s.index, s.result)
+		}
 	}
 	clear(e.running[len(kept):])
 	e.running = kept
+	return err
 }
 
 // release gives all pages back.

@@ -61,13 +61,18 @@ func TestAnyBatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			emitted := make([][]int32, len(some))
-			results, err := e.Generate(t.Context(), some, func(r int, id int32) { emitted[r] = append(emitted[r], id) })
+			emitted, ended := make([][]int32, len(some)), make([]engine.Result, len(some))
+			results, err := e.Generate(t.Context(), some, engine.Watch{
+				Token: func(r int, id int32) { emitted[r] = append(emitted[r], id) },
+				Done: func(r int, result *engine.Result) error {
+					ended[r] = *result
+					return nil
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, r := range results {
-				if !slices.Equal(emitted[i], r.Tokens) || len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
+				if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) || len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
 					t.Fatalf("%s, request %d: %+v, emitted %v", name, i, r, emitted[i])
 				}
 			}
@@ -132,7 +137,7 @@ func TestGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range all {
-			alone, err := e.Generate(t.Context(), all[i:i+1], nil)
+			alone, err := e.Generate(t.Context(), all[i:i+1], engine.Watch{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -148,12 +153,12 @@ func TestGroups(t *testing.T) {
 			last := make([]int, samples) // when a request's last token came
 			first := make([]int, samples)
 			n := 0
-			got, err := e.Generate(t.Context(), all, func(r int, _ int32) {
+			got, err := e.Generate(t.Context(), all, engine.Watch{Token: func(r int, _ int32) {
 				n++
 				if last[r] = n; first[r] == 0 {
 					first[r] = n
 				}
-			})
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,13 +183,13 @@ func TestStop(t *testing.T) {
 	}
 	r := requests(1, engine.Greedy(1))[:1]
 	r[0].Sampling = engine.Greedy(12)
-	free, err := e.Generate(t.Context(), r, nil)
+	free, err := e.Generate(t.Context(), r, engine.Watch{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r[0].Sampling.Stop = []int32{free[0].Tokens[4]}
 	first := slices.Index(free[0].Tokens, free[0].Tokens[4])
-	got, err := e.Generate(t.Context(), r, nil)
+	got, err := e.Generate(t.Context(), r, engine.Watch{})
 	if err != nil || !got[0].Stopped || !slices.Equal(got[0].Tokens, free[0].Tokens[:first+1]) {
 		t.Errorf("%+v, %v; without a stop %v", got, err, free[0].Tokens)
 	}
@@ -229,7 +234,7 @@ func TestFrequencies(t *testing.T) {
 		for i := range n {
 			all = append(all, engine.Request{Prompt: prompt, Sampling: s, Key: uint64(i), Sample: 3})
 		}
-		results, err := e.Generate(t.Context(), all, nil)
+		results, err := e.Generate(t.Context(), all, engine.Watch{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,17 +282,17 @@ func TestRefuses(t *testing.T) {
 	} {
 		bad := good
 		spoil(&bad)
-		results, err := e.Generate(t.Context(), []engine.Request{good, bad}, func(int, int32) { t.Errorf("%s: work has begun", want) })
+		results, err := e.Generate(t.Context(), []engine.Request{good, bad}, engine.Watch{Token: func(int, int32) { t.Errorf("%s: work has begun", want) }})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "request 1: ") || results != nil {
 			t.Errorf("%v, want request 1: %s", err, want)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fmt.Errorf("enough"))
-	if _, err := e.Generate(ctx, []engine.Request{good}, nil); err == nil || err.Error() != "enough" {
+	if _, err := e.Generate(ctx, []engine.Request{good}, engine.Watch{}); err == nil || err.Error() != "enough" {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := e.Generate(t.Context(), []engine.Request{good}, nil); err != nil {
+	if _, err := e.Generate(t.Context(), []engine.Request{good}, engine.Watch{}); err != nil {
 		t.Errorf("after errors: %v", err)
 	}
 }
@@ -303,7 +308,7 @@ func TestNoAllocation(t *testing.T) {
 		s := engine.Sampling{MaxTokens: tokens, Temperature: 1, TopK: 5, TopP: 0.9, RepetitionPenalty: 1.1}
 		r := []engine.Request{{Prompt: []int32{1}, Sampling: s}, {Prompt: []int32{2, 3}, Sampling: s}}
 		return testing.AllocsPerRun(5, func() {
-			if _, err := e.Generate(t.Context(), r, nil); err != nil {
+			if _, err := e.Generate(t.Context(), r, engine.Watch{}); err != nil {
 				t.Fatal(err)
 			}
 		})

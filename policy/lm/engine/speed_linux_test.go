@@ -151,7 +151,7 @@ func (s *speedCase) decode(b *testing.B, sequences int) {
 		requests[i].Sampling.Temperature = 1
 	}
 	run := func() {
-		if _, err := e.Generate(context.Background(), requests, nil); err != nil {
+		if _, err := e.Generate(context.Background(), requests, engine.Watch{}); err != nil {
 			b.Fatal(err)
 		}
 	}

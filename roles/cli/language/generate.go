@@ -134,7 +134,7 @@ func continueIDs(c *cli.Context, m *lm.Model, ids []int32, s engine.Sampling) er
 		return err
 	}
 	defer e.Close()
-	results, err := e.Generate(c.Context, requests, nil)
+	results, err := e.Generate(c.Context, requests, engine.Watch{})
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
@@ -211,7 +211,7 @@ func (w *writer) answerFile(name string) error {
 	}
 	start := time.Now()
 	defer e.Close()
-	results, err := e.Generate(w.c.Context, requests, nil)
+	results, err := e.Generate(w.c.Context, requests, engine.Watch{})
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
@@ -271,9 +271,9 @@ func (w *writer) stream(prompt string) error {
 	}
 	out, start := w.tokens.NewStream(true), time.Now()
 	defer e.Close()
-	results, err := e.Generate(w.c.Context, []engine.Request{r}, func(_ int, id int32) {
+	results, err := e.Generate(w.c.Context, []engine.Request{r}, engine.Watch{Token: func(_ int, id int32) {
 		fmt.Fprint(w.c.App.Writer, out.Next(id))
-	})
+	}})
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
