@@ -197,11 +197,12 @@ func TestReasoningEqual(t *testing.T) {
 			}
 		})
 	}
-	t.Run("resumed", func(t *testing.T) {
+	t.Run("resumed", func(t *testing.T) { // with other stages and micro-batches, too
 		writeFile(t, dir, "job.yaml", components("actor: 0-1")+reasoning)
 		local.ok(t, dir, 2, "-c", "job.yaml", startWeights, "runner.max_steps=8", "runner.logger.experiment_name=part")
 		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
-		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part")
+		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8", "runner.logger.experiment_name=part",
+			"rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
 		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
 			t.Error(diff)
 		}

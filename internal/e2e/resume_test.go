@@ -191,7 +191,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 				}
 				c := newCourse(t, task)
 				c.ok(on, 8, components("actor: 0-1")+"    env: 2-5\n    rollout: 6-7\n", steps(4))
-				c.ok(local, 4, components("actor: 2-3")+"    env: 0-1\n    rollout: 2-3\n", steps(8), "--resume", "auto")
+				c.ok(local, 4, components("actor: 2-3")+"    env: 0-1\n    rollout: 2-3\n", steps(8), "--resume", "auto", "rollout.pipeline_stage_num=2")
 				c.ok(on, 6, components("actor: '0:0-1'")+"    env: 2-4\n    rollout: '1,5'\n", steps(12), "runner.resume_dir=auto")
 				if diff := c.metrics().diff(undisturbed(t, task, 2, 12)); diff != "" {
 					t.Errorf("%s: not the metrics of the undisturbed run:\n%s", tasks[task].name, diff)

@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
@@ -23,17 +24,41 @@ func (b StartState) rollouts() int64 {
 	return b.state.Rollouts(b.Step)
 }
 
-// resumableKeys are the keys that may differ in a resumed run.
+// resumableKeys are the keys that may differ in any resumed run.
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
 	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
 	"env.eval", "data.val_data_paths",
+	"rollout.pipeline_stage_num",
 	// How simulators are reached, and the timeouts, but not their specification.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
+}
+
+// textKeys are further keys that may differ where a language model is trained: they change no number.
+var textKeys = [...]string{
+	"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program",
+}
+
+// microKeys are those that change none but of a mixture of experts, whose experts see a micro-batch.
+var microKeys = [...]string{
+	"actor.micro_batch_size", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs",
+}
+
+// mayDiffer returns the keys that may differ in a resumed run of j.
+func mayDiffer(j *job.Job) []string {
+	keys := slices.Clone(resumableKeys[:])
+	if j.Tuning == nil {
+		return keys
+	}
+	keys = append(keys, textKeys[:]...)
+	if j.Tuning.Model.Experts.Count == 0 {
+		keys = append(keys, microKeys[:]...)
+	}
+	return keys
 }
 
 // NamedState reads the checkpoint in dir.
@@ -57,7 +82,7 @@ func resolve(reg config.Registries, stored []byte) ([]byte, error) {
 // StateIn reads c, and checks that it is of this job.
 func StateIn(j *job.Job, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	resolved := func(stored []byte) ([]byte, error) { return resolve(j.Registries, stored) }
-	if err := c.CheckConfig(yaml, resolved, resumableKeys[:]...); err != nil {
+	if err := c.CheckConfig(yaml, resolved, mayDiffer(j)...); err != nil {
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step}
