@@ -94,18 +94,21 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// infer computes the log-probs of the groups that have come since it did so last, if they fill a
-// micro-batch, or all of them.
+// inferTokens are enough for a pass to be fast. With more, actors would wait longer for the first groups.
+const inferTokens = 1 << 10
+
+// infer computes the log-probs of the groups that have come since it did so last, if they have
+// inferTokens, or all of them.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
 		return nil
 	}
-	tokens, texts, limit := 0, 0, w.tuning.Limit
+	tokens := 0
 	for _, a := range fresh {
-		tokens, texts = tokens+a.total(), texts+len(a.lengths)
+		tokens += a.total()
 	}
-	if !all && tokens < limit.Tokens && (limit.Sequences == 0 || texts < limit.Sequences) {
+	if !all && tokens < inferTokens {
 		return nil
 	}
 	w.inferred = len(w.groups)
