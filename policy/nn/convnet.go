@@ -162,7 +162,7 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	x := w.stem[:rows*n.stem.Out.Len()]
 	if n.words != nil {
 		n.words.Forward(w.film, words, rows)
-		n.modulate(w.filmed, x, w.film, rows)
+		modulate(w.filmed, x, w.film, n.stem.Out, rows)
 		x = w.filmed[:len(x)]
 	}
 	for i, l := range w.layers {
@@ -171,39 +171,6 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	}
 	w.in[len(w.layers)] = x
 	return n.head.Forward(w.head, x, rows)
-}
-
-// modulate sets y to (1+γ)x + β.
-func (n *ConvNet[T]) modulate(y, x, film []T, rows int) {
-	c := n.stem.Out.C
-	for i := range rows {
-		gamma, beta := film[2*i*c:][:c], film[(2*i+1)*c:][:c]
-		for range n.stem.rows() {
-			to, from := y[:c], x[:c]
-			y, x = y[c:], x[c:]
-			for k, v := range from {
-				to[k] = v + T(gamma[k]*v) + beta[k]
-			}
-		}
-	}
-}
-
-// modulateGrad sets dFilm, and replaces d, the derivative by what modulate gave, by that by x.
-func (n *ConvNet[T]) modulateGrad(dFilm, d, x, film []T, rows int) {
-	c := n.stem.Out.C
-	clear(dFilm[:rows*n.words.Out])
-	for i := range rows {
-		gamma, dGamma, dBeta := film[2*i*c:][:c], dFilm[2*i*c:][:c], dFilm[(2*i+1)*c:][:c]
-		for range n.stem.rows() {
-			to, from := d[:c], x[:c]
-			d, x = d[c:], x[c:]
-			for k, v := range to {
-				dGamma[k] += T(v * from[k])
-				dBeta[k] += v
-				to[k] = v + T(gamma[k]*v)
-			}
-		}
-	}
 }
 
 // some unpacks a few images at a time into w.images, and calls do for each such batch.
@@ -238,7 +205,7 @@ func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int
 		dy = dx
 	}
 	if n.words != nil {
-		n.modulateGrad(w.dFilm, dy, w.stem, w.film, rows)
+		modulateGrad(w.dFilm, dy, w.stem, w.film, n.stem.Out, rows)
 		n.words.Backward(w.dFilm, w.words, rows)
 		if ready != nil {
 			ready(n.words.Range())

@@ -34,12 +34,14 @@ type layerKind uint8
 const (
 	kindInput layerKind = 1 + iota
 	kindEmbed
+	kindSentence
 	kindDense
 	kindActivate
 	kindNorm
 	kindConv
 	kindPool
 	kindKeypoint
+	kindFiLM
 	kindGRU
 	kindLSTM
 	kindSequence
@@ -54,6 +56,13 @@ func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 // Embed gives features, [width], to the choices of that name: see Embedding.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
+}
+
+// Sentence gives features, [width], to the words of a sentence, the choices of that name: a row of
+// features for each word, wherever it stands, times factors of its place, all added up. Every place
+// has the same options, of which the least is no word.
+func Sentence(name string, width int) Layer {
+	return Layer{kind: kindSentence, name: name, width: width}
 }
 
 // Dense is y = x·W + b with width outputs: see Linear. Weights begin orthogonal with gain √2.
@@ -79,6 +88,10 @@ func MaxPool() Layer { return Layer{kind: kindPool} }
 // al. 2016, arXiv:1504.00702).
 func SpatialSoftmax() Layer { return Layer{kind: kindKeypoint} }
 
+// FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on what the
+// sequence of the parts gives, which begins with an input (Perez et al. 2018, arXiv:1709.07871).
+func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
+
 // GRU is a recurrent cell with width outputs: see NewGRU. The network carries its state.
 func GRU(width int) Layer { return Layer{kind: kindGRU, width: width} }
 
@@ -101,6 +114,8 @@ func (l Layer) String() string {
 		return fmt.Sprintf("Input(%q)", l.name)
 	case kindEmbed:
 		return fmt.Sprintf("Embed(%q, %d)", l.name, l.width)
+	case kindSentence:
+		return fmt.Sprintf("Sentence(%q, %d)", l.name, l.width)
 	case kindDense:
 		return fmt.Sprintf("Dense(%d)", l.width)
 	case kindActivate:
@@ -118,7 +133,8 @@ func (l Layer) String() string {
 	case kindLSTM:
 		return fmt.Sprintf("LSTM(%d)", l.width)
 	}
-	names := map[layerKind]string{kindSequence: "Sequence", kindResidual: "Residual", kindConcat: "Concat"}
+	names := map[layerKind]string{kindSequence: "Sequence", kindResidual: "Residual", kindConcat: "Concat",
+		kindFiLM: "FiLM"}
 	parts := make([]string, len(l.parts))
 	for i, p := range l.parts {
 		parts[i] = p.String()

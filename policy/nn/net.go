@@ -117,7 +117,7 @@ type builder[T Float] struct {
 // the first input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
-	case kindInput, kindEmbed:
+	case kindInput, kindEmbed, kindSentence:
 		return b.input(l, name)
 	case kindConcat:
 		return b.concat(l, name, in)
@@ -133,6 +133,8 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	switch l.kind {
 	case kindResidual:
 		return b.residual(l, name, *in)
+	case kindFiLM:
+		return b.film(l, name, *in)
 	case kindDense, kindConv, kindGRU, kindLSTM:
 		if l.width < 1 {
 			return nil, Image{}, fmt.Errorf("%v: want at least 1 output", l)
@@ -172,12 +174,18 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		return nil, Image{}, fmt.Errorf("%v: no such input: want one of %s", l, b.names())
 	}
 	s := b.sources[at]
-	if l.kind == kindEmbed {
+	if l.kind == kindEmbed || l.kind == kindSentence {
 		if !s.isChoice() || l.width < 1 {
 			return nil, Image{}, fmt.Errorf("%v: want at least 1 feature of choices; numbers and images are Input(%q)",
 				l, l.name)
 		}
 		first, places := b.before(at, func(s Source) int { return len(s.Choices.Low) })
+		if l.kind == kindSentence {
+			if !alike(s.Choices) {
+				return nil, Image{}, fmt.Errorf("%v: want the same options at every place", l)
+			}
+			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
+		}
 		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places, len(s.Choices.Low)}
 		return e, Image{1, 1, l.width}, nil
 	}
@@ -195,6 +203,12 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		return s.Width
 	})
 	return &numbers[T]{first, s.Width, width}, s.shape(), nil
+}
+
+// alike tells whether all choices have the same options.
+func alike(c Choices) bool {
+	other := func(of []int) bool { return slices.ContainsFunc(of, func(n int) bool { return n != of[0] }) }
+	return !other(c.Low) && !other(c.High)
 }
 
 // before returns the sum of what the sources before number at count, and that of all.
@@ -260,7 +274,7 @@ func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, 
 // needsInput tells whether the layer uses what it is given.
 func (l Layer) needsInput() bool {
 	switch l.kind {
-	case kindInput, kindEmbed:
+	case kindInput, kindEmbed, kindSentence:
 		return false
 	case kindSequence:
 		return len(l.parts) == 0 || l.parts[0].needsInput()
@@ -284,6 +298,19 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: want the same shape", l, out, in)
 	}
 	return &skip[T]{u, in.Len()}, out, nil
+}
+
+// film returns images whose features the parts choose.
+func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
+	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
+	if by.needsInput() {
+		return nil, Image{}, fmt.Errorf("%v: want an input at the front", l)
+	}
+	u, _, err := b.build(by, name, nil)
+	if err != nil {
+		return nil, Image{}, err
+	}
+	return &film[T]{in, u}, in, nil
 }
 
 // concat returns the parts side by side.

@@ -14,6 +14,7 @@ var sources = []nn.Source{
 	{Name: "state", Width: 5},
 	{Name: "camera", Image: nn.Image{H: 8, W: 9, C: 2}, Frames: 2},
 	{Name: "goal", Width: 2},
+	{Name: "sentence", Choices: nn.Choices{Low: []int{-1, -1, -1}, High: []int{2, 2, 2}}},
 	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
 }
 
@@ -39,6 +40,9 @@ func TestNetGradients(t *testing.T) {
 		{"pool of an input", nn.Sequence(nn.Input("camera"), nn.MaxPool(), nn.Dense(3)), 2},
 		{"pool", nn.Sequence(nn.Input("camera"), conv, nn.MaxPool(), nn.Dense(3)), 4},
 		{"spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(), nn.Dense(3)), 4},
+		{"sentence", nn.Sequence(nn.Sentence("sentence", 4), nn.Dense(3)), 4},
+		{"film", nn.Sequence(nn.Input("camera"), conv, nn.FiLM(nn.Sentence("sentence", 4)), relu, nn.Dense(2)), 8},
+		{"film of an input", nn.Sequence(nn.Input("camera"), nn.FiLM(nn.Input("goal")), nn.Dense(2)), 4},
 		{"gru", nn.Sequence(state, nn.GRU(3)), 4},
 		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)), nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
 		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},
@@ -130,14 +134,14 @@ func TestNetDoesNotAllocate(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
 	image := nn.Sequence(nn.Input("camera"), nn.Conv(3, 3, 2, 1), nn.MaxPool(), nn.Dense(4))
-	l := nn.Sequence(nn.Concat(image, nn.Sequence(nn.Input("state"), nn.Norm()), nn.Embed("words", 3)),
-		nn.Residual(nn.Dense(12), nn.Activate(nn.ReLU)), nn.LSTM(6))
+	l := nn.Sequence(nn.Concat(image, nn.Sequence(nn.Input("state"), nn.Norm()), nn.Embed("words", 3),
+		nn.Sentence("sentence", 2)), nn.Residual(nn.Dense(14), nn.Activate(nn.ReLU)), nn.LSTM(6))
 	net, err := nn.NewNet(p, "g", l, sources)
 	if err != nil || p.Alloc(tensor.Heap) != nil {
 		t.Fatal(err)
 	}
 	net.Init(1)
-	b := nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 2*7), Images: [][]uint8{make([]uint8, 2*8*9*4)}, Choices: make([]int32, 4),
+	b := nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 2*7), Images: [][]uint8{make([]uint8, 2*8*9*4)}, Choices: make([]int32, 2*5),
 		Sequences: 2, State: make([]float32, 2*net.State), Next: make([]float32, 2*net.State)}
 	w := net.NewWork(2)
 	ready := func(lo, hi int) {}
@@ -154,8 +158,8 @@ func TestNetRefuses(t *testing.T) {
 		layer nn.Layer
 		want  string
 	}{
-		{nn.Dense(3), "Dense(3) has no input: want Input(name) before it; there are state, camera, goal, words"},
-		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: want one of state, camera, goal, words`},
+		{nn.Dense(3), "Dense(3) has no input: want Input(name) before it; there are state, camera, goal, sentence, words"},
+		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: want one of state, camera, goal, sentence, words`},
 		{nn.Input("words"), `Input("words"): choices are no numbers: want Embed("words", width)`},
 		{nn.Embed("state", 3), `Embed("state", 3): want at least 1 feature of choices; numbers and images are Input("state")`},
 		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): want at least 1 output"},

@@ -15,8 +15,9 @@ type Config struct {
 	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
-	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side."`
+	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Tokens of one camera that say where things are; 0: none."`
+	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of the first convolution."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
 
@@ -75,7 +76,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.NumSteps >= 1 && c.NumSteps <= 1000, "num_steps", c.NumSteps, "a number from 1 to 1000")
 	want(c.NoiseLevel > 0 && !math.IsInf(c.NoiseLevel, 1), "noise_level", c.NoiseLevel, "a number > 0")
 	want(c.Vision == Conv || c.Vision == Patches, "vision_encoder", c.Vision, "conv or patches")
-	want(c.VisionGrid >= 1 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 1 to 64")
+	want(c.VisionGrid >= 0 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 0 to 64")
 	want(c.Keypoints >= 0 && c.Keypoints <= 64, "vision_keypoints", c.Keypoints, "a number from 0 to 64")
 	want(c.VisionWidth >= 1 && c.VisionWidth <= 1024, "vision_width", c.VisionWidth, "a number from 1 to 1024")
 	want(c.ImageCrop > 0 && c.ImageCrop <= 1, "image_crop", c.ImageCrop, "a number in (0, 1]")

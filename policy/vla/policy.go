@@ -110,6 +110,9 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	if err != nil {
 		return nil, err
 	}
+	if own.VisionFiLM {
+		p.senses.places, p.senses.vocabulary = own.MaxPrompt, sizes.Vocab
+	}
 	p.d, p.count = sizes.Hidden, cfg.NumActionChunks*p.actions.dims
 	p.slotted = p.count
 	if own.ActionHead == Flow {

@@ -33,6 +33,8 @@ type senses struct {
 	length  int      // bytes of a text, or words of an instruction
 	words   []string // what the numbers of an instruction mean; nil: texts are bytes
 	tokens  int      // that the network makes
+
+	places, vocabulary int // tokens of a text at most, and how many there are, for a network that reads; 0: it does not
 }
 
 // newSenses reads the observations of spec.
@@ -105,6 +107,13 @@ func (s *senses) sources() (all []nn.Source) {
 	for _, c := range s.cameras {
 		all = append(all, nn.Source{Name: c.name, Image: c.cut, Frames: c.frames})
 	}
+	if s.places > 0 {
+		words := nn.Choices{Low: make([]int, s.places), High: make([]int, s.places)}
+		for i := range words.High {
+			words.High[i] = s.vocabulary
+		}
+		all = append(all, nn.Source{Name: s.text, Choices: words})
+	}
 	return all
 }
 
@@ -115,22 +124,11 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 	var parts []nn.Layer
 	s.tokens = 0
 	for _, cam := range s.cameras {
-		stem, points, err := stem(&cam, c, d)
+		seen, err := s.vision(&cam, c, d)
 		if err != nil {
-			return nn.Layer{}, err
+			return nn.Layer{}, fmt.Errorf("observation %q: %w", cam.name, err)
 		}
-		if c.Vision == Patches {
-			size := max(cam.cut.H, cam.cut.W) / c.VisionGrid
-			parts = append(parts, nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)))
-			s.tokens += (cam.cut.H / size) * (cam.cut.W / size)
-		} else {
-			parts = append(parts, nn.Sequence(append(stem, nn.Conv(d, 1, 1, 0))...))
-			s.tokens += grid(cam.cut.H, len(stem)/2) * grid(cam.cut.W, len(stem)/2)
-		}
-		if c.Keypoints > 0 {
-			parts = append(parts, nn.Sequence(append(points, nn.SpatialSoftmax(), nn.Dense(c.Keypoints*d))...))
-			s.tokens += c.Keypoints
-		}
+		parts = append(parts, seen...)
 	}
 	if len(s.numbers) > 0 {
 		var inputs []nn.Layer
@@ -151,27 +149,62 @@ func grid(side, convolutions int) int {
 	return side
 }
 
-// stem returns convolutions of stride 2 down to the image tokens of a camera, and those for its
-// keypoints: two of stride 2, and one more that leaves the places as fine as they are.
-func stem(cam *camera, c *Config, d int) (layers, points []nn.Layer, err error) {
-	width := c.VisionWidth
-	layers = append(layers, nn.Input(cam.name))
-	points = append(points, nn.Input(cam.name))
-	n := 0
-	for side := max(cam.cut.H, cam.cut.W); side > c.VisionGrid; side = (side + 1) / 2 {
-		layers = append(layers, nn.Conv(min(width, d), 3, 2, 1), nn.Activate(nn.ReLU))
-		if n < 2 {
-			points = append(points, nn.Conv(width, 3, 2, 1), nn.Activate(nn.ReLU))
+// vision describes what makes the tokens of a camera. Convolutions of stride 2 lead down to the grid.
+// Keypoints branch off behind the second, where places are fine. With vision_film the text chooses
+// the features of the first.
+func (s *senses) vision(cam *camera, c *Config, d int) (tokens []nn.Layer, err error) {
+	side, steps := max(cam.cut.H, cam.cut.W), 0
+	for grid(side, steps) > max(c.VisionGrid, 1) {
+		steps++
+	}
+	switch {
+	case steps == 0:
+		return nil, fmt.Errorf("%d×%d pixels: want more than vision_grid, %d, on a side", cam.cut.H, cam.cut.W,
+			c.VisionGrid)
+	case c.VisionGrid == 0 && c.Keypoints == 0:
+		return nil, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0")
+	case c.VisionFiLM && s.text == "":
+		return nil, fmt.Errorf("vision_film: no text is observed: want one, or false")
+	}
+	// rectified convolutions, the last of them not: keypoints are where a channel is large, not where it is above 0
+	convolutions := func(from, to int) (layers []nn.Layer) {
+		for i := from; i < to; i++ {
+			if i > 0 {
+				layers = append(layers, nn.Activate(nn.ReLU))
+			}
+			layers = append(layers, nn.Conv(min(c.VisionWidth<<i, d), 3, 2, 1))
+			if i == 0 && c.VisionFiLM {
+				layers = append(layers, nn.FiLM(nn.Sentence(s.text, filmWidth)))
+			}
 		}
-		width *= 2
-		n++
+		return layers
 	}
-	if n == 0 {
-		return nil, nil, fmt.Errorf("observation %q: %d×%d pixels: want more than vision_grid, %d, on a side", cam.name,
-			cam.cut.H, cam.cut.W, c.VisionGrid)
+	fine := min(steps, 2)
+	shared := append([]nn.Layer{nn.Input(cam.name)}, convolutions(0, fine)...)
+	var branches []nn.Layer
+	switch {
+	case c.VisionGrid == 0:
+	case c.Vision == Patches:
+		size := side / c.VisionGrid
+		tokens = append(tokens, nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)))
+		s.tokens += (cam.cut.H / size) * (cam.cut.W / size)
+	default:
+		branches = append(branches, nn.Sequence(append(convolutions(fine, steps), nn.Activate(nn.ReLU),
+			nn.Conv(d, 1, 1, 0))...))
+		s.tokens += grid(cam.cut.H, steps) * grid(cam.cut.W, steps)
 	}
-	return layers, append(points, nn.Conv(2*c.VisionWidth, 3, 1, 1), nn.Activate(nn.ReLU)), nil
+	if c.Keypoints > 0 {
+		branches = append(branches, nn.Sequence(nn.SpatialSoftmax(), nn.Dense(c.Keypoints*d)))
+		s.tokens += c.Keypoints
+	}
+	if len(branches) == 0 {
+		return tokens, nil
+	}
+	return append(tokens, nn.Sequence(append(shared, nn.Concat(branches...))...)), nil
 }
+
+// filmWidth is how many features of a sentence choose those of images.
+const filmWidth = 32
 
 // The buffers by which numbers are normalised, [numbers].
 const (

@@ -65,6 +65,7 @@ type pass struct {
 	once    chooser // the head, where there is no suffix
 	critic  *nn.MLPWork[float32]
 	numbers []float32 // [rows, numbers]
+	choices []int32   // [rows, places], the tokens of texts from 1 on; 0: none
 	images  [][]uint8 // of each camera, what is seen
 	cropped [][]uint8 // [rows, frames, h, w, c]; nil where the whole image is seen
 	batch   nn.Batch[float32]
@@ -97,6 +98,7 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 		ends: make([]int32, 0, rows), given: nn.Vector[float32](rows * given * p.d),
 		slots: nn.Vector[float32](rows * p.slotted * p.d), last: nn.Vector[float32](rows * p.d),
 	}
+	x.choices = make([]int32, rows*p.senses.places)
 	for _, c := range p.senses.cameras {
 		var room []uint8
 		if c.crops() {
@@ -155,7 +157,10 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		}
 		x.images[i] = x.cropped[i]
 	}
-	x.batch = nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images}
+	if err := x.spell(w, obs, lo); err != nil {
+		return err
+	}
+	x.batch = nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images, Choices: x.choices}
 	tokens := p.net.Forward(x.net, x.batch)
 
 	behind := 0
@@ -207,6 +212,26 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		copy(x.last[row*d:(row+1)*d], h[at-d:])
 		if slots {
 			copy(x.slots[row*p.slotted*d:(row+1)*p.slotted*d], h[at:])
+		}
+	}
+	return nil
+}
+
+// spell sets choices to the texts of the rows of obs from lo on, for a network that reads.
+func (x *pass) spell(w *work, obs tensor.Dict, lo int) error {
+	places := x.p.senses.places
+	if places == 0 {
+		return nil
+	}
+	for row := range x.n {
+		text, err := x.text(w, obs, lo+row)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", lo+row, err)
+		}
+		to := x.choices[row*places : (row+1)*places]
+		clear(to)
+		for i, id := range text {
+			to[i] = id + 1
 		}
 	}
 	return nil

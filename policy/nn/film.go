@@ -1,0 +1,74 @@
+package nn
+
+// modulate sets y to (1+γ)x + β, for images x and y of the shape s. film has the γ of all channels,
+// then the β, of each image (FiLM, Perez et al. 2018, arXiv:1709.07871).
+func modulate[T Float](y, x, film []T, s Image, rows int) {
+	c := s.C
+	for i := range rows {
+		gamma, beta := film[2*i*c:][:c], film[(2*i+1)*c:][:c]
+		for range s.H * s.W {
+			to, from := y[:c], x[:c]
+			y, x = y[c:], x[c:]
+			for k, v := range from {
+				to[k] = v + T(gamma[k]*v) + beta[k]
+			}
+		}
+	}
+}
+
+// modulateGrad sets dFilm, and replaces d, the derivative by what modulate gave, by that by x.
+func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
+	c := s.C
+	clear(dFilm[:2*rows*c])
+	for i := range rows {
+		gamma, dGamma, dBeta := film[2*i*c:][:c], dFilm[2*i*c:][:c], dFilm[(2*i+1)*c:][:c]
+		for range s.H * s.W {
+			to, from := d[:c], x[:c]
+			d, x = d[c:], x[c:]
+			for k, v := range to {
+				dGamma[k] += T(v * from[k])
+				dBeta[k] += v
+				to[k] = v + T(gamma[k]*v)
+			}
+		}
+	}
+}
+
+// film lets a network choose the features of images.
+type film[T Float] struct {
+	in Image
+	by unit[T] // of γ and β
+}
+
+func (u *film[T]) Init(seed uint64) { u.by.Init(seed) }
+
+func (u *film[T]) NewWork(maxRows int) unitWork[T] {
+	return &filmWork[T]{film: u, by: u.by.NewWork(maxRows), y: Vector[T](maxRows * u.in.Len()), rows: maxRows}
+}
+
+type filmWork[T Float] struct {
+	*film[T]
+	by       unitWork[T]
+	x, y     []T
+	factors  []T // γ and β of each image
+	dFactors []T // the derivative by them; made by the first Backward
+	rows     int
+}
+
+func (w *filmWork[T]) Forward(b *Batch[T], x []T) []T {
+	w.x, w.factors = x, w.by.Forward(b, nil)
+	modulate(w.y, x, w.factors, w.in, b.Rows)
+	return w.y[:b.Rows*w.in.Len()]
+}
+
+func (w *filmWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+	if w.dFactors == nil {
+		w.dFactors = Vector[T](2 * w.rows * w.in.C)
+	}
+	dFactors := w.dFactors[:2*b.Rows*w.in.C]
+	modulateGrad(dFactors, dy, w.x, w.factors, w.in, b.Rows)
+	w.by.Backward(b, nil, dFactors, ready)
+	if dx != nil {
+		copy(dx, dy[:b.Rows*w.in.Len()])
+	}
+}
