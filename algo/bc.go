@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -78,9 +76,7 @@ func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
 		return nil, errors.New("no demonstrations: want some")
 	}
-	s.Rollout = slices.DeleteFunc(slices.Clone(s.Rollout), func(f tensor.Field) bool {
-		return strings.HasPrefix(f.Name, "next_observation.") // nobody looks ahead, and images take much memory
-	})
+	s.Rollout = DemoFields("embodied_bc", s.Rollout)
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	r, err := newOffline("bc", s, learnt)
 	if err != nil {

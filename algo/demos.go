@@ -142,6 +142,21 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
+// LooksAtNoNext reports whether the algorithm of that adv_type learns from demonstrations without
+// what was observed after their steps.
+func LooksAtNoNext(advType string) bool { return advType == "embodied_bc" }
+
+// DemoFields returns the fields of rollouts that demonstrations need for the algorithm of that
+// adv_type. Images take much memory, so what nobody looks at is left out.
+func DemoFields(advType string, fields []tensor.Field) []tensor.Field {
+	if !LooksAtNoNext(advType) {
+		return fields
+	}
+	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
+		return strings.HasPrefix(f.Name, "next_observation.")
+	})
+}
+
 // newDemos returns demonstrations, of rollouts with these fields, as what one environment went
 // through.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {

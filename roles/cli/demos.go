@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -17,6 +18,7 @@ func demosFlags() []cli.Flag {
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
 		&cli.Float64Flag{Name: "noise",
 			Usage: "standard deviation of the noise `S` added to every number of an action"},
+		&cli.BoolFlag{Name: "clean", Usage: "write the expert's own actions, not what noise made of them"},
 		&cli.Float64Flag{Name: "still", Usage: "leave out steps whose action is smaller than `S`, but for its last " +
 			"number, which is that of the step before"},
 		&cli.StringFlag{Name: "film", Usage: "film the expert in env.eval, as its video_cfg says, into `FILE`, PNG"},
@@ -31,7 +33,8 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 		return err
 	}
 	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
-		All: c.Bool("all"), Seed: cfg.Actor.Seed}
+		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: algo.LooksAtNoNext(cfg.Algorithm.AdvType),
+		Seed: cfg.Actor.Seed}
 	if d.Episodes < 1 || d.Noise < 0 || d.Still < 0 {
 		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: want a number > 0, and two "+
 			"that are not negative", d.Episodes, d.Noise, d.Still)}

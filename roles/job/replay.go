@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // readDemos reads the demonstrations, if there are any and nothing else is wrong.
@@ -14,9 +15,14 @@ func (d *draft) readDemos() {
 		return
 	}
 	var err error
-	if d.demos, err = algo.ReadDemos(path, d.trajectoryFields(1)); err != nil {
+	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err != nil {
 		d.problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v", d.Spec.Name, err))
 	}
+}
+
+// demoFields are those of demonstrations, as of rollouts of one environment.
+func (j *Job) demoFields() []tensor.Field {
+	return algo.DemoFields(j.Config.Algorithm.AdvType, j.trajectoryFields(1))
 }
 
 // replayBytes returns the memory of one actor's replay buffer of so many iterations, at most the
@@ -35,7 +41,7 @@ func (j *Job) demoBytes() int {
 	if j.demos.Len() == 0 {
 		return 0
 	}
-	return config.Product(algo.TransitionBytes(j.trajectoryFields(1)), j.demos.Must("reward").Dim(0))
+	return config.Product(algo.TransitionBytes(j.demoFields()), j.demos.Must("reward").Dim(0))
 }
 
 // CheckReplay returns an error if the replay buffers and demonstrations of the actors on this

@@ -18,14 +18,16 @@ import (
 type Demonstration struct {
 	Episodes int     // to keep
 	Noise    float64 // standard deviation
+	Clean    bool    // the action of a transition is the expert's own, without the noise that was taken with it
 	All      bool    // keep failures
+	NoNext   bool    // leave out what was observed after steps: no one looks ahead
 	Still    float64 // steps whose action is smaller than that, with no new command to the fingers, are left out
 	Seed     uint64  // of the noise
 
 	Spec              env.Spec       // of its environments, once played
 	fields            []tensor.Field // of one transition
 	Kept              [][]byte       // transitions, laid out as fields are
-	last              tensor.Tensor  // the actions of the step before
+	own, last         tensor.Tensor  // the actions to keep, of a step and of the one before
 	Played, Succeeded int            // episodes
 }
 
@@ -80,7 +82,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	}
 	defer s.Vec.Close()
 	d.Spec = s.Vec.Spec()
-	d.fields = demonstrationFields(d.Spec)
+	d.fields = d.transitionFields()
 	if d.Noise > 0 && d.Spec.Action.Kind != env.Box {
 		return config.UsageError{Err: fmt.Errorf("--noise %g: %s takes choices, to which none can be added", d.Noise,
 			d.Spec.Name)}
@@ -102,9 +104,17 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 		} else if err != nil {
 			return config.UsageError{Err: err}
 		}
+		if d.Clean && t == 0 {
+			d.own = s.Action.Must("action").Clone()
+		} else if d.Clean {
+			d.own.CopyFrom(s.Action.Must("action"))
+		}
 		d.disturb(s.Action.Must("action"), t)
+		if !d.Clean {
+			d.own = s.Action.Must("action")
+		}
 		if t == 0 {
-			d.last = s.Action.Must("action").Clone()
+			d.last = d.own.Clone()
 		}
 		before.CopyFrom(s.Now.Obs)
 		if err := s.Step(); err != nil {
@@ -115,7 +125,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 				continue
 			}
 			_, ended := s.Now.Took(i)
-			if ended || len(running[i]) == 0 || !d.still(s.Action.Must("action"), i) {
+			if ended || len(running[i]) == 0 || !d.still(d.own, i) {
 				running[i] = append(running[i], d.transition(i, before, s, ended))
 			}
 			succeeded[i] = succeeded[i] || success >= 0 && s.Now.Info.F32()[i*len(d.Spec.Info)+success] != 0
@@ -138,7 +148,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			}
 			running[i], succeeded[i] = nil, false
 		}
-		d.last.CopyFrom(s.Action.Must("action"))
+		d.last.CopyFrom(d.own)
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
 			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.Spec.Name,
 				d.Succeeded, d.Played)
@@ -173,10 +183,14 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	return nil
 }
 
-// demonstrationFields are the tensors of one transition.
-func demonstrationFields(spec env.Spec) []tensor.Field {
+// transitionFields are the tensors of one transition.
+func (d *Demonstration) transitionFields() []tensor.Field {
 	var fields []tensor.Field
+	spec := d.Spec
 	for _, prefix := range []string{"observation.", "next_observation."} {
+		if d.NoNext && prefix == "next_observation." {
+			continue
+		}
 		for _, f := range spec.Obs {
 			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape})
 		}
@@ -215,12 +229,15 @@ func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, end
 		size := len(t.Bytes()) / t.Dim(0)
 		out = append(out, t.Bytes()[i*size:(i+1)*size]...)
 	}
-	for _, obs := range []tensor.Dict{before, next} {
+	for k, obs := range []tensor.Dict{before, next} {
+		if d.NoNext && k == 1 {
+			continue
+		}
 		for _, f := range d.Spec.Obs {
 			row(obs.Must(f.Name))
 		}
 	}
-	for _, t := range []tensor.Tensor{s.Action.Must("action"), s.Now.Reward, s.Now.Terminated, s.Now.Truncated} {
+	for _, t := range []tensor.Tensor{d.own, s.Now.Reward, s.Now.Terminated, s.Now.Truncated} {
 		row(t)
 	}
 	return out

@@ -90,6 +90,32 @@ func TestDemonstrationNoise(t *testing.T) {
 	}
 }
 
+// Clean actions are the expert's, whole numbers, although noise took the walker elsewhere; without Next nothing says where.
+func TestDemonstrationClean(t *testing.T) {
+	d := Demonstration{Episodes: 20, All: true, Noise: 0.5, Seed: 1, Clean: true, NoNext: true}
+	if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 3)); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := d.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	file, _, err := tensor.ReadSafetensors(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	noisy := func(v float32) bool { return v != float32(int(v)) }
+	if a := file.Must("action").F32(); slices.ContainsFunc(a, noisy) {
+		t.Errorf("actions %v: want whole numbers", a)
+	}
+	if x := file.Must("observation.state").F32(); !slices.ContainsFunc(x, noisy) {
+		t.Errorf("states %v: want some that noise has led to", x)
+	}
+	if _, ok := file.Get("next_observation.state"); ok {
+		t.Error("there are next observations")
+	}
+}
+
 func TestDemonstrationErrors(t *testing.T) {
 	d := Demonstration{Episodes: 1}
 	if err := d.Play(all.Registry(), rolestest.EnvConfig("CartPole-v1", 2)); !errors.Is(err, errors.ErrUnsupported) || !errors.As(err, new(config.UsageError)) {
