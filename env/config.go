@@ -29,6 +29,10 @@ type Config struct {
 	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
 	// name to weight. Default: all alike. (+)
 	Instructions Mix `yaml:"instructions,omitempty"`
+	// InstructionMix success lets each environment of training draw an instruction the oftener, the
+	// nearer its success with it is to one half: weights count 0.2 + 4p(1-p) of what they are, where p
+	// is the share of success among its last episodes with that instruction. Default: weights stay. (+)
+	InstructionMix string `yaml:"instruction_mix,omitempty"`
 	// Split is the part of a suite's scenes that episodes are drawn from, as seen or new_role; the
 	// suite's documentation lists them. Default: the suite's own choice. (+)
 	Split string `yaml:"split,omitempty"`
@@ -125,6 +129,9 @@ const (
 	RewardOnlySuccess = "only_success"
 )
 
+// MixBySuccess is a value of Config.InstructionMix.
+const MixBySuccess = "success"
+
 // Plain returns an error where something is given that only some environments take: a model, a
 // choice of observations, or what suites have.
 func (c Config) Plain() error {
@@ -145,7 +152,7 @@ func (c Config) NoSuite() error {
 	for _, k := range []struct {
 		name  string
 		given bool
-	}{{"instructions", len(c.Instructions) > 0}, {"split", c.Split != ""}, {"perturb", c.Perturb != ""}} {
+	}{{"instructions", len(c.Instructions) > 0}, {"instruction_mix", c.InstructionMix != ""}, {"split", c.Split != ""}, {"perturb", c.Perturb != ""}} {
 		if k.given {
 			return fmt.Errorf("%s is no suite of instructions and does not take %s", c.ID(), k.name)
 		}
@@ -163,6 +170,10 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 	want(slices.Contains([]string{"", RewardRaw, RewardOnlySuccess}, c.RewardMode), "reward_mode", c.RewardMode,
 		"raw or only_success")
+	want(slices.Contains([]string{"", MixBySuccess}, c.InstructionMix), "instruction_mix", c.InstructionMix,
+		"success, or nothing")
+	want(c.InstructionMix == "" || c.GroupSize == 1 && c.AutoReset, "instruction_mix", c.InstructionMix,
+		"nothing with group_size > 1 or auto_reset false: a group begins alike, and what was mixed by is not kept")
 	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= 1<<20, "total_num_envs", c.TotalNumEnvs,
 		fmt.Sprintf("a number from 1 to %d", 1<<20))
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")

@@ -13,7 +13,8 @@ import (
 // of which each episode draws one, in 100 steps. Config.Instructions selects and weighs them,
 // Config.Split says which scenes are drawn and Config.Perturb what is shown wrong (suite_splits.go).
 //
-// A seed and a split determine the scene of an episode, whatever Perturb is. Actions are those of
+// A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix the
+// instruction depends on the environment's earlier episodes, too. Actions are those of
 // the other tabletop tasks. The observations, in the order of Config.Observations:
 //
 //	state        the default, 58 numbers: the 43 of the other tasks, where "the way to the zone" is
@@ -30,9 +31,9 @@ import (
 // task_number, and with Perturb other_cube told_object. Rewards are as in the other tasks.
 func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	const name = "TabletopSuite-v1"
-	shown, draws := cfg.Observations, suite{perturb: cfg.Perturb}
+	shown, draws := cfg.Observations, suite{perturb: cfg.Perturb, mixes: cfg.InstructionMix == env.MixBySuccess}
 	asked := cfg
-	cfg.Observations, cfg.Instructions, cfg.Split, cfg.Perturb = nil, nil, "", ""
+	cfg.Observations, cfg.Instructions, cfg.InstructionMix, cfg.Split, cfg.Perturb = nil, nil, "", "", ""
 	if err := cfg.Plain(); err != nil {
 		return nil, err
 	}
@@ -68,6 +69,8 @@ type suite struct {
 	weights []float64 // of each
 	split   split
 	perturb string
+	mixes   bool // instructions by their success (suite_mix.go)
+	mixed   [orderCount]float64
 	table   int // where its colour is
 }
 
@@ -88,7 +91,7 @@ const (
 	suiteStart                     // [suiteObjects,2]: where objects were
 	suiteSaid     = suiteStart + 2*suiteObjects
 	suiteStandIn  = suiteSaid + saidLen
-	suiteLen      = suiteStandIn + standInLen
+	suiteLen      = suiteStandIn + standInLen // where instructions are mixed by success, tallyLen more
 	suiteObjects  = tableObjects + 1
 	thirdCube     = tableObjects
 	suiteLimit    = 100
@@ -125,6 +128,7 @@ func (t *suite) on(views []suiteView) task {
 				info[3] = float32(count(told))
 			}
 			if success {
+				t.solved()
 				return 1, true
 			}
 			return t.order().reward(t), wrong || told
@@ -137,6 +141,9 @@ func (t *suite) on(views []suiteView) task {
 			to, shut := t.order().expert(t)
 			t.steer(action, to, shut)
 		},
+	}
+	if t.mixes {
+		out.memo += tallyLen
 	}
 	if t.perturb == perturbOtherCube {
 		out.info = append(out.info, env.ToldObject)

@@ -34,7 +34,8 @@ func (t *suite) begin(r *philox.Stream) {
 		s := philox.New(key, philox.Reset, i, 0)
 		return &s
 	}
-	clear(t.memo)
+	t.tallyUp()
+	clear(t.memo[:suiteLen])
 	t.memo[suiteKey], t.memo[suiteBright], t.memo[suiteThird] = float64(uint32(key)), 1, -1
 	what, changes := noChange, stream(streamChange)
 	if n := len(t.split.changes); n > 0 {
@@ -91,7 +92,7 @@ func thingOf(object int) int {
 // draw draws a scene of the split. Places are drawn again until nothing is too near to something else.
 func (t *suite) draw(r *philox.Stream, what change) layout {
 	var l layout
-	l.order = pickWeighted(r, t.weights)
+	l.order = pickWeighted(r, t.chances())
 	o := &t.orders[l.order]
 	if o.noun == aBall {
 		l.object = tableObjects - 1

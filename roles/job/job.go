@@ -121,6 +121,7 @@ func Probe(reg config.Registries, cfg env.Config) (env.Spec, error) {
 // task without one the length of a rollout.
 func EvalEnv(cfg *config.Config, reg config.Registries) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
+	e.InstructionMix = "" // everyone evaluates the same episodes
 	spec, err := Probe(reg, e)
 	most := e.MaxStepsPerRolloutEpoch
 	if most == 0 && spec.MaxSteps == 0 {
