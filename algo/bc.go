@@ -76,7 +76,7 @@ func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
 		return nil, errors.New("no demonstrations: want some")
 	}
-	s.Rollout = DemoFields("embodied_bc", s.Rollout)
+	s.Rollout = withoutNext(s.Rollout)
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	r, err := newOffline("bc", s, learnt)
 	if err != nil {

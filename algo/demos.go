@@ -142,16 +142,21 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
-// LooksAtNoNext reports whether the algorithm of that adv_type learns from demonstrations without
-// what was observed after their steps.
-func LooksAtNoNext(advType string) bool { return advType == "embodied_bc" }
+// LooksAhead reports whether the algorithm learns from what was observed after a step of a
+// demonstration, too.
+func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
 
-// DemoFields returns the fields of rollouts that demonstrations need for the algorithm of that
-// adv_type. Images take much memory, so what nobody looks at is left out.
-func DemoFields(advType string, fields []tensor.Field) []tensor.Field {
-	if !LooksAtNoNext(advType) {
+// DemoFields returns the fields of rollouts that demonstrations need. Images take much memory, so
+// what nobody looks at is left out.
+func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
+	if c.LooksAhead() {
 		return fields
 	}
+	return withoutNext(fields)
+}
+
+// withoutNext returns the fields but those of what was observed after a step.
+func withoutNext(fields []tensor.Field) []tensor.Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
 		return strings.HasPrefix(f.Name, "next_observation.")
 	})

@@ -29,9 +29,9 @@ type Config struct {
 	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
 	// name to weight. Default: all alike. (+)
 	Instructions Mix `yaml:"instructions,omitempty"`
-	// InstructionMix success lets each environment of training draw an instruction the oftener, the
-	// nearer its success with it is to one half: weights count 0.2 + 4p(1-p) of what they are, where p
-	// is the share of success among its last episodes with that instruction. Default: weights stay. (+)
+	// InstructionMix success mixes the instructions of each environment by their success. The weight
+	// of an instruction counts 0.2 + 4p(1-p), where p is the share of success among the environment's
+	// last episodes with it. Default: weights stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
 	// Split is the part of a suite's scenes that episodes are drawn from, as seen or new_role; the
 	// suite's documentation lists them. Default: the suite's own choice. (+)
@@ -152,7 +152,8 @@ func (c Config) NoSuite() error {
 	for _, k := range []struct {
 		name  string
 		given bool
-	}{{"instructions", len(c.Instructions) > 0}, {"instruction_mix", c.InstructionMix != ""}, {"split", c.Split != ""}, {"perturb", c.Perturb != ""}} {
+	}{{"instructions", len(c.Instructions) > 0}, {"instruction_mix", c.InstructionMix != ""},
+		{"split", c.Split != ""}, {"perturb", c.Perturb != ""}} {
 		if k.given {
 			return fmt.Errorf("%s is no suite of instructions and does not take %s", c.ID(), k.name)
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -33,7 +32,7 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 		return err
 	}
 	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
-		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: algo.LooksAtNoNext(cfg.Algorithm.AdvType),
+		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: !cfg.Algorithm.LooksAhead(),
 		Seed: cfg.Actor.Seed}
 	if d.Episodes < 1 || d.Noise < 0 || d.Still < 0 {
 		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: want a number > 0, and two "+

@@ -22,7 +22,7 @@ func (d *draft) readDemos() {
 
 // demoFields are those of demonstrations, as of rollouts of one environment.
 func (j *Job) demoFields() []tensor.Field {
-	return algo.DemoFields(j.Config.Algorithm.AdvType, j.trajectoryFields(1))
+	return j.Config.Algorithm.DemoFields(j.trajectoryFields(1))
 }
 
 // replayBytes returns the memory of one actor's replay buffer of so many iterations, at most the
