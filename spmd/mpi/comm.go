@@ -27,6 +27,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -200,11 +201,17 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		return -1, c.errorf("wait", errClosed)
 	}
 	var fault C.rl_fault
+	var nap C.rl_nap
 	report := c.t.stall
 	var spent C.int64_t
 	for {
 		r := C.rl_wait(c.end, (*C.rl_request)(unsafe.Pointer(unsafe.SliceData(reqs))), C.int(len(reqs)), any, &spent,
-			&fault)
+			&nap, &fault)
+		if r == C.RL_NAP {
+			spent = C.int64_t(c.t.naps.nap(post{(*atomic.Uint32)(nap.word), (*atomic.Uint32)(nap.asleep),
+				(*atomic.Uint64)(nap.top), uint32(nap.old)}, time.Duration(spent)))
+			continue
+		}
 		if len(c.pinned) > 0 {
 			c.release()
 		}

@@ -14,8 +14,9 @@
 //     comes back to Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
-//   - wake.c is how a wait spends its time: it spins where each rank of the node has a core, then
-//     yields the core, then sleeps. It also puts the progress thread to sleep and wakes it.
+//   - wake.c is how a wait spends its time: it spins where each rank of the node has a core, and
+//     sleeps after a millisecond. In between nap.go yields the core, without Go's scheduler. wake.c
+//     also puts the progress thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
 //     wait like that, or by the blocking ones.
 //   - foreign.c exchanges messages with foreign programs.

@@ -106,9 +106,6 @@ struct rl_world {
 	char *letters, *letters_end; // memory for letters that were never used
 	rl_letter *spare[LETTER_SIZES];
 	rl_tray tray[RL_LANES];
-
-	// Of threads that yielded their core in vain; see wake.c.
-	_Atomic int64_t wasted_ns, wasted_at;
 };
 
 // A slot is one request under way.
@@ -187,9 +184,11 @@ typedef struct {
 // there is a post until it comes. w is NULL where it does not matter whether ranks have cores of their own.
 int rl_pause(rl_world *w, int64_t waited, const rl_post *p);
 
-// rl_rest waits for a post, for about sleep_ns at most; *waited_ns is how long calls for the same wait have taken. It first spins where every rank has a
-// core, then yields, then sleeps, and is counted in asleep then. It returns 0 if it has not even looked at the clock.
-int rl_rest(rl_world *w, const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
+// rl_spin looks for a post in the first 20 us of a wait: 1 if it came. Where ranks share cores it returns 0 at once.
+int rl_spin(const rl_world *w, const rl_post *p, int64_t *waited_ns);
+
+// rl_rest sleeps until a post comes, for about sleep_ns at most. *waited_ns is how long the wait has taken.
+void rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
 
 // rl_slice is how long a wait may last before Go looks around: longer the longer the wait.
 int64_t rl_slice(int64_t waited);

@@ -325,13 +325,21 @@ static void poll_mpi(rl_end *e, int on) {
 	if (!on && (atomic_load(&e->w->sends) || atomic_load(&e->w->receives))) rl_kick(e->w);
 }
 
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_fault *fault) {
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_nap *nap, rl_fault *fault) {
 	rl_world *w = e->w;
 	rl_lane *lane = w->region ? rl_end_lane(e) : NULL;
 	rl_post post = {0};
 	if (lane) post = (rl_post){&lane->bell, &lane->asleep, atomic_load(&lane->bell), &lane->top};
 	int first = 0, r = look_at(e, reqs, n, any, &first, fault);
+	while (r == RL_PENDING && lane && !e->looked_mpi && rl_spin(w, &post, waited_ns)) {
+		post.old = atomic_load(&lane->bell);
+		r = look_at(e, reqs, n, any, &first, fault);
+	}
 	if (r != RL_PENDING) return r;
+	if (lane && !e->looked_mpi && *waited_ns < RL_NAP_NS) {
+		*nap = (rl_nap){&lane->bell, &lane->asleep, &lane->top, post.old};
+		return RL_NAP;
+	}
 	int64_t before = *waited_ns, start = rl_now(), waited = before, rested = before, slice = rl_slice(before);
 	int polling = 0, urged = 0;
 	for (int round = 1; r == RL_PENDING && waited < before + slice; round++) {
@@ -340,7 +348,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 		if (mpi)
 			paused = rl_pause(w, waited, lane ? &post : NULL);
 		else
-			paused = rl_rest(w, &post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
+			rl_rest(&post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
 		if (stuck >= 0 && !urged && waited > URGE_NS) rl_urge(w, stuck), urged = 1;
 		if (lane) post.old = atomic_load(&lane->bell);
 		r = look_at(e, reqs, n, any, &first, fault);

@@ -7,8 +7,6 @@ package mpi
 
 #cgo noescape rl_await
 #cgo nocallback rl_await
-#cgo noescape rl_wake
-#cgo nocallback rl_wake
 */
 import "C"
 
@@ -272,6 +270,10 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	report := s.t.stall
 	var waited C.int64_t
 	for C.rl_await(s.t.world, C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), &waited) != 0 {
+		if waited < C.RL_NAP_NS {
+			waited = C.int64_t(s.t.naps.nap(post{&sig.Value, &sig.Sleepers, nil, old}, time.Duration(waited)))
+			continue
+		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -326,7 +328,6 @@ func (s *shared) reportWait(waited time.Duration, rank int) {
 func (s *shared) Post(sig *spmd.Signal, value uint32) {
 	sig.Value.Store(value)
 	if sig.Sleepers.Load() > 0 {
-		C.rl_wake(C.uintptr_t(uintptr(unsafe.Pointer(&sig.Value))))
-		runtime.KeepAlive(sig)
+		wake(&sig.Value)
 	}
 }

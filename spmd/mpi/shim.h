@@ -39,7 +39,16 @@ enum {
 	RL_PENDING = -2,  // not yet
 	RL_FAULT = -3,    // a request failed: see rl_fault
 	RL_UNKNOWN = -4,  // a handle that this end did not give out, or has taken back
+	RL_NAP = -5,      // not yet, and only a letter ends the wait: Go naps, and calls again
 };
+
+enum { RL_NAP_NS = 1000 * 1000 }; // how long naps of a wait last, spinning included
+
+// A post is what a nap waits for: that *word differs from old or that *top is not 0. A thread that sleeps for it is counted in *asleep.
+typedef struct {
+	void *word, *asleep, *top;
+	uint32_t old;
+} rl_nap;
 
 enum { RL_SLICE_NS = 5 * 1000 * 1000 }; // how long a wait lasts at first before it lets Go look around
 
@@ -79,8 +88,8 @@ int rl_end_next(rl_end *e, int from, rl_fault *out);
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int lane);
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
 // rl_wait waits for all of reqs (returns 0), or for any (returns its index), for a slice of time: then RL_PENDING. Requests that are done are zeroed on the
-// way. *waited_ns, 0 at first, is how long calls for the same wait have taken.
-int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_fault *fault);
+// way. *waited_ns, 0 at first, is how long the wait has taken, with naps. After RL_NAP, nap says what to nap for.
+int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_nap *nap, rl_fault *fault);
 // rl_test looks once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
 // rl_cancel takes a receive back: 0, or RL_PENDING for a send and when a message has matched it: it must be waited for as before.
@@ -109,10 +118,9 @@ void rl_world_crowd(rl_world *w);
 enum { RL_LANES = 64 };
 int64_t rl_mail_bytes(void);
 int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t letters, int64_t letters_bytes);
-// rl_await waits until the word differs from old (0), for a slice of time at most: then RL_PENDING. *waited_ns, 0 at first, is how long calls for the same wait
-// have taken. While it sleeps it is counted in asleep, another word. rl_wake ends all sleep for the word.
+// rl_await waits until the word differs from old (0), for a slice of time at most: then RL_PENDING. *waited_ns, 0 at first, is how long the wait has taken, with
+// naps; it does not sleep before RL_NAP_NS. While it sleeps it is counted in asleep, another word.
 int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns);
-void rl_wake(uintptr_t word);
 
 // Messages to and from the programs of others in the same job, between ranks of MPI_COMM_WORLD. A send returns once its message was taken, a match when there is
 // a message, from anyone if from is -1; after for_ns RL_PENDING. What was matched must be taken, n bytes of it.

@@ -38,6 +38,7 @@ type transport struct {
 	planes   int
 	nodes    []int
 	about    spmd.Description
+	naps     naps
 	stall    time.Duration
 	stalled  func(stacks []byte)
 	log      io.Writer

@@ -1,9 +1,6 @@
 //go:build mpi
 
-// How threads wait: a wait first spins, then yields its core, then sleeps; the progress thread idles until it is kicked.
-//
-// To wake a thread on another core takes 2 to 50 us, most where cores are virtual, and a good part of it from the thread that wakes. A rank that yields sees
-// what it waits for without being woken, and lets ranks with work go first. So a short wait yields. A long one sleeps.
+// How threads wait: a wait first spins, then Go naps (nap.go), then the thread sleeps; the progress thread idles until it is kicked.
 
 #include "inner.h"
 
@@ -16,15 +13,10 @@
 #include <unistd.h>
 
 // Where every rank has a core, a wait spins first. With fewer cores than ranks, a rank that spins keeps its core from the rank that it waits for.
-enum { SPIN_NS = 20 * 1000, LOOKS = 64, YIELD_NS = 1000 * 1000 };
+enum { SPIN_NS = 20 * 1000, LOOKS = 64 };
 
 // A sleep between looks at MPI takes 1/64 of the time waited so far: that is how late a wait may see its end.
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
-
-// Yields that end in a sleep all the same were in vain. A process spends 1/32 of its time on those, and WASTE_NS in advance. A yield that takes longer than
-// SLOW_NS has let a thread compute for long, one of another program, as a rule: against such a thread a rank that is woken does better. Less than WORTH_NS
-// is not worth the try.
-enum { WASTE_SHARE = 32, WASTE_NS = 2000 * 1000, WORTH_NS = 300 * 1000, SLOW_NS = 500 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
 
@@ -44,11 +36,9 @@ static void sleep_for(const rl_post *p, int64_t ns) {
 	atomic_fetch_sub(p->asleep, 1);
 }
 
-void rl_wake(uintptr_t word) { futex((_Atomic uint32_t *)word, FUTEX_WAKE, INT_MAX, NULL); }
-
 void rl_ring(_Atomic uint32_t *word, _Atomic uint32_t *asleep) {
 	atomic_fetch_add(word, 1);
-	if (atomic_load(asleep)) rl_wake((uintptr_t)word);
+	if (atomic_load(asleep)) futex(word, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 static inline void relax(void) {
@@ -59,40 +49,10 @@ static inline void relax(void) {
 #endif
 }
 
-static int64_t wasted(rl_world *w, int64_t now) {
-	int64_t ns = atomic_load(&w->wasted_ns) - (now - atomic_load(&w->wasted_at)) / WASTE_SHARE;
-	return ns > 0 ? ns : 0;
-}
-
-static void waste(rl_world *w, int64_t now, int64_t ns) {
-	atomic_store(&w->wasted_ns, wasted(w, now) + ns);
-	atomic_store(&w->wasted_at, now);
-}
-
-// yield lets others run until the post comes: 1, or until that takes too long.
-static int yield(rl_world *w, const rl_post *p, int64_t waited) {
-	int64_t start = rl_now(), now = start, most = WASTE_NS - wasted(w, now);
-	if (most < WORTH_NS) return 0;
-	if (most > YIELD_NS - waited) most = YIELD_NS - waited;
-	while (now - start < most) {
-		sched_yield();
-		int done = came(p);
-		int64_t last = now;
-		now = rl_now();
-		if (now - last > SLOW_NS) {
-			waste(w, now, now - last);
-			return done;
-		}
-		if (done) return 1;
-	}
-	if (now > start) waste(w, now, now - start);
-	return 0;
-}
-
 int64_t rl_slice(int64_t waited) { return waited / 4 < RL_SLICE_NS ? RL_SLICE_NS : waited / 4 > SLICE_MAX_NS ? SLICE_MAX_NS : waited / 4; }
 
-// spin looks a while for the post: 1 if it came.
-static int spin(const rl_post *p) {
+// look_often looks a while for the post: 1 if it came.
+static int look_often(const rl_post *p) {
 	for (int i = 0; i < LOOKS; i++) {
 		if (came(p)) return 1;
 		relax();
@@ -100,20 +60,26 @@ static int spin(const rl_post *p) {
 	return 0;
 }
 
-int rl_rest(rl_world *w, const rl_post *p, int64_t *waited_ns, int64_t sleep_ns) {
-	int fresh = *waited_ns == 0 && !w->crowded;
-	if (fresh && spin(p)) return 0;
-	int64_t start = rl_now();
+int rl_spin(const rl_world *w, const rl_post *p, int64_t *waited_ns) {
+	if (w->crowded || *waited_ns >= SPIN_NS) return 0;
+	if (look_often(p)) return 1;
+	int64_t start = rl_now() - *waited_ns;
 	int done = 0;
-	while (fresh && !done && rl_now() - start < SPIN_NS) done = spin(p);
-	if (!done && (*waited_ns >= YIELD_NS || !yield(w, p, *waited_ns))) sleep_for(p, sleep_ns);
+	do done = look_often(p);
+	while ((*waited_ns = rl_now() - start) < SPIN_NS && !done);
+	return done;
+}
+
+void rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns) {
+	int64_t start = rl_now();
+	sleep_for(p, sleep_ns);
 	*waited_ns += rl_now() - start;
-	return 1;
 }
 
 int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns) {
 	rl_post p = {(_Atomic uint32_t *)word, (_Atomic uint32_t *)asleep, old, NULL};
-	rl_rest(w, &p, waited_ns, rl_slice(*waited_ns));
+	if (rl_spin(w, &p, waited_ns)) return 0;
+	if (*waited_ns >= RL_NAP_NS) rl_rest(&p, waited_ns, rl_slice(*waited_ns));
 	return came(&p) ? 0 : RL_PENDING;
 }
 
@@ -130,10 +96,10 @@ static void exact(void) {
 }
 
 int rl_pause(rl_world *w, int64_t waited, const rl_post *p) {
-	if (waited > YIELD_NS && p) {
+	if (waited > RL_NAP_NS && p) {
 		exact();
 		sleep_for(p, backoff(waited));
-	} else if (waited > YIELD_NS)
+	} else if (waited > RL_NAP_NS)
 		rl_backoff(waited);
 	else if (waited > SPIN_NS || (w && w->crowded))
 		sched_yield();

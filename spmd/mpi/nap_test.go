@@ -1,0 +1,77 @@
+//go:build mpi
+
+package mpi
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func never() post { return post{word: new(atomic.Uint32), asleep: new(atomic.Uint32)} }
+
+// cpu is the processor time of the calling thread.
+func cpu(t *testing.T) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func TestNapSeesPosts(t *testing.T) {
+	p := never()
+	p.top = new(atomic.Uint64)
+	for name, do := range map[string]func(){
+		"word":   func() { p.word.Add(1); wake(p.word) },
+		"letter": func() { p.top.Store(1) },
+	} {
+		p.old = p.word.Load()
+		p.top.Store(0)
+		var n naps
+		go do()
+		for !p.came() {
+			n.nap(p, 0)
+		}
+		if spent := n.nap(p, 0); spent >= napTime {
+			t.Errorf("%s: a nap for what has come takes %v", name, spent)
+		}
+	}
+}
+
+func TestNapsInVainBurnLittle(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var n naps
+	start, used := clock(), cpu(t)
+	for clock()-start < 300*time.Millisecond {
+		if spent := n.nap(never(), 0); spent < napTime {
+			t.Fatalf("a nap in vain took %v, want %v", spent, napTime)
+		}
+	}
+	if share := float64(cpu(t)-used) / float64(clock()-start); share > 0.25 { // 1/32 + 2 ms, and what sleeps take
+		t.Errorf("naps in vain use %.0f %% of a core", 100*share)
+	}
+}
+
+func TestNapsLeaveAProcessor(t *testing.T) {
+	var n naps
+	others := int32(runtime.GOMAXPROCS(0) - 1)
+	n.now.Store(others)
+	p := never()
+	p.word.Add(1)
+	if spent := n.nap(p, 0); spent != napTime || n.now.Load() != others {
+		t.Errorf("one nap too many: %v, %d under way; want %v at once, %d", spent, n.now.Load(), napTime, others)
+	}
+}
+
+func TestStoppedProcessNapsOn(t *testing.T) {
+	var n naps
+	n.waste(clock(), time.Hour) // a yield during which the process was stopped
+	if left := n.wasted(clock() + 200*time.Millisecond); left > wasteMost-wasteLeast {
+		t.Errorf("%v count as wasted after 200 ms: no yields", left)
+	}
+}
