@@ -32,7 +32,8 @@
 // node's other ranks open through /proc/PID/fd and map whole: nothing is left behind by a killed
 // job, and the size of /dev/shm does not matter. Where some rank cannot, as in containers with
 // process numbers of their own, no rank shares: Transport.Describe says why. RLINF_SHM=off in the
-// environment asks for that.
+// environment asks for that. RLINF_SHM=2 cuts every node into nodes of two ranks: messages between
+// these go by MPI, so that one machine can try what several do.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program
 // form the world. Splitting it off is one MPI_Comm_split of MPI_COMM_WORLD, in which a foreign

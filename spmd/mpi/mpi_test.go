@@ -239,9 +239,17 @@ func TestMessages(t *testing.T) {
 			r.ok(t, job{np: np, args: []string{"messages"}})
 		}
 		r.ok(t, job{np: 3, env: []string{"RLINF_SHM=off"}, args: []string{"messages"}})
+		r.ok(t, job{np: 5, env: []string{"RLINF_SHM=2"}, args: []string{"messages"}})
 		if f.endsOverTCP { // where the libraries move data in other ways
 			r.ok(t, job{np: 3, env: overTCP, args: []string{"messages"}})
 		}
+	})
+}
+
+// A rank of a node of two waits for its neighbour and for a rank of another node at once, whichever comes first.
+func TestWaitsForNodeAndNetwork(t *testing.T) {
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		t.Log(r.ok(t, job{np: 4, env: []string{"RLINF_SHM=2"}, args: []string{"mixed"}}))
 	})
 }
 
@@ -257,10 +265,15 @@ func TestDescribe(t *testing.T) {
 		}{
 			{nil, `[0-9.]+ GiB per rank`},
 			{[]string{"RLINF_SHM=off"}, `none: RLINF_SHM=off`},
+			{[]string{"RLINF_SHM=2"}, `[0-9.]+ GiB per rank`},
 		} {
+			nodes := "0 0 0"
+			if slices.Contains(with.env, "RLINF_SHM=2") {
+				nodes = "0 0 1"
+			}
 			out := r.ok(t, job{np: 3, env: with.env, args: []string{"describe"}})
 			for rank := range 3 {
-				if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[0 0 0\], %s, threads multiple, shared %s$`, rank, library, with.shared)).MatchString(out) {
+				if !regexp.MustCompile(fmt.Sprintf(`(?m)^rank %d of 3, nodes \[%s\], %s, threads multiple, shared %s$`, rank, nodes, library, with.shared)).MatchString(out) {
 					t.Errorf("%v: no line of rank %d in\n%s", with.env, rank, out)
 				}
 			}

@@ -19,6 +19,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"strconv"
 	"time"
 	"unsafe"
 
@@ -88,8 +89,14 @@ func (t *transport) share() error {
 			onNode++
 		}
 	}
+	how := os.Getenv("RLINF_SHM")
+	if n, err := strconv.Atoi(how); err == nil && n > 0 {
+		t.nodes = splitNodes(t.nodes, n)
+	} else if how != "" && how != "off" {
+		return fmt.Errorf("RLINF_SHM=%s: want off, or a number of ranks > 0", how)
+	}
 	fd, cannot := -1, error(nil)
-	if os.Getenv("RLINF_SHM") == "off" {
+	if how == "off" {
 		cannot = errors.New("RLINF_SHM=off")
 	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
 		defer unix.Close(fd)
@@ -109,7 +116,7 @@ func (t *transport) share() error {
 		C.rl_world_crowd(t.world)
 	}
 	for _, o := range all {
-		if cannot == nil {
+		if cannot == nil && t.nodes[o.rank] == t.nodes[t.rank] {
 			s.regions[o.rank], cannot = t.reach(o)
 		}
 	}
@@ -134,6 +141,21 @@ func (t *transport) share() error {
 	}
 	t.about.Shared = "none: " + cannot.Error()
 	return nil
+}
+
+// splitNodes cuts nodes into smaller ones, of n ranks or what is left.
+func splitNodes(nodes []int, n int) []int {
+	type part struct{ node, number int }
+	count, numbers, split := map[int]int{}, map[part]int{}, make([]int, len(nodes))
+	for r, node := range nodes {
+		p := part{node, count[node] / n}
+		count[node]++
+		if _, known := numbers[p]; !known {
+			numbers[p] = len(numbers)
+		}
+		split[r] = numbers[p]
+	}
+	return split
 }
 
 // letters is how much memory a rank reserves for messages to ranks of its node.
@@ -235,7 +257,7 @@ func (s *shared) unmap() {
 }
 
 // Shared returns the memory of this node; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off, on any rank, turns it off.
+// RLINF_SHM=off, on any rank, turns it off. RLINF_SHM=2, on every rank, makes nodes of two ranks.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false

@@ -66,6 +66,7 @@ var programs = map[string]program{
 	"describe": closing(describe),
 	"spaces":   spaces,
 	"groups":   closing(groups),
+	"mixed":    closing(mixed),
 	"signals":  closing(signals),
 	"progress": closing(progress),
 	"allocs":   closing(allocs),
