@@ -25,8 +25,8 @@ type Config struct {
 
 // ProgramConfig is the section reward.program: a program of the user's that says what answers are worth.
 type ProgramConfig struct {
-	// Command is the program and its arguments. A text is split at blanks. Every reward worker starts
-	// it. (+)
+	// Command is the program and its arguments. A text is split at blanks. A rank starts it
+	// once, for all of its workers. (+)
 	Command env.Command `yaml:"command"`
 	// Timeout is how long it may take to start, and for the answers of one call. Default 1m. (+)
 	Timeout time.Duration `yaml:"timeout"`

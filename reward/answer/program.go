@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"sync"
 
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/reward/verify"
@@ -26,13 +27,50 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// newProgram starts the program of s and returns the grader that asks it. What the program writes goes
-// to log.
+// A Judge is the program of reward_type program on one rank: the graders there share it. The first
+// starts it, and the last that closes ends it. The zero Judge is ready for use, also by several
+// goroutines.
+type Judge struct {
+	mu      sync.Mutex
+	program *external.Grader
+	users   int
+}
+
+func (j *Judge) open(c *ProgramConfig, log io.Writer) (err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.users == 0 {
+		if j.program, err = external.StartGrader(c.Command, c.Timeout, log); err != nil {
+			return fmt.Errorf("program %s: %w", c.Command[0], err)
+		}
+	}
+	j.users++
+	return nil
+}
+
+func (j *Judge) grade(s []external.Submission) ([]*float32, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.program.Grade(s)
+}
+
+func (j *Judge) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.users--; j.users > 0 {
+		return nil
+	}
+	return j.program.Close()
+}
+
+// newProgram returns the grader that asks the program of s. What the program writes goes to log.
 func newProgram(s Setup, log io.Writer) (*Grader, error) {
-	c := &s.Config.Program
-	p, err := external.StartGrader(c.Command, c.Timeout, log)
-	if err != nil {
-		return nil, fmt.Errorf("program %s: %w", c.Command[0], err)
+	c, judge := &s.Config.Program, s.Judge
+	if judge == nil {
+		judge = new(Judge)
+	}
+	if err := judge.open(c, log); err != nil {
+		return nil, err
 	}
 	rule := func(grades []Grade, responses []Response) error {
 		submissions := make([]external.Submission, len(responses))
@@ -41,7 +79,7 @@ func newProgram(s Setup, log io.Writer) (*Grader, error) {
 			submissions[i] = external.Submission{Prompt: r.Question.Text, Answer: r.Text,
 				Solutions: r.Question.Solutions}
 		}
-		worth, err := p.Grade(submissions)
+		worth, err := judge.grade(submissions)
 		if err != nil {
 			return fmt.Errorf("program %s: %w", c.Command[0], err)
 		}
@@ -57,5 +95,5 @@ func newProgram(s Setup, log io.Writer) (*Grader, error) {
 		}
 		return nil
 	}
-	return &Grader{rule: rule, setup: s, close: p.Close}, nil
+	return &Grader{rule: rule, setup: s, close: judge.close}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,46 @@ func TestProgram(t *testing.T) {
 	}
 	if err := g.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestJudge: graders with one Judge ask one program, at the same time too, until the last has closed.
+func TestJudge(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "judge.py")
+	if err := os.WriteFile(script, []byte("import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s := python(t, script)
+	s.Judge = new(Judge)
+	graders := make([]*Grader, 3)
+	for i := range graders {
+		if i == 2 {
+			s.Judge = nil // one of its own
+		}
+		var err error
+		if graders[i], err = Builtin().New(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pids [3][20]float32
+	var all sync.WaitGroup
+	for i, g := range graders {
+		all.Go(func() {
+			for k := range pids[i] {
+				grades := make([]Grade, 1)
+				if err := g.Grade(grades, []Response{{Question: &Question{}}}); err != nil {
+					t.Error(err)
+				}
+				pids[i][k] = grades[0].Reward
+			}
+			if err := g.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if slices.Max(pids[0][:]) != slices.Min(pids[1][:]) || slices.Min(pids[0][:]) != pids[1][0] || pids[2][0] == pids[0][0] {
+		t.Errorf("programs %v, want one for the first two", pids)
 	}
 }
 

@@ -16,6 +16,7 @@ type Setup struct {
 	Config Config
 	Own    params.Own // keys of the rule itself, below reward
 	Seed   uint64     // of random rewards
+	Judge  *Judge     // that graders share; nil: one of its own
 }
 
 // toss returns 0 or 1, half of each. The question and the sample alone decide.

@@ -82,7 +82,7 @@ func (d *draft) keepPrompts(set *text.Dataset) {
 func (d *draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
 	if err == nil && d.Config.Reward.RewardType != answer.Program {
-		_, err = d.NewGrader()
+		_, err = d.NewGrader(nil)
 	}
 	if err != nil {
 		d.problem("reward", nil, "a reward that fits: "+err.Error())
@@ -161,9 +161,12 @@ func question(s text.Sample, number int64) Question {
 		Solutions: s.Source.Answers}
 }
 
-// NewGrader makes what judges answers, of the section reward.
-func (j *Job) NewGrader() (*answer.Grader, error) {
-	return j.Registries.AnswerRules().New(j.graderSetup())
+// NewGrader makes what judges answers, of the section reward. Graders of a rank share judge; nil is one
+// of its own.
+func (j *Job) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
+	setup := j.graderSetup()
+	setup.Judge = judge
+	return j.Registries.AnswerRules().New(setup)
 }
 
 func (j *Job) graderSetup() answer.Setup {

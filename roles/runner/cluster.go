@@ -17,6 +17,7 @@ type Cluster struct {
 	job     *job.Job
 	weights *worker.Weights
 	answers *worker.TextWeights // of a language model that learns from its answers
+	judge   worker.Judge        // of those answers, where it is a program
 	with    Services
 	loop    *loop // of the program's runner; nil: it has made none
 }

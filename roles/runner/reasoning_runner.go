@@ -35,7 +35,7 @@ func NewReasoningWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worke
 	if err != nil {
 		return nil, err
 	}
-	return worker.NewReasoningWorker(ctx, m, c.job, model, c.answers)
+	return worker.NewReasoningWorker(ctx, m, c.job, model, c.answers, &c.judge)
 }
 
 // NewTextRolloutWorker makes the worker of a member of the component rollout, for Launch.
@@ -44,12 +44,12 @@ func NewTextRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*wor
 	if err != nil {
 		return nil, err
 	}
-	return worker.NewTextRolloutWorker(ctx, m, c.job, model, c.answers)
+	return worker.NewTextRolloutWorker(ctx, m, c.job, model, c.answers, &c.judge)
 }
 
 // NewTextRewardWorker makes the worker of a member of the component reward, for Launch.
 func NewTextRewardWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.TextRewardWorker, error) {
-	return worker.NewTextRewardWorker(m, c.job)
+	return worker.NewTextRewardWorker(m, c.job, &c.judge)
 }
 
 // NewTextInferenceWorker makes the worker of a member of the component inference, for Launch.

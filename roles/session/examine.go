@@ -100,7 +100,7 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 	if err != nil {
 		return nil, err
 	}
-	grader, err := j.NewGrader()
+	grader, err := j.NewGrader(nil)
 	if err != nil {
 		return nil, err
 	}

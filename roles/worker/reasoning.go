@@ -18,7 +18,7 @@ type ReasoningWorker struct {
 	*tuner
 	way       *textPassage
 	algo      *algo.TextPPO
-	grader    *answer.Grader
+	grader    *answer.Grader // nil: reward workers have them
 	weights   *TextWeights
 	reference *textReference   // nil: inference workers have it, or it is not needed
 	critic    *algo.TextCritic // nil: there is none
@@ -29,9 +29,10 @@ type ReasoningWorker struct {
 	batch     algo.TextBatch
 }
 
-// NewReasoningWorker returns the worker of member m, which trains model.
-func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model, ws *TextWeights) (
-	*ReasoningWorker, error) {
+// NewReasoningWorker returns the worker of member m, which trains model. Workers of its rank have the same
+// judge.
+func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model, ws *TextWeights,
+	judge *Judge) (*ReasoningWorker, error) {
 	t, err := newTuner(ctx, m, j, model)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,9 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	if w.algo, err = algo.NewTextPPO(setup); err != nil {
 		return nil, err
 	}
-	w.grader, err = j.NewGrader()
+	if j.Rewards == 0 {
+		w.grader, err = j.NewGrader(judge)
+	}
 	return w, err
 }
 
@@ -180,6 +183,9 @@ func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error)
 // Close ends the worker's threads and the grader.
 func (w *ReasoningWorker) Close() error {
 	w.algo.Close()
+	if w.grader == nil {
+		return nil
+	}
 	return w.grader.Close()
 }
 

@@ -49,6 +49,9 @@ func (p *textPassage) each(ctx context.Context, in, out *spmd.Channel, f func(*a
 	return nil
 }
 
+// A Judge is the judging program of a rank, which its workers share.
+type Judge = answer.Judge
+
 // A TextRewardWorker says what answers are worth, while others are generated.
 type TextRewardWorker struct {
 	way    *textPassage
@@ -57,9 +60,9 @@ type TextRewardWorker struct {
 	trace  *Tracer
 }
 
-// NewTextRewardWorker returns the worker of member m.
-func NewTextRewardWorker(m *spmd.Member, j *job.Job) (*TextRewardWorker, error) {
-	g, err := j.NewGrader()
+// NewTextRewardWorker returns the worker of member m. Workers of its rank have the same judge.
+func NewTextRewardWorker(m *spmd.Member, j *job.Job, judge *Judge) (*TextRewardWorker, error) {
+	g, err := j.NewGrader(judge)
 	return &TextRewardWorker{newTextPassage(m, j.Tuning), j.Tuning, g, newTracer(j, m)}, err
 }
 

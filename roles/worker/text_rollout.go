@@ -31,9 +31,10 @@ type TextRolloutWorker struct {
 	trace    *Tracer
 }
 
-// NewTextRolloutWorker returns the worker of member m, which answers with model.
-func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model, ws *TextWeights) (
-	*TextRolloutWorker, error) {
+// NewTextRolloutWorker returns the worker of member m, which answers with model. Workers of its rank have
+// the same judge.
+func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Model, ws *TextWeights,
+	judge *Judge) (*TextRolloutWorker, error) {
 	t := j.Tuning
 	w := &TextRolloutWorker{texts: newTexts(t), weightsEnd: ws.end(m, model), m: m, group: j.Config.Algorithm.GroupSize,
 		logProbs: j.Config.Rollout.ReturnLogprobs,
@@ -46,7 +47,7 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	if w.engine, err = engine.New(model, t.EngineOptions()); err != nil || t.Valid == nil {
 		return w, err
 	}
-	grader, err := j.NewGrader()
+	grader, err := j.NewGrader(judge)
 	w.exam = j.NewExam(w.engine, grader)
 	return w, err
 }
