@@ -3,7 +3,6 @@ package env
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -20,70 +19,39 @@ var ErrNotBuilt = errors.New("not in this build")
 
 // A Registry maps names to environments. The caller fills it, or env/all does. Reading it is safe
 // for concurrent use.
-type Registry struct {
-	names []string
-	make  map[string]Constructor
-	owns  map[string]params.Own // their keys under init_params, with their defaults
-}
+type Registry struct{ params.Registry[Constructor] }
 
 // NewRegistry returns an empty registry.
-func NewRegistry() *Registry {
-	return &Registry{make: map[string]Constructor{}, owns: map[string]params.Own{}}
-}
-
-// Add adds an environment under name. A name that is there already panics.
-func (r *Registry) Add(name string, c Constructor) {
-	if r.make[name] != nil {
-		panic(fmt.Sprintf("env: two environments %q in a registry", name))
-	}
-	r.names = append(r.names, name)
-	r.make[name] = c
-}
+func NewRegistry() *Registry { return new(Registry) }
 
 // Register adds an environment with keys of its own under init_params; see package params. c gets
 // their values.
 func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, own P, n int) (Vec, error)) {
-	own := params.New(defaults)
-	r.Add(name, func(cfg Config, n int) (Vec, error) {
+	r.AddOwn(name, params.New(defaults), func(cfg Config, n int) (Vec, error) {
 		p, err := params.Get(cfg.InitParams.Own, defaults)
 		if err != nil {
 			return nil, fmt.Errorf("%s: init_params: %w", name, err)
 		}
 		return c(cfg, p, n)
 	})
-	r.owns[name] = own
 }
-
-// Own returns the keys that an environment has beyond InitParams', with their defaults.
-func (r *Registry) Own(name string) params.Own { return r.owns[name] }
 
 // Owner returns the name of the environment that has a key of its own of that name, or "".
 func (r *Registry) Owner(key string) string {
-	for _, name := range r.names {
-		if r.owns[name].Has(key) {
-			return "env_type " + name
-		}
+	if name := r.PartWith(key); name != "" {
+		return "env_type " + name
 	}
 	return ""
 }
 
 // With returns a copy of r in which name is the environment c.
 func (r *Registry) With(name string, c Constructor) *Registry {
-	more := &Registry{names: slices.Clone(r.names), make: maps.Clone(r.make), owns: maps.Clone(r.owns)}
-	delete(more.owns, name)
-	if more.make[name] == nil {
-		more.names = append(more.names, name)
-	}
-	more.make[name] = c
-	return more
+	return &Registry{r.Registry.With(name, c)}
 }
-
-// Names returns the names in the order in which they were added.
-func (r *Registry) Names() []string { return slices.Clone(r.names) }
 
 // Find returns nil if r has name, else an UnknownError.
 func (r *Registry) Find(name string) error {
-	if r.make[name] != nil {
+	if _, ok := r.Builder(name); ok {
 		return nil
 	}
 	return UnknownError{Name: name, Known: r.Names()}
@@ -99,7 +67,8 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("%s: %d environments, want at least 1", cfg.ID(), n)
 	}
-	vec, err := r.make[cfg.ID()](cfg, n)
+	build, _ := r.Builder(cfg.ID())
+	vec, err := build(cfg, n)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package reward
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -38,11 +37,7 @@ type Setup struct {
 type Builder func(Setup) (Rule, error)
 
 // A Registry maps Config.RewardType to rules.
-type Registry struct {
-	names    []string
-	builders []Builder
-	owns     []params.Own // their keys under reward, with their defaults
-}
+type Registry struct{ params.Registry[Builder] }
 
 // Builtin returns the rules that come with rlinf; your own main adds its own.
 func Builtin() *Registry {
@@ -53,59 +48,36 @@ func Builtin() *Registry {
 	return r
 }
 
-// Add adds a rule. A name that is there already panics.
-func (r *Registry) Add(name string, b Builder) {
-	if slices.Contains(r.names, name) {
-		panic(fmt.Sprintf("reward: two rules %q", name))
-	}
-	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, b), append(r.owns, params.Own{})
-}
-
 // Register adds a rule with keys of its own under reward; see package params. build gets their
 // values.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
-	own := params.New(defaults)
-	r.Add(name, func(s Setup) (Rule, error) {
+	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Config.Own, defaults)
 		if err != nil {
 			return nil, err
 		}
 		return build(s, p)
 	})
-	r.owns[len(r.owns)-1] = own
-}
-
-// Own returns the keys that a rule has beyond Config's, with their defaults.
-func (r *Registry) Own(name string) params.Own {
-	if i := slices.Index(r.names, name); i >= 0 {
-		return r.owns[i]
-	}
-	return params.Own{}
 }
 
 // Owner returns the name of the rule that has a key of its own of that name, or "".
 func (r *Registry) Owner(key string) string {
-	for i, own := range r.owns {
-		if own.Has(key) {
-			return "reward_type " + r.names[i]
-		}
+	if name := r.PartWith(key); name != "" {
+		return "reward_type " + name
 	}
 	return ""
 }
 
-// Names returns the names in the order in which they were added.
-func (r *Registry) Names() []string { return slices.Clone(r.names) }
-
 // New makes the Rule of s.Config: what the network or the rule it names says, in its mode, weighed
 // against the environment's reward.
 func (r *Registry) New(s Setup) (Rule, error) {
-	build := newModel
+	var build Builder = newModel
 	if !s.Config.UseRewardModel {
-		i := slices.Index(r.names, s.Config.RewardType)
-		if i < 0 {
-			return nil, fmt.Errorf("reward_type: %s: want one of %s", s.Config.RewardType, strings.Join(r.names, ", "))
+		var ok bool
+		if build, ok = r.Builder(s.Config.RewardType); !ok {
+			return nil, fmt.Errorf("reward_type: %s: want one of %s", s.Config.RewardType,
+				strings.Join(r.Names(), ", "))
 		}
-		build = r.builders[i]
 	}
 	score, err := build(s)
 	if err != nil {

@@ -1,0 +1,64 @@
+package params
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Registry maps names to what makes parts of one kind, each with keys of its own. The zero Registry
+// is empty. The registries of packages policy, env, reward and reward/answer embed one.
+type Registry[B any] struct {
+	names    []string
+	builders []B
+	owns     []Own
+}
+
+// Add adds a part. A name that is there already panics.
+func (r *Registry[B]) Add(name string, build B) { r.AddOwn(name, Own{}, build) }
+
+// AddOwn adds a part with keys of its own, with their defaults.
+func (r *Registry[B]) AddOwn(name string, own Own, build B) {
+	if slices.Contains(r.names, name) {
+		panic(fmt.Sprintf("two of the name %q: %T", name, build))
+	}
+	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, own)
+}
+
+// With returns a copy of r in which name is another part, without keys of its own.
+func (r *Registry[B]) With(name string, build B) Registry[B] {
+	more := Registry[B]{slices.Clone(r.names), slices.Clone(r.builders), slices.Clone(r.owns)}
+	if i := slices.Index(more.names, name); i >= 0 {
+		more.builders[i], more.owns[i] = build, Own{}
+	} else {
+		more.Add(name, build)
+	}
+	return more
+}
+
+// Builder returns what makes the part of that name. It reports whether there is one.
+func (r *Registry[B]) Builder(name string) (build B, ok bool) {
+	i := slices.Index(r.names, name)
+	if i < 0 {
+		return build, false
+	}
+	return r.builders[i], true
+}
+
+// Own returns the keys that a part has, with their defaults.
+func (r *Registry[B]) Own(name string) Own {
+	if i := slices.Index(r.names, name); i >= 0 {
+		return r.owns[i]
+	}
+	return Own{}
+}
+
+// PartWith returns the first part that has a key of that name, or "".
+func (r *Registry[B]) PartWith(key string) string {
+	if i := slices.IndexFunc(r.owns, func(o Own) bool { return o.Has(key) }); i >= 0 {
+		return r.names[i]
+	}
+	return ""
+}
+
+// Names returns the names in the order in which they were added.
+func (r *Registry[B]) Names() []string { return slices.Clone(r.names) }
