@@ -68,7 +68,7 @@ func (n *naps) nap(p post, waited time.Duration) time.Duration {
 		return napTime
 	}
 	start := clock() - waited
-	for done := n.yield(&p, start); !done; done = p.came() {
+	for done := p.came() || n.yield(&p, start); !done; done = p.came() {
 		left := start + napTime - clock()
 		if left <= 0 {
 			break
