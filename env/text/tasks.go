@@ -17,6 +17,9 @@ type Problem struct {
 	Solution string // what an answer is checked against
 	// numbers say which problem it is: no two of them are in both training and test.
 	numbers string
+	// start and steps are the number that a word problem begins with, and what happens to it.
+	start int
+	steps []step
 }
 
 // A Task makes problems of one kind.
@@ -28,7 +31,9 @@ type Task struct {
 	Vocab int
 	// MinSteps and MaxSteps are the steps of a problem, of tasks that have several; 0: it has none.
 	MinSteps, MaxSteps int
-	draw               func(s *philox.Stream, t *Task) Problem
+	// Slips is the share of the sums of word problems that the answers for training get wrong.
+	Slips float64
+	draw  func(s *philox.Stream, t *Task) Problem
 }
 
 // Tasks returns all there are.
@@ -60,7 +65,7 @@ const testShare = 8
 
 // Generate returns so many problems for training and for tests, all different. Whether a problem is
 // for tests follows from its numbers and the seed alone, so training and test share no numbers,
-// whatever their sizes.
+// whatever their sizes. Answers of tests have no slips, and Solution is right for all.
 func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
 	seen := map[string]bool{}
 	const patience = 1000 // draws for one problem
@@ -79,6 +84,10 @@ func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem
 			continue
 		}
 		seen[p.Prompt], since = true, 0
+		if into == &training && t.Slips > 0 {
+			s := philox.New(seed, philox.Text, 2, i)
+			p.Answer = p.work(&s, t.Slips)
+		}
 		*into = append(*into, p)
 	}
 	return training, tests, nil

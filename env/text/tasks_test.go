@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,11 +40,11 @@ func TestTasks(t *testing.T) {
 			}
 			// more of the one changes nothing in the other, and another seed gives others
 			_, again, err := task.Generate(3, 6100, 800)
-			if err != nil || !slices.Equal(again, test) {
+			if err != nil || !reflect.DeepEqual(again, test) {
 				t.Errorf("tests differ beside more problems for training: %v", err)
 			}
 			other, _, err := task.Generate(4, 6000, 0)
-			if err != nil || slices.Equal(other, train) {
+			if err != nil || reflect.DeepEqual(other, train) {
 				t.Errorf("seed 4 gives what seed 3 gives: %v", err)
 			}
 		})
@@ -126,6 +127,48 @@ func checkWords(t *testing.T, p Problem) {
 	}
 	if !ok || boxed != last+"}" || p.Solution != last {
 		t.Errorf("boxed{%s, want %s", boxed, last)
+	}
+}
+
+// TestSlips: the wanted share of sums for training is wrong, each answer goes on from its own numbers, and
+// neither problems, nor solutions, nor tests change.
+func TestSlips(t *testing.T) {
+	task, err := TaskNamed("problems")
+	if err != nil {
+		t.Fatal(err)
+	}
+	right, tests, err := task.Generate(5, 4000, 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task.Slips = 0.2
+	slipped, again, err := task.Generate(5, 4000, 50)
+	if err != nil || !reflect.DeepEqual(again, tests) {
+		t.Fatalf("tests differ: %v", err)
+	}
+	sums, wrong := 0, 0
+	for i, p := range slipped {
+		if p.Prompt != right[i].Prompt || p.Solution != right[i].Solution {
+			t.Fatalf("problem %d is %q, want %q", i, p.Prompt, right[i].Prompt)
+		}
+		n, answer := p.start, strings.Fields(p.Answer)
+		for k, next := range p.steps {
+			var a, b, result int
+			var sign rune
+			if _, err := fmt.Sscanf(answer[k], "%d%c%d=%d", &a, &sign, &b, &result); err != nil || a != n || b != next.by {
+				t.Fatalf("%q after %d: %v", answer[k], n, err)
+			}
+			if sums++; result != next.apply(n) {
+				wrong++
+			}
+			n = result
+		}
+		if answer[len(p.steps)] != fmt.Sprintf(`\boxed{%d}`, n) {
+			t.Fatalf("%q does not box %d", p.Answer, n)
+		}
+	}
+	if share := float64(wrong) / float64(sums); share < 0.18 || share > 0.22 {
+		t.Errorf("%d of %d sums are wrong, want one in five", wrong, sums)
 	}
 }
 

@@ -20,6 +20,7 @@ func dataFlags() []cli.Flag {
 		&cli.IntFlag{Name: "test", Value: 500, Usage: "problems for tests, which share no numbers with the others"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the problems"},
 		&cli.StringFlag{Name: "steps", Usage: "steps of a word problem, as 1-3"},
+		&cli.Float64Flag{Name: "slips", Usage: "share of the sums that worked answers for training get wrong, for problems"},
 	}
 }
 
@@ -41,6 +42,9 @@ func runData(c *cli.Context) error {
 	t, err := text.TaskNamed(c.Args().First())
 	if err == nil {
 		err = readSteps(&t, c.String("steps"))
+	}
+	if t.Slips = c.Float64("slips"); err == nil && c.IsSet("slips") {
+		err = checkSlips(&t)
 	}
 	for _, key := range []string{"train", "test"} {
 		if n := c.Int(key); err == nil && n < 0 {
@@ -93,6 +97,17 @@ func readSteps(t *text.Task, steps string) error {
 		return fmt.Errorf("--steps %s: want numbers from 1 to 5, as 1-3", steps)
 	}
 	t.MinSteps, t.MaxSteps = lo, hi
+	return nil
+}
+
+// checkSlips checks --slips.
+func checkSlips(t *text.Task) error {
+	if t.MaxSteps == 0 {
+		return fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
+	}
+	if !(t.Slips >= 0 && t.Slips < 1) {
+		return fmt.Errorf("--slips %g: want a share from 0 to below 1", t.Slips)
+	}
 	return nil
 }
 
