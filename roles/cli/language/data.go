@@ -20,7 +20,7 @@ func dataFlags() []cli.Flag {
 		&cli.IntFlag{Name: "test", Value: 500, Usage: "problems for tests, which share no numbers with the others"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the problems"},
 		&cli.StringFlag{Name: "steps", Usage: "steps of a word problem, as 1-3"},
-		&cli.Float64Flag{Name: "slips", Usage: "share of the sums that worked answers for training get wrong, for problems"},
+		&cli.Float64Flag{Name: "slips", Usage: "share of wrong sums in worked answers for training, as 0.2"},
 	}
 }
 
