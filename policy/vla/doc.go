@@ -11,6 +11,9 @@
 // directions. Slots see the prefix and, where all are computed at once, each other. The value head
 // reads the last token of the prefix, which sees no slot.
 //
+// With vision_film the text chooses the features of the first convolution, too (FiLM, Perez et al.
+// 2018, arXiv:1709.07871), so that keypoints are those of the thing named.
+//
 // The key action_head says what actions are:
 //
 //   - tokens: bins of each dimension, drawn at once (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
