@@ -112,7 +112,7 @@ func reasoningCases() []reasoningCase {
 
 // TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement of any component, nor on
 // stages, on how many answers grow at once, or on how answers are packed into micro-batches, nor on a stop with a resume. The ratio before
-// the first step is 1.
+// the first step is 1. The full test takes some ten minutes on two cores.
 func TestReasoningEqual(t *testing.T) {
 	dir := sums(t)
 	want := reason(t, local, dir, 0, collocated)
