@@ -70,7 +70,8 @@ func TestOtherModule(t *testing.T) {
 	})
 	t.Run("trainer", func(t *testing.T) {
 		for _, args := range [][]string{{"-epochs", "2"}, {"-epochs", "2", "-async"}} {
-			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(`^epoch   2  loss +-?\d+\.\d+  return +\d+\.\d  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
+			// collectors that run beside the trainer may have ended no episode in time
+			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(`^epoch   2  loss +-?\d+\.\d+  return +(\d+\.\d|–)  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
 				t.Errorf("%q: %q", args, r.stdout)
 			}
 		}
