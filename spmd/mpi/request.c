@@ -308,8 +308,9 @@ static int look_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
 }
 
 static int look_at(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
-	if (!try_hold(e)) { // the progress thread is at it
+	if (!try_hold(e)) { // the progress thread is at it, and nothing is known of this round
 		e->looked_mpi = 1;
+		e->stuck = -1;
 		return RL_PENDING;
 	}
 	begin(e);
