@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -58,22 +59,29 @@ func TestDemonstration(t *testing.T) {
 	}
 }
 
+// written plays d and returns what it writes.
+func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config) tensor.Dict {
+	t.Helper()
+	if err := d.Play(envs, cfg); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := d.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	file, _, err := tensor.ReadSafetensors(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // TestDemonstrationNoise: it is in the actions that are written, within their bounds, and follows from the seed.
 func TestDemonstrationNoise(t *testing.T) {
 	var actions [3][]float32
 	for i, seed := range []uint64{1, 1, 2} {
 		d := Demonstration{Episodes: 50, All: true, Noise: 1, Seed: seed}
-		if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 7)); err != nil {
-			t.Fatal(err)
-		}
-		var out bytes.Buffer
-		if err := d.Write(&out); err != nil {
-			t.Fatal(err)
-		}
-		file, _, err := tensor.ReadSafetensors(out.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := written(t, &d, rolestest.Walkers(), rolestest.EnvConfig("walker", 7))
 		actions[i] = file.Must("action").F32()
 		before, after := file.Must("observation.state").F32(), file.Must("next_observation.state").F32()
 		for k, a := range actions[i] {
@@ -93,17 +101,7 @@ func TestDemonstrationNoise(t *testing.T) {
 // Clean actions are the expert's, whole numbers, although noise took the walker elsewhere; without Next nothing says where.
 func TestDemonstrationClean(t *testing.T) {
 	d := Demonstration{Episodes: 20, All: true, Noise: 0.5, Seed: 1, Clean: true, NoNext: true}
-	if err := d.Play(rolestest.Walkers(), rolestest.EnvConfig("walker", 3)); err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	if err := d.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	file, _, err := tensor.ReadSafetensors(out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := written(t, &d, rolestest.Walkers(), rolestest.EnvConfig("walker", 3))
 	noisy := func(v float32) bool { return v != float32(int(v)) }
 	if a := file.Must("action").F32(); slices.ContainsFunc(a, noisy) {
 		t.Errorf("actions %v: want whole numbers", a)

@@ -1,7 +1,6 @@
 package trainer
 
 import (
-	"bytes"
 	"math"
 	"path/filepath"
 	"strings"
@@ -19,17 +18,7 @@ import (
 func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict, mean float64) {
 	t.Helper()
 	d := Demonstration{Episodes: episodes, Noise: noise, All: true, Seed: 1}
-	if err := d.Play(all.Registry(), rolestest.EnvConfig("Pendulum-v1", episodes)); err != nil {
-		t.Fatal(err)
-	}
-	var file bytes.Buffer
-	if err := d.Write(&file); err != nil {
-		t.Fatal(err)
-	}
-	demos, _, err := tensor.ReadSafetensors(file.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	demos = written(t, &d, all.Registry(), rolestest.EnvConfig("Pendulum-v1", episodes))
 	for _, r := range demos.Must("reward").F32() {
 		mean += float64(r) / float64(episodes)
 	}
