@@ -51,6 +51,7 @@ type comm struct {
 	me    int
 	layout
 	served bool // whatever the members' programs do
+	long   bool // the last wait took longer than naps do, and so will the next
 
 	pinned []pinned // requests under way whose memory is Go's
 	spare  []*runtime.Pinner
@@ -209,7 +210,7 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 			&nap, &fault)
 		if r == C.RL_NAP {
 			spent = C.int64_t(c.t.naps.nap(post{(*atomic.Uint32)(nap.word), (*atomic.Uint32)(nap.asleep),
-				(*atomic.Uint64)(nap.top), uint32(nap.old)}, time.Duration(spent)))
+				(*atomic.Uint64)(nap.top), uint32(nap.old)}, time.Duration(spent), c.long))
 			continue
 		}
 		if len(c.pinned) > 0 {
@@ -217,6 +218,9 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 		}
 		switch {
 		case r >= C.RL_ALL_ZERO:
+			if spent > 0 {
+				c.long = time.Duration(spent) >= napTime
+			}
 			return int(r), nil
 		case r != C.RL_PENDING:
 			return -1, c.failed(r, &fault)

@@ -92,6 +92,7 @@ struct rl_world {
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
+	_Atomic int64_t woken, missed; // see rl_world_waits
 
 	// Of ranks that have left; see peers.c.
 	_Atomic int64_t gone_ns; // when nobody should wait for this rank any more; 0: not yet
@@ -181,14 +182,14 @@ typedef struct {
 } rl_post;
 
 // rl_pause is the next pause of a wait that has taken `waited` ns so far and polls MPI: at first it returns 0 at once, then it yields, then it sleeps, where
-// there is a post until it comes. w is NULL where it does not matter whether ranks have cores of their own.
+// there is a post until it comes. w is NULL where there is no post, and it does not matter whether ranks have cores of their own.
 int rl_pause(rl_world *w, int64_t waited, const rl_post *p);
 
 // rl_spin looks for a post in the first 20 us of a wait: 1 if it came. Where ranks share cores it returns 0 at once.
 int rl_spin(const rl_world *w, const rl_post *p, int64_t *waited_ns);
 
-// rl_rest sleeps until a post comes, for about sleep_ns at most. *waited_ns is how long the wait has taken.
-void rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
+// rl_rest sleeps until a post comes (1), for about sleep_ns at most. *waited_ns is how long the wait has taken.
+int rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns);
 
 // rl_slice is how long a wait may last before Go looks around: longer the longer the wait.
 int64_t rl_slice(int64_t waited);

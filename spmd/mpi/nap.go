@@ -33,6 +33,7 @@ type naps struct {
 	now     atomic.Int32 // under way
 	lost    atomic.Int64 // time that yields have wasted
 	counted atomic.Int64 // when that was
+	tried   atomic.Int64 // counts the naps that have yielded
 }
 
 // Yields in vain cost two things. Where no other thread wants the core, they burn it: a process
@@ -61,14 +62,14 @@ type post struct {
 func (p *post) came() bool { return p.word.Load() != p.old || p.top != nil && p.top.Load() != 0 }
 
 // nap waits for a post, and returns how long the wait has taken, of which waited came before: at
-// least napTime when there should be no further nap.
-func (n *naps) nap(p post, waited time.Duration) time.Duration {
+// least napTime when there should be no further nap. A wait that will be long does not yield.
+func (n *naps) nap(p post, waited time.Duration, long bool) time.Duration {
 	if int(n.now.Add(1)) >= runtime.GOMAXPROCS(0) {
 		n.now.Add(-1)
 		return napTime
 	}
 	start := clock() - waited
-	for done := p.came() || n.yield(&p, start); !done; done = p.came() {
+	for done := p.came() || !long && n.yield(&p, start); !done; done = p.came() {
 		left := start + napTime - clock()
 		if left <= 0 {
 			break
@@ -87,6 +88,7 @@ func (n *naps) yield(p *post, start time.Duration) bool {
 	if mostOwn < wasteLeast {
 		return false
 	}
+	n.tried.Add(1)
 	var own time.Duration // what the yields took, without the work of others
 	for now := began; now-began < most && own < mostOwn; {
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)

@@ -34,10 +34,10 @@ func TestNapSeesPosts(t *testing.T) {
 		var n naps
 		go do()
 		for !p.came() {
-			n.nap(p, 0)
+			n.nap(p, 0, false)
 		}
 		n = naps{}
-		n.nap(p, 0)
+		n.nap(p, 0, false)
 		if n.lost.Load() != 0 || n.now.Load() != 0 || p.asleep.Load() != 0 {
 			t.Errorf("%s: a nap for what has come leaves %d ns lost, %d naps, %d asleep; want none", name,
 				n.lost.Load(), n.now.Load(), p.asleep.Load())
@@ -52,12 +52,19 @@ func TestNapsInVainBurnLittle(t *testing.T) {
 	var n naps
 	start, used := clock(), cpu(t)
 	for clock()-start < 300*time.Millisecond {
-		if spent := n.nap(never(), 0); spent < napTime {
+		if spent := n.nap(never(), 0, false); spent < napTime {
 			t.Fatalf("a nap in vain took %v, want %v", spent, napTime)
 		}
 	}
 	if share := float64(cpu(t)-used) / float64(clock()-start); share > 0.25 { // 1/32 + 2 ms, and what sleeps take
 		t.Errorf("naps in vain use %.0f %% of a core", 100*share)
+	}
+}
+
+func TestLongWaitsDoNotYield(t *testing.T) {
+	var n naps
+	if spent := n.nap(never(), 0, true); spent < napTime || n.tried.Load() != 0 {
+		t.Errorf("a nap of a long wait took %v and yielded %d times, want %v and none", spent, n.tried.Load(), napTime)
 	}
 }
 
@@ -67,7 +74,7 @@ func TestNapsLeaveAProcessor(t *testing.T) {
 	n.now.Store(others)
 	p := never()
 	p.word.Add(1)
-	if spent := n.nap(p, 0); spent != napTime || n.now.Load() != others {
+	if spent := n.nap(p, 0, false); spent != napTime || n.now.Load() != others {
 		t.Errorf("one nap too many: %v, %d under way; want %v at once, %d", spent, n.now.Load(), napTime, others)
 	}
 }

@@ -346,13 +346,15 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 	for (int round = 1; r == RL_PENDING && waited < before + slice; round++) {
 		int paused = 1, mpi = e->looked_mpi || !lane, stuck = e->stuck;
 		if (mpi != polling) poll_mpi(e, polling = mpi);
+		int blind = 0; // it slept to the end, and did not look at MPI
 		if (mpi)
 			paused = rl_pause(w, waited, lane ? &post : NULL);
 		else
-			rl_rest(&post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
+			blind = !rl_rest(&post, &rested, stuck >= 0 && !urged ? URGE_NS : slice);
 		if (stuck >= 0 && !urged && waited > URGE_NS) rl_urge(w, stuck), urged = 1;
 		if (lane) post.old = atomic_load(&lane->bell);
 		r = look_at(e, reqs, n, any, &first, fault);
+		if (blind && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start; // while spinning, asking for the time would be most of the work
 	}
 	if (r == RL_PENDING) { // before going on to wait for the first, see whether one behind it has failed, and match what is in line
@@ -365,6 +367,11 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 	if (polling) poll_mpi(e, 0);
 	*waited_ns = before + rl_now() - start;
 	return r;
+}
+
+void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed) {
+	*woken = atomic_load(&w->woken);
+	*missed = atomic_load(&w->missed);
 }
 
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault) {

@@ -293,7 +293,7 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	var waited C.int64_t
 	for C.rl_await(s.t.world, C.uintptr_t(value), C.uintptr_t(sleepers), C.uint32_t(old), &waited) != 0 {
 		if waited < C.RL_NAP_NS {
-			waited = C.int64_t(s.t.naps.nap(post{&sig.Value, &sig.Sleepers, nil, old}, time.Duration(waited)))
+			waited = C.int64_t(s.t.naps.nap(post{&sig.Value, &sig.Sleepers, nil, old}, time.Duration(waited), false))
 			continue
 		}
 		if ctx.Err() != nil {

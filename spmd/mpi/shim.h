@@ -90,6 +90,8 @@ uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int ne
 // rl_wait waits for all of reqs (returns 0), or for any (returns its index), for a slice of time: then RL_PENDING. Requests that are done are zeroed on the
 // way. *waited_ns, 0 at first, is how long the wait has taken, with naps. After RL_NAP, nap says what to nap for.
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_nap *nap, rl_fault *fault);
+// rl_world_waits counts sleeps between two looks at MPI that a letter has ended, and messages that came while a wait slept for something else.
+void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed);
 // rl_test looks once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
 // rl_cancel takes a receive back: 0, or RL_PENDING for a send and when a message has matched it: it must be waited for as before.

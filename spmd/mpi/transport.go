@@ -222,6 +222,15 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
+// Waits counts what waits of this rank have done, for tests that cannot go by the clock. yielded
+// counts naps that yielded, and woken sleeps between two looks at MPI that a letter has ended.
+// missed counts messages that came while a wait slept for something else: there should be none.
+func (t *transport) Waits() (yielded, woken, missed int64) {
+	var w, m C.int64_t
+	C.rl_world_waits(t.world, &w, &m)
+	return t.naps.tried.Load(), int64(w), int64(m)
+}
+
 func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 
 // Abort ends the job with an exit code. It does not return.

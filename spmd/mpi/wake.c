@@ -29,11 +29,14 @@ static int came(const rl_post *p) {
 	return atomic_load_explicit(p->word, memory_order_acquire) != p->old || (p->top && atomic_load_explicit(p->top, memory_order_acquire));
 }
 
-static void sleep_for(const rl_post *p, int64_t ns) {
+// sleep_for reports whether somebody has ended the sleep.
+static int sleep_for(const rl_post *p, int64_t ns) {
+	int woken = 0;
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
 	atomic_fetch_add(p->asleep, 1); // before the last look, and before the kernel compares the word: who posts after that sees it
-	if (!p->top || !atomic_load(p->top)) futex(p->word, FUTEX_WAIT, p->old, &timeout);
+	if (!p->top || !atomic_load(p->top)) woken = !futex(p->word, FUTEX_WAIT, p->old, &timeout);
 	atomic_fetch_sub(p->asleep, 1);
+	return woken;
 }
 
 void rl_ring(_Atomic uint32_t *word, _Atomic uint32_t *asleep) {
@@ -70,10 +73,11 @@ int rl_spin(const rl_world *w, const rl_post *p, int64_t *waited_ns) {
 	return done;
 }
 
-void rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns) {
+int rl_rest(const rl_post *p, int64_t *waited_ns, int64_t sleep_ns) {
 	int64_t start = rl_now();
 	sleep_for(p, sleep_ns);
 	*waited_ns += rl_now() - start;
+	return came(p);
 }
 
 int rl_await(rl_world *w, uintptr_t word, uintptr_t asleep, uint32_t old, int64_t *waited_ns) {
@@ -98,7 +102,7 @@ static void exact(void) {
 int rl_pause(rl_world *w, int64_t waited, const rl_post *p) {
 	if (waited > RL_NAP_NS && p) {
 		exact();
-		sleep_for(p, backoff(waited));
+		if (sleep_for(p, backoff(waited))) atomic_fetch_add(&w->woken, 1);
 	} else if (waited > RL_NAP_NS)
 		rl_backoff(waited);
 	else if (waited > SPIN_NS || (w && w->crowded))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 // mixed lets every rank wait for its neighbour on a node of two, through memory, and for a rank of
 // another node, by MPI, at once. The messages come in either order, soon or when the wait sleeps,
 // and are short, long in shared memory or long elsewhere. Rank 0 prints how late it saw the last.
+// Before that it counts how it waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -24,6 +26,9 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	}
 	c := ends[0]
 	defer c.Close()
+	if err := answers(ctx, t, c); err != nil {
+		return err
+	}
 	const long = 200 << 10
 	arena, err := t.Alloc(4 * long)
 	if err != nil {
@@ -100,4 +105,82 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 		}
 	}
 	return took, nil
+}
+
+// answers lets rank 0 ask its neighbour, and rank 2 of the other node, for answers, which come 3 ms
+// later. Rank 0 counts how it waits for them.
+func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
+	const neighbour, remote = 1, 2
+	const ask, stop = 1, 2
+	if c.Rank() > 0 {
+		for c.Rank() <= remote {
+			word := []byte{0}
+			if err := pass(ctx, c, c.Irecv, word, 0); err != nil || word[0] == stop {
+				return err
+			}
+			time.Sleep(3 * time.Millisecond)
+			if err := pass(ctx, c, c.Isend, word, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	tell := func(to int, word byte) error { return pass(ctx, c, c.Isend, []byte{word}, to) }
+	waits := t.(interface {
+		Waits() (yielded, woken, missed int64)
+	}).Waits
+	time.Sleep(100 * time.Millisecond) // long waits may yield again
+	before, _, _ := waits()
+	for range 5 {
+		if err := tell(neighbour, ask); err != nil {
+			return err
+		}
+		if err := pass(ctx, c, c.Irecv, []byte{0}, neighbour); err != nil {
+			return err
+		}
+	}
+	if after, _, _ := waits(); after > before+1 {
+		return fmt.Errorf("%d of 5 long waits yielded, want the first alone", after-before)
+	}
+
+	in := make([]spmd.Request, 2) // of the neighbour, and of the other node
+	post := func(from int) (err error) {
+		in[from-1], err = c.Irecv([]byte{0}, from, 0)
+		return err
+	}
+	first := func(want int) error {
+		i, err := c.WaitAny(ctx, in)
+		if err == nil && i+1 != want {
+			err = fmt.Errorf("an answer of rank %d, which was not asked; want one of rank %d", i+1, want)
+		}
+		return err
+	}
+	if err := errors.Join(post(neighbour), post(remote), tell(remote, ask), first(remote), post(remote)); err != nil {
+		return err
+	}
+	_, woken, missed := waits()
+	if missed > 0 {
+		return fmt.Errorf("%d messages came while rank 0 slept for others", missed)
+	}
+	for tries := 0; woken == 0; tries++ { // an answer may also come while rank 0 looks
+		if tries == 200 {
+			return errors.New("no letter has ended a sleep between two looks at MPI")
+		}
+		if err := errors.Join(tell(neighbour, ask), first(neighbour), post(neighbour)); err != nil {
+			return err
+		}
+		_, woken, _ = waits()
+	}
+	return errors.Join(tell(neighbour, ask), first(neighbour), tell(remote, ask), first(remote),
+		tell(neighbour, stop), tell(remote, stop))
+}
+
+// pass posts a message of tag 0 and waits for it.
+func pass(ctx context.Context, c spmd.Comm, post func([]byte, int, int) (spmd.Request, error), b []byte,
+	peer int) error {
+	r, err := post(b, peer, 0)
+	if err != nil {
+		return err
+	}
+	return c.Wait(ctx, []spmd.Request{r})
 }
