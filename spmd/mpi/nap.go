@@ -33,20 +33,23 @@ type naps struct {
 	now     atomic.Int32 // under way
 	lost    atomic.Int64 // time that yields have wasted
 	counted atomic.Int64 // when that was
+	slow    atomic.Int64 // when the last slow yield was
 	tried   atomic.Int64 // counts the naps that have yielded
 }
 
 // Yields in vain cost two things. Where no other thread wants the core, they burn it: a process
 // spends 1/wasteShare of its time on that, and wasteMost in advance, but tries only if wasteLeast is
 // left. A yield that takes less than switchTime counts as such. Where another program has work, a
-// yield lets it compute for milliseconds, while a thread that is woken gets its core at once. A
-// yield of more than slowYield counts whole.
+// yield lets it compute for milliseconds, while a thread that is woken gets its core at once. So a
+// yield of more than slowYield counts whole, unless the last was longer than seldom ago: that takes
+// longer than to make up for what one wastes.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
 	wasteLeast = 300 * time.Microsecond
 	switchTime = 10 * time.Microsecond
 	slowYield  = 1500 * time.Microsecond
+	seldom     = 100 * time.Millisecond
 )
 
 // napTime is how long the naps of a wait last, together.
@@ -95,7 +98,7 @@ func (n *naps) yield(p *post, start time.Duration) bool {
 		done, last := p.came(), now
 		now = clock()
 		if now-last > slowYield {
-			n.waste(now, now-last)
+			n.slowed(now, now-last)
 			return done
 		}
 		if done {
@@ -105,6 +108,13 @@ func (n *naps) yield(p *post, start time.Duration) bool {
 	}
 	n.waste(clock(), own)
 	return false
+}
+
+// slowed counts a slow yield, of time d.
+func (n *naps) slowed(now, d time.Duration) {
+	if now-time.Duration(n.slow.Swap(int64(now))) < seldom {
+		n.waste(now, d)
+	}
 }
 
 // wasted returns what has been wasted and not made up for.

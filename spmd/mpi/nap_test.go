@@ -79,6 +79,21 @@ func TestNapsLeaveAProcessor(t *testing.T) {
 	}
 }
 
+func TestSeldomSlowYieldsAreFree(t *testing.T) {
+	var n naps
+	now, free := time.Minute, 0
+	for _, pause := range []time.Duration{0, 2 * seldom, seldom / 2, seldom / 2, 2 * seldom} {
+		now += pause
+		before := n.wasted(now)
+		if n.slowed(now, 3*time.Millisecond); n.wasted(now) == before {
+			free++
+		}
+	}
+	if free != 3 {
+		t.Errorf("%d of 5 slow yields were free, want the 3 that came after a long pause", free)
+	}
+}
+
 func TestStoppedProcessNapsOn(t *testing.T) {
 	var n naps
 	n.waste(clock(), time.Hour) // a yield during which the process was stopped
