@@ -71,8 +71,11 @@ func (a *Adam) step(i int, scale float32, only string) {
 			continue
 		}
 		rate := lr
-		if g.Name == "critic" {
+		switch {
+		case g.Name == "critic":
 			rate = valueLR
+		case g.Name == "vision" && a.cfg.VisionLR > 0:
+			rate = a.sched.At(i, float64(a.cfg.VisionLR), float64(a.cfg.MinLR))
 		}
 		kernel.AdamStep(a.params.Data[g.Lo:g.Hi], a.params.Grad[g.Lo:g.Hi], m[g.Lo:g.Hi], v[g.Lo:g.Hi],
 			float32(rate), a.cfg.AdamBeta1, a.cfg.AdamBeta2, a.cfg.AdamEps, a.cfg.WeightDecay, c1, c2, scale)

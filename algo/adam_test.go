@@ -57,6 +57,23 @@ func TestAdam(t *testing.T) {
 	}
 }
 
+// What sees learns at a rate of its own, if it has one.
+func TestVisionRate(t *testing.T) {
+	for vision, want := range map[float32]float64{0: 0.1, 0.3: 0.3} {
+		p := threeGroups()
+		p.Groups[0].Name = "vision"
+		cfg := DefaultOptimConfig()
+		cfg.LR, cfg.VisionLR, cfg.WeightDecay = 0.1, vision, 0
+		a, err := NewAdam(p, cfg, 0, tensor.Heap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Step(0, 1)
+		near(t, "vision", 1-float64(p.Data[0]), want, 1e-6) // the first step has the length of the rate
+		near(t, "critic", 1-float64(p.Data[20]), 0.1, 1e-6)
+	}
+}
+
 func TestAdamRates(t *testing.T) {
 	cfg := DefaultOptimConfig()
 	cfg.LR, cfg.MinLR, cfg.LRScheduler = 0.5, 0.1, ScheduleLinear

@@ -18,7 +18,8 @@ import (
 //  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
 //     most likely action: actions at the bounds of the box, where experts often
 //     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
-//  3. the same of the episodes that were set aside, demo_buffer.validation_share    validate
+//  3. with that, what the policy guesses of a demonstration's end                 policy.Foreseer
+//  4. the same of the episodes that were set aside, demo_buffer.validation_share    validate
 //
 // A critic that the policy has stays as it is. The weights are for others to begin with
 // (runner.ckpt_path), which explore: actor.model.learn_std false keeps their deviations.
@@ -77,6 +78,12 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, errors.New("no demonstrations: want some")
 	}
 	s.Rollout = withoutNext(s.Rollout)
+	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
+		goal := goals(s.Demos, f.Foresees())
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // the caller's has none
+		s.Demos.Set(goalName, goal)
+		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
+	}
 	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	r, err := newOffline("bc", s, learnt)
 	if err != nil {

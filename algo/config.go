@@ -319,6 +319,9 @@ type OptimConfig struct {
 	LR float32 `yaml:"lr"`
 	// ValueLR is the learning rate of the critic's own parameters. 0, the default, is LR.
 	ValueLR float32 `yaml:"value_lr"`
+	// VisionLR is the learning rate of what sees: the parameter group vision of vla_policy. 0, the
+	// default, is LR. (+)
+	VisionLR float32 `yaml:"vision_lr"`
 	// AdamBeta1 and AdamBeta2 are the decays of the two moments, in [0, 1). Defaults 0.9 and 0.999.
 	AdamBeta1 float32 `yaml:"adam_beta1"`
 	AdamBeta2 float32 `yaml:"adam_beta2"`
@@ -359,6 +362,7 @@ func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")
 	want(c.ValueLR >= 0, "value_lr", c.ValueLR, "a number >= 0 (0: lr)")
+	want(c.VisionLR >= 0, "vision_lr", c.VisionLR, "a number >= 0 (0: lr)")
 	want(c.AdamBeta1 >= 0 && c.AdamBeta1 < 1, "adam_beta1", c.AdamBeta1, "a number in [0, 1)")
 	want(c.AdamBeta2 >= 0 && c.AdamBeta2 < 1, "adam_beta2", c.AdamBeta2, "a number in [0, 1)")
 	want(c.AdamEps > 0, "adam_eps", c.AdamEps, "a number > 0")
@@ -376,6 +380,9 @@ func (c *OptimConfig) Check(want Want) {
 	least, of := c.LR, "lr"
 	if c.ValueLR > 0 && c.ValueLR < least {
 		least, of = c.ValueLR, "value_lr"
+	}
+	if c.VisionLR > 0 && c.VisionLR < least {
+		least, of = c.VisionLR, "vision_lr"
 	}
 	want(c.LR <= 0 || c.MinLR >= 0 && c.MinLR <= least, "min_lr", c.MinLR, fmt.Sprintf("a number in [0, %g], up to %s",
 		least, of))

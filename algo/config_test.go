@@ -50,7 +50,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 		}
 	}
 	for text, key := range map[string]string{
-		"lr: 0": "lr", "value_lr: -1": "value_lr", "adam_beta1: 1": "adam_beta1", "adam_beta2: -1": "adam_beta2", "adam_eps: 0": "adam_eps",
+		"lr: 0": "lr", "value_lr: -1": "value_lr", "vision_lr: -1": "vision_lr", "adam_beta1: 1": "adam_beta1", "adam_beta2: -1": "adam_beta2", "adam_eps: 0": "adam_eps",
 		"weight_decay: -1": "weight_decay", "clip_grad: -1": "clip_grad", "lr_scheduler: exponential": "lr_scheduler",
 		"{lr_warmup_steps: 10, total_training_steps: 10}": "lr_warmup_steps", "min_lr: 2": "min_lr", "{value_lr: 0.1, min_lr: 0.5}": "min_lr",
 		"critic_warmup_steps: -1": "critic_warmup_steps", "lr: .nan": "lr",

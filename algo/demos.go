@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -160,6 +161,34 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
 		return strings.HasPrefix(f.Name, "next_observation.")
 	})
+}
+
+// goalName is what demonstrations have for a policy.Foreseer.
+const goalName = "observation." + policy.Goal
+
+// goals returns what a policy.Foreseer guesses, F32 [M,2·numbers]: what is observed under names,
+// side by side, GoalSteps transitions later, or at the end of the episode where that comes first;
+// then the same at the end.
+func goals(demos tensor.Dict, names []string) tensor.Tensor {
+	terminated, truncated := demos.Must("terminated").U8(), demos.Must("truncated").U8()
+	m, width := len(terminated), 0
+	for _, name := range names {
+		width += demos.Must("observation."+name).Len() / m
+	}
+	goal := tensor.New(tensor.F32, m, 2*width)
+	end := m - 1
+	for t := m - 1; t >= 0; t-- {
+		if terminated[t]|truncated[t] != 0 {
+			end = t
+		}
+		to := goal.At(t).F32()
+		for _, at := range []int{min(t+policy.GoalSteps, end), end} {
+			for _, name := range names {
+				to = to[copy(to, demos.Must("observation."+name).At(at).F32()):]
+			}
+		}
+	}
+	return goal
 }
 
 // newDemos returns demonstrations, of rollouts with these fields, as what one environment went

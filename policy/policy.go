@@ -112,6 +112,22 @@ type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
+// A Foreseer is a Policy that guesses, while it learns from demonstrations, how each goes on.
+// Foresees names the observations of numbers that it guesses; none: it guesses nothing. Evaluate
+// takes what they will be, side by side, as the observation Goal. It then appends the log-prob of
+// the guess to those of actions: Eval.LogProb is [N,L+1].
+type Foreseer interface {
+	Foresees() []string
+}
+
+const (
+	// Goal is the name under which Evaluate takes what a Foreseer guesses, F32 [N,2·numbers]: the
+	// numbers GoalSteps later, or at the end where that comes first, and those at the end.
+	Goal = "goal"
+	// GoalSteps is a time in which a robot's hand comes to the next thing.
+	GoalSteps = 10
+)
+
 // An Augmenter is a Policy that sees random parts of images while it learns from demonstrations.
 // Augment names those of the next Evaluate on w by noise, of each row.
 type Augmenter interface {

@@ -16,10 +16,12 @@ type Config struct {
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side; 0: none."`
-	Keypoints   int    `yaml:"vision_keypoints" doc:"Tokens of one camera that say where things are; 0: none."`
+	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose places join the numbers; 0: none."`
 	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of the first convolution."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
+
+	Foresight float64 `yaml:"foresight" doc:"Weight of guessing how a demonstration goes on; 0: no guess."`
 
 	NoiseLevel float64 `yaml:"noise_level" doc:"Scale of the noise of one denoising step of flow."`
 
@@ -77,8 +79,9 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.NoiseLevel > 0 && !math.IsInf(c.NoiseLevel, 1), "noise_level", c.NoiseLevel, "a number > 0")
 	want(c.Vision == Conv || c.Vision == Patches, "vision_encoder", c.Vision, "conv or patches")
 	want(c.VisionGrid >= 0 && c.VisionGrid <= 64, "vision_grid", c.VisionGrid, "a number from 0 to 64")
-	want(c.Keypoints >= 0 && c.Keypoints <= 64, "vision_keypoints", c.Keypoints, "a number from 0 to 64")
+	want(c.Keypoints >= 0 && c.Keypoints <= 256, "vision_keypoints", c.Keypoints, "a number from 0 to 256")
 	want(c.VisionWidth >= 1 && c.VisionWidth <= 1024, "vision_width", c.VisionWidth, "a number from 1 to 1024")
+	want(c.Foresight >= 0 && !math.IsInf(c.Foresight, 1), "foresight", c.Foresight, "a number ≥ 0")
 	want(c.ImageCrop > 0 && c.ImageCrop <= 1, "image_crop", c.ImageCrop, "a number in (0, 1]")
 	want(c.MaxPrompt >= 1 && c.MaxPrompt <= 4096, "max_prompt_length", c.MaxPrompt, "a number from 1 to 4096")
 	for _, n := range []struct {

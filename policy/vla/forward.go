@@ -68,6 +68,14 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	e := policy.Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n), Value: w.values(n)}
 	p.sum(e.LogProb.F32(), w.dimLogProb)
 	p.sum(e.Entropy.F32(), w.dimEntropy)
+	if w.guessed = nil; w.foresight != nil {
+		if goal, ok := obs.Get(policy.Goal); ok {
+			if e.LogProb, err = w.foresight.evaluate(e.LogProb, goal); err != nil {
+				return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+			}
+			w.guessed = w.foresight
+		}
+	}
 	if p.criticHead != nil {
 		x.values(e.Value.F32())
 	}
@@ -117,23 +125,31 @@ func (p *Policy) Backward(wk policy.Work, g policy.Grad, ready func(lo, hi int))
 	if !g.Action.IsZero() {
 		return fmt.Errorf("policy: backward: derivative by action: this policy learns by log-probs")
 	}
+	logProb := w.logProb
+	if w.guessed != nil {
+		logProb = w.guessed.logProb
+	}
 	for _, d := range []struct {
 		name     string
 		of, like tensor.Tensor
-	}{{"log-prob", g.LogProb, w.logProb}, {"entropy", g.Entropy, w.entropy}, {"value", g.Value, w.value}} {
+	}{{"log-prob", g.LogProb, logProb}, {"entropy", g.Entropy, w.entropy}, {"value", g.Value, w.value}} {
 		if !d.of.IsZero() && (d.like.IsZero() || !d.of.SameShape(d.like.Slice(0, n))) {
 			return fmt.Errorf("policy: backward: derivative by %s %v of %d rows of %v", d.name, d.of, n, d.like)
 		}
 	}
 	w.evaluated = 0
+	var dGuess []float32
+	if w.guessed != nil && !g.LogProb.IsZero() {
+		g.LogProb, dGuess = w.guessed.split(g.LogProb)
+	}
 	p.spread(w.dDimLogProb[:n*p.count], g.LogProb.F32())
 	p.spread(w.dDimEntropy[:n*p.count], g.Entropy.F32())
-	w.trained.backward(w.dDimLogProb, w.dDimEntropy, g.Value.F32(), ready)
+	w.trained.backward(w.dDimLogProb, w.dDimEntropy, g.Value.F32(), dGuess, ready)
 	return nil
 }
 
-// backward adds the gradients of a loss, given its derivatives; none by values is nil.
-func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi int)) {
+// backward adds the gradients of a loss, given its derivatives; none by values or guesses is nil.
+func (x *pass) backward(dLogProb, dEntropy, dValue, dGuess []float32, ready func(lo, hi int)) {
 	p, n, d := x.p, x.n, x.p.d
 	if ready == nil {
 		ready = func(int, int) {}
@@ -144,7 +160,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi 
 		if below == nil {
 			below = dLast
 		}
-		p.criticHead.Backward(below, x.seen, dValue, n, false, x.scratch)
+		p.criticHead.Backward(below, x.valued, dValue, n, false, x.scratch)
 		ready(p.criticHead.Range())
 		p.criticTrunk.Backward(x.critic, dLast, x.last[:n*d], n, ready)
 	} else {
@@ -169,8 +185,12 @@ func (x *pass) backward(dLogProb, dEntropy, dValue []float32, ready func(lo, hi 
 	dPositions, dFirst := p.params.GradOf(p.positions), p.params.GradOf(p.slots)
 	for row, end := range x.ends {
 		at := int(end) * d
-		token := dTokens[row*len(dPositions) : (row+1)*len(dPositions)]
+		of := dTokens[row*p.net.Out : (row+1)*p.net.Out]
+		token, guess := of[:len(dPositions)], of[len(dPositions):]
 		copy(token, dx[at-len(token):at])
+		if clear(guess); dGuess != nil {
+			copy(guess, dGuess[row*len(guess):])
+		}
 		kernel.Axpy(dPositions, 1, token)
 		kernel.Axpy(dFirst, 1, dx[at:at+len(dFirst)])
 		if x.suffix != nil {

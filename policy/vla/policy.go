@@ -25,7 +25,7 @@ type Policy struct {
 	params  *nn.Params[float32]
 	words   *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in tokenizer
 
-	net              *nn.Net[float32] // of images and numbers, [tokens·d]
+	net              *nn.Net[float32] // of images and numbers, [tokens·d + guesses]
 	trunk            *lm.Model
 	positions, slots int       // fields: [tokens, d] and [C·A, d]
 	previous         int       // field [bins+2, d], what came before a slot; 0: slots are computed at once
@@ -47,6 +47,7 @@ var (
 	_ policy.Fitter    = (*Policy)(nil)
 	_ policy.Augmenter = (*Policy)(nil)
 	_ policy.Denoiser  = (*Policy)(nil)
+	_ policy.Foreseer  = (*Policy)(nil)
 )
 
 // A head turns the hidden states of slots into actions and their log-probs, and back.

@@ -33,6 +33,7 @@ type senses struct {
 	length  int      // bytes of a text, or words of an instruction
 	words   []string // what the numbers of an instruction mean; nil: texts are bytes
 	tokens  int      // that the network makes
+	guesses int      // numbers behind them: how a demonstration goes on
 
 	places, vocabulary int // tokens of a text at most, and how many there are, for a network that reads; 0: it does not
 }
@@ -118,93 +119,97 @@ func (s *senses) sources() (all []nn.Source) {
 }
 
 // network describes what makes tokens of width d, side by side: of each camera in turn those of a
-// grid of convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929), then keypoints,
-// then one of all numbers.
+// grid of convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929), then one of all
+// numbers and keypoints. Behind them are the guesses of foresight.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
-	var parts []nn.Layer
-	s.tokens = 0
-	for _, cam := range s.cameras {
-		seen, err := s.vision(&cam, c, d)
-		if err != nil {
-			return nn.Layer{}, fmt.Errorf("observation %q: %w", cam.name, err)
-		}
-		parts = append(parts, seen...)
+	if c.VisionFiLM && s.text == "" {
+		return nn.Layer{}, fmt.Errorf("vision_film: no text is observed: want one, or false")
 	}
-	if len(s.numbers) > 0 {
-		var inputs []nn.Layer
-		for _, n := range s.numbers {
-			inputs = append(inputs, nn.Input(n.name))
+	var parts, inputs []nn.Layer
+	s.tokens, s.guesses = 0, 0
+	for _, n := range s.numbers {
+		inputs = append(inputs, nn.Input(n.name))
+	}
+	for _, cam := range s.cameras {
+		if c.VisionGrid > 0 {
+			tokens, err := s.grid(&cam, c, d)
+			if err != nil {
+				return nn.Layer{}, fmt.Errorf("observation %q: %w", cam.name, err)
+			}
+			parts = append(parts, tokens)
 		}
-		parts = append(parts, nn.Sequence(nn.Concat(inputs...), nn.Dense(d), nn.Activate(nn.ReLU), nn.Dense(d)))
+		if c.Keypoints > 0 {
+			inputs = append(inputs, s.keypoints(&cam, c))
+		}
+	}
+	if len(inputs) > 0 {
+		out := nn.Sequence(nn.Dense(2*d), nn.Activate(nn.ReLU), nn.Dense(2*d), nn.Activate(nn.ReLU), nn.Dense(d))
+		if c.Foresight > 0 {
+			s.guesses = 2 * s.width
+			out = nn.Concat(out, nn.Dense(s.guesses))
+		}
+		parts = append(parts, nn.Sequence(nn.Concat(inputs...), out))
 		s.tokens++
+	}
+	if len(parts) == 0 {
+		return nn.Layer{}, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0")
+	}
+	if c.Foresight > 0 && s.guesses == 0 {
+		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: want some, or 0")
 	}
 	return nn.Concat(parts...), nil
 }
 
-// grid returns the side of an image after so many convolutions of stride 2.
-func grid(side, convolutions int) int {
+// halved returns the side of an image after so many convolutions of stride 2.
+func halved(side, convolutions int) int {
 	for range convolutions {
 		side = (side + 1) / 2
 	}
 	return side
 }
 
-// vision describes what makes the tokens of a camera. Convolutions of stride 2 lead down to the grid.
-// Keypoints branch off behind the second, where places are fine. With vision_film the text chooses
-// the features of the first.
-func (s *senses) vision(cam *camera, c *Config, d int) (tokens []nn.Layer, err error) {
+// grid describes what makes the tokens of a camera: convolutions of stride 2, or one of a patch.
+func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 	side, steps := max(cam.cut.H, cam.cut.W), 0
-	for grid(side, steps) > max(c.VisionGrid, 1) {
+	for halved(side, steps) > c.VisionGrid {
 		steps++
 	}
-	switch {
-	case steps == 0:
-		return nil, fmt.Errorf("%d×%d pixels: want more than vision_grid, %d, on a side", cam.cut.H, cam.cut.W,
+	if steps == 0 {
+		return nn.Layer{}, fmt.Errorf("%d×%d pixels: want more than vision_grid, %d, on a side", cam.cut.H, cam.cut.W,
 			c.VisionGrid)
-	case c.VisionGrid == 0 && c.Keypoints == 0:
-		return nil, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0")
-	case c.VisionFiLM && s.text == "":
-		return nil, fmt.Errorf("vision_film: no text is observed: want one, or false")
 	}
-	// rectified convolutions, the last of them not: keypoints are where a channel is large, not where it is above 0
-	convolutions := func(from, to int) (layers []nn.Layer) {
-		for i := from; i < to; i++ {
-			if i > 0 {
-				layers = append(layers, nn.Activate(nn.ReLU))
-			}
-			layers = append(layers, nn.Conv(min(c.VisionWidth<<i, d), 3, 2, 1))
-			if i == 0 && c.VisionFiLM {
-				layers = append(layers, nn.FiLM(nn.Sentence(s.text, filmWidth)))
-			}
-		}
-		return layers
-	}
-	fine := min(steps, 2)
-	shared := append([]nn.Layer{nn.Input(cam.name)}, convolutions(0, fine)...)
-	var branches []nn.Layer
-	switch {
-	case c.VisionGrid == 0:
-	case c.Vision == Patches:
+	if c.Vision == Patches {
 		size := side / c.VisionGrid
-		tokens = append(tokens, nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)))
 		s.tokens += (cam.cut.H / size) * (cam.cut.W / size)
-	default:
-		branches = append(branches, nn.Sequence(append(convolutions(fine, steps), nn.Activate(nn.ReLU),
-			nn.Conv(d, 1, 1, 0))...))
-		s.tokens += grid(cam.cut.H, steps) * grid(cam.cut.W, steps)
+		return nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)), nil
 	}
-	if c.Keypoints > 0 {
-		branches = append(branches, nn.Sequence(nn.SpatialSoftmax(), nn.Dense(c.Keypoints*d)))
-		s.tokens += c.Keypoints
+	layers := s.first(cam, c, d)
+	for i := 1; i < steps; i++ {
+		layers = append(layers, nn.Conv(min(c.VisionWidth<<i, d), 3, 2, 1), nn.Activate(nn.ReLU))
 	}
-	if len(branches) == 0 {
-		return tokens, nil
+	s.tokens += halved(cam.cut.H, steps) * halved(cam.cut.W, steps)
+	return nn.Sequence(append(layers, nn.Conv(d, 1, 1, 0))...), nil
+}
+
+// keypoints describes what says where a camera sees so many features: two convolutions of stride 2,
+// and where each channel is largest. The last convolution is not rectified: a keypoint is where a
+// channel is large, not where it is above 0.
+func (s *senses) keypoints(cam *camera, c *Config) nn.Layer {
+	return nn.Sequence(append(s.first(cam, c, c.VisionWidth), nn.Conv(c.Keypoints, 3, 2, 1), nn.SpatialSoftmax())...)
+}
+
+// first describes the first convolution of a camera, of at most so many channels. With vision_film
+// the text chooses its features.
+func (s *senses) first(cam *camera, c *Config, most int) []nn.Layer {
+	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
+	if c.VisionFiLM {
+		layers = append(layers, nn.FiLM(nn.Sentence(s.text, filmWidth)))
 	}
-	return append(tokens, nn.Sequence(append(shared, nn.Concat(branches...))...)), nil
+	return append(layers, nn.Activate(nn.ReLU))
 }
 
 // filmWidth is how many features of a sentence choose those of images.
-const filmWidth = 32
+const filmWidth = 128
 
 // The buffers by which numbers are normalised, [numbers].
 const (

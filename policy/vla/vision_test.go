@@ -17,8 +17,8 @@ func TestVision(t *testing.T) {
 	for _, c := range []struct {
 		grid, keypoints, want int
 		kind                  string
-	}{{4, 0, 3*3 + 1, Conv}, {2, 3, 2*2 + 3 + 1, Conv}, {11, 0, 5*6 + 1, Conv}, {4, 0, 3*4 + 1, Patches}, {2, 2, 1*2 + 2 + 1, Patches},
-		{0, 2, 2 + 1, Conv}} {
+	}{{4, 0, 3*3 + 1, Conv}, {2, 3, 2*2 + 1, Conv}, {11, 0, 5*6 + 1, Conv}, {4, 0, 3*4 + 1, Patches}, {2, 2, 1*2 + 1, Patches},
+		{0, 2, 1, Conv}} {
 		own := Defaults()
 		own.Vision = c.kind
 		own.VisionGrid, own.Keypoints, own.VisionWidth = c.grid, c.keypoints, 3

@@ -86,6 +86,15 @@ func observe(n int, seed uint64) tensor.Dict {
 	return obs
 }
 
+// goals are numbers for a policy with foresight to guess, those of soon and of the end.
+func goals(n int) tensor.Tensor {
+	t := tensor.New(tensor.F32, n, 2*3)
+	for i := range t.F32() {
+		t.F32()[i] = float32(i%7) - 2.5
+	}
+	return t
+}
+
 func noise(n int) policy.Noise {
 	x := policy.Noise{Seed: 3}
 	for i := range n {
@@ -116,6 +125,7 @@ func variants() map[string]func(*policy.Config, *vla.Config) {
 		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
 		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
 		"film":          func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
+		"foresight":     func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
 		"patches":       func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
 		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
 		"frozen":        func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
@@ -185,6 +195,9 @@ func TestGradients(t *testing.T) {
 		action := act.Action.Clone()
 		if name != "imitated flow" {
 			obs = with(obs, act)
+		}
+		if own.Foresight > 0 {
+			obs.Set(policy.Goal, goals(n))
 		}
 		if own.ActionHead == vla.L1 { // away from the mean, where the error has a corner
 			for i := range action.F32() {

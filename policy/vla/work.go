@@ -25,6 +25,7 @@ type work struct {
 	latent                   tensor.Tensor // [maxRows,K]; the zero Tensor without chains
 	dimLogProb, dimEntropy   []float32     // [maxRows,C·A]
 	dDimLogProb, dDimEntropy []float32
+	foresight, guessed       *foresight   // nil: no guesses; none in the last Evaluate
 	evaluated                int          // rows of the last call, if it was Evaluate
 	augment                  policy.Noise // of the next Evaluate; without environments: none
 	drawn, none              policy.Noise // of this one, and no noise
@@ -44,6 +45,9 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 		entropy:    tensor.New(tensor.F32, maxRows, p.count/p.summed),
 		dimLogProb: nn.Vector[float32](n), dimEntropy: nn.Vector[float32](n),
 		dDimLogProb: nn.Vector[float32](n), dDimEntropy: nn.Vector[float32](n),
+	}
+	if p.senses.guesses > 0 {
+		w.foresight = newForesight(w)
 	}
 	if k := p.LatentLen(); k > 0 {
 		w.latent = tensor.New(tensor.F32, maxRows, k)
@@ -69,6 +73,7 @@ type pass struct {
 	images  [][]uint8 // of each camera, what is seen
 	cropped [][]uint8 // [rows, frames, h, w, c]; nil where the whole image is seen
 	batch   nn.Batch[float32]
+	seen    []float32 // [rows, tokens·d + guesses], what the network of images and numbers made
 
 	ids, starts, prefix []int32
 	given               []float32 // [rows·(tokens + slots), d]
@@ -81,7 +86,7 @@ type pass struct {
 
 	// for backward
 	dh, dSlots, dLast []float32
-	seen              []float32 // what the critic's head read
+	valued            []float32 // what the critic's head read
 	scratch           []float32
 }
 
@@ -161,7 +166,7 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		return err
 	}
 	x.batch = nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images, Choices: x.choices}
-	tokens := p.net.Forward(x.net, x.batch)
+	x.seen = p.net.Forward(x.net, x.batch)
 
 	behind := 0
 	if slots && x.suffix != nil {
@@ -184,7 +189,7 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		for range s.tokens + behind {
 			x.ids = append(x.ids, lm.Given)
 		}
-		for i, t := range tokens[row*len(positions) : (row+1)*len(positions)] {
+		for i, t := range x.seen[row*p.net.Out:][:len(positions)] {
 			given[i] = t + positions[i]
 		}
 		given = given[len(positions):]
@@ -252,6 +257,6 @@ func (x *pass) text(w *work, obs tensor.Dict, row int) ([]int32, error) {
 // values sets value, [n,V], from the last token of each prefix.
 func (x *pass) values(value []float32) {
 	p := x.p
-	x.seen = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
-	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.seen, x.n)
+	x.valued = p.criticTrunk.Forward(x.critic, x.last[:x.n*p.d], x.n)
+	p.criticHead.Forward(value[:x.n*p.criticHead.Out], x.valued, x.n)
 }

@@ -1,0 +1,58 @@
+package vla_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// The log-prob of a guess is a parabola of the weight in each goal, and stands behind those of actions, which it leaves alone.
+func TestForesight(t *testing.T) {
+	cfg, own := small()
+	own.Foresight = 0.5
+	const n = 2
+	p := newPolicy(t, cfg, own)
+	obs, w, action := observe(n, 2), p.NewWork(n), tensor.New(tensor.F32, n, 2, 3)
+	deviation := tensor.New(tensor.F32, n, 3) // two rows: mean 0, deviation 2
+	for k := range 3 {
+		deviation.F32()[k], deviation.F32()[3+k] = 2, -2
+	}
+	var demos tensor.Dict
+	demos.Set("proprio", deviation)
+	if err := p.Fit(demos, action); err != nil {
+		t.Fatal(err)
+	}
+	eval := func() []float32 {
+		e, err := p.Evaluate(w, obs, action)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append([]float32(nil), e.LogProb.At(1).F32()...)
+	}
+	plain := eval()
+	goal := goals(n)
+	obs.Set(policy.Goal, goal)
+	var logp [3]float64
+	for i := range logp {
+		goal.At(1).F32()[4] = float32(i - 1)
+		got := eval()
+		if len(got) != len(plain)+1 {
+			t.Fatalf("%d log-probs, want %d", len(got), len(plain)+1)
+		}
+		for k, v := range plain {
+			if got[k] != v {
+				t.Errorf("log-prob %d is %g, want %g", k, got[k], v)
+			}
+		}
+		logp[i] = float64(got[len(plain)])
+	}
+	if got, want := logp[0]+logp[2]-2*logp[1], -0.5/(2*2); math.Abs(got-want) > 1e-3 { // -w/deviation²
+		t.Errorf("curvature %g, want %g", got, want)
+	}
+	obs.Set(policy.Goal, tensor.New(tensor.F32, n, 5))
+	if _, err := p.Evaluate(w, obs, action); err == nil {
+		t.Error("5 goals of 6 are taken")
+	}
+}
