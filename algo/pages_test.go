@@ -42,7 +42,7 @@ func TestPages(t *testing.T) {
 		}
 		seen = append(seen, x.pair)
 	}
-	texts := &TextPPO{cfg: Config{KLBeta: 1, MaxNumGenBatches: 2}, critic: &criticTraining{}}
+	texts := &TextPPO{textTraining: textTraining{cfg: Config{KLBeta: 1, MaxNumGenBatches: 2}}, critic: &criticTraining{}}
 	page, err := os.ReadFile("../docs/algorithms/texts.md")
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,9 @@ type TextBatch struct {
 	LogProb    []float32 // of the tokens with Learn, when they were drawn; nil: as recomputed
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
+	// Value is what a critic says, before each token. It is unknown where it is nil. A TextPPO that has a
+	// critic fills it.
+	Value []float32
 
 	Reward     []float32 // of each text
 	Group      []int64   // of each text: the number of its prompt
@@ -26,7 +29,6 @@ type TextBatch struct {
 	Old    []float32 // log-probs that ratios refer to
 	Adv    []float32
 	Ret    []float32 // what advantages are relative to a baseline, and the target of the critic
-	Value  []float32 // by the critic, before the token; nil without a critic
 	Weight []float32 // 0: the token is not trained on
 
 	starts []int32 // tokens with Learn before each text, and at last of all texts
@@ -74,7 +76,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 		given bool
 	}{{"log-probs", b.LogProb, b.LogProb != nil || !recompute},
 		{"recomputed log-probs", b.Recomputed, b.Recomputed != nil},
-		{"log-probs by the reference", b.Ref, b.Ref != nil}} {
+		{"log-probs by the reference", b.Ref, b.Ref != nil}, {"values", b.Value, b.Value != nil}} {
 		if of.given && len(of.x) != int(tokens) {
 			return fmt.Errorf("%d %s of %d tokens", len(of.x), of.name, tokens)
 		}
@@ -108,7 +110,7 @@ func (b *TextBatch) part(lo, hi int) TextBatch {
 }
 
 // JoinTexts returns one batch of the texts of all parts, in their order. Either all parts have
-// Recomputed, or none, and the same of LogProb, Ref and Right.
+// Recomputed, or none, and the same of LogProb, Ref, Value and Right.
 func JoinTexts(parts ...TextBatch) TextBatch {
 	var all TextBatch
 	for _, p := range parts {
@@ -116,6 +118,7 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 		all.LogProb = append(all.LogProb, p.LogProb...)
 		all.Recomputed = append(all.Recomputed, p.Recomputed...)
 		all.Ref = append(all.Ref, p.Ref...)
+		all.Value = append(all.Value, p.Value...)
 		all.Reward = append(all.Reward, p.Reward...)
 		all.Group = append(all.Group, p.Group...)
 		all.Ended = append(all.Ended, p.Ended...)

@@ -56,6 +56,7 @@ type TextSetup struct {
 
 	Model      *lm.Model       // its Params are trained
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
+	Values     bool            // in place of Critic: batches have Value, by a critic that a TextCriticPPO trains
 	Reference  *lm.Model       // computes TextBatch.Ref where batches have none; nil: they have it if it is needed
 	Sampling   engine.Sampling // how answers were drawn
 	GroupSize  int             // answers to each prompt; 0 is 1
@@ -110,7 +111,7 @@ func (s *TextSetup) Check(report Want) {
 // the same rules, whose Check follows.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"
-	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil), "loss_type", c.LossType,
+	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil || s.Values), "loss_type", c.LossType,
 		"actor_critic with adv_type gae and a critic, else another")
 	switch c.AdvType {
 	case "gae", "grpo", "reinpp":

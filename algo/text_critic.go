@@ -2,6 +2,7 @@ package algo
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -36,10 +37,13 @@ func NewTextCritic(c lm.Config, alloc tensor.Allocator) (*TextCritic, error) {
 type criticTraining struct {
 	*TextCritic
 	work   *lm.Work
+	limit  MicroBatch
 	train  *trainState
 	values []float32 // of the targets of the last forward pass
 	slopes []float32 // the loss's derivatives by them
 	hidden []float32 // and by the hidden rows
+
+	textPack // of valuesOf, and of a critic that learns apart from the policy
 }
 
 func (s *TextSetup) newCriticTraining(common *Setup) (*criticTraining, error) {
@@ -49,7 +53,30 @@ func (s *TextSetup) newCriticTraining(common *Setup) (*criticTraining, error) {
 	train, err := common.newTrainState(s.Critic.Model.Params, s.CriticOptim)
 	work := s.Critic.Model.NewTraining(s.MicroBatch.Tokens)
 	work.SetThreads(s.Threads)
-	return &criticTraining{TextCritic: s.Critic, work: work, train: train}, err
+	return &criticTraining{TextCritic: s.Critic, work: work, limit: s.MicroBatch, train: train}, err
+}
+
+// Close ends the threads.
+func (c *criticTraining) Close() { c.work.SetThreads(1) }
+
+// each calls f after the forward pass of each micro-batch, with the range of its texts.
+func (c *criticTraining) each(all []Sequence, f func(lo, hi int)) error {
+	for lo := 0; lo < len(all); {
+		hi := lo + c.limit.Fit(all[lo:])
+		c.pack(all[lo:hi])
+		if err := c.forward(c.batch, c.targets); err != nil {
+			return err
+		}
+		f(lo, hi)
+		lo = hi
+	}
+	return nil
+}
+
+// valuesOf appends the values before all tokens to be learnt to dst.
+func (c *criticTraining) valuesOf(dst []float32, all []Sequence) ([]float32, error) {
+	err := c.each(all, func(int, int) { dst = append(dst, c.values...) })
+	return dst, err
 }
 
 // forward computes the values before the targets of a batch.
@@ -83,4 +110,42 @@ func (c *criticTraining) backward(targets []lm.Target) {
 		kernel.Axpy(c.hidden[row:row+len(w)], c.slopes[i], w)
 	}
 	c.Model.BackwardHidden(c.work, c.hidden, 0)
+}
+
+// loss sets the slopes of the values of the last forward pass, of the texts index of b. A token counts
+// perToken.
+func (c *criticTraining) loss(t *textTraining, b *TextBatch, perToken float32, index []int) {
+	at := 0
+	for _, k := range index {
+		lo, hi := b.tokens(k)
+		end := at + hi - lo
+		v := ValueLoss(c.slopes[at:end], c.values[at:end], b.Value[lo:hi], b.Ret[lo:hi], t.weights[lo:hi],
+			t.cfg.ValueClip, t.cfg.HuberDelta, t.cfg.ValueLossCoef*perToken)
+		t.sums.addValues(&v)
+		at = end
+	}
+}
+
+// begin begins a gradient.
+func (c *criticTraining) begin() { clear(c.train.params.Grad) }
+
+// finish ends a gradient on this replica.
+func (c *criticTraining) finish() { c.Model.FinishGradients(c.work) }
+
+// step sums the gradient over the replicas and moves the parameters.
+func (c *criticTraining) step(iteration int) error {
+	c.train.begin()
+	if err := c.train.step(iteration); err != nil {
+		return fmt.Errorf("critic: %w", err)
+	}
+	return nil
+}
+
+var textCriticMetrics = []string{"critic/value_loss", "critic/value_clip_ratio", "critic/explained_variance",
+	"critic/lr", "critic/grad_norm"}
+
+// metrics reads textCriticMetrics from the reduced sums of an update.
+func (c *criticTraining) metrics(s *metricSums, iteration int) []float64 {
+	lr, _ := c.train.adam.LR(iteration)
+	return []float64{s.mean(valueLoss), s.mean(valueClipRatio), s.explainedVariance(), lr, c.train.meanNorm()}
 }

@@ -26,10 +26,7 @@ func (p *TextPPO) loss(b *TextBatch, plan *textPlan, clip Clip, index []int, rat
 			return err
 		}
 	}
-	perToken := float32(1 / plan.tokens)
-	if p.cfg.LossAggFunc == SeqMeanTokenSumNorm {
-		perToken = float32(1 / (plan.tokens * float64(p.longest)))
-	}
+	perToken := p.perToken(plan)
 	at := 0
 	for _, k := range index {
 		lo, hi := b.tokens(k)
@@ -54,11 +51,6 @@ func (p *TextPPO) loss(b *TextBatch, plan *textPlan, clip Clip, index []int, rat
 		}
 		h, count := EntropyLoss(p.dentropy[at:end], p.entropy[at:end], hi-lo, weight, p.cfg.EntropyBonus*perToken)
 		p.sums.add(entropy, h, count)
-		if c := p.critic; c != nil {
-			v := ValueLoss(c.slopes[at:end], c.values[at:end], b.Value[lo:hi], b.Ret[lo:hi], weight, p.cfg.ValueClip,
-				p.cfg.HuberDelta, p.cfg.ValueLossCoef*perToken)
-			p.sums.addValues(&v)
-		}
 		at = end
 	}
 	var dentropy []float32
@@ -68,6 +60,7 @@ func (p *TextPPO) loss(b *TextBatch, plan *textPlan, clip Clip, index []int, rat
 	share := float64(len(p.batch.IDs)) / plan.rows
 	p.model.Backward(p.work, p.dlogp, dentropy, p.targets, p.temperature, float32(share))
 	if p.critic != nil {
+		p.critic.loss(&p.textTraining, b, perToken, index)
 		p.critic.backward(p.targets)
 	}
 	return nil

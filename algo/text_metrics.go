@@ -39,9 +39,9 @@ func (p *TextPPO) addBatch(b *TextBatch) error {
 		count++
 		total += x
 		lowest, highest = min(lowest, x), max(highest, x)
-		if p.critic != nil {
-			p.sums.addFit(float64(b.Ret[i]), x)
-		}
+	}
+	if p.critic != nil {
+		p.addFits(b)
 	}
 	if math.IsNaN(total) || math.IsInf(total, 0) {
 		return fmt.Errorf("advantages are not finite, though the rewards of this replica are")
@@ -103,8 +103,7 @@ func newTextReport(p *TextPPO) (r textReport) {
 		r.names = append(r.names, "actor/kl_loss")
 	}
 	if p.critic != nil {
-		r.names = append(r.names, "critic/value_loss", "critic/value_clip_ratio", "critic/explained_variance",
-			"critic/lr", "critic/grad_norm")
+		r.names = append(r.names, textCriticMetrics...)
 	}
 	if p.cfg.MaxNumGenBatches > 1 {
 		r.names = append(r.names, "rollout/gen_batches")
@@ -135,8 +134,7 @@ func (r *textReport) metrics(p *TextPPO, iteration int) Metrics {
 		v = append(v, s.mean(klLoss))
 	}
 	if c := p.critic; c != nil {
-		lr, _ := c.train.adam.LR(iteration)
-		v = append(v, s.mean(valueLoss), s.mean(valueClipRatio), s.explainedVariance(), lr, c.train.meanNorm())
+		v = append(v, c.metrics(s, iteration)...)
 	}
 	if p.cfg.MaxNumGenBatches > 1 {
 		v = append(v, float64(p.batches))

@@ -55,47 +55,30 @@ import (
 //   - rollout/truncated: share of answers that were cut off
 //   - rollout/uninformative_groups: share of groups whose rewards are all equal
 type TextPPO struct {
-	cfg      Config
-	text     TextConfig
-	optim    OptimConfig
-	longest  int // tokens of an answer
-	size     int // texts of a group
-	seed     uint64
-	replicas Replicas
-	replica  int
+	textTraining
+	optim OptimConfig
 
 	*textPass
 	reference *textPass       // nil: batches bring Ref, or it is not needed
-	critic    *criticTraining // nil: none
+	critic    *criticTraining // nil: none, or a TextCriticPPO trains it
 	train     *trainState
-	counters  tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
-	estimator  estimator
 	normalize  Normalization
 	surrogate  Surrogate
 	clipRatios Schedule
 
-	episodes episodes
 	logRatio []float32
 	moments  [3]float64
 	kept     []TextBatch // groups, for Resample
 	batches  int         // made for this update
 	answers  [numAnswerSums]float64
-	prepared *TextBatch // by Prepare; nil: none
 
-	order    []int32
-	plans    []textPlan // of the minibatches of an epoch
-	planSums []float64
-	texts    []Sequence // of a minibatch
-	index    []int      // of those in the batch
-	weights  []float32  // of tokens in the loss
 	dlogp    []float32
 	dentropy []float32
 	tried    int     // minibatches of this update with a gradient
 	taken    int     // and with an optimiser step
 	begun    bool    // the first minibatch is over
 	largest  float64 // |log ratio|
-	sums     *metricSums
 	report   textReport
 }
 
@@ -115,18 +98,10 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	if len(s.Model.Params.Data) == 0 {
 		return nil, fmt.Errorf("the model has nothing to train")
 	}
-	s.Config.KLPenaltyType, s.Text.ReinppKLPenaltyType = klName(s.Config.KLPenaltyType),
-		klName(s.Text.ReinppKLPenaltyType)
-	common := Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
-		GroupSize: s.GroupSize}
-	common.setDefaults()
+	common := s.common()
 	temperature := float32(s.Sampling.Temperature)
-	p := &TextPPO{
-		cfg: s.Config, text: s.Text, optim: s.Optim, longest: s.Sampling.MaxTokens, size: max(s.GroupSize, 1),
-		seed: s.Seed, replicas: common.Replicas, counters: tensor.New(tensor.I64, 2),
-		textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, temperature),
-		plans:    make([]textPlan, s.Text.NMinibatches), planSums: make([]float64, planLen*s.Text.NMinibatches),
-	}
+	p := &TextPPO{optim: s.Optim, textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, temperature)}
+	p.textTraining, p.normalize = s.newTraining(common, numTextSums)
 	p.entropy = []float32{}
 	if s.Reference != nil {
 		p.reference = newTextPass(s.Reference, s.MicroBatch, s.Threads, temperature)
@@ -136,7 +111,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		return nil, err
 	}
 	if s.Critic != nil {
-		if p.critic, err = s.newCriticTraining(&common); err != nil {
+		if p.critic, err = s.newCriticTraining(common); err != nil {
 			return nil, err
 		}
 	}
@@ -144,9 +119,6 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		p.surrogate.Kind = PolicyGradient
 	}
 	p.clipRatios = Schedule{Kind: s.Config.ClipRatioSchedule, Total: p.train.adam.sched.Total}
-	p.estimator, p.normalize = s.recipe(newGroups(common))
-	count, replica := common.Replicas.Count()
-	p.replica, p.sums = replica, newMetricSums(count, numTextSums+count)
 	p.report = newTextReport(p)
 	return p, nil
 }
@@ -158,7 +130,7 @@ func (p *TextPPO) Close() {
 		p.reference.Close()
 	}
 	if p.critic != nil {
-		p.critic.work.SetThreads(1)
+		p.critic.Close()
 	}
 }
 

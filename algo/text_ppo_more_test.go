@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -158,15 +159,7 @@ func TestTextMicroBatches(t *testing.T) {
 	for name, change := range map[string]func(*TextSetup){
 		"grpo": func(s *TextSetup) { s.Config.KLBeta, s.Config.LossAggFunc = 0.1, SeqMeanTokenMean },
 		"gspo": func(s *TextSetup) { s.Config.LossType = lossGSPO },
-		"ppo": func(s *TextSetup) {
-			c, err := NewTextCritic(s.Model.Config, tensor.Heap)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Model.Init(4)
-			s.Critic, s.CriticOptim = c, s.Optim
-			s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
-		},
+		"ppo":  func(s *TextSetup) { addCritic(t, s) },
 	} {
 		want := run(MicroBatch{Tokens: 400}, change)
 		for _, limit := range []MicroBatch{{Tokens: 14}, {Tokens: 50}, {Tokens: 400, Sequences: 1}, {Tokens: 400, Sequences: 3}} {
@@ -175,6 +168,142 @@ func TestTextMicroBatches(t *testing.T) {
 			}
 		}
 	}
+}
+
+// addCritic makes s that of PPO.
+func addCritic(t *testing.T, s *TextSetup) {
+	t.Helper()
+	c, err := NewTextCritic(s.Model.Config, tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Model.Init(4)
+	s.Critic, s.CriticOptim = c, s.Optim
+	s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
+}
+
+// TestTextCriticApart: a critic and a policy that train apart, with two replicas each, have the parameters and metrics of replicas that train both, to the
+// bit. The checkpoint of either is the other's.
+func TestTextCriticApart(t *testing.T) {
+	type side struct {
+		policy *TextPPO
+		critic *TextCriticPPO // nil: policy has it
+	}
+	start := func(apart bool, teams [2]*team, member int) (x side, params func() string) {
+		s := textSetup(textModel(t, lm.Options{}))
+		addCritic(t, &s)
+		s.Config.ValueClip, s.Config.UpdateEpoch, s.Text.NMinibatches, s.Text.MaskTruncated = 0.1, 2, 2, true
+		s.Config.LossAggFunc, s.Optim.CriticWarmupSteps = SeqMeanTokenMean, 3
+		s.CriticOptim.LR = 2e-2
+		s.Replicas = &replica{team: teams[0], member: member}
+		model, critic := s.Model, s.Critic
+		params = func() string { return fmt.Sprint(model.Params.Data, critic.Model.Params.Data) }
+		if apart {
+			own := s
+			own.Model, own.Replicas, own.MicroBatch = nil, &replica{team: teams[1], member: member}, MicroBatch{Tokens: 400, Sequences: 1}
+			var err error
+			if x.critic, err = NewTextCriticPPO(own); err != nil {
+				t.Fatal(err)
+			}
+			s.Critic, s.Values = nil, true
+		}
+		x.policy = makeTextPPO(t, s)
+		return x, params
+	}
+	train := func(x side, b TextBatch) map[string]float64 {
+		if x.critic == nil {
+			m := trainText(t, x.policy, &b)
+			return asMap(m)
+		}
+		var err error
+		if b.Value, err = x.critic.Values(nil, b.Texts); err != nil {
+			t.Fatal(err)
+		}
+		own := b // the two fill in different things
+		if err := x.critic.Prepare(&own); err != nil {
+			t.Fatal(err)
+		}
+		all := asMap(trainText(t, x.policy, &b))
+		m, err := x.critic.Update(&own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(all, asMap(m))
+		return all
+	}
+	// run takes four steps. After the second another arrangement goes on, from the state.
+	run := func(first, then bool) (said string) {
+		of := textSetup(textModel(t, lm.Options{}))
+		var batches [4][2]TextBatch
+		for i := range batches {
+			for k := range 2 {
+				batches[i][k] = drawn(t, &of, 8*i+4*k, 4)
+			}
+		}
+		teams := [2][2]*team{{newTeam(2), newTeam(2)}, {newTeam(2), newTeam(2)}}
+		var wait sync.WaitGroup
+		results := make([]string, 2)
+		for k := range 2 {
+			wait.Go(func() {
+				x, params := start(first, teams[0], k)
+				for i := range 4 {
+					if i == 2 {
+						state := x.policy.Save()
+						if x.critic != nil {
+							critic := x.critic.Save()
+							for j := range critic.Len() {
+								state.Set(critic.Entry(j))
+							}
+						}
+						y, next := start(then, teams[1], k)
+						copy(y.policy.model.Params.Data, x.policy.model.Params.Data)
+						if err := y.policy.Load(state); err != nil {
+							t.Error(err)
+						}
+						if y.critic != nil {
+							if err := y.critic.Load(state); err != nil {
+								t.Error(err)
+							}
+						}
+						x, params = y, next
+					}
+					results[k] += fmt.Sprint(train(x, batches[i][k]))
+				}
+				results[k] += params()
+			})
+		}
+		wait.Wait()
+		if results[0] != results[1] {
+			t.Errorf("the replicas differ:\n%.300s\n%.300s", results[0], results[1])
+		}
+		return results[0]
+	}
+	want := run(false, false)
+	for _, of := range [][2]bool{{true, true}, {false, true}, {true, false}} {
+		if got := run(of[0], of[1]); got != want {
+			t.Errorf("apart %v:\n%.900s\nwant\n%.900s", of, got, want)
+		}
+	}
+	s := textSetup(textModel(t, lm.Options{}))
+	addCritic(t, &s)
+	s.Text.EarlyStopImpRatio = 3
+	if _, err := NewTextCriticPPO(s); err == nil || !strings.Contains(err.Error(), "early_stop_imp_ratio: 3: want 0") {
+		t.Errorf("early stop: %v", err)
+	}
+	s.Text.EarlyStopImpRatio, s.Critic, s.Values = 0, nil, true
+	if b := drawn(t, &s, 0, 1); true {
+		if err := makeTextPPO(t, s).Prepare(&b); err == nil || !strings.Contains(err.Error(), "the batch has no values") {
+			t.Errorf("a batch without values: %v", err)
+		}
+	}
+}
+
+func asMap(m Metrics) map[string]float64 {
+	all := map[string]float64{}
+	for i, name := range m.Names {
+		all[name] = m.Values[i]
+	}
+	return all
 }
 
 // TestTextReplicas: two replicas, each with half of the texts of each minibatch, take the step that one takes with all, though one has far more tokens.
@@ -411,10 +540,10 @@ func TestTextMistakes(t *testing.T) {
 func TestSharedFunctions(t *testing.T) {
 	shared := map[string][2]string{ // a call in the files of texts, and one in those of environments
 		"Loss": {"text_loss.go", "ppo.go"}, "KLLoss": {"text_loss.go", "ppo.go"}, "EntropyLoss": {"text_loss.go", "ppo.go"},
-		"ValueLoss": {"text_loss.go", "ppo.go"}, "Aggregate": {"text_update.go", "aggregate.go"}, "CountSamples": {"text_update.go", "aggregate.go"},
+		"ValueLoss": {"text_critic.go", "ppo.go"}, "Aggregate": {"text_training.go", "aggregate.go"}, "CountSamples": {"text_training.go", "aggregate.go"},
 		"estimate": {"text_advantages.go", "advantages.go"}, "standardise": {"text_advantages.go", "advantages.go"},
 		"replaceGroups": {"text_resample.go", "dynamic.go"}, "klEstimate": {"text_advantages.go", "kl.go"}, "GAE": {"estimator.go", "estimator.go"},
-		"Reinforce": {"reinforce.go", "reinforce.go"}, "permute": {"text_update.go", "sequences.go"},
+		"Reinforce": {"reinforce.go", "reinforce.go"}, "permute": {"text_training.go", "sequences.go"},
 	}
 	calls, declared := map[string]map[string]bool{}, map[string]int{}
 	files, err := filepath.Glob("*.go")

@@ -33,11 +33,15 @@ type textPass struct {
 	limit       MicroBatch
 	temperature float32
 
-	// of the micro-batch
+	textPack
+	logp    []float32 // of each target
+	entropy []float32 // nil: nobody asks for it
+}
+
+// A textPack is a micro-batch.
+type textPack struct {
 	batch   lm.Batch
 	targets []lm.Target // its tokens to be learnt
-	logp    []float32   // of each target
-	entropy []float32   // nil: nobody asks for it
 }
 
 func newTextPass(m *lm.Model, limit MicroBatch, threads int, temperature float32) *textPass {
@@ -71,7 +75,7 @@ func (p *textPass) each(all []Sequence, f func(lo, hi int) error) error {
 }
 
 // pack makes one batch of texts.
-func (p *textPass) pack(part []Sequence) {
+func (p *textPack) pack(part []Sequence) {
 	b := &p.batch
 	b.IDs, b.Starts, p.targets = b.IDs[:0], append(b.Starts[:0], 0), p.targets[:0]
 	for _, q := range part {

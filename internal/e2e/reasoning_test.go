@@ -152,6 +152,7 @@ func TestReasoningEqual(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+	t.Run("placed critic", func(t *testing.T) { placedCritic(t, dir) })
 	base := want
 	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
 	for name, c := range map[string]struct {
@@ -165,8 +166,6 @@ func TestReasoningEqual(t *testing.T) {
 			"algorithm.recompute_logprobs=true"}},
 		"dynamic sampling": {"actor: 0-1\n    rollout: 1-2\n    reward: 3", "rollout/gen_batches", []string{"algorithm.adv_type=grpo",
 			"algorithm.max_num_gen_batches=3", "algorithm.group_size=4"}},
-		"critic": {"actor: 1-2\n    rollout: 0,3", "train/critic/value_loss", []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic",
-			"algorithm.value_clip=0.5", "actor.critic_optim.lr=1e-3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := reason(t, local, dir, 0, collocated, c.args...)
@@ -260,7 +259,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
 	for args, want := range map[string]string{
-		"+cluster.component_placement.critic=0":          "command line: cluster.component_placement.critic: critic: want no such component: actors train the critic of loss_type actor_critic, by actor.critic_optim",
+		"+cluster.component_placement.critic=0":          "command line: cluster.component_placement.critic: want no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no critic",
 		"rollout.return_logprobs=false":                  "command line: rollout.return_logprobs: false: want true, or algorithm.recompute_logprobs without importance_sampling_fix",
 		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: want 1 in training",
 		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: want 0 in training (all tokens)",
@@ -318,7 +317,7 @@ func TestReasoningRefused(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: want no such component without algorithm.recompute_logprobs, " +
 			"kl_beta or reinpp_kl_beta: it computes nothing"},
-		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: want one of actor, rollout, reward, inference"},
+		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: want one of actor, rollout, reward, inference, critic"},
 		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 actors"},
 		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each rollout worker"},
 		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: want at most 8 (8 prompts of 1 rollout workers)"},
@@ -331,6 +330,19 @@ func TestReasoningRefused(t *testing.T) {
 	} {
 		refused(t, local, dir, 0, c.want, "-c", "job.yaml", c.arg)
 	}
+	for arg, want := range map[string]string{
+		"algorithm.loss_type=actor": "command line: cluster.component_placement.critic: want no such component without algorithm.loss_type actor_critic, with " +
+			"adv_type gae: there is no critic",
+		"cluster.component_placement={actor: 0, critic: 0-2}": "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 critic workers",
+		"cluster.component_placement={actor: 0, critic: 0-8}": "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each critic worker",
+		"algorithm.early_stop_imp_ratio=5":                    "command line: algorithm.early_stop_imp_ratio: 5: want 0 with cluster.component_placement.critic: only actors know the ratio",
+		"algorithm.n_minibatches=64":                          "command line: algorithm.n_minibatches: 64: want a share of the 32 answers of a critic worker",
+	} {
+		place := "cluster.component_placement={actor: 0, critic: 0-3}"
+		refused(t, local, dir, 0, want, "-c", "job.yaml", place, "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", arg)
+	}
+	refused(t, local, dir, 0, "command line: critic.use_critic_model: true: want false: only adv_type gae has a critic", "-c", "job.yaml",
+		"+critic.use_critic_model=true")
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2\n    inference: 2-3")+reasoning)
 	out := local.ok(t, dir, 0, "check", "-c", "job.yaml", "algorithm.kl_beta=0.1", "rollout.pipeline_stage_num=2").stdout
 	for _, want := range []string{"rollout[0] inference[0]", "answers: 16 to each of 8 prompts; prompts: 8 on 1 rollout worker in 2 stages, then 4 on each " +

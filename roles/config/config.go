@@ -25,6 +25,7 @@ type Config struct {
 	Env       EnvConfig       `yaml:"env"`       // environments of training and of evaluation
 	Rollout   RolloutConfig   `yaml:"rollout"`   // how rollouts are made
 	Actor     ActorConfig     `yaml:"actor"`     // the policy and its optimiser
+	Critic    CriticConfig    `yaml:"critic"`    // the critic of answers
 	Data      DataConfig      `yaml:"data"`      // texts that a language model learns from
 	// Reward is what rollouts record as rewards, where the component reward is placed.
 	Reward reward.Config `yaml:"reward"`
@@ -317,9 +318,17 @@ type ActorConfig struct {
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
-	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers. A
-	// key that is not given is as under optim.
+	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers, which
+	// RLinf has in critic.optim. A key that is not given is as under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
+}
+
+// CriticConfig is the section critic: that of a language model which values answers. Its optimiser is
+// actor.critic_optim, and it has the sizes of actor.model.
+type CriticConfig struct {
+	// UseCriticModel makes loss_type actor of a language model, with adv_type gae, actor_critic: RLinf's
+	// files say so. Without adv_type gae it is refused. Default false.
+	UseCriticModel bool `yaml:"use_critic_model"`
 }
 
 // Default returns the defaults. Load reports a key that has none and is not given.

@@ -46,9 +46,14 @@ func ForeignPolicy(modelType string) string {
 }
 
 // asHere writes RLinf's names of algorithms as they are here: RLinf has them in loss_type, or in
-// the kind of critic, and gives adv_type another value or none.
-func (a *AlgorithmConfig) asHere(crossQ bool) {
+// the kind of critic, and gives adv_type another value or none. answers: a critic of answers is wanted,
+// with which RLinf has the policy's loss alone in loss_type.
+func (a *AlgorithmConfig) asHere(crossQ, answers bool) {
 	switch a.LossType {
+	case "actor":
+		if answers && a.AdvType == "gae" {
+			a.LossType = "actor_critic"
+		}
 	case "embodied_sac":
 		if crossQ && a.AdvType == a.LossType {
 			a.AdvType, a.LossType = "embodied_crossq", "embodied_crossq"

@@ -70,7 +70,7 @@ func (c *Config) options(p *parts) config.Options {
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
-	c.Algorithm.asHere(c.Actor.Model.QHeadType == policy.QHeadCrossQ)
+	c.Algorithm.asHere(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()

@@ -12,6 +12,7 @@ func aliases() []config.Alias {
 		{Old: "rollout.model_arch", New: []string{"rollout.model.model_type"}},
 		{Old: "rollout.precision", New: []string{"rollout.model.precision"}},
 		{Old: "actor.checkpoint_load_path", New: []string{"actor.model.model_path"}},
+		{Old: "critic.optim", New: []string{"actor.critic_optim"}},
 		{Old: "actor.model.model_name", New: []string{"actor.model.model_type"}},
 		{Old: "runner.eval_policy_path", New: []string{"runner.ckpt_path"}},
 		{Old: "algorithm.auto_reset", New: both("auto_reset")},

@@ -163,9 +163,13 @@ func (k *keyList) actor() {
 	k.idle("weight_syncer.snapshot_device", "", "cpu")
 	k.idle("weight_syncer.transport_device", "", "cpu")
 	k.idle("weight_syncer.patch.compression", "", "none")
-	k.tree("critic", "use_critic_model", "the critic is part of actor.model; with the task reasoning loss_type "+
-		"actor_critic makes actors train one, by actor.critic_optim")
+	k.add("critic", `group_name training_backend enable_offload offload_optimizer offload_weight offload_grad
+		checkpoint_save_path tokenizer.** megatron.** fsdp_config.** seed`)
+	k.tree("critic", "", criticModel)
 }
+
+// criticModel says what happens in place of keys of the section critic.
+const criticModel = "the critic of answers is as actor.model, any other a part of it"
 
 // model adds the keys of actor.model: those of other networks than the ones built here, and of how
 // they are computed.

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,24 @@ func TestAlgorithmsOfRLinf(t *testing.T) {
 		if c.Algorithm.AdvType != tc.want || c.Algorithm.LossType != tc.want {
 			t.Errorf("%q: %s with %s, want %s", tc.overrides, c.Algorithm.LossType, c.Algorithm.AdvType, tc.want)
 		}
+	}
+}
+
+// TestCriticOfRLinf: RLinf says by critic.use_critic_model that answers have a critic, and has its optimiser in the section critic.
+func TestCriticOfRLinf(t *testing.T) {
+	args := []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor", "actor.optim.lr=0.5", "+critic.use_critic_model=True", "+critic.optim={lr: 0.25}",
+		"+critic.group_name=CriticGroup"}
+	c, warnings, _ := config.Load(rolestest.Registries(), rolestest.Cartpole, append(slices.Clone(args), "runner.task_type=reasoning",
+		"+critic.model={hidden_size: 8}"), false) // the file has no texts, which is an error
+	if c.Algorithm.LossType != "actor_critic" || c.Actor.CriticOptim.LR != 0.25 || c.Actor.Optim.LR != 0.5 {
+		t.Errorf("%s, lr %v and %v", c.Algorithm.LossType, c.Actor.CriticOptim.LR, c.Actor.Optim.LR)
+	}
+	if said := fmt.Sprint(warnings); !strings.Contains(said, "critic.model.hidden_size") || strings.Contains(said, "use_critic_model ") {
+		t.Error(said)
+	}
+	c, warnings = rolestest.MustLoad(t, rolestest.Cartpole, args...)
+	if said := fmt.Sprint(warnings); c.Algorithm.LossType != "actor" || !strings.Contains(said, "critic.use_critic_model") {
+		t.Errorf("an algorithm of environments: %s, %s", c.Algorithm.LossType, said)
 	}
 }
 

@@ -140,6 +140,7 @@ func (c *validation) checkCluster() {
 	}
 	if c.Reasons() {
 		known, needed = slices.DeleteFunc(known, func(name string) bool { return name == "env" }), []string{"actor"}
+		known = append(known, "critic")
 	} else if c.FineTunes() {
 		known, needed = append([]string{"actor"}, c.reg.Components...), []string{"actor"}
 	}
@@ -147,10 +148,7 @@ func (c *validation) checkCluster() {
 		key := "component_placement." + e.Key
 		for name := range strings.SplitSeq(e.Key, ",") {
 			name = strings.TrimSpace(name)
-			if name == "critic" && c.Reasons() && !slices.Contains(known, name) {
-				want(false, key, name, "no such component: actors train the critic of loss_type actor_critic, by "+
-					"actor.critic_optim")
-			} else if !slices.Contains(known, name) {
+			if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
 				name = config.Nearest(name, needed) // which is not missing, but misspelt
 			}

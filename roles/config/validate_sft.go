@@ -61,6 +61,8 @@ func (c *validation) checkReasoning() {
 	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
 		fmt.Sprintf("a number of tokens > 0 and < %d (runner.seq_length)", c.Runner.SeqLength))
 	want(a.GroupSize > 0, "algorithm.group_size", a.GroupSize, "a number > 0")
+	want(!c.Critic.UseCriticModel || a.LossType == "actor_critic", "critic.use_critic_model", true,
+		"false: only adv_type gae has a critic")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")
 	c.checkEvalSampling()
 	c.Reward.Answers.Check(c.found.At("reward").Want)
@@ -120,6 +122,7 @@ func (c *validation) idleReasoning() {
 		{"algorithm.importance_sampling_clip", t.ImportanceSamplingClip != d.ImportanceSamplingClip,
 			t.ImportanceSamplingClip},
 		{"algorithm.mask_truncated", t.MaskTruncated, true},
+		{"critic.use_critic_model", c.Critic.UseCriticModel, true},
 		{"reward.reward_scale", r.RewardScale != answer.DefaultConfig().RewardScale, r.RewardScale},
 		{"reward.format_reward", r.FormatReward != 0, r.FormatReward},
 		{"reward.random_reward", r.RandomReward, true},

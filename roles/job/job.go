@@ -27,7 +27,7 @@ type Job struct {
 	Undrawn  string     // the simulator that was to be filmed and draws nothing; "": there is none
 
 	Actors, rollouts, simulators int  // workers of each component
-	Rewards, Inferences          int  // workers of the optional components; 0: there is none
+	Rewards, Inferences, Critics int  // workers of the optional components; 0: there is none
 	Train, Eval                  Plan // of training, and of evaluations
 
 	Epochs, Steps    int  // rollouts for one update, and steps of each

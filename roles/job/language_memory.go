@@ -17,7 +17,13 @@ func (j *Job) tuningMemory(r int) (f Footprint) {
 		f.Parameters += 2*trained + frozen
 		f.Optimiser += 2 * trained // Adam's two moments
 		f.Activations += work
-		if j.HasCritic() {
+	}
+	if j.HasCritic() {
+		of := "actor"
+		if j.Critics > 0 {
+			of = "critic"
+		}
+		for range j.MembersOn(of, r) {
 			f.Parameters, f.Optimiser, f.Activations = f.Parameters+2*trunk, f.Optimiser+2*trunk, f.Activations+work
 		}
 	}

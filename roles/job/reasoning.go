@@ -32,6 +32,11 @@ func (d *draft) readPrompts(t *Tuning) {
 	steps := c.Algorithm.Texts.NMinibatches
 	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
 		fmt.Sprintf("a share of the %d answers of an actor", per))
+	if d.Critics > 0 && steps > 0 {
+		per := config.Product(t.batch, c.Algorithm.GroupSize) / d.Critics
+		d.found.Want(per%steps == 0, "algorithm.n_minibatches", steps,
+			fmt.Sprintf("a share of the %d answers of a critic worker", per))
+	}
 	bytes := t.AnswerBytes()
 	d.found.Want(bytes > 0 && bytes <= 1<<30, "algorithm.group_size", t.group,
 		fmt.Sprintf("fewer answers: those to a prompt, of %d tokens each, must fit into 1 GiB", t.Sampling.MaxTokens))
@@ -132,7 +137,11 @@ func (t *Tuning) engineBytes() int64 {
 // AnswerBytes returns how many bytes the packed answers to a prompt have at most on their way.
 func (t *Tuning) AnswerBytes() int {
 	tokens, room := config.Product(t.group, t.Sampling.MaxTokens), tensor.Align-1
-	return (config.Product(16, tokens) + 4*t.longest + 16*t.group + 2<<10 + room) &^ room
+	perToken := 16 // the token, and log-probs of three kinds
+	if t.Plan.Hop("critic") >= 0 {
+		perToken += 4
+	}
+	return (config.Product(perToken, tokens) + 4*t.longest + 16*t.group + 2<<10 + room) &^ room
 }
 
 // Samples returns the numbers of the samples that are the prompts of a batch in an order, by the

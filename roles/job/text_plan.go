@@ -16,7 +16,7 @@ import (
 type TextPlan struct {
 	Groups int
 	Stages int
-	Hops   []TextHop // rollout, where they have a place reward and inference, then actor
+	Hops   []TextHop // rollout, where they have a place reward, inference and critic, then actor
 }
 
 // A TextHop is a component on the way of the groups.

@@ -117,9 +117,9 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	}
 	at := p.Group(component)
 	switch {
-	case component == "actor":
+	case component == "actor" || component == "critic" && p.job.Config.Reasons():
 		at.Comms = []string{worker.Gradients}
-		if p.job.TradesGroups() {
+		if p.job.TradesGroups(component) {
 			at.Direct = []string{component}
 		}
 	case component == "rollout" && p.job.Config.Reasons():

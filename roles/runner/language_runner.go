@@ -82,18 +82,24 @@ func (r *languageRunner) EvaluateIfDue(ctx context.Context) error {
 	return r.timed(evaluating, ctx, r.evaluate)
 }
 
-// tell calls f on the members of g, and adds the metrics of the first, which are everyone's, to the
-// report.
+// tell calls f on the members of g, and adds the metrics of the first to the report.
 func tell[W any](ctx context.Context, r *languageRunner, g *spmd.Group[W], name string,
 	f func(context.Context, W) (algo.Metrics, error)) error {
-	results, err := spmd.Call(g, ctx, name, f).Wait(ctx)
-	if err != nil {
-		return err
-	}
-	for _, res := range results {
-		if res.Member == 0 {
-			r.report.names = append(r.report.names, res.Value.Names...)
-			r.report.values = append(r.report.values, res.Value.Values...)
+	return r.told(ctx, spmd.Call(g, ctx, name, f))
+}
+
+// told adds the metrics of the first member of each call, which are everyone's, to the report.
+func (r *languageRunner) told(ctx context.Context, calls ...*spmd.Future[algo.Metrics]) error {
+	for _, c := range calls {
+		results, err := c.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
+			if res.Member == 0 {
+				r.report.names = append(r.report.names, res.Value.Names...)
+				r.report.values = append(r.report.values, res.Value.Values...)
+			}
 		}
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 // A ReasoningRunner leads the training of a language model on its own answers. Every rank runs one;
 // its group calls do work on the ranks that have members. A program calls InitWorkers, and then Run.
 //
-// Answers go from rollout workers to reward workers, to inference workers and to actors, while other
-// prompts are still answered. A component without a place is left out: actors do its work.
+// Answers go from rollout workers to reward workers, to inference workers, to critic workers and to actors,
+// while other prompts are still answered. A component without a place is left out: actors do its work.
 type ReasoningRunner struct {
 	*languageRunner
 	ReasoningGroups
@@ -27,6 +27,7 @@ type ReasoningGroups struct {
 	Rollout   *spmd.Group[*worker.TextRolloutWorker]
 	Reward    *spmd.Group[*worker.TextRewardWorker]    // nil: actors reward
 	Inference *spmd.Group[*worker.TextInferenceWorker] // nil: actors infer what they need to
+	Critic    *spmd.Group[*worker.TextCriticWorker]    // nil: actors train a critic, or there is none
 }
 
 // NewReasoningWorker makes the worker of a member of the component actor, for Launch.
@@ -50,6 +51,11 @@ func NewTextRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*wor
 // NewTextRewardWorker makes the worker of a member of the component reward, for Launch.
 func NewTextRewardWorker(_ context.Context, c *Cluster, m *spmd.Member) (*worker.TextRewardWorker, error) {
 	return worker.NewTextRewardWorker(m, c.job, &c.judge)
+}
+
+// NewTextCriticWorker makes the worker of a member of the component critic, for Launch.
+func NewTextCriticWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*worker.TextCriticWorker, error) {
+	return worker.NewTextCriticWorker(ctx, m, c.job, &c.judge)
 }
 
 // NewTextInferenceWorker makes the worker of a member of the component inference, for Launch.
@@ -77,7 +83,12 @@ func LaunchReasoning(ctx context.Context, c *Cluster) (g ReasoningGroups, err er
 		}
 	}
 	if placement.Has("inference") {
-		g.Inference, err = Launch(ctx, c, placement.Strategy("inference"), NewTextInferenceWorker)
+		if g.Inference, err = Launch(ctx, c, placement.Strategy("inference"), NewTextInferenceWorker); err != nil {
+			return g, err
+		}
+	}
+	if placement.Has("critic") {
+		g.Critic, err = Launch(ctx, c, placement.Strategy("critic"), NewTextCriticWorker)
 	}
 	return g, err
 }
@@ -97,6 +108,7 @@ func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*Re
 	lead(r.languageRunner, g.Rollout)
 	lead(r.languageRunner, g.Reward)
 	lead(r.languageRunner, g.Inference)
+	lead(r.languageRunner, g.Critic)
 	return r, nil
 }
 
@@ -206,6 +218,12 @@ func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 		calls = append(calls, call(ctx, r.Inference, "infer",
 			func(ctx context.Context, w *worker.TextInferenceWorker) error { return w.Infer(ctx, in, out) }))
 	}
+	if r.Critic != nil {
+		in, out := r.around("critic")
+		calls = append(calls, call(ctx, r.Critic, "value", func(ctx context.Context, w *worker.TextCriticWorker) error {
+			return w.Value(ctx, r.step, in, out)
+		}))
+	}
 	in, _ := r.around("actor")
 	calls = append(calls, call(ctx, r.Actor, "receive", func(ctx context.Context, w *worker.ReasoningWorker) error {
 		return w.Receive(ctx, r.step, in)
@@ -213,14 +231,26 @@ func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	return waitAll(ctx, calls...)
 }
 
+// computeAdvantages prepares the answers: the actors' for the policy, those of critic workers for the critic.
 func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
-	return waitAll(ctx, call(ctx, r.Actor, "compute_advantages",
-		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) }))
+	calls := []*spmd.Future[none]{call(ctx, r.Actor, "compute_advantages",
+		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) })}
+	if r.Critic != nil {
+		calls = append(calls, call(ctx, r.Critic, "compute_returns",
+			func(ctx context.Context, w *worker.TextCriticWorker) error { return w.ComputeReturns(ctx) }))
+	}
+	return waitAll(ctx, calls...)
 }
 
+// train trains the policy, and the critic of critic workers at the same time.
 func (r *ReasoningRunner) train(ctx context.Context) error {
-	return tell(ctx, r.languageRunner, r.Actor, "run_training",
-		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })
+	calls := []*spmd.Future[algo.Metrics]{spmd.Call(r.Actor, ctx, "run_training",
+		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })}
+	if r.Critic != nil {
+		calls = append(calls, spmd.Call(r.Critic, ctx, "run_training",
+			func(ctx context.Context, w *worker.TextCriticWorker) (algo.Metrics, error) { return w.RunTraining(ctx) }))
+	}
+	return r.told(ctx, calls...)
 }
 
 // evaluateAnswers answers the prompts of validation with the newest weights.

@@ -32,6 +32,7 @@ type answers struct {
 	outcome    []uint8   // verify.Outcome of each answer with a reward
 	recomputed []float32 // of each token by the policy before the update; nil: unknown
 	ref        []float32 // by the reference policy; nil: unknown
+	value      []float32 // by the critic, before each token; nil: unknown
 }
 
 // newAnswers packs the results of the requests for a question, with log-probs where they are wanted.
@@ -69,7 +70,7 @@ func (a *answers) batch() (b algo.TextBatch) {
 		b.Right = append(b.Right, verify.Outcome(o) == verify.Right)
 		b.Unparsable = append(b.Unparsable, verify.Outcome(o) == verify.Unparsable)
 	}
-	b.LogProb, b.Reward, b.Recomputed, b.Ref = a.logProb, a.reward, a.recomputed, a.ref
+	b.LogProb, b.Reward, b.Recomputed, b.Ref, b.Value = a.logProb, a.reward, a.recomputed, a.ref, a.value
 	return b
 }
 
@@ -94,6 +95,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	floats("reward", a.reward)
 	floats("recomputed", a.recomputed)
 	floats("ref", a.ref)
+	floats("value", a.value)
 	return d
 }
 
@@ -110,7 +112,7 @@ func readAnswers(d tensor.Dict, t *job.Tuning) *answers {
 		sample: int(number[1]), question: t.Question(int(number[1]), number[0]),
 		tokens: d.Must("tokens").I32(), lengths: d.Must("lengths").I32(), ended: d.Must("ended").U8(),
 		logProb: floats("log_prob"), reward: floats("reward"), outcome: d.Must("outcome").U8(),
-		recomputed: floats("recomputed"), ref: floats("ref"),
+		recomputed: floats("recomputed"), ref: floats("ref"), value: floats("value"),
 	}
 }
 

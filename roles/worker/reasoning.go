@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
@@ -15,18 +13,14 @@ import (
 // A ReasoningWorker holds one replica of a language model, and trains it on its share of the answers
 // of rollout workers.
 type ReasoningWorker struct {
-	*tuner
-	way       *textPassage
+	*learner
 	algo      *algo.TextPPO
-	grader    *answer.Grader // nil: reward workers have them
+	grader    *answer.Grader // nil: others judge
 	weights   *TextWeights
 	reference *textReference   // nil: inference workers have it, or it is not needed
-	critic    *algo.TextCritic // nil: there is none
-	level     bool             // groups are dealt by their lengths
+	critic    *algo.TextCritic // nil: critic workers have it, or there is none
 	early     bool             // log-probs are computed as answers come
-	groups    []*answers
-	inferred  int // groups with log-probs, the first ones
-	batch     algo.TextBatch
+	inferred  int              // groups with log-probs, the first ones
 }
 
 // NewReasoningWorker returns the worker of member m, which trains model. Workers of its rank have the same
@@ -39,8 +33,8 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	}
 	setup := j.TextSetup(j.Tuning)
 	setup.Model, setup.Replicas, setup.Alloc = model, t.replicas, m.World().Alloc
-	w := &ReasoningWorker{tuner: t, way: newTextPassage(m, j.Tuning), weights: ws,
-		level: j.TradesGroups(), early: j.Tuning.GenBatches == 1} // else groups are left out
+	w := &ReasoningWorker{learner: newLearner(t, j), weights: ws,
+		early: j.Tuning.GenBatches == 1} // else groups are left out
 	if j.Inferences == 0 {
 		if w.reference, err = newReferenceOf(j, model); err != nil {
 			return nil, err
@@ -49,17 +43,16 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 	if w.reference != nil {
 		setup.Reference = w.reference.model
 	}
-	if j.HasCritic() {
-		if w.critic, err = algo.NewTextCritic(model.Config, setup.Alloc); err != nil {
-			return nil, fmt.Errorf("critic: %w", err)
+	if setup.Values = j.Critics > 0; j.HasCritic() && !setup.Values {
+		if w.critic, err = newTextCritic(model, setup.Alloc); err != nil {
+			return nil, err
 		}
-		copyWeights(w.critic.Model, model)
-		setup.Critic, setup.CriticOptim = w.critic, j.Config.Actor.CriticOptim
+		setup.Critic = w.critic
 	}
 	if w.algo, err = algo.NewTextPPO(setup); err != nil {
 		return nil, err
 	}
-	if j.Rewards == 0 {
+	if j.Judges() == "actor" {
 		w.grader, err = j.NewGrader(judge)
 	}
 	return w, err
@@ -75,23 +68,12 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	start := w.trace.start()
 	defer w.trace.done("receive", start)
-	w.groups, w.inferred = w.groups[:0], 0
-	err := w.way.each(ctx, in, nil, func(a *answers) error {
-		if a.version != step {
-			return fmt.Errorf("answers of weights %d, want %d", a.version, step)
-		}
-		if a.reward == nil {
-			if err := a.judge(w.grader, w.tuning); err != nil {
-				return err
-			}
-		}
-		w.groups = append(w.groups, a)
-		return w.infer(false)
-	})
+	w.inferred = 0
+	err := w.receive(ctx, step, in, nil, w.grader, func(*answers) error { return w.infer(false) })
 	if err == nil {
 		err = w.infer(true)
 	}
-	if err == nil && w.level {
+	if err == nil {
 		err = w.trade(ctx)
 	}
 	return err
@@ -134,15 +116,6 @@ func (w *ReasoningWorker) infer(all bool) error {
 	return nil
 }
 
-// joinAnswers makes groups one batch.
-func joinAnswers(groups []*answers) algo.TextBatch {
-	parts := make([]algo.TextBatch, len(groups))
-	for i, a := range groups {
-		parts[i] = a.batch()
-	}
-	return algo.JoinTexts(parts...)
-}
-
 // Resample chooses from the answers, the n-th batch of this step, and reports whether the actors need
 // another. All actors say the same.
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
@@ -162,22 +135,9 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// join makes the answers one batch, in the order of their groups.
-func (w *ReasoningWorker) join() {
-	w.batch, w.groups = joinAnswers(sortedGroups(w.groups)), w.groups[:0]
-}
-
 // RunTraining trains on the answers.
 func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
-	start := w.trace.start()
-	m, err := w.algo.Update(&w.batch)
-	w.trace.done("train", start)
-	yieldToFirst(ctx, w.m, err)
-	if err == nil {
-		m.Names, m.Values = slices.Clone(m.Names), slices.Clone(m.Values)
-		err = w.replicas.trained(ctx, &m)
-	}
-	return m, err
+	return w.train(ctx, w.algo.Update)
 }
 
 // Close ends the worker's threads and the grader.

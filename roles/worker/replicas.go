@@ -12,12 +12,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Gradients is the purpose of the actors' communicator.
+// Gradients is the purpose of the communicator of a component that trains.
 const Gradients = "gradients"
 
-// replicas are the actors' copies of one model: they sum gradients, and compare parameters.
+// replicas are the copies of one model at the workers of a component that trains it: they sum gradients,
+// and compare parameters.
 type replicas struct {
 	*collectives.Reducer
+	of         string // the component
 	group      *collectives.Group
 	params     *nn.Params[float32]
 	every      int64 // iterations between comparisons; 0: never
@@ -27,7 +29,7 @@ type replicas struct {
 
 var _ algo.Replicas = (*replicas)(nil)
 
-// newReplicas returns member m's view of the actors.
+// newReplicas returns member m's view of its component.
 func newReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*replicas, error) {
 	group, err := collectives.New(m.World(), m.Comm(Gradients), j.Collectives())
 	if err != nil {
@@ -35,7 +37,7 @@ func newReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	}
 	c := j.Config.Comm
 	r := &replicas{
-		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), group: group, params: params,
+		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), of: m.Group(), group: group, params: params,
 		every: int64(c.CheckReplicas), compressed: c.Compression == config.CompressionBF16,
 	}
 	if r.compressed {
@@ -44,7 +46,7 @@ func newReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Count returns the number of actors, and the index of this one.
+// Count returns the number of replicas, and the index of this one.
 func (r *replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 
 // Gradient is the Reducer's, as algorithms see it.
@@ -54,7 +56,7 @@ func (r *replicas) Gradient(grad []float32) algo.GradientStream { return r.Reduc
 // parameters when that is due.
 func (r *replicas) trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
-		m.Names, m.Values = append(m.Names, "actor/compression_error"), append(m.Values, r.CompressionError())
+		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
 	}
 	if r.iterations++; r.every == 0 || r.iterations%r.every != 0 {
 		return nil

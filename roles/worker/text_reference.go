@@ -64,10 +64,18 @@ func (r *textReference) load(st State) error {
 	} else if ok || st.Trainer.Len() > 0 {
 		return errors.New("the checkpoint has no reference policy of this model")
 	}
-	for _, t := range r.model.Tensors() {
-		x, ok := st.Model.Get(t.Name)
+	if err := takeWeights(r.model, st.Model); err != nil {
+		return fmt.Errorf("reference policy: %w", err)
+	}
+	return nil
+}
+
+// takeWeights copies the weights of a state to those of the same names.
+func takeWeights(m *lm.Model, from tensor.Dict) error {
+	for _, t := range m.Tensors() {
+		x, ok := from.Get(t.Name)
 		if !ok {
-			return fmt.Errorf("reference policy: no %s", t.Name)
+			return fmt.Errorf("no %s", t.Name)
 		}
 		copy(t.Data, x.F32())
 	}
