@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/tensor"
@@ -91,6 +94,14 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			resumed := see(t, local, dir, job, placements[2], steps(4), "runner.resume_dir=auto")
 			if diff := resumed.diff(want); diff != "" {
 				t.Errorf("not the metrics of the undisturbed run after a resume:\n%s", diff)
+			}
+			// The command draws actions by the numbers that the run did.
+			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c", filepath.Join("logs", "run", "config.yaml"),
+				"--episodes", "6").result()
+			returns := want.values(t, "eval/return")
+			of := strconv.FormatFloat(returns[len(returns)-1], 'g', 4, 64)
+			if words := strings.Fields(r.stdout); r.code != 0 || !slices.Contains(words, of) {
+				t.Errorf("eval: exit code %d, want return %s:\n%s%s", r.code, of, r.stdout, r.stderr)
 			}
 		})
 	}

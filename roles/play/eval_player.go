@@ -11,24 +11,21 @@ type EvalPlayer struct {
 	Mode   policy.Mode   // how it chooses actions
 	n      int
 	work   policy.Work
-	noise  policy.Noise // of actions that are drawn; see Seed
+	noise  policy.Noise // of actions that are drawn
 	Hidden HiddenState  // of its environments
 }
 
-// NewEvalPlayer returns the player of pol's most likely actions in n environments.
-func NewEvalPlayer(pol policy.Policy, n int) *EvalPlayer {
-	return &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
-		Hidden: NewHiddenState(pol, n)}
-}
-
-// Seed names the random numbers of actions that are drawn, in Mode Sample and by policies that draw
-// in evaluation, too. They are not those of a training with the same seed. The player's environments
-// are numbered from first on.
-func (p *EvalPlayer) Seed(seed uint64, first int) {
-	p.noise = policy.Noise{Seed: ^seed, Env: make([]uint64, p.n), Step: make([]uint64, p.n)}
+// NewEvalPlayer returns the player of pol's most likely actions in n environments, which are numbered
+// from first on. The seed names the random numbers of actions that are drawn, in Mode Sample and by
+// policies that draw in evaluation, too. They are not those of a training with the same seed.
+func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
+	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, n: n, work: pol.NewWork(n),
+		Hidden: NewHiddenState(pol, n),
+		noise:  policy.Noise{Seed: ^seed, Env: make([]uint64, n), Step: make([]uint64, n)}}
 	for i := range p.noise.Env {
 		p.noise.Env[i] = uint64(first + i)
 	}
+	return p
 }
 
 // Begin begins new episodes.

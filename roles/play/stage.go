@@ -66,7 +66,7 @@ func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 			mask.U8()[i] = 1
 		}
 	}
-	act, err := NewEvalPlayer(pol, s.Vec.Len()).Act(s.Now.Obs)
+	act, err := NewEvalPlayer(pol, s.Vec.Len(), 0, 0).Act(s.Now.Obs)
 	if err != nil {
 		return 0, 0, err
 	}

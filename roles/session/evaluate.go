@@ -157,8 +157,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) 
 		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
 	}
 	stage.Record(e.film)
-	player := play.NewEvalPlayer(e.policy, hi-lo)
-	player.Seed(e.env.Seed, lo)
+	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())
 	}

@@ -151,8 +151,7 @@ func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic boo
 		if _, _, err := e.stage.Fit(pol); err != nil {
 			return env.Summary{}, fmt.Errorf("evaluate in %s: %w", e.Spec().Name, err)
 		}
-		e.player = play.NewEvalPlayer(pol, e.stage.Vec.Len())
-		e.player.Seed(e.cfg.Seed, 0)
+		e.player = play.NewEvalPlayer(pol, e.stage.Vec.Len(), e.cfg.Seed, 0)
 	}
 	e.player.Mode = policy.Sample
 	if deterministic {

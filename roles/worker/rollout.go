@@ -69,8 +69,7 @@ func NewRolloutWorker(m *spmd.Member, j *job.Job, ws *Weights) *RolloutWorker {
 	}
 	for _, l := range j.Eval.Routes {
 		if l.Rollout == m.Index() {
-			player := play.NewEvalPlayer(pol, l.Hi-l.Lo)
-			player.Seed(j.Config.Env.Eval.Seed, l.Lo)
+			player := play.NewEvalPlayer(pol, l.Hi-l.Lo, j.Config.Env.Eval.Seed, l.Lo)
 			r.evals = append(r.evals, &evalRoute{Route: l, player: player, actions: j.ActionLayout(l)})
 		}
 	}
