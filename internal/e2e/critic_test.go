@@ -24,7 +24,7 @@ func criticCases() []reasoningCase {
 	}
 	for _, on := range platforms {
 		for i, place := range []string{"actor,critic: 0-1\n    rollout: 2-3", "actor,critic,rollout,reward: 0-1\n    inference: 2-3",
-			"actor: 0-1\n    critic: 1-2\n    rollout: 3", "actor: 2-3\n    critic: 0-1\n    rollout,reward: all", "actor: 0,3\n    critic: 3,1\n    rollout: 2"} {
+			"actor: 0-1\n    critic: 1-2\n    rollout: 3", "actor: 2-3\n    critic: 0-1\n    rollout,reward: all", "actor: 0,3\n    critic: 1,3\n    rollout: 2"} {
 			all = append(all, reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", 1+i%2),
 				fmt.Sprint("rollout.max_running_requests=", 2+7*i), fmt.Sprint("actor.micro_batch_size=", 1+5*i)}})
 		}
@@ -62,7 +62,7 @@ func placedCritic(t *testing.T, dir string) {
 	t.Run("another number", func(t *testing.T) {
 		of := []struct{ one, other string }{{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}
 		if full {
-			of = append(of, struct{ one, other string }{"actor: 0\n    critic: 0-3", "actor: 3\n    critic: 0,0,1,2"},
+			of = append(of, struct{ one, other string }{"actor: 0\n    critic: 0-3", "actor: 3\n    critic: '0:0-3'"},
 				struct{ one, other string }{"actor: 0-3\n    critic: 0-1", "actor: 0-3\n    critic: 2-3\n    rollout: 0"})
 		}
 		for _, p := range of {

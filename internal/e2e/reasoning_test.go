@@ -385,11 +385,21 @@ func TestReasoningKilled(t *testing.T) {
 	if full {
 		kills, on = 10, platforms
 	}
+	t.Run("actors", func(t *testing.T) { reasonKilled(t, kills, on, "actor: 0-1\n    rollout: 1-2\n    reward: 3") })
+	if full {
+		t.Run("critic", func(t *testing.T) {
+			reasonKilled(t, kills, on, "actor: 0-1\n    rollout: 1-2\n    critic: 2-3", append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)...)
+		})
+	}
+}
+
+// reasonKilled kills a job with components in these places so many times.
+func reasonKilled(t *testing.T, kills int, on []*platform, place string, settings ...string) {
 	dir := sums(t)
 	run := func(on *platform, np int, place, name string, args ...string) *job {
 		writeFile(t, dir, name+".yaml", components("%s", place)+reasoning)
 		return on.start(t, dir, np, append([]string{"-c", name + ".yaml", "runner.logger.experiment_name=" + name, "runner.max_steps=60", startWeights},
-			args...)...)
+			append(args, settings...)...)...)
 	}
 	finish := func(t testing.TB, j *job, name string) metrics {
 		t.Helper()
@@ -403,7 +413,7 @@ func TestReasoningKilled(t *testing.T) {
 		t.Run(on.name, func(t *testing.T) {
 			on.program(t, ".") // or skip
 			draw := rand.New(rand.NewPCG(11, uint64(len(on.name))))
-			const np, place = 4, "actor: 0-1\n    rollout: 1-2\n    reward: 3"
+			const np = 4
 			start := time.Now()
 			finish(t, run(on, np, place, "timed"), "timed")
 			wall := time.Since(start)
