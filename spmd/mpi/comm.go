@@ -234,20 +234,12 @@ func (c *comm) wait(ctx context.Context, reqs []spmd.Request, any C.int) (int, e
 			}
 		}
 		if report > 0 && waited > report {
-			c.reportWait(waited)
+			var first C.rl_fault
+			C.rl_end_next(c.end, 0, &first)
+			c.t.reportWait(waited, fmt.Sprintf("communicator %q, member %d: %s", c.label, c.me, c.requestText(&first)))
 			report *= 4
 		}
 	}
-}
-
-// reportWait says that a wait takes long: the peer lives, or its silence would have ended the job,
-// but it may compute for ever.
-func (c *comm) reportWait(waited time.Duration) {
-	var first C.rl_fault
-	C.rl_end_next(c.end, 0, &first)
-	fmt.Fprintf(c.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so the job "+
-		"goes on\n",
-		c.t.rank, waited.Round(100*time.Millisecond), c.label, c.me, c.requestText(&first))
 }
 
 func (c *comm) Test(r *spmd.Request) (bool, error) {

@@ -157,9 +157,7 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 			return end
 		}
 		if report > 0 && waited > report {
-			fmt.Fprintf(n.t.log, "rank %d has waited %v for communicator %q, member %d: %s; no rank has stopped, so "+
-				"the job goes on\n",
-				n.t.rank, waited.Round(100*time.Millisecond), n.label, n.rank, text(c))
+			n.t.reportWait(waited, fmt.Sprintf("communicator %q, member %d: %s", n.label, n.rank, text(c)))
 			report *= 4
 		}
 		r = C.rl_native_wait(n.end, slice)

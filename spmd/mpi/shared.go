@@ -305,7 +305,11 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 			}
 		}
 		if report > 0 && time.Duration(waited) > report {
-			s.reportWait(time.Duration(waited), rank)
+			who := "any rank"
+			if rank >= 0 {
+				who = fmt.Sprintf("rank %d", rank)
+			}
+			s.t.reportWait(time.Duration(waited), "a signal of "+who)
 			report *= 4
 		}
 	}
@@ -335,16 +339,6 @@ func (s *shared) vain(rank int) error {
 		return nil
 	}
 	return errors.New("wait for a signal: all other ranks of the node have left: their programs have ended")
-}
-
-// reportWait says that a wait takes long; as comm.reportWait.
-func (s *shared) reportWait(waited time.Duration, rank int) {
-	who := "any rank"
-	if rank >= 0 {
-		who = fmt.Sprintf("rank %d", rank)
-	}
-	fmt.Fprintf(s.t.log, "rank %d has waited %v for a signal of %s; no rank has stopped, so the job goes on\n",
-		s.t.rank, waited.Round(100*time.Millisecond), who)
 }
 
 func (s *shared) Post(sig *spmd.Signal, value uint32) {

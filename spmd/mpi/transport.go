@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -45,6 +46,7 @@ type transport struct {
 	arena    arena
 	shared   *shared       // nil: there is none
 	watched  chan struct{} // closed when the progress thread has ended
+	ending   atomic.Bool   // the watch has found a rank that stopped
 	abort    sync.Once
 	making   sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
 	next     uint64     // the first block that no communicator of this process has
@@ -191,12 +193,23 @@ func (t *transport) watch(before string) {
 	if stall == 0 {
 		return
 	}
+	t.ending.Store(true)
 	stacks := make([]byte, 1<<20)
 	t.dump(stacks[:runtime.Stack(stacks, true)])
 	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on "+
 		"%s ends the job with exit code %d\n",
 		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled)
 	t.Abort(ExitStalled)
+}
+
+// reportWait says that this rank waits long for something: whoever it waits for lives, or its
+// silence would have ended the job, but it may compute for ever.
+func (t *transport) reportWait(waited time.Duration, something string) {
+	if t.ending.Load() { // by silence: the line that names the culprit is the last
+		return
+	}
+	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",
+		t.rank, waited.Round(100*time.Millisecond), something)
 }
 
 // dump hands the stacks of this process out. It does not wait for long: where a node hangs, its file
