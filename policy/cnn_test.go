@@ -72,7 +72,7 @@ func TestEncoderGradients(t *testing.T) {
 				layers := ownLayers()
 				obs.own, obs.sources = &layers, []nn.Source{
 					{Name: "state", Width: 2},
-					{Name: "front", Image: obs.images[0].Image, Frames: 2}, {Name: "top", Image: obs.images[1].Image, Frames: 1},
+					{Name: "front", Image: obs.images[0].Image, Frames: 2, Range: [2]float64{0, 1}}, {Name: "top", Image: obs.images[1].Image, Frames: 1, Range: [2]float64{0, 1}},
 					{Name: "text", Choices: obs.words},
 				}
 			}

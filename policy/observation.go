@@ -163,7 +163,7 @@ func (o *observations) sources() []nn.Source {
 		sources = append(sources, nn.Source{Name: o.vectors[i].Name, Width: o.vectors[i].Dim()})
 	}
 	for _, s := range o.images {
-		sources = append(sources, nn.Source{Name: s.name, Image: s.Image, Frames: s.frames})
+		sources = append(sources, nn.Source{Name: s.name, Image: s.Image, Frames: s.frames, Range: [2]float64{0, 1}})
 	}
 	at := 0
 	for _, f := range o.words {

@@ -67,7 +67,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
 	n.convolve(p, name+".1", 32, 3, 2, 1)
-	n.layers = append(n.layers, keypoints[T]{n.shape()})
+	n.layers = append(n.layers, keypoints[T]{n.shape(), 1})
 	n.finish(p, name, 128)
 	return n
 }
@@ -75,7 +75,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 // newConvNet declares the first convolution, name.0, and what words make of it, name.words.
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
 	pad int) *ConvNet[T] {
-	pixels := newPixels[T](frame, frames)
+	pixels := newPixels[T](frame, frames, [2]float64{0, 1})
 	n := &ConvNet[T]{pixels: pixels, stem: NewConv2D(p, name+".0", pixels.shape(), filters, size, stride, pad)}
 	if len(words.Low) > 0 {
 		n.words = NewEmbedding(p, name+".words", words, 2*filters)

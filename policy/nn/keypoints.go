@@ -9,9 +9,12 @@ import (
 // A keypoints layer turns each channel into the place where it is large. That is the mean x and y
 // of pixels, from -1 to 1 over the image, under the softmax of the channel over all pixels (Levine
 // et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the
-// channel with mean 0 and variance 1 over the pixels. A small thing that stands out then has nearly
-// all of the weight, whatever the scale of the weights below.
-type keypoints[T Float] struct{ in Image }
+// channel with mean 0 and a fixed deviation over the pixels. A small thing that stands out then has
+// nearly all of the weight, whatever the scale of the weights below.
+type keypoints[T Float] struct {
+	in        Image
+	deviation float64
+}
 
 func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
 func (k keypoints[T]) Init(uint64, float64) {}
@@ -22,9 +25,8 @@ func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 		prob: Vector[T](maxRows * k.in.Len()),
 		inv:  Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
 	}
-	at := func(i, n int) T { return T(2*i+1)/T(n) - 1 }
 	for i := range k.in.H * k.in.W {
-		l.x, l.y = append(l.x, at(i%k.in.W, k.in.W)), append(l.y, at(i/k.in.W, k.in.H))
+		l.x, l.y = append(l.x, along[T](i%k.in.W, k.in.W)), append(l.y, along[T](i/k.in.W, k.in.H))
 	}
 	return l
 }
@@ -33,7 +35,7 @@ type keypointLayer[T Float] struct {
 	keypoints[T]
 	out        []T
 	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
-	inv        []T // [n, C], one over the deviations
+	inv        []T // [n, C], what channels were multiplied by
 	d          []T // [C, H·W], derivative by one image
 	x, y       []T // [H·W], where pixels are
 }
@@ -41,9 +43,9 @@ type keypointLayer[T Float] struct {
 // channelVar is added to the variance of a channel, so that one without any stays 0.
 const channelVar = 1e-5
 
-// standardise replaces u by its deviation from the mean, in units of the standard deviation, and
-// returns one over that.
-func standardise[T Float](u []T) T {
+// standardise replaces u by its difference from the mean, scaled to a standard deviation, and
+// returns the scale.
+func standardise[T Float](u []T, deviation float64) T {
 	var sum, square float64
 	for _, v := range u {
 		sum += float64(v)
@@ -52,7 +54,7 @@ func standardise[T Float](u []T) T {
 	for _, v := range u {
 		square += (float64(v) - mean) * (float64(v) - mean)
 	}
-	inv := 1 / math.Sqrt(square/float64(len(u))+channelVar)
+	inv := deviation / math.Sqrt(square/float64(len(u))+channelVar)
 	for i, v := range u {
 		u[i] = T((float64(v) - mean) * inv)
 	}
@@ -65,7 +67,7 @@ func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 		unit, prob, out := l.unit[i*size:(i+1)*size], l.prob[i*size:(i+1)*size], l.out[2*i*c:2*(i+1)*c]
 		kernel.Transpose(unit, in[i*size:(i+1)*size], pixels, c)
 		for k := range c {
-			l.inv[i*c+k] = standardise(unit[k*pixels : (k+1)*pixels])
+			l.inv[i*c+k] = standardise(unit[k*pixels:(k+1)*pixels], l.deviation)
 		}
 		kernel.LogSoftmax(prob, unit, c, pixels)
 		kernel.Exp(prob, prob)
@@ -83,7 +85,7 @@ func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 
 // Backward: of a channel with the means X and Y, the derivative by what the softmax takes for pixel
 // j is g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by
-// the channel, of which u is standardised, is (g_j - u_j Σ g·u / pixels) / deviation.
+// the channel c, which is u after standardising, is (g_j - u_j Σ g·u / Σ u²) ∂u/∂c.
 func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
 	for i := range n {
@@ -96,7 +98,7 @@ func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []
 				d[j] = p * (T((l.x[j]-out[k])*dOut[k]) + T((l.y[j]-out[c+k])*dOut[c+k]))
 				along += T(d[j] * unit[j])
 			}
-			along /= T(pixels)
+			along /= T(float64(pixels) * l.deviation * l.deviation)
 			for j, u := range unit {
 				d[j] = (d[j] - T(u*along)) * l.inv[i*c+k]
 			}

@@ -25,6 +25,7 @@ type Layer struct {
 	name              string // of an input
 	width             int    // of the output: features or filters
 	size, stride, pad int
+	scale             float64
 	act               Activation
 	parts             []Layer
 }
@@ -41,6 +42,7 @@ const (
 	kindConv
 	kindPool
 	kindKeypoint
+	kindCoordinates
 	kindFiLM
 	kindGRU
 	kindLSTM
@@ -85,8 +87,13 @@ func Conv(filters, size, stride, pad int) Layer {
 func MaxPool() Layer { return Layer{kind: kindPool} }
 
 // SpatialSoftmax gives, of each channel, the place where it is large, x and y in [-1, 1] (Levine et
-// al. 2016, arXiv:1504.00702).
-func SpatialSoftmax() Layer { return Layer{kind: kindKeypoint} }
+// al. 2016, arXiv:1504.00702). The softmax takes channels with this standard deviation over the
+// pixels: the larger, the less pixels count that are not the largest.
+func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
+
+// Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
+// arXiv:1807.03247).
+func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 
 // FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on what the
 // sequence of the parts gives, which begins with an input (Perez et al. 2018, arXiv:1709.07871).
@@ -127,7 +134,9 @@ func (l Layer) String() string {
 	case kindPool:
 		return "MaxPool()"
 	case kindKeypoint:
-		return "SpatialSoftmax()"
+		return fmt.Sprintf("SpatialSoftmax(%g)", l.scale)
+	case kindCoordinates:
+		return "Coordinates()"
 	case kindGRU:
 		return fmt.Sprintf("GRU(%d)", l.width)
 	case kindLSTM:
@@ -145,10 +154,11 @@ func (l Layer) String() string {
 // A Source is an input that layers may name: numbers, an image of bytes, or choices.
 type Source struct {
 	Name    string
-	Width   int     // of numbers
-	Image   Image   // of one frame; the zero Image: it is none
-	Frames  int     // of an image
-	Choices Choices // what can be chosen; empty: it is no choice
+	Width   int        // of numbers
+	Image   Image      // of one frame; the zero Image: it is none
+	Frames  int        // of an image
+	Range   [2]float64 // what the bytes 0 and 255 of an image count
+	Choices Choices    // what can be chosen; empty: it is no choice
 }
 
 // isImage and isChoice tell the kinds apart.

@@ -152,7 +152,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		return &activation[T]{l.act, in.Len()}, *in, nil
 	case kindNorm:
 		return newLayerNorm(b.params, name, in.Len()), *in, nil
-	case kindConv, kindPool, kindKeypoint:
+	case kindConv, kindPool, kindKeypoint, kindCoordinates:
 		return b.image(l, name, *in)
 	case kindGRU, kindLSTM:
 		declare := NewGRU[T]
@@ -194,7 +194,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	}
 	if s.isImage() {
 		index, _ := b.before(at, func(s Source) int { return min(s.Image.C, 1) })
-		return &picture[T]{newPixels[T](s.Image, s.Frames), index}, s.shape(), nil
+		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), index}, s.shape(), nil
 	}
 	first, width := b.before(at, func(s Source) int {
 		if s.isImage() || s.isChoice() {
@@ -236,7 +236,8 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	if l.kind == kindPool {
 		size, stride, pad = 3, 2, 1
 	}
-	if l.kind != kindKeypoint && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
+	windows := l.kind == kindConv || l.kind == kindPool
+	if windows && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
 		return nil, Image{}, fmt.Errorf("%v on images %v: want windows that fit into the image", l, in)
 	}
 	var of layer[T]
@@ -245,8 +246,10 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 		of = NewConv2D(b.params, name, in, l.width, size, stride, pad)
 	case kindPool:
 		of = newMaxPool[T](in)
+	case kindCoordinates:
+		of = newCoordinates[T](in)
 	default:
-		of = keypoints[T]{in}
+		of = keypoints[T]{in, l.scale}
 	}
 	return &imageLayer[T]{layer: of, in: in}, of.Shape(), nil
 }

@@ -2,6 +2,7 @@ package nn_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 
 var sources = []nn.Source{
 	{Name: "state", Width: 5},
-	{Name: "camera", Image: nn.Image{H: 8, W: 9, C: 2}, Frames: 2},
+	{Name: "camera", Image: nn.Image{H: 8, W: 9, C: 2}, Frames: 2, Range: [2]float64{-2, 2}},
 	{Name: "goal", Width: 2},
 	{Name: "sentence", Choices: nn.Choices{Low: []int{-1, -1, -1}, High: []int{2, 2, 2}}},
 	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
@@ -39,7 +40,9 @@ func TestNetGradients(t *testing.T) {
 		{"convolutions", nn.Sequence(nn.Input("camera"), conv, relu, conv, nn.Dense(4)), 6},
 		{"pool of an input", nn.Sequence(nn.Input("camera"), nn.MaxPool(), nn.Dense(3)), 2},
 		{"pool", nn.Sequence(nn.Input("camera"), conv, nn.MaxPool(), nn.Dense(3)), 4},
-		{"spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(), nn.Dense(3)), 4},
+		{"spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(1), nn.Dense(3)), 4},
+		{"sharp spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(2), nn.Dense(3)), 4},
+		{"coordinates", nn.Sequence(nn.Input("camera"), conv, nn.Coordinates(), conv, nn.Dense(3)), 6},
 		{"sentence", nn.Sequence(nn.Sentence("sentence", 4), nn.Dense(3)), 4},
 		{"film", nn.Sequence(nn.Input("camera"), conv, nn.FiLM(nn.Sentence("sentence", 4)), relu, nn.Dense(2)), 8},
 		{"film of an input", nn.Sequence(nn.Input("camera"), nn.FiLM(nn.Input("goal")), nn.Dense(2)), 4},
@@ -174,6 +177,40 @@ func TestNetRefuses(t *testing.T) {
 		p.Group("g")
 		if _, err := nn.NewNet(p, "own", c.layer, sources); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %q", c.layer, err, c.want)
+		}
+	}
+}
+
+// TestPixelRange: bytes count as the source says, and coordinates go from the middle of the first pixel to that of the last.
+func TestPixelRange(t *testing.T) {
+	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 2, C: 1}, Frames: 1, Range: [2]float64{-2, 2}}
+	p := new(nn.Params[float64])
+	p.Group("g")
+	net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{0, 255}}})
+	want := []float64{-2, -.5, 0, 2, .5, 0}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestSpatialSoftmaxSharpens: the larger the deviation, the less the second largest pixel counts. With channel (1, 1, -1, -1)·d over one row
+// the softmax is exp(±d).
+func TestSpatialSoftmaxSharpens(t *testing.T) {
+	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 4, C: 1}, Frames: 1, Range: [2]float64{-1, 1}}
+	for _, d := range []float64{1, 2} {
+		p := new(nn.Params[float64])
+		p.Group("g")
+		net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(d)), []nn.Source{camera})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{255, 255, 0, 0}}})
+		if want := -.5 * math.Tanh(d); math.Abs(got[0]-want) > 1e-4 || got[1] != 0 {
+			t.Errorf("deviation %g: %v, want %v and 0", d, got, want)
 		}
 	}
 }

@@ -1,17 +1,18 @@
 package nn
 
 // pixels turns images of bytes, so many frames of a scene, into one image of numbers with the
-// channels of all frames. A byte counts in 255ths.
+// channels of all frames.
 type pixels[T Float] struct {
 	frames  int
 	frame   Image
 	decimal *[256]T // what a byte counts
 }
 
-func newPixels[T Float](frame Image, frames int) pixels[T] {
+// newPixels lets the byte 0 count span[0], 255 count span[1], and those between in proportion.
+func newPixels[T Float](frame Image, frames int, span [2]float64) pixels[T] {
 	p := pixels[T]{frames: frames, frame: frame, decimal: new([256]T)}
 	for b := range p.decimal {
-		p.decimal[b] = T(float64(b) / 255)
+		p.decimal[b] = T(span[0] + (span[1]-span[0])*(float64(b)/255))
 	}
 	return p
 }
