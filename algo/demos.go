@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -49,6 +50,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	if err != nil {
 		return demos, fmt.Errorf("%s: %w", path, err)
 	}
+	b = nil
+	debug.FreeOSMemory() // the file's bytes: files may be half as large as memory
 	reward, ok := all.Get("reward")
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
 		return demos, fmt.Errorf("%s: reward is %v: want F32[M] of M > 0 transitions", path, reward)

@@ -1,5 +1,7 @@
 package nn
 
+import "github.com/rlinf/rlinf/policy/nn/kernel"
+
 // modulate sets y to (1+γ)x + β, for images x and y of the shape s. film has the γ of all channels,
 // then the β, of each image (FiLM, Perez et al. 2018, arXiv:1709.07871).
 func modulate[T Float](y, x, film []T, s Image, rows int) {
@@ -7,8 +9,9 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	for i := range rows {
 		gamma, beta := film[2*i*c:][:c], film[(2*i+1)*c:][:c]
 		for range s.H * s.W {
-			to, from := y[:c], x[:c]
+			to, from := y[:len(gamma)], x[:len(gamma)]
 			y, x = y[c:], x[c:]
+			beta := beta[:len(gamma)]
 			for k, v := range from {
 				to[k] = v + T(gamma[k]*v) + beta[k]
 			}
@@ -21,13 +24,13 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
 	clear(dFilm[:2*rows*c])
 	for i := range rows {
-		gamma, dGamma, dBeta := film[2*i*c:][:c], dFilm[2*i*c:][:c], dFilm[(2*i+1)*c:][:c]
+		gamma, dGamma := film[2*i*c:][:c], dFilm[2*i*c:][:c]
+		kernel.ColSum(dFilm[(2*i+1)*c:][:c], d[:s.H*s.W*c], s.H*s.W, c, false)
 		for range s.H * s.W {
-			to, from := d[:c], x[:c]
+			to, from, dGamma := d[:len(gamma)], x[:len(gamma)], dGamma[:len(gamma)]
 			d, x = d[c:], x[c:]
 			for k, v := range to {
 				dGamma[k] += T(v * from[k])
-				dBeta[k] += v
 				to[k] = v + T(gamma[k]*v)
 			}
 		}

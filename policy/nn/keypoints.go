@@ -26,6 +26,7 @@ func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 		inv:  Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
 	}
 	for i := range k.in.H * k.in.W {
+		l.one = append(l.one, 1)
 		l.x, l.y = append(l.x, along[T](i%k.in.W, k.in.W)), append(l.y, along[T](i/k.in.W, k.in.H))
 	}
 	return l
@@ -37,7 +38,7 @@ type keypointLayer[T Float] struct {
 	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
 	inv        []T // [n, C], what channels were multiplied by
 	d          []T // [C, H·W], derivative by one image
-	x, y       []T // [H·W], where pixels are
+	x, y, one  []T // [H·W], where pixels are, and ones
 }
 
 // channelVar is added to the variance of a channel, so that one without any stays 0.
@@ -45,39 +46,41 @@ const channelVar = 1e-5
 
 // standardise replaces u by its difference from the mean, scaled to a standard deviation, and
 // returns the scale.
-func standardise[T Float](u []T, deviation float64) T {
-	var sum, square float64
-	for _, v := range u {
-		sum += float64(v)
+func (l *keypointLayer[T]) standardise(u []T) T {
+	kernel.Axpy(u, -kernel.Dot(u, l.one)/T(len(u)), l.one)
+	square := float64(kernel.Dot(u, u)) / float64(len(u))
+	inv := T(l.deviation / math.Sqrt(square+channelVar))
+	kernel.Scale(u, inv)
+	return inv
+}
+
+// exponentials sets dst to e^(x - largest x).
+func exponentials[T Float](dst, x []T) {
+	top := x[0]
+	for _, v := range x {
+		if v > top {
+			top = v
+		}
 	}
-	mean := sum / float64(len(u))
-	for _, v := range u {
-		square += (float64(v) - mean) * (float64(v) - mean)
+	dst = dst[:len(x)]
+	for j, v := range x {
+		dst[j] = v - top
 	}
-	inv := deviation / math.Sqrt(square/float64(len(u))+channelVar)
-	for i, v := range u {
-		u[i] = T((float64(v) - mean) * inv)
-	}
-	return T(inv)
+	kernel.Exp(dst, dst)
 }
 
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
 	for i := range n {
-		unit, prob, out := l.unit[i*size:(i+1)*size], l.prob[i*size:(i+1)*size], l.out[2*i*c:2*(i+1)*c]
-		kernel.Transpose(unit, in[i*size:(i+1)*size], pixels, c)
+		out := l.out[2*i*c : 2*(i+1)*c]
+		kernel.Transpose(l.unit[i*size:(i+1)*size], in[i*size:(i+1)*size], pixels, c)
 		for k := range c {
-			l.inv[i*c+k] = standardise(unit[k*pixels:(k+1)*pixels], l.deviation)
-		}
-		kernel.LogSoftmax(prob, unit, c, pixels)
-		kernel.Exp(prob, prob)
-		for k := range c {
-			var x, y T
-			for j, p := range prob[k*pixels : (k+1)*pixels] {
-				x += T(p * l.x[j])
-				y += T(p * l.y[j])
-			}
-			out[k], out[c+k] = x, y
+			lo := i*size + k*pixels
+			unit, prob := l.unit[lo:lo+pixels], l.prob[lo:lo+pixels]
+			l.inv[i*c+k] = l.standardise(unit)
+			exponentials(prob, unit)
+			kernel.Scale(prob, 1/kernel.Dot(prob, l.one))
+			out[k], out[c+k] = kernel.Dot(prob, l.x), kernel.Dot(prob, l.y)
 		}
 	}
 	return l.out[:2*n*c]
@@ -93,15 +96,14 @@ func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []
 		for k := range c {
 			lo := i*size + k*pixels
 			d, unit := l.d[k*pixels:(k+1)*pixels], l.unit[lo:lo+pixels]
-			var along T
-			for j, p := range l.prob[lo : lo+pixels] {
-				d[j] = p * (T((l.x[j]-out[k])*dOut[k]) + T((l.y[j]-out[c+k])*dOut[c+k]))
-				along += T(d[j] * unit[j])
+			dX, dY := dOut[k], dOut[c+k]
+			mean := T(out[k]*dX) + T(out[c+k]*dY)
+			xs, ys := l.x[:len(d)], l.y[:len(d)]
+			for j, p := range l.prob[lo : lo+pixels][:len(d)] {
+				d[j] = p * (T(xs[j]*dX) + T(ys[j]*dY) - mean)
 			}
-			along /= T(float64(pixels) * l.deviation * l.deviation)
-			for j, u := range unit {
-				d[j] = (d[j] - T(u*along)) * l.inv[i*c+k]
-			}
+			kernel.Axpy(d, -kernel.Dot(d, unit)/T(float64(pixels)*l.deviation*l.deviation), unit)
+			kernel.Scale(d, l.inv[i*c+k])
 		}
 		kernel.Transpose(dx[i*size:(i+1)*size], l.d, c, pixels)
 	}

@@ -119,9 +119,9 @@ func (s *senses) sources() (all []nn.Source) {
 	return all
 }
 
-// network describes what makes tokens of width d, side by side: of each camera in turn those of a
-// grid of convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929), then one of all
-// numbers and keypoints. Behind them are the guesses of foresight.
+// network describes what makes tokens of width d, side by side. Each camera has those of a grid of
+// convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929). One is of all numbers and
+// keypoints, and with vision_film of the text. Behind them are the guesses of foresight.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 	if c.VisionFiLM && s.text == "" {
 		return nn.Layer{}, fmt.Errorf("vision_film: no text is observed: want one, or false")
@@ -130,6 +130,9 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 	s.tokens, s.guesses = 0, 0
 	for _, n := range s.numbers {
 		inputs = append(inputs, nn.Input(n.name))
+	}
+	if c.VisionFiLM {
+		inputs = append(inputs, nn.Sequence(s.reading(d)...))
 	}
 	for _, cam := range s.cameras {
 		if c.VisionGrid > 0 {
@@ -144,7 +147,7 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		}
 	}
 	if len(inputs) > 0 {
-		out := nn.Sequence(nn.Dense(2*d), nn.Activate(nn.ReLU), nn.Dense(2*d), nn.Activate(nn.ReLU), nn.Dense(d))
+		out := nn.Sequence(nn.Dense(4*d), nn.Activate(nn.ReLU), nn.Dense(4*d), nn.Activate(nn.ReLU), nn.Dense(d))
 		if c.Foresight > 0 {
 			s.guesses = 2 * s.width
 			out = nn.Concat(out, nn.Dense(s.guesses))
@@ -193,11 +196,18 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 }
 
 // keypoints describes what says where a camera sees so many features: two convolutions of stride 2,
-// and where each channel is largest. The last convolution is not rectified: a keypoint is where a
+// and where each channel is largest. Of the last convolution only 1×1 pixels follow what the text has
+// chosen, so that each keypoint is of a kind of thing. It is not rectified: a keypoint is where a
 // channel is large, not where it is above 0.
 func (s *senses) keypoints(cam *camera, c *Config) nn.Layer {
-	return nn.Sequence(append(s.first(cam, c, c.VisionWidth), nn.Conv(c.Keypoints, 3, 2, 1),
-		nn.SpatialSoftmax(keypointDeviation))...)
+	layers := s.first(cam, c, c.VisionWidth)
+	if c.VisionFiLM {
+		layers = append(layers, nn.Conv(2*c.VisionWidth, 3, 2, 1), s.choice(), nn.Activate(nn.ReLU),
+			nn.Conv(c.Keypoints, 1, 1, 0))
+	} else {
+		layers = append(layers, nn.Conv(c.Keypoints, 3, 2, 1))
+	}
+	return nn.Sequence(append(layers, nn.SpatialSoftmax(keypointDeviation))...)
 }
 
 // keypointDeviation is that of what the softmax of keypoints takes. Fingers need places to a few
@@ -209,13 +219,22 @@ const keypointDeviation = 2
 func (s *senses) first(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1), nn.Coordinates()}
 	if c.VisionFiLM {
-		layers = append(layers, nn.FiLM(nn.Sentence(s.text, filmWidth)))
+		layers = append(layers, s.choice())
 	}
 	return append(layers, nn.Activate(nn.ReLU))
 }
 
+// choice describes what lets the text choose the features of an image.
+func (s *senses) choice() nn.Layer { return nn.FiLM(s.reading(filmWidth)...) }
+
 // filmWidth is how many features of a sentence choose those of images.
 const filmWidth = 128
+
+// reading describes so many features of the text. Rectified, they may be of words together: a colour
+// where the thing to be moved stands.
+func (s *senses) reading(width int) []nn.Layer {
+	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
+}
 
 // The buffers by which numbers are normalised, [numbers].
 const (

@@ -375,19 +375,20 @@ func expLess(lv level, dst, x []float32, a float32) {
 }
 
 // Dot returns Σ x·y, in an order that depends on the length alone.
-func Dot(x, y []float32) float32 {
+func Dot[T Float](x, y []T) T {
 	checkSame("dot", "y", len(y), len(x))
 	return dotProduct(best, x, y)
 }
 
-func dotProduct(lv level, x, y []float32) float32 {
-	var lanes [sumLanes]float32
-	if lv != portable {
-		dotLanesSIMD(lv, &lanes, x, y)
-		return foldLanes(&lanes)
+func dotProduct[T Float](lv level, x, y []T) T {
+	if lv != portable && isFloat32[T]() {
+		var lanes [sumLanes]float32
+		dotLanesSIMD(lv, &lanes, float32s(x), float32s(y))
+		return T(foldLanes(&lanes))
 	}
+	var lanes [sumLanes]T
 	for i, v := range x {
-		lanes[i%sumLanes] += float32(v * y[i])
+		lanes[i%sumLanes] += T(v * y[i])
 	}
 	return foldLanes(&lanes)
 }
