@@ -6,52 +6,38 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A keypoints layer turns each channel into the place where it is large. That is the mean x and y
-// of pixels, from -1 to 1 over the image, under the softmax of the channel over all pixels (Levine
-// et al. 2016, arXiv:1504.00702, section 4.2). It gives all x, then all y. The softmax takes the
-// channel with mean 0 and a fixed deviation over the pixels. A small thing that stands out then has
-// nearly all of the weight, whatever the scale of the weights below.
-type keypoints[T Float] struct {
-	in        Image
+// A spotter turns channels of images into the places where they are large. That is the mean x and y
+// of pixels, from -1 to 1 over the image, under the softmax of a channel over all pixels (Levine et
+// al. 2016, arXiv:1504.00702, section 4.2). The softmax takes the channel with mean 0 and a fixed
+// deviation over the pixels. A small thing that stands out then has nearly all of the weight,
+// whatever the scale of the weights below.
+type spotter[T Float] struct {
 	deviation float64
+	x, y, one []T // [H·W], where pixels are, and ones
 }
 
-func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
-func (k keypoints[T]) Init(uint64, float64) {}
-
-func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
-	l := &keypointLayer[T]{
-		keypoints: k, out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()),
-		prob: Vector[T](maxRows * k.in.Len()),
-		inv:  Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
+func newSpotter[T Float](in Image, deviation float64) spotter[T] {
+	s := spotter[T]{deviation: deviation}
+	for i := range in.H * in.W {
+		s.one = append(s.one, 1)
+		s.x, s.y = append(s.x, along[T](i%in.W, in.W)), append(s.y, along[T](i/in.W, in.H))
 	}
-	for i := range k.in.H * k.in.W {
-		l.one = append(l.one, 1)
-		l.x, l.y = append(l.x, along[T](i%k.in.W, k.in.W)), append(l.y, along[T](i/k.in.W, k.in.H))
-	}
-	return l
-}
-
-type keypointLayer[T Float] struct {
-	keypoints[T]
-	out        []T
-	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
-	inv        []T // [n, C], what channels were multiplied by
-	d          []T // [C, H·W], derivative by one image
-	x, y, one  []T // [H·W], where pixels are, and ones
+	return s
 }
 
 // channelVar is added to the variance of a channel, so that one without any stays 0.
 const channelVar = 1e-5
 
-// standardise replaces u by its difference from the mean, scaled to a standard deviation, and
-// returns the scale.
-func (l *keypointLayer[T]) standardise(u []T) T {
-	kernel.Axpy(u, -kernel.Dot(u, l.one)/T(len(u)), l.one)
+// spot returns the place of the channel u, [H·W], of which it makes what the softmax takes, and
+// what it multiplied that by. It sets prob to what the softmax gives.
+func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
+	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))
-	inv := T(l.deviation / math.Sqrt(square+channelVar))
-	kernel.Scale(u, inv)
-	return inv
+	scale = T(s.deviation / math.Sqrt(square+channelVar))
+	kernel.Scale(u, scale)
+	exponentials(prob, u)
+	kernel.Scale(prob, 1/kernel.Dot(prob, s.one))
+	return kernel.Dot(prob, s.x), kernel.Dot(prob, s.y), scale
 }
 
 // exponentials sets dst to e^(x - largest x).
@@ -69,41 +55,67 @@ func exponentials[T Float](dst, x []T) {
 	kernel.Exp(dst, dst)
 }
 
+// spotGrad sets d to the derivative by the channel, given what spot left and returned, and the
+// derivatives dX and dY by the place (X,Y). That by what the softmax takes for pixel j is
+// g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by the
+// channel c, which is u after standardising, is (g_j - u_j Σ g·u / Σ u²) ∂u/∂c.
+func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
+	mean := T(x*dX) + T(y*dY)
+	xs, ys := s.x[:len(d)], s.y[:len(d)]
+	for j, p := range prob[:len(d)] {
+		d[j] = p * (T(xs[j]*dX) + T(ys[j]*dY) - mean)
+	}
+	kernel.Axpy(d, -kernel.Dot(d, u)/T(float64(len(d))*s.deviation*s.deviation), u)
+	kernel.Scale(d, scale)
+}
+
+// A keypoints layer spots each channel of an image. It gives all x, then all y.
+type keypoints[T Float] struct {
+	in        Image
+	deviation float64
+}
+
+func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
+func (k keypoints[T]) Init(uint64, float64) {}
+
+func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
+	return &keypointLayer[T]{
+		keypoints: k, spotter: newSpotter[T](k.in, k.deviation),
+		out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()),
+		prob: Vector[T](maxRows * k.in.Len()), scale: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
+	}
+}
+
+type keypointLayer[T Float] struct {
+	keypoints[T]
+	spotter[T]
+	out        []T
+	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
+	scale      []T // [n, C], what channels were multiplied by
+	d          []T // [C, H·W], derivative by one image
+}
+
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {
-	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
+	size, c, pixels := l.in.Len(), l.in.C, len(l.one)
 	for i := range n {
 		out := l.out[2*i*c : 2*(i+1)*c]
 		kernel.Transpose(l.unit[i*size:(i+1)*size], in[i*size:(i+1)*size], pixels, c)
 		for k := range c {
 			lo := i*size + k*pixels
-			unit, prob := l.unit[lo:lo+pixels], l.prob[lo:lo+pixels]
-			l.inv[i*c+k] = l.standardise(unit)
-			exponentials(prob, unit)
-			kernel.Scale(prob, 1/kernel.Dot(prob, l.one))
-			out[k], out[c+k] = kernel.Dot(prob, l.x), kernel.Dot(prob, l.y)
+			out[k], out[c+k], l.scale[i*c+k] = l.spot(l.prob[lo:lo+pixels], l.unit[lo:lo+pixels])
 		}
 	}
 	return l.out[:2*n*c]
 }
 
-// Backward: of a channel with the means X and Y, the derivative by what the softmax takes for pixel
-// j is g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by
-// the channel c, which is u after standardising, is (g_j - u_j Σ g·u / Σ u²) ∂u/∂c.
 func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
-	size, c, pixels := l.in.Len(), l.in.C, len(l.x)
+	size, c, pixels := l.in.Len(), l.in.C, len(l.one)
 	for i := range n {
 		out, dOut := l.out[2*i*c:2*(i+1)*c], dy[2*i*c:2*(i+1)*c]
 		for k := range c {
 			lo := i*size + k*pixels
-			d, unit := l.d[k*pixels:(k+1)*pixels], l.unit[lo:lo+pixels]
-			dX, dY := dOut[k], dOut[c+k]
-			mean := T(out[k]*dX) + T(out[c+k]*dY)
-			xs, ys := l.x[:len(d)], l.y[:len(d)]
-			for j, p := range l.prob[lo : lo+pixels][:len(d)] {
-				d[j] = p * (T(xs[j]*dX) + T(ys[j]*dY) - mean)
-			}
-			kernel.Axpy(d, -kernel.Dot(d, unit)/T(float64(pixels)*l.deviation*l.deviation), unit)
-			kernel.Scale(d, l.inv[i*c+k])
+			l.spotGrad(l.d[k*pixels:(k+1)*pixels], l.prob[lo:lo+pixels], l.unit[lo:lo+pixels], out[k], out[c+k],
+				l.scale[i*c+k], dOut[k], dOut[c+k])
 		}
 		kernel.Transpose(dx[i*size:(i+1)*size], l.d, c, pixels)
 	}

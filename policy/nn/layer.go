@@ -44,6 +44,7 @@ const (
 	kindKeypoint
 	kindCoordinates
 	kindFiLM
+	kindPoint
 	kindGRU
 	kindLSTM
 	kindSequence
@@ -99,6 +100,13 @@ func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 // sequence of the parts gives, which begins with an input (Perez et al. 2018, arXiv:1709.07871).
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
+// Point gives, of each word of the sentence of that name, the place in an image of the thing that it
+// means: all x, then all y, [2·places], in [-1, 1]. A word looks for features of its own, wherever it
+// stands. The place is that of a SpatialSoftmax with this deviation.
+func Point(name string, deviation float64) Layer {
+	return Layer{kind: kindPoint, name: name, scale: deviation}
+}
+
 // GRU is a recurrent cell with width outputs: see NewGRU. The network carries its state.
 func GRU(width int) Layer { return Layer{kind: kindGRU, width: width} }
 
@@ -137,6 +145,8 @@ func (l Layer) String() string {
 		return fmt.Sprintf("SpatialSoftmax(%g)", l.scale)
 	case kindCoordinates:
 		return "Coordinates()"
+	case kindPoint:
+		return fmt.Sprintf("Point(%q, %g)", l.name, l.scale)
 	case kindGRU:
 		return fmt.Sprintf("GRU(%d)", l.width)
 	case kindLSTM:

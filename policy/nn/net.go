@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -135,6 +136,8 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		return b.residual(l, name, *in)
 	case kindFiLM:
 		return b.film(l, name, *in)
+	case kindPoint:
+		return b.point(l, name, *in)
 	case kindDense, kindConv, kindGRU, kindLSTM:
 		if l.width < 1 {
 			return nil, Image{}, fmt.Errorf("%v: want at least 1 output", l)
@@ -169,9 +172,9 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 
 // input returns what shows a source.
 func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
-	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
-	if at < 0 {
-		return nil, Image{}, fmt.Errorf("%v: no such input: want one of %s", l, b.names())
+	at, err := b.find(l)
+	if err != nil {
+		return nil, Image{}, err
 	}
 	s := b.sources[at]
 	if l.kind == kindEmbed || l.kind == kindSentence {
@@ -179,10 +182,10 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			return nil, Image{}, fmt.Errorf("%v: want at least 1 feature of choices; numbers and images are Input(%q)",
 				l, l.name)
 		}
-		first, places := b.before(at, func(s Source) int { return len(s.Choices.Low) })
+		first, places := b.choices(at)
 		if l.kind == kindSentence {
 			if !alike(s.Choices) {
-				return nil, Image{}, fmt.Errorf("%v: want the same options at every place", l)
+				return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
 			}
 			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 		}
@@ -204,6 +207,22 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	})
 	return &numbers[T]{first, s.Width, width}, s.shape(), nil
 }
+
+// find returns the number of the source that l names.
+func (b *builder[T]) find(l Layer) (int, error) {
+	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
+	if at < 0 {
+		return 0, fmt.Errorf("%v: no such input: want one of %s", l, b.names())
+	}
+	return at, nil
+}
+
+// choices returns the first place of the choices of source number at, and how many places there are.
+func (b *builder[T]) choices(at int) (first, all int) {
+	return b.before(at, func(s Source) int { return len(s.Choices.Low) })
+}
+
+var errOptions = errors.New("want the same options at every place")
 
 // alike tells whether all choices have the same options.
 func alike(c Choices) bool {
@@ -285,6 +304,21 @@ func (l Layer) needsInput() bool {
 		return slices.ContainsFunc(l.parts, Layer.needsInput)
 	}
 	return true
+}
+
+// point returns where in an image the words of a sentence point.
+func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
+	at, err := b.find(l)
+	if err != nil {
+		return nil, Image{}, err
+	}
+	c := b.sources[at].Choices
+	if len(c.Low) == 0 || !alike(c) {
+		return nil, Image{}, fmt.Errorf("%v: %w of a sentence", l, errOptions)
+	}
+	first, all := b.choices(at)
+	u := newPointing(b.params, name, in, c, l.scale, first, all)
+	return u, Image{1, 1, 2 * u.places}, nil
 }
 
 // residual returns x + f(x).

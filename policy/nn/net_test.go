@@ -46,6 +46,8 @@ func TestNetGradients(t *testing.T) {
 		{"sentence", nn.Sequence(nn.Sentence("sentence", 4), nn.Dense(3)), 4},
 		{"film", nn.Sequence(nn.Input("camera"), conv, nn.FiLM(nn.Sentence("sentence", 4)), relu, nn.Dense(2)), 8},
 		{"film of an input", nn.Sequence(nn.Input("camera"), nn.FiLM(nn.Input("goal")), nn.Dense(2)), 4},
+		{"pointing", nn.Sequence(nn.Input("camera"), conv, nn.Point("sentence", 1), nn.Dense(3)), 5},
+		{"pointing in an input", nn.Sequence(nn.Input("camera"), nn.Point("sentence", 2), nn.Dense(3)), 3},
 		{"gru", nn.Sequence(state, nn.GRU(3)), 4},
 		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)), nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
 		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},

@@ -18,6 +18,7 @@ type Config struct {
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose places join the numbers; 0: none."`
 	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of the first convolution."`
+	VisionWords bool   `yaml:"vision_words" doc:"Each word of the text says where in an image its thing is."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`
 

@@ -111,7 +111,7 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	if err != nil {
 		return nil, err
 	}
-	if own.VisionFiLM {
+	if own.VisionFiLM || own.VisionWords {
 		p.senses.places, p.senses.vocabulary = own.MaxPrompt, sizes.Vocab
 	}
 	p.d, p.count = sizes.Hidden, cfg.NumActionChunks*p.actions.dims

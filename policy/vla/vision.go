@@ -123,15 +123,15 @@ func (s *senses) sources() (all []nn.Source) {
 // convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929). One is of all numbers and
 // keypoints, and with vision_film of the text. Behind them are the guesses of foresight.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
-	if c.VisionFiLM && s.text == "" {
-		return nn.Layer{}, fmt.Errorf("vision_film: no text is observed: want one, or false")
+	if s.text == "" && (c.VisionFiLM || c.VisionWords) {
+		return nn.Layer{}, fmt.Errorf("vision_film, vision_words: no text is observed: want one, or false")
 	}
 	var parts, inputs []nn.Layer
 	s.tokens, s.guesses = 0, 0
 	for _, n := range s.numbers {
 		inputs = append(inputs, nn.Input(n.name))
 	}
-	if c.VisionFiLM {
+	if c.VisionFiLM || c.VisionWords {
 		inputs = append(inputs, nn.Sequence(s.reading(d)...))
 	}
 	for _, cam := range s.cameras {
@@ -142,8 +142,8 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 			}
 			parts = append(parts, tokens)
 		}
-		if c.Keypoints > 0 {
-			inputs = append(inputs, s.keypoints(&cam, c))
+		if c.Keypoints > 0 || c.VisionWords {
+			inputs = append(inputs, s.locations(&cam, c))
 		}
 	}
 	if len(inputs) > 0 {
@@ -156,7 +156,7 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		s.tokens++
 	}
 	if len(parts) == 0 {
-		return nn.Layer{}, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0")
+		return nn.Layer{}, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0, or vision_words")
 	}
 	if c.Foresight > 0 && s.guesses == 0 {
 		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: want some, or 0")
@@ -195,33 +195,37 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 	return nn.Sequence(append(layers, nn.Conv(d, 1, 1, 0))...), nil
 }
 
-// keypoints describes what says where a camera sees so many features: two convolutions of stride 2,
-// and where each channel is largest. Of the last convolution only 1×1 pixels follow what the text has
-// chosen, so that each keypoint is of a kind of thing. It is not rectified: a keypoint is where a
-// channel is large, not where it is above 0.
-func (s *senses) keypoints(cam *camera, c *Config) nn.Layer {
-	layers := s.first(cam, c, c.VisionWidth)
+// locations describes what says where a camera sees so many features, and with vision_words where each
+// word of the text points: two convolutions of stride 2, and where each channel is largest. What a
+// channel is of follows from 1×1 pixels. It is not rectified: a place is where a channel is large, not
+// where it is above 0.
+func (s *senses) locations(cam *camera, c *Config) nn.Layer {
+	layers := append(s.first(cam, c, c.VisionWidth), nn.Conv(2*c.VisionWidth, 3, 2, 1))
 	if c.VisionFiLM {
-		layers = append(layers, nn.Conv(2*c.VisionWidth, 3, 2, 1), s.choice(), nn.Activate(nn.ReLU),
-			nn.Conv(c.Keypoints, 1, 1, 0))
-	} else {
-		layers = append(layers, nn.Conv(c.Keypoints, 3, 2, 1))
+		layers = append(layers, s.choice())
 	}
-	return nn.Sequence(append(layers, nn.SpatialSoftmax(keypointDeviation))...)
+	var of []nn.Layer
+	if c.VisionWords {
+		of = append(of, nn.Sequence(nn.Coordinates(), nn.Point(s.text, placeDeviation)))
+	}
+	if c.Keypoints > 0 {
+		of = append(of, nn.Sequence(nn.Conv(c.Keypoints, 1, 1, 0), nn.SpatialSoftmax(placeDeviation)))
+	}
+	return nn.Sequence(append(layers, nn.Activate(nn.ReLU), nn.Concat(of...))...)
 }
 
-// keypointDeviation is that of what the softmax of keypoints takes. Fingers need places to a few
+// placeDeviation is that of what the softmax of places takes. Fingers need places to a few
 // millimetres: with 1, pixels beside the thing that is meant count too much.
-const keypointDeviation = 2
+const placeDeviation = 2
 
 // first describes the first convolution of a camera, of at most so many channels, and where its
 // pixels are. With vision_film the text chooses its features.
 func (s *senses) first(cam *camera, c *Config, most int) []nn.Layer {
-	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1), nn.Coordinates()}
+	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
 	if c.VisionFiLM {
 		layers = append(layers, s.choice())
 	}
-	return append(layers, nn.Activate(nn.ReLU))
+	return append(layers, nn.Activate(nn.ReLU), nn.Coordinates())
 }
 
 // choice describes what lets the text choose the features of an image.

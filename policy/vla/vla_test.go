@@ -125,6 +125,7 @@ func variants() map[string]func(*policy.Config, *vla.Config) {
 		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
 		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
 		"film":          func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
+		"words":         func(_ *policy.Config, o *vla.Config) { o.VisionWords, o.VisionGrid = true, 0 },
 		"foresight":     func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
 		"patches":       func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
 		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
