@@ -195,23 +195,25 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 	return nn.Sequence(append(layers, nn.Conv(d, 1, 1, 0))...), nil
 }
 
-// locations describes what says where a camera sees so many features, and with vision_words where each
-// word of the text points: two convolutions of stride 2, and where each channel is largest. What a
-// channel is of follows from 1×1 pixels. It is not rectified: a place is where a channel is large, not
-// where it is above 0.
+// locations describes what says where a camera sees things: two convolutions of stride 2, and where
+// each channel is largest. What a channel is of follows from 1×1 pixels. With vision_words, each word
+// of the text has one. Their features do not depend on the text, so that a word means the same in
+// all texts. Others are keypoints, with vision_film of what the text chooses. No channel is
+// rectified: a place is where it is large, not where it is above 0.
 func (s *senses) locations(cam *camera, c *Config) nn.Layer {
 	layers := append(s.first(cam, c, c.VisionWidth), nn.Conv(2*c.VisionWidth, 3, 2, 1))
-	if c.VisionFiLM {
-		layers = append(layers, s.choice())
-	}
-	var of []nn.Layer
+	var of, chosen []nn.Layer
 	if c.VisionWords {
-		of = append(of, nn.Sequence(nn.Coordinates(), nn.Point(s.text, placeDeviation)))
+		of = append(of, nn.Sequence(nn.Activate(nn.ReLU), nn.Coordinates(), nn.Point(s.text, placeDeviation)))
+	}
+	if c.VisionFiLM {
+		chosen = append(chosen, s.choice())
 	}
 	if c.Keypoints > 0 {
-		of = append(of, nn.Sequence(nn.Conv(c.Keypoints, 1, 1, 0), nn.SpatialSoftmax(placeDeviation)))
+		of = append(of, nn.Sequence(append(chosen, nn.Activate(nn.ReLU), nn.Conv(c.Keypoints, 1, 1, 0),
+			nn.SpatialSoftmax(placeDeviation))...))
 	}
-	return nn.Sequence(append(layers, nn.Activate(nn.ReLU), nn.Concat(of...))...)
+	return nn.Sequence(append(layers, nn.Concat(of...))...)
 }
 
 // placeDeviation is that of what the softmax of places takes. Fingers need places to a few
@@ -219,10 +221,10 @@ func (s *senses) locations(cam *camera, c *Config) nn.Layer {
 const placeDeviation = 2
 
 // first describes the first convolution of a camera, of at most so many channels, and where its
-// pixels are. With vision_film the text chooses its features.
+// pixels are. With vision_film the text chooses its features, unless words look at them.
 func (s *senses) first(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
-	if c.VisionFiLM {
+	if c.VisionFiLM && !c.VisionWords {
 		layers = append(layers, s.choice())
 	}
 	return append(layers, nn.Activate(nn.ReLU), nn.Coordinates())
