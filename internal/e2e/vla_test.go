@@ -14,13 +14,14 @@ import (
 )
 
 // visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups that wait for each other, with
-// adapters, and DAgger, which sees random parts of images.
+// adapters, and DAgger, which sees random parts of images. In the first words point.
 var visions = []struct {
 	name      string
 	overrides []string
 }{
 	{"PPO", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=token_level",
-		"algorithm.entropy_type=token_level", "algorithm.reward_type=action_level", "algorithm.update_epoch=2", "actor.optim.critic_warmup_steps=2"}},
+		"algorithm.entropy_type=token_level", "algorithm.reward_type=action_level", "algorithm.update_epoch=2", "actor.optim.critic_warmup_steps=2",
+		"actor.model.vision_words=true", "actor.model.vision_film=true"}},
 	{"GRPO", []string{"env.train.auto_reset=false", "algorithm.adv_type=grpo", "algorithm.loss_type=actor", "algorithm.group_size=2",
 		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0", "env.eval.group_size=1",
 		"actor.model.is_lora=true", "actor.model.lora_rank=2"}},
