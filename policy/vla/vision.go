@@ -123,8 +123,8 @@ func (s *senses) sources() (all []nn.Source) {
 // convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929). One is of all numbers and
 // keypoints, and with vision_film of the text. Behind them are the guesses of foresight.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
-	if s.text == "" && (c.VisionFiLM || c.VisionWords) {
-		return nn.Layer{}, fmt.Errorf("vision_film, vision_words: no text is observed: want one, or false")
+	if err := s.readable(c); err != nil {
+		return nn.Layer{}, err
 	}
 	var parts, inputs []nn.Layer
 	s.tokens, s.guesses = 0, 0
@@ -162,6 +162,22 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: want some, or 0")
 	}
 	return nn.Concat(parts...), nil
+}
+
+// readable refuses keys by which a text would choose what is seen, where they would have no effect.
+func (s *senses) readable(c *Config) error {
+	switch {
+	case !c.VisionFiLM && !c.VisionWords:
+		return nil
+	case s.text == "":
+		return fmt.Errorf("vision_film, vision_words: no text is observed: want one, or false")
+	case len(s.cameras) == 0:
+		return fmt.Errorf("vision_film, vision_words: no image is observed: want one, or false")
+	case c.VisionFiLM && c.VisionWords && c.Keypoints == 0:
+		return fmt.Errorf("vision_film: beside vision_words it chooses features of keypoints: want vision_keypoints > 0, " +
+			"or false")
+	}
+	return nil
 }
 
 // halved returns the side of an image after so many convolutions of stride 2.

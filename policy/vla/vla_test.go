@@ -116,24 +116,26 @@ func f32(x ...float32) []float32 { return slices.Clone(x) }
 // variants are what the properties below hold for.
 func variants() map[string]func(*policy.Config, *vla.Config) {
 	return map[string]func(*policy.Config, *vla.Config){
-		"tokens":         func(*policy.Config, *vla.Config) {},
-		"chunk level":    func(c *policy.Config, _ *vla.Config) { c.LogProbType, c.ActionValues = "chunk_level", false },
-		"temperature":    func(c *policy.Config, _ *vla.Config) { c.Temperature = 1.6 },
-		"no gripper":     func(_ *policy.Config, o *vla.Config) { o.Gripper = false },
-		"one by one":     func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.TokensAutoregressive },
-		"flow":           func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
-		"imitated flow":  func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
-		"l1":             func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
-		"film":           func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
-		"words":          func(_ *policy.Config, o *vla.Config) { o.VisionWords, o.VisionGrid = true, 0 },
-		"film and words": func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionWords, o.VisionGrid = true, true, 0 },
-		"foresight":      func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
-		"patches":        func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
-		"lora":           func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
-		"frozen":         func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
-		"crop":           func(_ *policy.Config, o *vla.Config) { o.ImageCrop, o.Keypoints = 0.8, 0 },
-		"linear critic":  func(c *policy.Config, _ *vla.Config) { c.HiddenSizes = nil },
-		"no critic":      func(c *policy.Config, _ *vla.Config) { c.AddValueHead = false },
+		"tokens":        func(*policy.Config, *vla.Config) {},
+		"chunk level":   func(c *policy.Config, _ *vla.Config) { c.LogProbType, c.ActionValues = "chunk_level", false },
+		"temperature":   func(c *policy.Config, _ *vla.Config) { c.Temperature = 1.6 },
+		"no gripper":    func(_ *policy.Config, o *vla.Config) { o.Gripper = false },
+		"one by one":    func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.TokensAutoregressive },
+		"flow":          func(_ *policy.Config, o *vla.Config) { o.ActionHead, o.NumSteps = vla.Flow, 3 },
+		"imitated flow": func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.Flow },
+		"l1":            func(_ *policy.Config, o *vla.Config) { o.ActionHead = vla.L1 },
+		"film":          func(_ *policy.Config, o *vla.Config) { o.VisionFiLM, o.VisionGrid = true, 0 },
+		"words":         func(_ *policy.Config, o *vla.Config) { o.VisionWords, o.VisionGrid = true, 0 },
+		"film and words": func(_ *policy.Config, o *vla.Config) {
+			o.VisionFiLM, o.VisionWords, o.VisionGrid, o.Keypoints = true, true, 0, 2
+		},
+		"foresight":     func(_ *policy.Config, o *vla.Config) { o.Foresight = 0.5 },
+		"patches":       func(_ *policy.Config, o *vla.Config) { o.Vision = vla.Patches },
+		"lora":          func(_ *policy.Config, o *vla.Config) { o.IsLoRA, o.LoRARank = true, 3 },
+		"frozen":        func(_ *policy.Config, o *vla.Config) { o.FreezeTrunk, o.FreezeVision = true, true },
+		"crop":          func(_ *policy.Config, o *vla.Config) { o.ImageCrop, o.Keypoints = 0.8, 0 },
+		"linear critic": func(c *policy.Config, _ *vla.Config) { c.HiddenSizes = nil },
+		"no critic":     func(c *policy.Config, _ *vla.Config) { c.AddValueHead = false },
 	}
 }
 
@@ -496,6 +498,11 @@ func TestRefused(t *testing.T) {
 		"model_path: model configuration":  func(_ *policy.Config, o *vla.Config, _ *env.Spec) { *o = vla.Defaults(); o.ModelPath = "nowhere" },
 		"dimension 1 is in": func(_ *policy.Config, _ *vla.Config, s *env.Spec) {
 			s.Action.High = []float32{1, float32(math.Inf(1)), 1}
+		},
+		"no text is observed":  func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[:2] },
+		"no image is observed": func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[2:] },
+		"want vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
+			o.VisionWords, o.VisionFiLM, o.Keypoints = true, true, 0
 		},
 		"no image and no numbers": func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
 	} {
