@@ -174,8 +174,8 @@ func (s *senses) readable(c *Config) error {
 	case len(s.cameras) == 0:
 		return fmt.Errorf("vision_film, vision_words: no image is observed: want one, or false")
 	case c.VisionFiLM && c.VisionWords && c.Keypoints == 0:
-		return fmt.Errorf("vision_film: beside vision_words it chooses features of keypoints: want vision_keypoints > 0, " +
-			"or false")
+		return fmt.Errorf("vision_film: beside vision_words it chooses features of keypoints: want false, or " +
+			"vision_keypoints > 0")
 	}
 	return nil
 }

@@ -501,7 +501,7 @@ func TestRefused(t *testing.T) {
 		},
 		"no text is observed":  func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[:2] },
 		"no image is observed": func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[2:] },
-		"want vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
+		"want false, or vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
 			o.VisionWords, o.VisionFiLM, o.Keypoints = true, true, 0
 		},
 		"no image and no numbers": func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
