@@ -17,7 +17,7 @@ type Config struct {
 	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose places join the numbers; 0: none."`
-	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of the first convolution."`
+	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of keypoints (docs/vla.md)."`
 	VisionWords bool   `yaml:"vision_words" doc:"Each word of the text says where in an image its thing is."`
 	VisionWidth int    `yaml:"vision_width" doc:"Channels of the first convolution, doubled by each."`
 	MaxPrompt   int    `yaml:"max_prompt_length" doc:"Tokens of an instruction at most."`

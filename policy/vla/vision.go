@@ -121,7 +121,7 @@ func (s *senses) sources() (all []nn.Source) {
 
 // network describes what makes tokens of width d, side by side. Each camera has those of a grid of
 // convolutions or of patches (Dosovitskiy et al. 2021, arXiv:2010.11929). One is of all numbers and
-// keypoints, and with vision_film of the text. Behind them are the guesses of foresight.
+// keypoints, and with vision_film or vision_words of the text. Behind them are the guesses of foresight.
 func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.readable(c); err != nil {
 		return nn.Layer{}, err
@@ -212,8 +212,8 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 }
 
 // locations describes what says where a camera sees things: two convolutions of stride 2, and where
-// each channel is largest. What a channel is of follows from 1×1 pixels. With vision_words, each word
-// of the text has one. Their features do not depend on the text, so that a word means the same in
+// each channel is largest. Channels are sums over the features of single pixels. With vision_words,
+// each word of the text has one. Their features do not depend on the text, so that a word means the same in
 // all texts. Others are keypoints, with vision_film of what the text chooses. No channel is
 // rectified: a place is where it is large, not where it is above 0.
 func (s *senses) locations(cam *camera, c *Config) nn.Layer {
