@@ -319,7 +319,7 @@ type OptimConfig struct {
 	LR float32 `yaml:"lr"`
 	// ValueLR is the learning rate of the critic's own parameters. 0, the default, is LR.
 	ValueLR float32 `yaml:"value_lr"`
-	// VisionLR is the learning rate of what sees: the parameter group vision of vla_policy. 0, the
+	// VisionLR is that of the parameter group vision of vla_policy, as in freeze_vision. 0, the
 	// default, is LR. (+)
 	VisionLR float32 `yaml:"vision_lr"`
 	// AdamBeta1 and AdamBeta2 are the decays of the two moments, in [0, 1). Defaults 0.9 and 0.999.

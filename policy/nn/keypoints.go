@@ -28,8 +28,8 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 // channelVar is added to the variance of a channel, so that one without any stays 0.
 const channelVar = 1e-5
 
-// spot returns the place of the channel u, [H·W], of which it makes what the softmax takes, and
-// what it multiplied that by. It sets prob to what the softmax gives.
+// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets
+// prob to their softmax, and returns the mean place (x, y) under that, and scale.
 func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))
@@ -56,9 +56,9 @@ func exponentials[T Float](dst, x []T) {
 }
 
 // spotGrad sets d to the derivative by the channel, given what spot left and returned, and the
-// derivatives dX and dY by the place (X,Y). That by what the softmax takes for pixel j is
-// g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by the
-// channel c, which is u after standardising, is (g_j - u_j Σ g·u / Σ u²) ∂u/∂c.
+// derivatives dX and dY by the place (X,Y). That by logit j is
+// g_j = prob_j ((x_j - X) dX + (y_j - Y) dY). All g together are 0, so that the derivative by pixel j
+// of the channel, with logits u of N pixels, is scale·(g_j - u_j Σ g·u / (N·deviation²)).
 func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	mean := T(x*dX) + T(y*dY)
 	xs, ys := s.x[:len(d)], s.y[:len(d)]
@@ -81,7 +81,7 @@ func (k keypoints[T]) Init(uint64, float64) {}
 func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &keypointLayer[T]{
 		keypoints: k, spotter: newSpotter[T](k.in, k.deviation),
-		out: Vector[T](maxRows * 2 * k.in.C), unit: Vector[T](maxRows * k.in.Len()),
+		out: Vector[T](maxRows * 2 * k.in.C), logits: Vector[T](maxRows * k.in.Len()),
 		prob: Vector[T](maxRows * k.in.Len()), scale: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
 	}
 }
@@ -89,20 +89,20 @@ func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 type keypointLayer[T Float] struct {
 	keypoints[T]
 	spotter[T]
-	out        []T
-	unit, prob []T // [n, C, H·W]: what the softmax takes, and gives
-	scale      []T // [n, C], what channels were multiplied by
-	d          []T // [C, H·W], derivative by one image
+	out          []T
+	logits, prob []T // [n, C, H·W]
+	scale        []T // [n, C], what channels were multiplied by
+	d            []T // [C, H·W], derivative by one image
 }
 
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.one)
 	for i := range n {
 		out := l.out[2*i*c : 2*(i+1)*c]
-		kernel.Transpose(l.unit[i*size:(i+1)*size], in[i*size:(i+1)*size], pixels, c)
+		kernel.Transpose(l.logits[i*size:(i+1)*size], in[i*size:(i+1)*size], pixels, c)
 		for k := range c {
 			lo := i*size + k*pixels
-			out[k], out[c+k], l.scale[i*c+k] = l.spot(l.prob[lo:lo+pixels], l.unit[lo:lo+pixels])
+			out[k], out[c+k], l.scale[i*c+k] = l.spot(l.prob[lo:lo+pixels], l.logits[lo:lo+pixels])
 		}
 	}
 	return l.out[:2*n*c]
@@ -114,8 +114,8 @@ func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []
 		out, dOut := l.out[2*i*c:2*(i+1)*c], dy[2*i*c:2*(i+1)*c]
 		for k := range c {
 			lo := i*size + k*pixels
-			l.spotGrad(l.d[k*pixels:(k+1)*pixels], l.prob[lo:lo+pixels], l.unit[lo:lo+pixels], out[k], out[c+k],
-				l.scale[i*c+k], dOut[k], dOut[c+k])
+			l.spotGrad(l.d[k*pixels:(k+1)*pixels], l.prob[lo:lo+pixels], l.logits[lo:lo+pixels], out[k],
+				out[c+k], l.scale[i*c+k], dOut[k], dOut[c+k])
 		}
 		kernel.Transpose(dx[i*size:(i+1)*size], l.d, c, pixels)
 	}

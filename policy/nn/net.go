@@ -222,7 +222,10 @@ func (b *builder[T]) choices(at int) (first, all int) {
 	return b.before(at, func(s Source) int { return len(s.Choices.Low) })
 }
 
-var errOptions = errors.New("want the same options at every place")
+var (
+	errOptions   = errors.New("want the same options at every place")
+	errDeviation = errors.New("want a deviation > 0")
+)
 
 // alike tells whether all choices have the same options.
 func alike(c Choices) bool {
@@ -258,6 +261,9 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	windows := l.kind == kindConv || l.kind == kindPool
 	if windows && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
 		return nil, Image{}, fmt.Errorf("%v on images %v: want windows that fit into the image", l, in)
+	}
+	if l.kind == kindKeypoint && !(l.scale > 0) {
+		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
 	}
 	var of layer[T]
 	switch l.kind {
@@ -313,8 +319,14 @@ func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, erro
 		return nil, Image{}, err
 	}
 	c := b.sources[at].Choices
-	if len(c.Low) == 0 || !alike(c) {
-		return nil, Image{}, fmt.Errorf("%v: %w of a sentence", l, errOptions)
+	if !b.sources[at].isChoice() {
+		return nil, Image{}, fmt.Errorf("%v: want choices, the words of a sentence", l)
+	}
+	if !alike(c) {
+		return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
+	}
+	if !(l.scale > 0) {
+		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
 	}
 	first, all := b.choices(at)
 	u := newPointing(b.params, name, in, c, l.scale, first, all)

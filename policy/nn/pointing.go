@@ -11,19 +11,16 @@ import (
 // features F [H,W,C] of all pixels: see spotter. Words share the features, so that "red" means the
 // same in "the red cube" and in "the red zone". A place without a word gives (0,0).
 type pointing[T Float] struct {
-	p             *Params[T]
-	in            Image
-	deviation     float64
-	first, all    int // its places among all choices
-	places, words int
-	none          int32
-	weight        int // field
+	wording
+	p         *Params[T]
+	in        Image
+	deviation float64
+	weight    int // field
 }
 
 func newPointing[T Float](p *Params[T], name string, in Image, c Choices, deviation float64, first,
 	all int) *pointing[T] {
-	u := &pointing[T]{p: p, in: in, deviation: deviation, first: first, all: all, places: len(c.Low),
-		words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
+	u := &pointing[T]{wording: newWording(c, first, all), p: p, in: in, deviation: deviation}
 	u.weight = p.Add(name+".weight", u.words, in.C)
 	return u
 }
@@ -38,7 +35,7 @@ func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
 	each := u.in.H * u.in.W * u.places
 	return &pointingWork[T]{
 		pointing: u, spotter: newSpotter[T](u.in, u.deviation), y: Vector[T](maxRows * 2 * u.places),
-		scale: Vector[T](maxRows * u.places), unit: Vector[T](maxRows * each), prob: Vector[T](maxRows * each),
+		scale: Vector[T](maxRows * u.places), logits: Vector[T](maxRows * each), prob: Vector[T](maxRows * each),
 		query: Vector[T](u.places * u.in.C), turned: Vector[T](u.in.Len()),
 	}
 }
@@ -46,30 +43,19 @@ func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
 type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
-	x, y       []T // y: [n, places], all x, then all y of a row
-	scale      []T // [n, places], what channels were multiplied by
-	unit, prob []T // [n, places, H·W]: what the softmax takes, and gives, of the words that there are
-	query      []T // [places, C], those words' rows of E
-	turned     []T // [C, H·W], the features of an image
+	x, y         []T // y: [n, 2·places], all x, then all y of a row
+	scale        []T // [n, places], what channels were multiplied by
+	logits, prob []T // [n, places, H·W]: of the words that there are, one behind the other
+	query        []T // [places, C], those words' rows of E
+	turned       []T // [C, H·W], the features of an image
 
 	d, dQuery []T // [places, H·W] and [places, C], of one image; made by the first Backward
-}
-
-// said calls do for every word of a row, of which it is the i-th, and returns how many they are.
-func (w *pointingWork[T]) said(b *Batch[T], row int, do func(i, place, word int)) (n int) {
-	for k, c := range b.Choices[row*w.all+w.first:][:w.places] {
-		if c != w.none {
-			do(n, k, int(c-w.none))
-			n++
-		}
-	}
-	return n
 }
 
 // ask sets query to the rows of E of a row's words, and returns how many they are.
 func (w *pointingWork[T]) ask(b *Batch[T], row int) int {
 	c, weight := w.in.C, w.p.Of(w.weight)
-	return w.said(b, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })
+	return w.each(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })
 }
 
 func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -79,12 +65,12 @@ func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 	clear(y)
 	for row := range b.Rows {
 		n, lo := w.ask(b, row), row*w.places
-		unit, prob := w.unit[lo*pixels:], w.prob[lo*pixels:]
+		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
 		kernel.Transpose(w.turned, x[row*size:(row+1)*size], pixels, c)
-		kernel.Gemm(unit[:n*pixels], w.query[:n*c], w.turned, n, pixels, c, false)
-		w.said(b, row, func(i, place, _ int) {
+		kernel.Gemm(logits[:n*pixels], w.query[:n*c], w.turned, n, pixels, c, false)
+		w.each(b.Choices, row, func(i, place, _ int) {
 			at := 2*lo + place
-			y[at], y[at+w.places], w.scale[lo+i] = w.spot(prob[i*pixels:(i+1)*pixels], unit[i*pixels:(i+1)*pixels])
+			y[at], y[at+w.places], w.scale[lo+i] = w.spot(prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels])
 		})
 	}
 	return y
@@ -98,14 +84,14 @@ func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	grad := w.p.GradOf(w.weight)
 	for row := range b.Rows {
 		n, lo := w.ask(b, row), row*w.places
-		unit, prob := w.unit[lo*pixels:], w.prob[lo*pixels:]
-		w.said(b, row, func(i, place, _ int) {
+		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
+		w.each(b.Choices, row, func(i, place, _ int) {
 			at := 2*lo + place
-			w.spotGrad(w.d[i*pixels:(i+1)*pixels], prob[i*pixels:(i+1)*pixels], unit[i*pixels:(i+1)*pixels], w.y[at],
-				w.y[at+w.places], w.scale[lo+i], dy[at], dy[at+w.places])
+			w.spotGrad(w.d[i*pixels:(i+1)*pixels], prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels],
+				w.y[at], w.y[at+w.places], w.scale[lo+i], dy[at], dy[at+w.places])
 		})
 		kernel.Gemm(w.dQuery[:n*c], w.d[:n*pixels], w.x[row*size:(row+1)*size], n, c, pixels, false)
-		w.said(b, row, func(i, _, word int) { kernel.Axpy(grad[word*c:(word+1)*c], 1, w.dQuery[i*c:(i+1)*c]) })
+		w.each(b.Choices, row, func(i, _, word int) { kernel.Axpy(grad[word*c:(word+1)*c], 1, w.dQuery[i*c:(i+1)*c]) })
 		if dx != nil {
 			kernel.GemmTA(dx[row*size:(row+1)*size], w.d[:n*pixels], w.query[:n*c], pixels, c, n, false)
 		}

@@ -4,22 +4,43 @@ import (
 	"math"
 )
 
+// A wording says which choices of a row are the words of a sentence: those of places, from first on,
+// of all. The option none is no word.
+type wording struct {
+	first, all    int
+	places, words int
+	none          int32
+}
+
+func newWording(c Choices, first, all int) wording {
+	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
+}
+
+// each calls do for each word of a row, and returns how many there are. It counts them by i; place
+// is where a word stands.
+func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
+	for place, c := range choices[row*s.all+s.first:][:s.places] {
+		if c != s.none {
+			do(n, place, int(c-s.none))
+			n++
+		}
+	}
+	return n
+}
+
 // sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has one row of
 // E [words, Out] wherever it stands. The factors P [places, Out] tell the places apart, so that "the
 // red cube on the blue cube" is not "the blue cube on the red cube". The first word of all is none:
 // it adds nothing.
 type sentence[T Float] struct {
+	wording
 	p                *Params[T]
 	out              int
-	first, all       int // its places among all choices
-	places, words    int
-	none             int32
 	weight, position int // fields
 }
 
 func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all int) *sentence[T] {
-	s := &sentence[T]{p: p, out: out, first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1,
-		none: int32(c.Low[0])}
+	s := &sentence[T]{wording: newWording(c, first, all), p: p, out: out}
 	s.weight = p.Add(name+".weight", s.words, out)
 	s.position = p.Add(name+".position", s.places, out)
 	return s
@@ -55,40 +76,33 @@ type sentenceWork[T Float] struct {
 	y []T
 }
 
-// each calls do for every word of every row.
-func (w *sentenceWork[T]) each(b *Batch[T], do func(row, place, word int)) {
-	for row := range b.Rows {
-		for k, c := range b.Choices[row*w.all+w.first:][:w.places] {
-			if c != w.none {
-				do(row, k, int(c-w.none))
-			}
-		}
-	}
-}
-
 func (w *sentenceWork[T]) Forward(b *Batch[T], _ []T) []T {
 	n, weight, position := w.out, w.p.Of(w.weight), w.p.Of(w.position)
 	y := w.y[:b.Rows*n]
 	clear(y)
-	w.each(b, func(row, place, word int) {
-		e, p := weight[word*n:][:n], position[place*n:][:n]
-		for i := range e {
-			y[row*n+i] += T(e[i] * p[i])
-		}
-	})
+	for row := range b.Rows {
+		w.each(b.Choices, row, func(_, place, word int) {
+			e, p := weight[word*n:][:n], position[place*n:][:n]
+			for i := range e {
+				y[row*n+i] += T(e[i] * p[i])
+			}
+		})
+	}
 	return y
 }
 
 func (w *sentenceWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
 	n, weight, position := w.out, w.p.Of(w.weight), w.p.Of(w.position)
 	dWeight, dPosition := w.p.GradOf(w.weight), w.p.GradOf(w.position)
-	w.each(b, func(row, place, word int) {
-		e, p, d := weight[word*n:][:n], position[place*n:][:n], dy[row*n:][:n]
-		de, dp := dWeight[word*n:][:n], dPosition[place*n:][:n]
-		for i, v := range d {
-			de[i] += T(v * p[i])
-			dp[i] += T(v * e[i])
-		}
-	})
+	for row := range b.Rows {
+		w.each(b.Choices, row, func(_, place, word int) {
+			e, p, d := weight[word*n:][:n], position[place*n:][:n], dy[row*n:][:n]
+			de, dp := dWeight[word*n:][:n], dPosition[place*n:][:n]
+			for i, v := range d {
+				de[i] += T(v * p[i])
+				dp[i] += T(v * e[i])
+			}
+		})
+	}
 	ready(w.p.Range(w.weight, w.position))
 }

@@ -15,7 +15,7 @@ type Config struct {
 	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
 	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
-	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side; 0: none."`
+	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side, at most; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose places join the numbers; 0: none."`
 	VisionFiLM  bool   `yaml:"vision_film" doc:"The text chooses the features of keypoints (docs/vla.md)."`
 	VisionWords bool   `yaml:"vision_words" doc:"Each word of the text says where in an image its thing is."`
@@ -37,7 +37,7 @@ type Config struct {
 	InitRange    float64 `yaml:"initializer_range" doc:"Deviation of the first weights; 0: 1/√hidden_size."`
 
 	FreezeTrunk  bool     `yaml:"freeze_trunk" doc:"The trunk's own weights are not trained."`
-	FreezeVision bool     `yaml:"freeze_vision" doc:"What sees images is not trained."`
+	FreezeVision bool     `yaml:"freeze_vision" doc:"What makes tokens of images and numbers is not trained."`
 	IsLoRA       bool     `yaml:"is_lora" doc:"Adapters of low rank are trained in place of the trunk's weights."`
 	LoRARank     int      `yaml:"lora_rank" doc:"Rank of the adapters."`
 	LoRAAlpha    float64  `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
@@ -94,6 +94,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		want(n.value <= 0 || c.ModelPath == "", n.key, n.value, "none beside model_path, which has the sizes")
 	}
 	want(c.InitRange >= 0 && !math.IsInf(c.InitRange, 1), "initializer_range", c.InitRange, "a number ≥ 0")
+	want(c.InitRange <= 0 || c.ModelPath == "", "initializer_range", c.InitRange, "none beside model_path, which has it")
 	want(c.LoRARank >= 1, "lora_rank", c.LoRARank, "a number ≥ 1")
 	want(c.LoRAAlpha >= 0 && !math.IsInf(c.LoRAAlpha, 1), "lora_alpha", c.LoRAAlpha, "a number ≥ 0")
 	want(len(c.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(loraTargets, ", "))

@@ -6,13 +6,15 @@
 //	text   → embeddings ───┴→ prefix ┐
 //	action slots ────────────────────┴→ transformer (package lm) → action head, value head
 //
-// A sequence is the text's tokens, then the image tokens, then one token of all numbers, then a slot
-// for each dimension of each action of a chunk. Tokens of the prefix see each other in both
-// directions. Slots see the prefix and, where all are computed at once, each other. The value head
-// reads the last token of the prefix, which sees no slot.
+// A sequence is the text's tokens, then the image tokens, then one token of all numbers, then the
+// slots: one for each dimension of each action of a chunk, with flow one for each action. Tokens of the
+// prefix see each other in both directions. Slots see the prefix and, where all are computed at once,
+// each other. The value head reads the last token of the prefix, which sees no slot.
 //
-// With vision_film the text chooses the features of the first convolution, too (FiLM, Perez et al.
-// 2018, arXiv:1709.07871), so that keypoints are those of the thing named.
+// With vision_words each word of the text says where in an image its thing is. With vision_film the
+// text chooses the features of keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871); without
+// vision_words those of the first convolution, too. Places of both join the numbers. While it
+// imitates, a policy with foresight guesses from these where a demonstration goes.
 //
 // The key action_head says what actions are:
 //

@@ -17,13 +17,14 @@ func (p *Policy) Foresees() (names []string) {
 	return names
 }
 
-// A foresight guesses, from numbers and keypoints alone, what the numbers will be soon, and when a
-// demonstration ends: see policy.Foreseer. Most numbers are about the robot, so these are the places
-// of its hand: at the thing meant. The guess asks eyes and instruction for that place directly.
-// Actions ask for little more than a direction, and the robot's own motion foretells much of that.
+// A foresight guesses what the numbers will be soon, and when a demonstration ends: see
+// policy.Foreseer. Most numbers are about the robot, so these are the places of its hand: at the thing
+// meant. The guess asks eyes and instruction for that place directly. Actions ask for little more than
+// a direction, and the robot's own motion foretells much of that.
 //
-// The guess ĝ is linear. With numbers g in units of their deviation, and the weight w of
-// actor.model.foresight,
+// The guess ĝ is linear in what the MLP of the numbers reads: numbers, places, and with vision_words
+// or vision_film features of the text. With numbers g in units of their deviation, and the weight w
+// of actor.model.foresight,
 //
 //	log p(g) = -½ w Σ (g - ĝ)²
 type foresight struct {

@@ -148,7 +148,8 @@ func (p *Policy) Backward(wk policy.Work, g policy.Grad, ready func(lo, hi int))
 	return nil
 }
 
-// backward adds the gradients of a loss, given its derivatives; none by values or guesses is nil.
+// backward adds the gradients of a loss, given its derivatives. dValue and dGuess may be nil: the loss
+// does not depend on values or guesses.
 func (x *pass) backward(dLogProb, dEntropy, dValue, dGuess []float32, ready func(lo, hi int)) {
 	p, n, d := x.p, x.n, x.p.d
 	if ready == nil {

@@ -17,15 +17,16 @@ const laplaceLog = math.Ln2
 //
 // It acts by the mean alone, so it cannot explore.
 type l1Head struct {
-	p    *Policy
-	mlp  *nn.MLP[float32]
-	last *nn.Linear[float32]
+	p     *Policy
+	first int // field
+	mlp   *nn.MLP[float32]
+	last  *nn.Linear[float32]
 }
 
 func newL1Head(p *Policy, name string) *l1Head {
-	in := p.actions.dims * p.d
+	in, first := p.actions.dims*p.d, len(p.params.Fields)
 	m := nn.NewMLP(p.params, name, in, []int{p.d, p.d}, nn.ReLU)
-	return &l1Head{p: p, mlp: m, last: nn.NewLinear(p.params, name+".head", m.Out, p.actions.dims)}
+	return &l1Head{p: p, first: first, mlp: m, last: nn.NewLinear(p.params, name+".head", m.Out, p.actions.dims)}
 }
 
 func (h *l1Head) init(seed uint64) {
@@ -34,8 +35,9 @@ func (h *l1Head) init(seed uint64) {
 }
 
 func (h *l1Head) fields() (lo, hi int) {
+	lo, _ = h.p.params.Range(h.first, h.first)
 	_, hi = h.last.Range()
-	return h.p.params.Groups[2].Lo, hi
+	return lo, hi
 }
 
 type l1Work struct {

@@ -92,7 +92,7 @@ func New(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor
 }
 
 func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (*Policy, error) {
-	if err := unused(&cfg); err != nil {
+	if err := unused(&cfg, &own); err != nil {
 		return nil, err
 	}
 	p := &Policy{cfg: cfg, own: own, params: new(nn.Params[float32])}
@@ -172,8 +172,8 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 	return p, p.init(seed)
 }
 
-// unused refuses keys of other policies, which would have no effect.
-func unused(c *policy.Config) error {
+// unused refuses keys of other policies and of other action heads, which would have no effect.
+func unused(c *policy.Config, own *Config) error {
 	if err := c.Valid(); err != nil {
 		return err
 	}
@@ -191,6 +191,12 @@ func unused(c *policy.Config) error {
 		if k.got != k.want {
 			return fmt.Errorf("%s: %v: want none (vla_policy)", k.key, k.got)
 		}
+	}
+	switch h := own.ActionHead; {
+	case (h == L1 || h == Flow) && c.Temperature != 1:
+		return fmt.Errorf("temperature_train: %v: want 1 (action_head %s has no logits)", c.Temperature, h)
+	case h == L1 && c.EvalTemperature != 0:
+		return fmt.Errorf("temperature_eval: %v: want 0 (action_head %s does not draw)", c.EvalTemperature, h)
 	}
 	return nil
 }

@@ -99,14 +99,21 @@ func (w *tokensWork) distribute(h []float32, n int, temperature float64) {
 				copy(t.x[(row*len(t.slots)+k)*d:][:d], h[(row*all+int(slot))*d:])
 			}
 		}
-		logp := t.logp[:rows*t.layer.Out]
-		t.layer.Forward(logp, t.x, rows)
-		if temperature != 1 {
-			kernel.Scale(logp, float32(1/temperature))
-		}
-		kernel.LogSoftmax(logp, logp, rows, t.layer.Out)
-		kernel.Exp(t.prob[:len(logp)], logp)
+		t.softmax(t.x, rows, temperature)
 	}
+}
+
+// softmax sets logp and prob to those of hidden states x [rows, d], and returns them.
+func (t *part) softmax(x []float32, rows int, temperature float64) (logp, prob []float32) {
+	n := rows * t.layer.Out
+	logp, prob = t.logp[:n], t.prob[:n]
+	t.layer.Forward(logp, x, rows)
+	if temperature != 1 {
+		kernel.Scale(logp, float32(1/temperature))
+	}
+	kernel.LogSoftmax(logp, logp, rows, t.layer.Out)
+	kernel.Exp(prob, logp)
+	return logp, prob
 }
 
 // options returns the log-probs and probabilities of slot k of part t in a row.
@@ -164,14 +171,7 @@ func (w *tokensWork) slot(slot int, h []float32, n int, temperature float64) (lo
 	if slot%w.p.actions.dims == w.p.actions.gripper {
 		t = &w.parts[len(w.parts)-1]
 	}
-	logp, prob = t.logp[:n*t.layer.Out], t.prob[:n*t.layer.Out]
-	t.layer.Forward(logp, h, n)
-	if temperature != 1 {
-		kernel.Scale(logp, float32(1/temperature))
-	}
-	kernel.LogSoftmax(logp, logp, n, t.layer.Out)
-	kernel.Exp(prob, logp)
-	return logp, prob
+	return t.softmax(h, n, temperature)
 }
 
 func (w *tokensWork) evaluate(logProb, entropy, h, action []float32, n int) {

@@ -155,27 +155,30 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		parts = append(parts, nn.Sequence(nn.Concat(inputs...), out))
 		s.tokens++
 	}
-	if len(parts) == 0 {
-		return nn.Layer{}, fmt.Errorf("no tokens: want vision_grid or vision_keypoints > 0, or vision_words")
-	}
 	if c.Foresight > 0 && s.guesses == 0 {
 		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: want some, or 0")
 	}
 	return nn.Concat(parts...), nil
 }
 
-// readable refuses keys by which a text would choose what is seen, where they would have no effect.
+// readable refuses images that nothing would read, and keys by which a text would choose what is
+// seen, where they would have no effect.
 func (s *senses) readable(c *Config) error {
+	key := "vision_words"
+	if c.VisionFiLM {
+		key = "vision_film"
+	}
+	reads := c.VisionFiLM || c.VisionWords
 	switch {
-	case !c.VisionFiLM && !c.VisionWords:
-		return nil
-	case s.text == "":
-		return fmt.Errorf("vision_film, vision_words: no text is observed: want one, or false")
-	case len(s.cameras) == 0:
-		return fmt.Errorf("vision_film, vision_words: no image is observed: want one, or false")
-	case c.VisionFiLM && c.VisionWords && c.Keypoints == 0:
-		return fmt.Errorf("vision_film: beside vision_words it chooses features of keypoints: want false, or " +
-			"vision_keypoints > 0")
+	case reads && s.text == "":
+		return fmt.Errorf("%s: no text is observed: want one, or false", key)
+	case reads && len(s.cameras) == 0:
+		return fmt.Errorf("%s: no image is observed: want one, or false", key)
+	case c.VisionFiLM && c.Keypoints == 0 && (c.VisionWords || c.Vision == Patches || c.VisionGrid == 0):
+		return fmt.Errorf("vision_film: there are no features for it to choose: want false, or vision_keypoints > 0")
+	case len(s.cameras) > 0 && c.VisionGrid == 0 && c.Keypoints == 0 && !c.VisionWords:
+		return fmt.Errorf("observation %q: nothing reads it: want vision_grid or vision_keypoints > 0, or vision_words",
+			s.cameras[0].name)
 	}
 	return nil
 }
@@ -199,9 +202,15 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 			c.VisionGrid)
 	}
 	if c.Vision == Patches {
-		size := side / c.VisionGrid
-		s.tokens += (cam.cut.H / size) * (cam.cut.W / size)
-		return nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, 0)), nil
+		size := (side + c.VisionGrid - 1) / c.VisionGrid // at most vision_grid patches on a side
+		pad := (size*c.VisionGrid - side + 1) / 2
+		rows, columns := (cam.cut.H+2*pad)/size, (cam.cut.W+2*pad)/size
+		if rows*size < cam.cut.H+pad || columns*size < cam.cut.W+pad {
+			return nn.Layer{}, fmt.Errorf("patches of %d×%d pixels do not cover %d×%d: want another vision_grid, %d", size,
+				size, cam.cut.H, cam.cut.W, c.VisionGrid)
+		}
+		s.tokens += rows * columns
+		return nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, pad)), nil
 	}
 	layers := s.first(cam, c, d)
 	for i := 1; i < steps; i++ {

@@ -1,6 +1,7 @@
 package vla
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -17,7 +18,7 @@ func TestVision(t *testing.T) {
 	for _, c := range []struct {
 		grid, keypoints, want int
 		kind                  string
-	}{{4, 0, 3*3 + 1, Conv}, {2, 3, 2*2 + 1, Conv}, {11, 0, 5*6 + 1, Conv}, {4, 0, 3*4 + 1, Patches}, {2, 2, 1*2 + 1, Patches},
+	}{{4, 0, 3*3 + 1, Conv}, {2, 3, 2*2 + 1, Conv}, {11, 0, 5*6 + 1, Conv}, {4, 0, 3*4 + 1, Patches}, {5, 2, 4*5 + 1, Patches},
 		{0, 2, 1, Conv}} {
 		own := Defaults()
 		own.Vision = c.kind
@@ -37,5 +38,15 @@ func TestVision(t *testing.T) {
 		if err != nil || r.Checked == 0 {
 			t.Errorf("grid %d: %v (%d compared)", c.grid, err, r.Checked)
 		}
+	}
+	own := Defaults()
+	own.Vision, own.VisionGrid = Patches, 2
+	s, err := newSenses(spec, &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "patches of 6×6 pixels do not cover 9×12: want another vision_grid, 2"
+	if _, err := s.network(&own, 4); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v: want %q", err, want)
 	}
 }

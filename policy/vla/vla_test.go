@@ -367,15 +367,22 @@ func TestEncodeDecode(t *testing.T) {
 // Nothing is allocated once every instruction has been read.
 func TestNoAllocation(t *testing.T) {
 	for _, head := range []string{vla.Tokens, vla.TokensAutoregressive, vla.L1, vla.Flow} {
-		t.Run(head, func(t *testing.T) { noAllocation(t, head) })
+		t.Run(head, func(t *testing.T) { noAllocation(t, head, func(*vla.Config) {}) })
 	}
+	t.Run("words that point", func(t *testing.T) {
+		noAllocation(t, vla.Tokens, func(o *vla.Config) { o.VisionWords, o.VisionFiLM, o.Foresight = true, true, 10 })
+	})
 }
 
-func noAllocation(t *testing.T, head string) {
+func noAllocation(t *testing.T, head string, change func(*vla.Config)) {
 	cfg, own := small()
 	own.ImageCrop, own.ActionHead = 0.8, head
+	change(&own)
 	p := newPolicy(t, cfg, own)
 	obs, x := observe(6, 0), noise(6)
+	if own.Foresight > 0 {
+		obs.Set(policy.Goal, goals(6))
+	}
 	w, train := p.NewWork(6), p.NewWork(6)
 	action := tensor.New(tensor.F32, 6, 2, 3)
 	var g policy.Grad
@@ -504,7 +511,13 @@ func TestRefused(t *testing.T) {
 		"want false, or vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
 			o.VisionWords, o.VisionFiLM, o.Keypoints = true, true, 0
 		},
-		"no image and no numbers": func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
+		"vision_film: there are no features": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
+			o.Vision, o.VisionFiLM, o.Keypoints = vla.Patches, true, 0
+		},
+		`observation "image": nothing reads it`: func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
+		"temperature_train: 0.5: want 1":        func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.Temperature, o.ActionHead = 0.5, vla.Flow },
+		"temperature_eval: 1: want 0":           func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.EvalTemperature, o.ActionHead = 1, vla.L1 },
+		"no image and no numbers":               func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
 	} {
 		cfg, own := small()
 		s := spec()

@@ -69,10 +69,10 @@ type pass struct {
 	once    chooser // the head, where there is no suffix
 	critic  *nn.MLPWork[float32]
 	numbers []float32 // [rows, numbers]
-	choices []int32   // [rows, places], the tokens of texts from 1 on; 0: none
+	texts   [][]int32 // of the rows of the last pass, tokens; in the reader's memory
+	choices []int32   // [rows, places], the same from 1 on; 0: none
 	images  [][]uint8 // of each camera, what is seen
 	cropped [][]uint8 // [rows, frames, h, w, c]; nil where the whole image is seen
-	batch   nn.Batch[float32]
 	seen    []float32 // [rows, tokens·d + guesses], what the network of images and numbers made
 
 	ids, starts, prefix []int32
@@ -103,7 +103,7 @@ func (p *Policy) newPass(rows int, training bool) *pass {
 		ends: make([]int32, 0, rows), given: nn.Vector[float32](rows * given * p.d),
 		slots: nn.Vector[float32](rows * p.slotted * p.d), last: nn.Vector[float32](rows * p.d),
 	}
-	x.choices = make([]int32, rows*p.senses.places)
+	x.texts, x.choices = make([][]int32, rows), make([]int32, rows*p.senses.places)
 	for _, c := range p.senses.cameras {
 		var room []uint8
 		if c.crops() {
@@ -162,11 +162,10 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 		}
 		x.images[i] = x.cropped[i]
 	}
-	if err := x.spell(w, obs, lo); err != nil {
+	if err := x.readTexts(w, obs, lo); err != nil {
 		return err
 	}
-	x.batch = nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images, Choices: x.choices}
-	x.seen = p.net.Forward(x.net, x.batch)
+	x.seen = p.net.Forward(x.net, nn.Batch[float32]{Rows: n, Numbers: x.numbers, Images: x.images, Choices: x.choices})
 
 	behind := 0
 	if slots && x.suffix != nil {
@@ -181,10 +180,7 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 	positions, first := p.params.Of(p.positions), p.params.Of(p.slots)
 	given := x.given
 	for row := range n {
-		text, err := x.text(w, obs, lo+row)
-		if err != nil {
-			return fmt.Errorf("row %d: %w", lo+row, err)
-		}
+		text := x.texts[row]
 		x.ids = append(x.ids, text...)
 		for range s.tokens + behind {
 			x.ids = append(x.ids, lm.Given)
@@ -222,21 +218,20 @@ func (x *pass) look(w *work, obs tensor.Dict, lo, n int, slots bool, augment *po
 	return nil
 }
 
-// spell sets choices to the texts of the rows of obs from lo on, for a network that reads.
-func (x *pass) spell(w *work, obs tensor.Dict, lo int) error {
+// readTexts sets texts to the tokens of the rows of obs from lo on, and choices for a network that
+// reads them.
+func (x *pass) readTexts(w *work, obs tensor.Dict, lo int) error {
 	places := x.p.senses.places
-	if places == 0 {
-		return nil
-	}
 	for row := range x.n {
 		text, err := x.text(w, obs, lo+row)
 		if err != nil {
 			return fmt.Errorf("row %d: %w", lo+row, err)
 		}
+		x.texts[row] = text
 		to := x.choices[row*places : (row+1)*places]
 		clear(to)
-		for i, id := range text {
-			to[i] = id + 1
+		for i := range to[:min(places, len(text))] {
+			to[i] = text[i] + 1
 		}
 	}
 	return nil

@@ -97,7 +97,11 @@ func drawn(sources []nn.Source, rows int) nn.Batch[float64] {
 	for row := range rows {
 		for _, s := range sources {
 			for k, low := range s.Choices.Low {
-				b.Choices = append(b.Choices, int32(low+(row+k)%(s.Choices.High[k]-low+1)))
+				option := (row + k) % (s.Choices.High[k] - low + 1)
+				if row == 1 { // a sentence without words
+					option = 0
+				}
+				b.Choices = append(b.Choices, int32(low+option))
 			}
 		}
 	}
