@@ -94,7 +94,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		want(n.value <= 0 || c.ModelPath == "", n.key, n.value, "none beside model_path, which has the sizes")
 	}
 	want(c.InitRange >= 0 && !math.IsInf(c.InitRange, 1), "initializer_range", c.InitRange, "a number ≥ 0")
-	want(c.InitRange <= 0 || c.ModelPath == "", "initializer_range", c.InitRange, "none beside model_path, which has it")
+	want(c.InitRange <= 0 || c.ModelPath == "", "initializer_range", c.InitRange, "none beside model_path")
 	want(c.LoRARank >= 1, "lora_rank", c.LoRARank, "a number ≥ 1")
 	want(c.LoRAAlpha >= 0 && !math.IsInf(c.LoRAAlpha, 1), "lora_alpha", c.LoRAAlpha, "a number ≥ 0")
 	want(len(c.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(loraTargets, ", "))

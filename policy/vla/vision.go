@@ -206,8 +206,8 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 		pad := (size*c.VisionGrid - side + 1) / 2
 		rows, columns := (cam.cut.H+2*pad)/size, (cam.cut.W+2*pad)/size
 		if rows*size < cam.cut.H+pad || columns*size < cam.cut.W+pad {
-			return nn.Layer{}, fmt.Errorf("patches of %d×%d pixels do not cover %d×%d: want another vision_grid, %d", size,
-				size, cam.cut.H, cam.cut.W, c.VisionGrid)
+			return nn.Layer{}, fmt.Errorf("patches of %d×%d pixels do not cover %d×%d: want another vision_grid, %d",
+				size, size, cam.cut.H, cam.cut.W, c.VisionGrid)
 		}
 		s.tokens += rows * columns
 		return nn.Sequence(nn.Input(cam.name), nn.Conv(d, size, size, pad)), nil
