@@ -26,7 +26,7 @@ var visions = []struct {
 		"algorithm.filter_rewards=true", "algorithm.rewards_lower_bound=0.0", "algorithm.rewards_upper_bound=1.0", "env.eval.group_size=1",
 		"actor.model.is_lora=true", "actor.model.lora_rank=2"}},
 	{"PPO by flow", []string{"env.train.max_episode_steps=10", "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.logprob_type=action_level",
-		"algorithm.kl_beta=0.1", "actor.model.action_head=flow", "actor.model.num_steps=2"}},
+		"algorithm.kl_beta=0.1", "actor.model.action_head=flow", "actor.model.num_steps=2", "rollout.sampling_params.temperature_train=1"}},
 	{"DAgger", []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger", "algorithm.update_epoch=2",
 		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1", "actor.model.image_crop=0.7"}},
 }
@@ -34,8 +34,8 @@ var visions = []struct {
 // vision is what these jobs have in common.
 const vision = `
 env:
-  train: {env_type: Squares-v0, total_num_envs: 12, max_steps_per_rollout_epoch: 12}
-  eval: {total_num_envs: 6, max_steps_per_rollout_epoch: 12}
+  train: {env_type: Squares-v0, max_steps_per_rollout_epoch: 12}
+  eval: {max_steps_per_rollout_epoch: 12}
 rollout: {sampling_params: {temperature_train: 1.2, temperature_eval: 0.6}}
 actor:
   micro_batch_size: 6
@@ -46,13 +46,23 @@ actor:
      hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, num_attention_heads: 2, hidden_sizes: [8]}
 `
 
+// seen is how many environments these jobs have, in training and in evaluation. In full they divide for all placements.
+func seen() (train, eval int) {
+	if full {
+		return 48, 12
+	}
+	return 12, 6
+}
+
 // see runs one of them at a place, by two actors, and returns its metrics.
 func see(t testing.TB, on *platform, dir string, job int, place placement, more ...string) metrics {
 	t.Helper()
 	np, cluster := place.place(2)
 	config := writeFile(t, dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+vision)
-	args := append([]string{"-c", config, "runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run",
-		"runner.logger.logger_backends=[]"}, visions[job].overrides...)
+	train, eval := seen()
+	args := append([]string{"-c", config, fmt.Sprint("env.train.total_num_envs=", train), fmt.Sprint("env.eval.total_num_envs=", eval),
+		"runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"},
+		visions[job].overrides...)
 	r := on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...).result()
 	if r.code != 0 {
 		t.Fatalf("%s, %s on %s: exit code %d\n%s%s", visions[job].name, place.name, on.name, r.code, r.stdout, r.stderr)
@@ -82,6 +92,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 		t.Run(visions[job].name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
+			_, episodes := seen()
 			want := see(t, local, dir, job, placements[0], steps(4))
 			want.checkWhole(t, 4)
 			for _, w := range ways[job] {
@@ -98,7 +109,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			}
 			// The command draws actions by the numbers that the run did.
 			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c", filepath.Join("logs", "run", "config.yaml"),
-				"--episodes", "6").result()
+				"--episodes", strconv.Itoa(episodes)).result()
 			returns := want.values(t, "eval/return")
 			of := strconv.FormatFloat(returns[len(returns)-1], 'g', 4, 64)
 			if words := strings.Fields(r.stdout); r.code != 0 || !slices.Contains(words, of) {
