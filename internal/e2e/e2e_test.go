@@ -230,9 +230,9 @@ func (j *job) wait() int {
 				alone = 0
 			}
 			if alone == 4 {
-				j.t.Logf("%v: all ranks are gone and their launcher stays: killed it\n%s", j.cmd.Args, &j.stderr)
 				j.kill()
 				<-j.ended
+				j.t.Logf("%v: all ranks were gone and their launcher stayed: killed it\n%s", j.cmd.Args, &j.stderr)
 			}
 		case <-deadline.C:
 			j.kill()
