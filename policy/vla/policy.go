@@ -194,9 +194,11 @@ func unused(c *policy.Config, own *Config) error {
 	}
 	switch h := own.ActionHead; {
 	case (h == L1 || h == Flow) && c.Temperature != 1:
-		return fmt.Errorf("temperature_train: %v: want 1 (action_head %s has no logits)", c.Temperature, h)
+		return fmt.Errorf("rollout.sampling_params.temperature_train: %v: want 1 (action_head %s has no logits)",
+			c.Temperature, h)
 	case h == L1 && c.EvalTemperature != 0:
-		return fmt.Errorf("temperature_eval: %v: want 0 (action_head %s does not draw)", c.EvalTemperature, h)
+		return fmt.Errorf("rollout.sampling_params.temperature_eval: %v: want 0 (action_head %s does not draw)",
+			c.EvalTemperature, h)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 			p.Of(i)[k] += 0.1 * z
 		}
 	}
-	batch := drawn(sources, steps*sequences)
+	batch := drawn(sources, steps*sequences, 1)
 	batch.Sequences = sequences
 	batch.State = draw(sequences*net.State, 1000)
 	batch.Next = make([]float64, sequences*net.State)
@@ -57,14 +57,19 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		}
 		end = lo
 	}
-	for _, f := range []func(lo, hi int){nil, ready} { // the first leaves something in every buffer
+	other := batch // leaves something in every buffer
+	other.Choices = drawn(sources, batch.Rows, -1).Choices
+	for _, pass := range []struct {
+		batch nn.Batch[float64]
+		ready func(lo, hi int)
+	}{{other, nil}, {batch, ready}} {
 		clear(p.Grad)
-		y := net.Forward(w, batch)
+		y := net.Forward(w, pass.batch)
 		dy := net.OutGrad(w)
 		for i := range dy {
 			dy[i] = weight[i] + y[i]
 		}
-		net.Backward(w, f)
+		net.Backward(w, pass.ready)
 	}
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)
@@ -76,8 +81,9 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	return r, err
 }
 
-// drawn returns so many rows of every source.
-func drawn(sources []nn.Source, rows int) nn.Batch[float64] {
+// drawn returns so many rows of every source. In the row least, all choices are the first option: a
+// sentence without words.
+func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
 	for _, s := range sources {
@@ -98,7 +104,7 @@ func drawn(sources []nn.Source, rows int) nn.Batch[float64] {
 		for _, s := range sources {
 			for k, low := range s.Choices.Low {
 				option := (row + k) % (s.Choices.High[k] - low + 1)
-				if row == 1 { // a sentence without words
+				if row == least {
 					option = 0
 				}
 				b.Choices = append(b.Choices, int32(low+option))
