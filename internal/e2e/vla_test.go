@@ -3,12 +3,14 @@ package e2e
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -54,8 +56,8 @@ func seen() (train, eval int) {
 	return 12, 6
 }
 
-// see runs one of them at a place, by two actors, and returns its metrics.
-func see(t testing.TB, on *platform, dir string, job int, place placement, more ...string) metrics {
+// begin starts one of them at a place, with two actors.
+func begin(t testing.TB, on *platform, dir string, job int, place placement, more ...string) *job {
 	t.Helper()
 	np, cluster := place.place(2)
 	config := writeFile(t, dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+vision)
@@ -63,8 +65,13 @@ func see(t testing.TB, on *platform, dir string, job int, place placement, more 
 	args := append([]string{"-c", config, fmt.Sprint("env.train.total_num_envs=", train), fmt.Sprint("env.eval.total_num_envs=", eval),
 		"runner.val_check_interval=2", "runner.save_interval=2", "runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"},
 		visions[job].overrides...)
-	r := on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...).result()
-	if r.code != 0 {
+	return on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...)
+}
+
+// see runs one of them at a place, and returns its metrics.
+func see(t testing.TB, on *platform, dir string, job int, place placement, more ...string) metrics {
+	t.Helper()
+	if r := begin(t, on, dir, job, place, more...).result(); r.code != 0 {
 		t.Fatalf("%s, %s on %s: exit code %d\n%s%s", visions[job].name, place.name, on.name, r.code, r.stdout, r.stderr)
 	}
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
@@ -114,6 +121,51 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			of := strconv.FormatFloat(returns[len(returns)-1], 'g', 4, 64)
 			if words := strings.Fields(r.stdout); r.code != 0 || !slices.Contains(words, of) {
 				t.Errorf("eval: exit code %d, want return %s:\n%s%s", r.code, of, r.stdout, r.stderr)
+			}
+		})
+	}
+}
+
+// TestVisionKilled: jobs whose policy sees that were killed by SIGKILL at any instant, one rank or all, and then go on, end with the metrics of one
+// that was not.
+func TestVisionKilled(t *testing.T) {
+	const n = 12
+	kills, on := 1, []*platform{openmpi}
+	if full {
+		kills, on = 10, platforms
+	}
+	want := make([]metrics, len(visions))
+	for job := range visions[:min(kills, len(visions))] {
+		want[job] = see(t, local, t.TempDir(), job, placements[0], steps(n))
+	}
+	for _, on := range on {
+		t.Run(on.name, func(t *testing.T) {
+			on.program(t, ".") // or skip
+			draw := rand.New(rand.NewPCG(17, uint64(len(on.name))))
+			for kill := range kills {
+				job, place := kill%len(visions), placements[(3+5*kill)%len(placements)]
+				start := time.Now()
+				see(t, on, t.TempDir(), job, place, steps(n))
+				at := time.Duration(draw.Float64() * float64(time.Since(start)))
+				dir := t.TempDir()
+				j := begin(t, on, dir, job, place, steps(n))
+				select {
+				case <-j.ended:
+				case <-time.After(at):
+				}
+				whom := "the job"
+				np, _ := place.place(2)
+				if rank := draw.IntN(2 * np); j.killRank(rank) {
+					whom = fmt.Sprint("rank ", rank)
+				} else {
+					j.kill()
+				}
+				j.wait()
+				t.Logf("%s, %s: killed %s after %v, in step %d", visions[job].name, place.name, whom, at.Round(time.Millisecond),
+					len(readMetrics(t, filepath.Join(dir, "logs", "run")))+1)
+				if diff := see(t, on, dir, job, place, steps(n), "--resume", "auto").diff(want[job]); diff != "" {
+					t.Errorf("%s, %s: not the metrics of the undisturbed run:\n%s", visions[job].name, place.name, diff)
+				}
 			}
 		})
 	}
