@@ -32,15 +32,18 @@ type Conv2D[T Float] struct {
 
 	size, stride, pad int
 	product           *Linear[T]
+	whole             [2]int // see span
 }
 
 // NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a
 // window.
 func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
-	return &Conv2D[T]{
+	c := &Conv2D[T]{
 		In: in, Out: in.slide(size, stride, pad, filters), size: size, stride: stride, pad: pad,
 		product: NewLinear(p, name, size*size*in.C, filters),
 	}
+	c.whole = c.span()
+	return c
 }
 
 // Init draws an orthogonal weight with the given gain and sets the bias to 0.
@@ -124,60 +127,66 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 
 // cut sets windows, [Out.H·Out.W, size·size·C], to those of the image x.
 func (c *Conv2D[T]) cut(windows, x []T) {
-	width, line := c.size*c.In.C, c.In.W*c.In.C
-	for oy := range c.Out.H {
-		for ox := range c.Out.W {
-			window := windows[:c.size*width]
-			windows = windows[len(window):]
-			at, whole := c.place(oy, ox)
-			if !whole {
-				clear(window)
-				c.shown(oy, ox, func(in, from, n int) { copy(window[in:in+n], x[from:from+n]) })
-				continue
-			}
-			for ; len(window) > 0; window = window[width:] {
-				copy(window[:width], x[at:])
-				at += line
-			}
+	each, first, end := c.product.In, c.whole[0], c.whole[1]
+	for oy := range c.Out.H { // around the image is 0
+		row := windows[oy*c.Out.W*each : (oy+1)*c.Out.W*each]
+		if top := oy*c.stride - c.pad; top < 0 || top+c.size > c.In.H {
+			clear(row)
+			continue
 		}
+		clear(row[:first*each])
+		clear(row[end*each:])
 	}
+	c.lines(func(in, from, width, n int) {
+		kernel.CopyColumns(windows[in:], each, x[from:], c.stride*c.In.C, width, n)
+	})
 }
 
 // addUp is cut backwards: it adds the derivatives by the windows to dx, those by the pixels that
 // they show.
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
-	width, line := c.size*c.In.C, c.In.W*c.In.C
+	each := c.product.In
+	c.lines(func(in, from, width, n int) {
+		kernel.AddColumns(dx[from:], c.stride*c.In.C, dWindows[in:], each, width, n)
+	})
+}
+
+// lines calls do for each line of pixels that windows show: width elements of the image from from on
+// are those of its windows from in on. So it is in n windows beside each other, stride pixels further
+// in each. For each pixel, the windows come in their order.
+func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
+	line, first, end := c.size*c.In.C, c.whole[0], c.whole[1]
 	for oy := range c.Out.H {
-		for ox := range c.Out.W {
-			window := dWindows[:c.size*width]
-			dWindows = dWindows[len(window):]
-			at, whole := c.place(oy, ox)
-			if !whole {
-				c.shown(oy, ox, func(in, from, n int) { kernel.Axpy(dx[from:from+n], 1, window[in:in+n]) })
-				continue
+		top := oy*c.stride - c.pad
+		for ky := max(0, -top); ky < min(c.size, c.In.H-top); ky++ {
+			at := oy*c.Out.W*c.product.In + ky*line
+			run := func(ox, n int) {
+				left := ox*c.stride - c.pad
+				lo, hi := max(0, -left), min(c.size, c.In.W-left)
+				if lo < hi {
+					do(at+ox*c.product.In+lo*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C, n)
+				}
 			}
-			for ; len(window) > 0; window = window[width:] {
-				kernel.Axpy(dx[at:at+width], 1, window[:width])
-				at += line
+			for ox := range first {
+				run(ox, 1)
+			}
+			if first < end {
+				run(first, end-first)
+			}
+			for ox := end; ox < c.Out.W; ox++ {
+				run(ox, 1)
 			}
 		}
 	}
 }
 
-// place returns the first element of an image that a window shows, when all of the window lies in
-// the image.
-func (c *Conv2D[T]) place(oy, ox int) (at int, whole bool) {
-	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
-	whole = top >= 0 && left >= 0 && top+c.size <= c.In.H && left+c.size <= c.In.W
-	return (top*c.In.W + left) * c.In.C, whole
-}
-
-// shown calls do for each row of a window at the edge that is in part in the image: n elements from
-// in of the window are those from from of the image.
-func (c *Conv2D[T]) shown(oy, ox int, do func(in, from, n int)) {
-	top, left := oy*c.stride-c.pad, ox*c.stride-c.pad
-	lo, hi := max(0, -left), min(c.size, c.In.W-left)
-	for ky := max(0, -top); ky < min(c.size, c.In.H-top); ky++ {
-		do((ky*c.size+lo)*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C)
+// span returns the windows of a row that lie in the image with all their columns: from the first to
+// before the second.
+func (c *Conv2D[T]) span() [2]int {
+	first := min((c.pad+c.stride-1)/c.stride, c.Out.W)
+	end := 0
+	if room := c.In.W + c.pad - c.size; room >= 0 {
+		end = min(room/c.stride+1, c.Out.W)
 	}
+	return [2]int{first, max(first, end)}
 }

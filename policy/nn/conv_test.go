@@ -68,7 +68,13 @@ func TestConv2D(t *testing.T) {
 				t.Fatalf("gives images %v, want %v", l.Out, c.want)
 			}
 			allocated(t, p)
-			w := nn.NewConvWork(l)
+			of := new(nn.Params[float64])
+			of.Group("g")
+			other := nn.NewConv2D(of, "d", nn.Image{H: 9, W: 9, C: 36}, 1, 1, 1, 0)
+			allocated(t, of)
+			w, all := nn.NewConvWork(l, other), make([]float64, other.In.Len())
+			randomize(all, 103)
+			other.Forward(w, make([]float64, other.Out.Len()), all, 1) // around an image is 0, whatever is left in the work
 			x, y, weight := make([]float64, rows*l.In.Len()), make([]float64, rows*l.Out.Len()), make([]float64, rows*l.Out.Len())
 			randomize(x, 100)
 			randomize(weight, 101)

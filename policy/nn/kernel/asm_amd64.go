@@ -99,6 +99,18 @@ func adam512(p, grad, m, v *float32, n int, c *adam)
 func sumSq512(lanes *[16]float64, x *float32, n int)
 
 //go:noescape
+func copyColumns256(dst, src *float32, dstStep, srcStep, width, n int)
+
+//go:noescape
+func addColumns256(dst, src *float32, dstStep, srcStep, width, n int)
+
+//go:noescape
+func copyColumns512(dst, src *float32, dstStep, srcStep, width, n int)
+
+//go:noescape
+func addColumns512(dst, src *float32, dstStep, srcStep, width, n int)
+
+//go:noescape
 func transpose8(dst, a *float32, dstStep, aStep, blocks int)
 
 //go:noescape

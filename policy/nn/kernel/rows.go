@@ -35,14 +35,6 @@ func transpose[T Float](lv level, dst, a []T, m, n int) {
 	}
 }
 
-// CopyColumns copies width elements of each of n rows of src to dst; rows of dst are dstStep
-// elements apart, those of src srcStep.
-func CopyColumns[E any](dst []E, dstStep int, src []E, srcStep, width, n int) {
-	for i := range n {
-		copy(dst[i*dstStep:][:width], src[i*srcStep:][:width])
-	}
-}
-
 // Normalize sets dst [m,n] to (x - mean)·inv, kept within ±clip, where mean and inv [n] belong to
 // the columns of x [m,n]. NaN stays NaN. dst may be x.
 func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {

@@ -118,6 +118,22 @@ func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	return rows, columns
 }
 
+func copyColumnsSIMD(lv level, dst []float32, dstStep int, src []float32, srcStep, width, n int) {
+	if lv == avx512 {
+		copyColumns512(&dst[0], &src[0], 4*dstStep, 4*srcStep, width, n)
+	} else {
+		copyColumns256(&dst[0], &src[0], 4*dstStep, 4*srcStep, width, n)
+	}
+}
+
+func addColumnsSIMD(lv level, dst []float32, dstStep int, src []float32, srcStep, width, n int) {
+	if lv == avx512 {
+		addColumns512(&dst[0], &src[0], 4*dstStep, 4*srcStep, width, n)
+	} else {
+		addColumns256(&dst[0], &src[0], 4*dstStep, 4*srcStep, width, n)
+	}
+}
+
 func rmsNormSIMD(lv level, y, inv, x, w []float32, m, n int, eps float64) {
 	if lv == avx512 {
 		rmsNorm512(&y[0], &inv[0], &x[0], &w[0], m, n, eps)

@@ -20,6 +20,8 @@ func stridedSIMD(level, []float32, int, origin, []float32, int, int, []float32, 
 func pagesSIMD([]float32, int, []float32, int, [maxPages][]float32, int, int) { panic(noSIMD) }
 func packSIMD([]float32, []float32, int, int, int, int)                       { panic(noSIMD) }
 
+func copyColumnsSIMD(level, []float32, int, []float32, int, int, int)                  { panic(noSIMD) }
+func addColumnsSIMD(level, []float32, int, []float32, int, int, int)                   { panic(noSIMD) }
 func rmsNormSIMD(level, []float32, []float32, []float32, []float32, int, int, float64) { panic(noSIMD) }
 func rmsNormGradSIMD(level, *normGrad)                                                 { panic(noSIMD) }
 func rotateSIMD(level, *rotation)                                                      { panic(noSIMD) }

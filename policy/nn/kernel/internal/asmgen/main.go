@@ -24,6 +24,7 @@ func files() map[string][]byte {
 		"elementwise_amd64.s": elementwise(),
 		"optimizer_amd64.s":   optimizer(),
 		"transpose_amd64.s":   transpose(),
+		"columns_amd64.s":     columns(),
 		"transformer_amd64.s": transformer(),
 	}
 }

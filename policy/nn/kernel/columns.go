@@ -1,0 +1,69 @@
+package kernel
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// CopyColumns copies width elements of each of n rows of src to dst; rows of dst are dstStep
+// elements apart, those of src srcStep. Rows of src may overlap.
+func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width, n int) {
+	copyColumns(best, dst, dstStep, src, srcStep, width, n)
+}
+
+func copyColumns[E Float | int32](lv level, dst []E, dstStep int, src []E, srcStep, width, n int) {
+	if !columns("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
+		return
+	}
+	if lv != portable && unsafe.Sizeof(E(0)) == 4 { // vectors move the bits of any number
+		copyColumnsSIMD(lv, words(dst), dstStep, words(src), srcStep, width, n)
+		return
+	}
+	for i := range n {
+		copy(dst[i*dstStep:][:width], src[i*srcStep:][:width])
+	}
+}
+
+// AddColumns adds width elements of each of n rows of src to dst, row by row; rows of dst are dstStep
+// elements apart, those of src srcStep. Rows of dst may overlap.
+func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
+	addColumns(best, dst, dstStep, src, srcStep, width, n)
+}
+
+func addColumns[T Float](lv level, dst []T, dstStep int, src []T, srcStep, width, n int) {
+	if !columns("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
+		return
+	}
+	if lv != portable && isFloat32[T]() {
+		addColumnsSIMD(lv, float32s(dst), dstStep, float32s(src), srcStep, width, n)
+		return
+	}
+	for i := range n {
+		to := dst[i*dstStep:][:width]
+		for k, v := range src[i*srcStep:][:width] {
+			to[k] += v
+		}
+	}
+}
+
+// columns panics unless the rows lie in dst and src, and reports whether there is anything in them.
+func columns(op string, dst, dstStep, src, srcStep, width, n int) bool {
+	if n <= 0 || width <= 0 {
+		return false
+	}
+	for _, m := range []struct {
+		name      string
+		len, step int
+	}{{"dst", dst, dstStep}, {"src", src, srcStep}} {
+		if m.step < 0 || (n-1)*m.step+width > m.len {
+			panic(fmt.Sprintf("kernel: %s: %d elements in %s, want %d rows of %d, %d apart", op, m.len, m.name, n,
+				width, m.step))
+		}
+	}
+	return true
+}
+
+// words is x as numbers of four bytes; only for E of that size.
+func words[E any](x []E) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
+}
