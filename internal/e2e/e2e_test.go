@@ -302,6 +302,22 @@ func (j *job) ranks() int {
 // rankOf finds the rank in what a launcher tells a process.
 var rankOf = regexp.MustCompile(`(?:^|\x00)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)`)
 
+// killAt kills a rank when so much time has passed, or the job has ended, and all of the job where there is no such rank. It waits for the end, and
+// tells whom it killed.
+func (j *job) killAt(at time.Duration, rank int) (whom string) {
+	select {
+	case <-j.ended:
+	case <-time.After(at):
+	}
+	whom = fmt.Sprint("rank ", rank)
+	if !j.killRank(rank) {
+		whom = "the job"
+		j.kill()
+	}
+	j.wait()
+	return whom
+}
+
 // kill ends all processes of the job at once, by SIGKILL, and those that they have started meanwhile.
 func (j *job) kill() {
 	for left := j.processes(); len(left) > 0; left = j.processes() {

@@ -421,15 +421,8 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 				name := fmt.Sprint(on.name, kill)
 				j := run(on, np, place, name)
 				at := time.Duration(draw.Float64() * float64(wall))
-				select {
-				case <-j.ended:
-				case <-time.After(at):
-				}
-				if !j.killRank(draw.IntN(2 * np)) {
-					j.kill()
-				}
-				j.wait()
-				t.Logf("killed after %v, in step %d", at.Round(time.Millisecond), len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
+				whom := j.killAt(at, draw.IntN(2*np))
+				t.Logf("killed %s after %v, in step %d", whom, at.Round(time.Millisecond), len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
 				if diff := finish(t, run(on, np, place, name, "--resume", "auto"), name).diff(want); diff != "" {
 					t.Error(diff)
 				}

@@ -98,17 +98,7 @@ func TestKilled(t *testing.T) {
 				for range 1 + kill%2 { // the second time when it goes on
 					at := time.Duration(draw.Float64() * float64(wall[task]))
 					j := c.start(on, np, cluster, args...)
-					select {
-					case <-j.ended:
-					case <-time.After(at):
-					}
-					whom := "the job"
-					if rank := draw.IntN(2 * np); j.killRank(rank) {
-						whom = fmt.Sprint("rank ", rank)
-					} else {
-						j.kill()
-					}
-					j.wait()
+					whom := j.killAt(at, draw.IntN(2*np))
 					got := c.metrics()
 					t.Logf("%s, %s: killed %s after %v, in step %d", tasks[task].name, place.name, whom, at.Round(time.Millisecond), len(got)+1)
 					if diff := got.diff(want[task][:min(n, len(got))]); diff != "" {

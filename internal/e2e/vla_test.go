@@ -151,18 +151,8 @@ func TestVisionKilled(t *testing.T) {
 				at := time.Duration(draw.Float64() * float64(time.Since(start)))
 				dir := t.TempDir()
 				j := begin(t, on, dir, job, place, steps(n), slow)
-				select {
-				case <-j.ended:
-				case <-time.After(at):
-				}
-				whom := "the job"
 				np, _ := place.place(2)
-				if rank := draw.IntN(2 * np); j.killRank(rank) {
-					whom = fmt.Sprint("rank ", rank)
-				} else {
-					j.kill()
-				}
-				j.wait()
+				whom := j.killAt(at, draw.IntN(2*np))
 				t.Logf("%s, %s: killed %s after %v, in step %d", visions[job].name, place.name, whom, at.Round(time.Millisecond),
 					len(readMetrics(t, filepath.Join(dir, "logs", "run")))+1)
 				if diff := see(t, on, dir, job, place, steps(n), slow, "--resume", "auto").diff(want[job]); diff != "" {

@@ -32,18 +32,15 @@ type Conv2D[T Float] struct {
 
 	size, stride, pad int
 	product           *Linear[T]
-	whole             [2]int // see span
 }
 
 // NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a
 // window.
 func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
-	c := &Conv2D[T]{
+	return &Conv2D[T]{
 		In: in, Out: in.slide(size, stride, pad, filters), size: size, stride: stride, pad: pad,
 		product: NewLinear(p, name, size*size*in.C, filters),
 	}
-	c.whole = c.span()
-	return c
 }
 
 // Init draws an orthogonal weight with the given gain and sets the bias to 0.
@@ -127,7 +124,8 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 
 // cut sets windows, [Out.H·Out.W, size·size·C], to those of the image x.
 func (c *Conv2D[T]) cut(windows, x []T) {
-	each, first, end := c.product.In, c.whole[0], c.whole[1]
+	each := c.product.In
+	first, end := c.span()
 	for oy := range c.Out.H { // around the image is 0
 		row := windows[oy*c.Out.W*each : (oy+1)*c.Out.W*each]
 		if top := oy*c.stride - c.pad; top < 0 || top+c.size > c.In.H {
@@ -151,11 +149,13 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls do for each line of pixels that windows show: width elements of the image from from on
-// are those of its windows from in on. So it is in n windows beside each other, stride pixels further
-// in each. For each pixel, the windows come in their order.
+// lines calls do for the lines of pixels that windows show. A line is width elements: those of the
+// image from element from on, and those of the windows from element in on. A call has the same line
+// of n windows beside each other, which lie stride pixels apart. Windows that show the same pixel come
+// in their order.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
-	line, first, end := c.size*c.In.C, c.whole[0], c.whole[1]
+	line := c.size * c.In.C
+	first, end := c.span()
 	for oy := range c.Out.H {
 		top := oy*c.stride - c.pad
 		for ky := max(0, -top); ky < min(c.size, c.In.H-top); ky++ {
@@ -182,11 +182,10 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 
 // span returns the windows of a row that lie in the image with all their columns: from the first to
 // before the second.
-func (c *Conv2D[T]) span() [2]int {
-	first := min((c.pad+c.stride-1)/c.stride, c.Out.W)
-	end := 0
+func (c *Conv2D[T]) span() (first, end int) {
+	first = min((c.pad+c.stride-1)/c.stride, c.Out.W)
 	if room := c.In.W + c.pad - c.size; room >= 0 {
 		end = min(room/c.stride+1, c.Out.W)
 	}
-	return [2]int{first, max(first, end)}
+	return first, max(first, end)
 }

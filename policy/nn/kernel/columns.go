@@ -16,7 +16,7 @@ func copyColumns[E Float | int32](lv level, dst []E, dstStep int, src []E, srcSt
 		return
 	}
 	if lv != portable && unsafe.Sizeof(E(0)) == 4 { // vectors move the bits of any number
-		copyColumnsSIMD(lv, words(dst), dstStep, words(src), srcStep, width, n)
+		copyColumnsSIMD(lv, float32s(dst), dstStep, float32s(src), srcStep, width, n)
 		return
 	}
 	for i := range n {
@@ -61,9 +61,4 @@ func columns(op string, dst, dstStep, src, srcStep, width, n int) bool {
 		}
 	}
 	return true
-}
-
-// words is x as numbers of four bytes; only for E of that size.
-func words[E any](x []E) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }

@@ -21,8 +21,8 @@ const (
 // isFloat32 reports whether T is float32; the compiler knows the answer for each instance.
 func isFloat32[T Float]() bool { return unsafe.Sizeof(T(0)) == 4 }
 
-// float32s is x as what it is; only for T = float32.
-func float32s[T Float](x []T) []float32 {
+// float32s is x as numbers of four bytes; only for T of that size.
+func float32s[T Float | int32](x []T) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
