@@ -75,7 +75,7 @@ func NewBC(s Setup) (*BC, error) {
 
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
-		return nil, errors.New("no demonstrations: want some")
+		return nil, errors.New("no demonstrations: expected some")
 	}
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
@@ -120,7 +120,7 @@ func newBC(s *Setup) (*BC, error) {
 // newCloner makes what learns to do what r draws.
 func newCloner(s *Setup, r *offPolicy) (*BC, error) {
 	if err := fitsBC(s.Policy); err != nil {
-		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
+		return nil, fmt.Errorf("policy %T: expected %w", s.Policy, err)
 	}
 	b := &BC{offPolicy: r, policy: s.Policy, work: s.Policy.NewWork(r.micro), sums: make([]float64, 2),
 		values: make([]float64, len(bcMetrics))}

@@ -122,10 +122,10 @@ func TestRegistryNamesWhatItKnows(t *testing.T) {
 	var got string
 	Builtin().Check(Config{AdvType: "gae", LossType: "critic"}, func(ok bool, key string, value any, want string) {
 		if !ok {
-			got += key + ": want " + want
+			got += key + ": expected " + want
 		}
 	})
-	if want := "loss_type: want one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"; got != want {
+	if want := "loss_type: expected one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	defer func() {

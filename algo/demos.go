@@ -54,7 +54,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	debug.FreeOSMemory() // the file's bytes: files may be half as large as memory
 	reward, ok := all.Get("reward")
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
-		return demos, fmt.Errorf("%s: reward is %v: want F32[M] of M > 0 transitions", path, reward)
+		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
 	}
 	m := reward.Dim(0)
 	if all, err = inChunks(all, fields); err != nil {
@@ -67,16 +67,16 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		shape := append([]int{m}, f.Shape[2:]...)
 		t, ok := all.Get(f.Name)
 		if !ok {
-			return demos, fmt.Errorf("%s: no tensor %s: want %v%v", path, f.Name, f.DType, shape)
+			return demos, fmt.Errorf("%s: no tensor %s: expected %v%v", path, f.Name, f.DType, shape)
 		}
 		if t.DType() != f.DType || !slices.Equal(t.Shape(), shape) {
-			return demos, fmt.Errorf("%s: %s is %v: want %v%v, as this environment has it in %d transitions", path,
+			return demos, fmt.Errorf("%s: %s is %v: expected %v%v, as this environment has it in %d transitions", path,
 				f.Name, t, f.DType, shape, m)
 		}
 		if f.DType == tensor.F32 {
 			for i, x := range t.F32() {
 				if bad(x) {
-					return demos, fmt.Errorf("%s: %s is %v in transition %d: want finite numbers", path, f.Name, x,
+					return demos, fmt.Errorf("%s: %s is %v in transition %d: expected finite numbers", path, f.Name, x,
 						i/(t.Len()/m))
 				}
 			}
@@ -102,7 +102,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	reward := demos.Must("reward")
 	if !ok1 || !ok2 || terminated.Len() != m || truncated.Len() != m || reward.Len() != m ||
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
-		return demos, fmt.Errorf("%d actions: want reward F32, terminated and truncated U8 of as many", m)
+		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
 	last := make([]int, m) // of the chunk that begins there
 	end := m - 1           // of the episode

@@ -75,7 +75,7 @@ func fitsDQN(pol policy.Policy) error {
 func NewDQN(s Setup) (*DQN, error) {
 	pol, ok := s.Policy.(ValuePolicy)
 	if !ok {
-		return nil, fmt.Errorf("dqn: policy %T: want %w", s.Policy, fitsDQN(s.Policy))
+		return nil, fmt.Errorf("dqn: policy %T: expected %w", s.Policy, fitsDQN(s.Policy))
 	}
 	r, err := newOffPolicy("dqn", &s)
 	if err != nil {

@@ -104,7 +104,7 @@ func (d *DynamicSampler) find(rollout tensor.Dict) error {
 		return err
 	}
 	if n := len(d.episodes.score); n != tr.N {
-		return fmt.Errorf("%d episodes in %d environments: want one in each, to replace it", n, tr.N)
+		return fmt.Errorf("%d episodes in %d environments: expected one in each, to replace it", n, tr.N)
 	}
 	return nil
 }

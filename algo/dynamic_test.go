@@ -134,11 +134,11 @@ func TestResampleErrors(t *testing.T) {
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1
 	}
-	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(), "12 episodes in 6 environments: want one in each") {
+	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(), "12 episodes in 6 environments: expected one in each") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewPPO(setup(func(s *Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||
-		!strings.Contains(err.Error(), "max_num_gen_batches: 2: want a number > 0, and 1 without adv_type grpo") {
+		!strings.Contains(err.Error(), "max_num_gen_batches: 2: expected a number > 0, and 1 without adv_type grpo") {
 		t.Errorf("%v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (e *episodes) grouped(size, envs int) error {
 		}
 	}
 	if len(e.first)%envs != 0 {
-		return fmt.Errorf("%d episodes in %d environments: want as many in each", len(e.first), envs)
+		return fmt.Errorf("%d episodes in %d environments: expected as many in each", len(e.first), envs)
 	}
 	return nil
 }

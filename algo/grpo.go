@@ -79,7 +79,8 @@ func newGroups(s Setup) groups {
 func (g *groups) settle(x *experience) error {
 	if g.envs > 0 {
 		if g.envs%g.size != 0 {
-			return fmt.Errorf("%d environments on each replica: want a multiple of the group_size %d", g.envs, g.size)
+			return fmt.Errorf("%d environments on each replica: expected a multiple of the group_size %d", g.envs,
+				g.size)
 		}
 		if err := x.Episodes.grouped(g.size, g.envs); err != nil {
 			return err

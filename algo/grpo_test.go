@@ -183,19 +183,19 @@ func TestGroupErrors(t *testing.T) {
 		return a.Prepare(&r)
 	}
 	for want, err := range map[string]error{
-		"grpo: rollout: 4 environments on each replica: want a multiple of the group_size 3": run(groupSetup("grpo", func(s *Setup) { s.GroupSize = 3 }), episodic(1)),
-		"must begin together, as without auto_reset":                                         run(groupSetup("reinpp"), randomRollout(1, 16, 0, 4)),
-		"a2c: global_batch_size 32: want the whole rollout, 128 samples": run(setup(func(s *Setup) {
+		"grpo: rollout: 4 environments on each replica: expected a multiple of the group_size 3": run(groupSetup("grpo", func(s *Setup) { s.GroupSize = 3 }), episodic(1)),
+		"must begin together, as without auto_reset":                                             run(groupSetup("reinpp"), randomRollout(1, 16, 0, 4)),
+		"a2c: global_batch_size 32: expected the whole rollout, 128 samples": run(setup(func(s *Setup) {
 			s.Config.LossType, s.Config.UpdateEpoch = "a2c", 1
 		}), episodic(1)),
-		"algorithm.update_epoch: 2: want 1":                                           run(setup(func(s *Setup) { s.Config.LossType = "a2c" }), episodic(1)),
-		"algorithm.filter_rewards: true: want false (adv_type gae":                    run(setup(func(s *Setup) { s.Config.FilterRewards = true }), episodic(1)),
-		"algorithm.use_reinpp_baseline: true: want false":                             run(groupSetup("grpo", func(s *Setup) { s.Config.UseReinppBaseline = true }), episodic(1)),
-		"algorithm.reinpp_kl_beta: 1: want a number >= 0, with adv_type reinpp":       run(groupSetup("grpo", func(s *Setup) { s.Config.ReinppKLBeta = 1 }), episodic(1)),
-		"algorithm.recompute_advantages: true: want false":                            run(groupSetup("grpo", func(s *Setup) { s.Config.RecomputeAdvantages = true }), episodic(1)),
-		"algorithm.kl_penalty_type: k4: want kl, abs":                                 run(setup(func(s *Setup) { s.Config.KLPenaltyType = "k4" }), episodic(1)),
-		"algorithm.loss_agg_func: mean: want token-mean":                              run(setup(func(s *Setup) { s.Config.LossAggFunc = "mean" }), episodic(1)),
-		"algorithm.rewards_upper_bound: -1: want at least rewards_lower_bound, 0":     run(groupSetup("grpo", func(s *Setup) { s.Config.FilterRewards, s.Config.RewardsUpperBound = true, -1 }), episodic(1)),
+		"algorithm.update_epoch: 2: expected 1":                                       run(setup(func(s *Setup) { s.Config.LossType = "a2c" }), episodic(1)),
+		"algorithm.filter_rewards: true: expected false (adv_type gae":                run(setup(func(s *Setup) { s.Config.FilterRewards = true }), episodic(1)),
+		"algorithm.use_reinpp_baseline: true: expected false":                         run(groupSetup("grpo", func(s *Setup) { s.Config.UseReinppBaseline = true }), episodic(1)),
+		"algorithm.reinpp_kl_beta: 1: expected a number >= 0, with adv_type reinpp":   run(groupSetup("grpo", func(s *Setup) { s.Config.ReinppKLBeta = 1 }), episodic(1)),
+		"algorithm.recompute_advantages: true: expected false":                        run(groupSetup("grpo", func(s *Setup) { s.Config.RecomputeAdvantages = true }), episodic(1)),
+		"algorithm.kl_penalty_type: k4: expected kl, abs":                             run(setup(func(s *Setup) { s.Config.KLPenaltyType = "k4" }), episodic(1)),
+		"algorithm.loss_agg_func: mean: expected token-mean":                          run(setup(func(s *Setup) { s.Config.LossAggFunc = "mean" }), episodic(1)),
+		"algorithm.rewards_upper_bound: -1: expected at least rewards_lower_bound, 0": run(groupSetup("grpo", func(s *Setup) { s.Config.FilterRewards, s.Config.RewardsUpperBound = true, -1 }), episodic(1)),
 		"a reference policy: this policy's parameters cannot be exchanged (nn.Params": run(setup(func(s *Setup) { s.Config.KLBeta = 1 }), episodic(1)),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

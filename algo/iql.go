@@ -78,7 +78,7 @@ func NewIQL(s Setup) (*IQL, error) {
 
 func newIQL(s *Setup) (*IQL, error) {
 	if err := fitsIQL(s.Policy); err != nil {
-		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
+		return nil, fmt.Errorf("policy %T: expected %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
 	r, err := newOffline("iql", s, s.Demos)

@@ -67,7 +67,7 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 			return nil, fmt.Errorf("no %s", name)
 		}
 		if t.Rank() < 2 || t.Dim(0) != steps || t.Dim(1) != envs {
-			return nil, fmt.Errorf("%s is %v, want leading dimensions [%d %d]", name, t, steps, envs)
+			return nil, fmt.Errorf("%s is %v, expected leading dimensions [%d %d]", name, t, steps, envs)
 		}
 		fields = append(fields, tensor.Field{Name: name, DType: t.DType(),
 			Shape: append([]int{rows}, t.Shape()[2:]...)})

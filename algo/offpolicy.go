@@ -59,7 +59,7 @@ func newOffPolicy(name string, s *Setup) (*offPolicy, error) {
 		return e, nil
 	}
 	if e.micro%2 != 0 {
-		return nil, fmt.Errorf("micro_batch_size %d: want an even number (half of each batch is from demo_buffer)",
+		return nil, fmt.Errorf("micro_batch_size %d: expected an even number (half of each batch is from demo_buffer)",
 			e.micro)
 	}
 	e.halves = [2]*Transitions{e.batch.slice(0, e.micro/2), e.batch.slice(e.micro/2, e.micro)}

@@ -56,7 +56,7 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 		return nil, err
 	}
 	if p.sequences != nil && a.units > 1 {
-		return nil, fmt.Errorf("reward_type %s: want %s: this policy has a hidden state from chunk to chunk",
+		return nil, fmt.Errorf("reward_type %s: expected %s: this policy has a hidden state from chunk to chunk",
 			s.Config.RewardType, ChunkLevel)
 	}
 	if p.train, err = s.newTrainState(s.Policy.Params(), s.Optim); err != nil {

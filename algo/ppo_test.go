@@ -299,7 +299,7 @@ func TestSaveLoad(t *testing.T) {
 		t.Errorf("load of nothing: %v", err)
 	}
 	saved.Set("optim.m", tensor.New(tensor.F32, 3))
-	if err := b.Load(saved); err == nil || !strings.Contains(err.Error(), "optim.m is F32[3], want F32[32]") {
+	if err := b.Load(saved); err == nil || !strings.Contains(err.Error(), "optim.m is F32[3], expected F32[32]") {
 		t.Errorf("load of another model: %v", err)
 	}
 }
@@ -641,15 +641,15 @@ func TestNewPPOErrors(t *testing.T) {
 		want   string
 		change func(*Setup)
 	}{
-		{"global_batch_size 0: want a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
-		{"want a share of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
-		{"global_batch_size 48: want a share", func(s *Setup) { s.GlobalBatch = 48 }},
-		{"global_batch_size 256: want a share", func(s *Setup) { s.GlobalBatch = 256 }},
-		{"micro_batch_size 12: want a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
-		{"algorithm.gamma: 1.5: want a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
-		{"optim.lr: 0: want a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
+		{"global_batch_size 0: expected a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
+		{"expected a share of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
+		{"global_batch_size 48: expected a share", func(s *Setup) { s.GlobalBatch = 48 }},
+		{"global_batch_size 256: expected a share", func(s *Setup) { s.GlobalBatch = 256 }},
+		{"micro_batch_size 12: expected a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
+		{"algorithm.gamma: 1.5: expected a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
+		{"optim.lr: 0: expected a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
 		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},
-		{"no adv_type gea with loss_type actor_critic, want one of: gae with actor_critic, gae with actor, gae with decoupled_actor_critic, gae with a2c, grpo with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
+		{"no adv_type gea with loss_type actor_critic, expected one of: gae with actor_critic, gae with actor, gae with decoupled_actor_critic, gae with a2c, grpo with actor", func(s *Setup) { s.Config.AdvType = "gea" }},
 	} {
 		if _, err := Builtin().New(setup(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %s", err, c.want)
@@ -668,7 +668,7 @@ func TestRolloutErrors(t *testing.T) {
 	}
 	r = randomRollout(0, 16, 0, 8)
 	r.Set("truncated", tensor.New(tensor.U8, 16, 7))
-	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "truncated is U8[16 7], want U8[16 8]") {
+	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "truncated is U8[16 7], expected U8[16 8]") {
 		t.Errorf("another shape: %v", err)
 	}
 	r = randomRollout(0, 16, 0, 8)

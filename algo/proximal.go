@@ -58,7 +58,7 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 	behind := func(int) int64 { return 0 }
 	if t, ok := rollout.Get("version"); ok {
 		if t.DType() != tensor.I64 || t.Len() != samples {
-			return 0, fmt.Errorf("version is %v, want %v%v", t, tensor.I64, action.Shape()[:2])
+			return 0, fmt.Errorf("version is %v, expected %v%v", t, tensor.I64, action.Shape()[:2])
 		}
 		behind = func(i int) int64 { return max(int64(iteration)-t.I64()[i], 0) }
 	}

@@ -48,7 +48,7 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	}
 	if r.given {
 		if r.logProb, ok = rollout.Get("ref_log_prob"); !ok || !r.logProb.SameShape(sampled) {
-			return fmt.Errorf("ref_log_prob is %v, want %v", r.logProb, sampled)
+			return fmt.Errorf("ref_log_prob is %v, expected %v", r.logProb, sampled)
 		}
 	} else if err := r.compute(sampled, *rollout); err != nil {
 		return err

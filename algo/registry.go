@@ -215,7 +215,7 @@ func (r *Registry) New(s Setup) (Algorithm, error) {
 		for _, e := range r.entries {
 			known = append(known, e.advType+" with "+e.lossType)
 		}
-		return nil, fmt.Errorf("algorithm: no adv_type %s with loss_type %s, want one of: %s",
+		return nil, fmt.Errorf("algorithm: no adv_type %s with loss_type %s, expected one of: %s",
 			s.Config.AdvType, s.Config.LossType, strings.Join(known, ", "))
 	}
 	return e.build(s)

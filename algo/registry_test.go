@@ -39,7 +39,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("made with %v (%v), want 0.25", got, err)
 	}
 	s.Config.Own = params.New(ownKeys{2})
-	if _, err := r.New(s); err == nil || !strings.Contains(err.Error(), "loss_type plain: my_coef: 2: want a number < 1") {
+	if _, err := r.New(s); err == nil || !strings.Contains(err.Error(), "loss_type plain: my_coef: 2: expected a number < 1") {
 		t.Errorf("a value that is refused: %v", err)
 	}
 	for _, c := range []struct {

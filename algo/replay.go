@@ -100,7 +100,8 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 		}
 		steps = src.Dim(0)
 		if src.Dim(1) != r.envs || len(src.Bytes()) != steps*r.envs*col.size || steps > r.capacity {
-			return fmt.Errorf("%s is %v: want steps of %d environments, at most %d", col.name, src, r.envs, r.capacity)
+			return fmt.Errorf("%s is %v: expected steps of %d environments, at most %d", col.name, src, r.envs,
+				r.capacity)
 		}
 		from, to := src.Bytes(), col.data.Bytes()
 		for t := range steps {
@@ -284,11 +285,11 @@ func (r *Replay) save(d *tensor.Dict) {
 func (r *Replay) load(d tensor.Dict) error {
 	cursor, ok := d.Get("replay.cursor")
 	if !ok || !cursor.SameShape(r.cursor) {
-		return fmt.Errorf("replay.cursor is %v, want %v", cursor, r.cursor)
+		return fmt.Errorf("replay.cursor is %v, expected %v", cursor, r.cursor)
 	}
 	size := int(cursor.I64()[ringSize])
 	if size < 0 || size > r.capacity || cursor.I64()[ringNext] < 0 || cursor.I64()[ringNext] >= int64(r.capacity) {
-		return fmt.Errorf("replay.cursor: %v: want at most %d steps", cursor.I64(), r.capacity)
+		return fmt.Errorf("replay.cursor: %v: expected at most %d steps", cursor.I64(), r.capacity)
 	}
 	for _, c := range r.columns {
 		if c.name == statusName {
@@ -296,7 +297,7 @@ func (r *Replay) load(d tensor.Dict) error {
 		}
 		t, ok := d.Get("env.replay." + c.name)
 		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*size*c.size {
-			return fmt.Errorf("env.replay.%s is %v, want %v with %d steps", c.name, t, c.data, size)
+			return fmt.Errorf("env.replay.%s is %v, expected %v with %d steps", c.name, t, c.data, size)
 		}
 		for n := range r.envs {
 			copy(c.data.Bytes()[n*r.capacity*c.size:], t.Bytes()[n*size*c.size:(n+1)*size*c.size])

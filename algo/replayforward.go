@@ -47,7 +47,7 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 	}
 	recorded, ok := rollout.Get(policy.HiddenState)
 	if !ok || recorded.DType() != tensor.F32 || recorded.Rank() != 3 || recorded.Dim(2) != m {
-		return nil, fmt.Errorf("%s is %v, want F32[T N %d]: the hidden state at each step", policy.HiddenState,
+		return nil, fmt.Errorf("%s is %v, expected F32[T N %d]: the hidden state at each step", policy.HiddenState,
 			recorded, m)
 	}
 	r.recorded, r.hidden = recorded, tensor.New(tensor.F32, recorded.Dim(1), m)

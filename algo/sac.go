@@ -148,7 +148,7 @@ func newSAC(s *Setup) (*SAC, error) {
 func newSoftActorCritic(name string, s *Setup, fits func(policy.Policy) error) (a *softActorCritic, criticSeed uint64,
 	err error) {
 	if err := fits(s.Policy); err != nil {
-		return nil, 0, fmt.Errorf("policy %T: want %w", s.Policy, err)
+		return nil, 0, fmt.Errorf("policy %T: expected %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
 	e, err := newOffPolicy(name, s)
@@ -165,7 +165,7 @@ func newSoftActorCritic(name string, s *Setup, fits func(policy.Policy) error) (
 	}
 	heads := a.critic.Heads()
 	if a.off.CriticSubsampleSize > heads {
-		return nil, 0, fmt.Errorf("critic_subsample_size %d: want at most %d (actor.model.num_q_heads)",
+		return nil, 0, fmt.Errorf("critic_subsample_size %d: expected at most %d (actor.model.num_q_heads)",
 			a.off.CriticSubsampleSize, heads)
 	}
 	if a.off.ActorAggQ == "" {

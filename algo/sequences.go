@@ -21,7 +21,7 @@ type sequences struct {
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
 	if policy.HiddenLen(pol) == 0 {
 		if length != 0 {
-			return nil, fmt.Errorf("sequence_length %d: want 0: this policy has no hidden state", length)
+			return nil, fmt.Errorf("sequence_length %d: expected 0: this policy has no hidden state", length)
 		}
 		return nil, nil
 	}
@@ -29,10 +29,10 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 		length = steps
 	}
 	if length < 0 || steps%length != 0 {
-		return nil, fmt.Errorf("sequence_length %d: want a share of the %d steps of a rollout", length, steps)
+		return nil, fmt.Errorf("sequence_length %d: expected a share of the %d steps of a rollout", length, steps)
 	}
 	if micro%length != 0 {
-		return nil, fmt.Errorf("micro_batch_size %d: want a multiple of the %d steps of a sequence", micro, length)
+		return nil, fmt.Errorf("micro_batch_size %d: expected a multiple of the %d steps of a sequence", micro, length)
 	}
 	return &sequences{length: length, envs: envs, order: make([]int32, steps/length*envs)}, nil
 }
@@ -66,7 +66,7 @@ type sequenceState struct {
 func newSequenceState(s *sequences, rows int, r tensor.Dict) (*sequenceState, error) {
 	hidden, ok := r.Get(policy.HiddenState)
 	if !ok || hidden.DType() != tensor.F32 || hidden.Rank() != 3 {
-		return nil, fmt.Errorf("%s is %v, want F32[T N M]: the hidden state at each step", policy.HiddenState,
+		return nil, fmt.Errorf("%s is %v, expected F32[T N M]: the hidden state at each step", policy.HiddenState,
 			hidden)
 	}
 	m := hidden.Dim(2)

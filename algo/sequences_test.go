@@ -134,10 +134,10 @@ func TestSequenceErrors(t *testing.T) {
 		hidden, length, micro int
 		want                  string
 	}{
-		{0, 4, 32, "sequence_length 4: want 0: this policy has no hidden state"},
-		{2, 5, 32, "sequence_length 5: want a share of the 16 steps of a rollout"},
-		{2, 8, 4, "micro_batch_size 4: want a multiple of the 8 steps of a sequence"},
-		{2, 0, 8, "micro_batch_size 8: want a multiple of the 16 steps of a sequence"},
+		{0, 4, 32, "sequence_length 4: expected 0: this policy has no hidden state"},
+		{2, 5, 32, "sequence_length 5: expected a share of the 16 steps of a rollout"},
+		{2, 8, 4, "micro_batch_size 4: expected a multiple of the 8 steps of a sequence"},
+		{2, 0, 8, "micro_batch_size 8: expected a multiple of the 16 steps of a sequence"},
 	} {
 		_, err := NewPPO(setup(func(s *Setup) {
 			s.Policy, s.Config.SequenceLength, s.MicroBatch = withHidden{newLinear(3, 2), c.hidden}, c.length, c.micro
@@ -151,7 +151,7 @@ func TestSequenceErrors(t *testing.T) {
 	if err := p.Prepare(&r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "memory is Tensor{}, want F32[T N M]") {
+	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "memory is Tensor{}, expected F32[T N M]") {
 		t.Errorf("a rollout without hidden states: %v", err)
 	}
 }

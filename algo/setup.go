@@ -42,7 +42,7 @@ func (s *Setup) check() error {
 	s.Optim.Check(noteIn(&wrong, "optim"))
 	scheduled := s.Optim.LRScheduler != ScheduleConstant || s.Config.ClipRatioSchedule != ScheduleConstant
 	if scheduled && s.Iterations <= 0 && s.Optim.TotalTrainingSteps <= 0 {
-		wrong = append(wrong, "optim.total_training_steps: not set: want the iteration at which the schedule ends")
+		wrong = append(wrong, "optim.total_training_steps: not set: expected the iteration at which the schedule ends")
 	}
 	return joined(wrong)
 }
@@ -57,7 +57,7 @@ func (s *Setup) checkOffPolicy(offline bool) error {
 	s.Config.OffPolicy.Check(noteIn(&wrong, "algorithm"), offline)
 	s.CriticOptim.Check(noteIn(&wrong, "critic_optim"))
 	if offline && s.Demos.Len() == 0 {
-		wrong = append(wrong, "no demonstrations: want some")
+		wrong = append(wrong, "no demonstrations: expected some")
 	}
 	return joined(wrong)
 }
@@ -74,7 +74,7 @@ func joined(wrong []string) error {
 func noteIn(wrong *[]string, section string) Want {
 	return func(ok bool, key string, value any, want string) {
 		if !ok {
-			*wrong = append(*wrong, fmt.Sprintf("%s.%s: %v: want %s", section, key, value, want))
+			*wrong = append(*wrong, fmt.Sprintf("%s.%s: %v: expected %s", section, key, value, want))
 		}
 	}
 }
@@ -100,13 +100,14 @@ type batchSizes struct {
 func (s *Setup) batches(replicas int) (batchSizes, error) {
 	b := batchSizes{global: s.GlobalBatch, micro: s.MicroBatch}
 	if s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 {
-		return b, fmt.Errorf("global_batch_size %d: want a multiple of %d replicas", s.GlobalBatch, replicas)
+		return b, fmt.Errorf("global_batch_size %d: expected a multiple of %d replicas", s.GlobalBatch, replicas)
 	}
 	if b.local = s.GlobalBatch / replicas; b.micro == 0 {
 		b.micro = b.local
 	}
 	if b.micro < 0 || b.local%b.micro != 0 {
-		return b, fmt.Errorf("micro_batch_size %d: want a share of the %d samples of a batch on each replica", b.micro,
+		return b, fmt.Errorf("micro_batch_size %d: expected a share of the %d samples of a batch on each replica",
+			b.micro,
 			b.local)
 	}
 	return b, nil
@@ -116,11 +117,12 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
-		return batchSizes{}, fmt.Errorf("global_batch_size %d: want a share of the rollout of %d samples (%d steps × "+
+		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected a share of the rollout of %d samples (%d "+
+			"steps × "+
 			"%d environments) on %d replicas", s.GlobalBatch, n*replicas, s.Steps, s.Envs, replicas)
 	}
 	if s.Config.LossType == "a2c" && s.GlobalBatch != n*replicas {
-		return batchSizes{}, fmt.Errorf("global_batch_size %d: want the whole rollout, %d samples", s.GlobalBatch,
+		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected the whole rollout, %d samples", s.GlobalBatch,
 			n*replicas)
 	}
 	return s.batches(replicas)

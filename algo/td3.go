@@ -83,7 +83,7 @@ func NewTD3(s Setup) (*TD3, error) {
 
 func newTD3(s *Setup) (*TD3, error) {
 	if err := fitsTD3(s.Policy); err != nil {
-		return nil, fmt.Errorf("policy %T: want %w", s.Policy, err)
+		return nil, fmt.Errorf("policy %T: expected %w", s.Policy, err)
 	}
 	pol := s.Policy.(SoftPolicy)
 	r, err := newOffPolicy("td3", s)

@@ -42,7 +42,7 @@ func (p *TextPPO) prepare(b *TextBatch) (err error) {
 			return err
 		}
 	} else if p.valued() && b.Value == nil {
-		return errors.New("the batch has no values: want those of a critic")
+		return errors.New("the batch has no values: expected those of a critic")
 	}
 	x := p.describe(b)
 	if p.cfg.ReinppKLBeta > 0 {

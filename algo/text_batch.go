@@ -40,7 +40,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {
 	case n == 0 || n%size != 0:
-		return fmt.Errorf("%d texts: want a multiple of the group_size %d, and at least one group", n, size)
+		return fmt.Errorf("%d texts: expected a multiple of the group_size %d, and at least one group", n, size)
 	case len(b.Reward) != n || len(b.Group) != n || len(b.Ended) != n:
 		return fmt.Errorf("%d texts have %d rewards, %d group numbers and %d ends", n, len(b.Reward), len(b.Group),
 			len(b.Ended))
@@ -53,14 +53,15 @@ func (b *TextBatch) check(size int, recompute bool) error {
 	tokens := int32(0)
 	for i, s := range b.Texts {
 		if len(s.IDs) != len(s.Learn) || len(s.IDs) == 0 || s.Learn[0] {
-			return fmt.Errorf("text %d has %d tokens and %d marks: want as many of both, and a prompt", i, len(s.IDs),
+			return fmt.Errorf("text %d has %d tokens and %d marks: expected as many of both, and a prompt", i,
+				len(s.IDs),
 				len(s.Learn))
 		}
 		if bad(b.Reward[i]) {
 			return fmt.Errorf("the reward of text %d (group %d) is %v", i, b.Group[i], b.Reward[i])
 		}
 		if i%size > 0 && b.Group[i] != b.Group[i-1] {
-			return fmt.Errorf("text %d is of group %d, the one before it of group %d: want groups of %d texts", i,
+			return fmt.Errorf("text %d is of group %d, the one before it of group %d: expected groups of %d texts", i,
 				b.Group[i], b.Group[i-1], size)
 		}
 		for _, learn := range s.Learn {

@@ -73,7 +73,7 @@ func (s *TextSetup) check() error {
 	var wrong []string
 	s.Check(func(ok bool, key string, value any, want string) {
 		if !ok {
-			wrong = append(wrong, fmt.Sprintf("%s: %v: want %s", key, value, want))
+			wrong = append(wrong, fmt.Sprintf("%s: %v: expected %s", key, value, want))
 		}
 	})
 	s.Optim.Check(noteIn(&wrong, "actor.optim"))

@@ -24,10 +24,10 @@ type TextCriticPPO struct {
 func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 	err := s.check()
 	if err == nil && s.Critic == nil {
-		err = errors.New("want a critic")
+		err = errors.New("expected a critic")
 	}
 	if err == nil && s.Text.EarlyStopImpRatio != 0 {
-		err = fmt.Errorf("algorithm.early_stop_imp_ratio: %v: want 0: this critic knows no ratio",
+		err = fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio",
 			s.Text.EarlyStopImpRatio)
 	}
 	if err != nil {

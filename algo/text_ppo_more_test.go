@@ -287,7 +287,7 @@ func TestTextCriticApart(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))
 	addCritic(t, &s)
 	s.Text.EarlyStopImpRatio = 3
-	if _, err := NewTextCriticPPO(s); err == nil || !strings.Contains(err.Error(), "early_stop_imp_ratio: 3: want 0") {
+	if _, err := NewTextCriticPPO(s); err == nil || !strings.Contains(err.Error(), "early_stop_imp_ratio: 3: expected 0") {
 		t.Errorf("early stop: %v", err)
 	}
 	s.Text.EarlyStopImpRatio, s.Critic, s.Values = 0, nil, true
@@ -517,13 +517,13 @@ func TestTextMistakes(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*TextBatch){
-		"want a multiple of the group_size 4": func(b *TextBatch) { b.Texts = b.Texts[:5] },
-		"text 2 is of group 9":                func(b *TextBatch) { b.Group[2] = 9 },
-		"the reward of text 3 (group 0)":      func(b *TextBatch) { b.Reward[3] = float32(math.NaN()) },
-		"log-probs of":                        func(b *TextBatch) { b.LogProb = b.LogProb[1:] },
-		"token 1 has +Inf":                    func(b *TextBatch) { b.LogProb[1] = float32(math.Inf(1)) },
-		"no log-probs by a reference":         func(*TextBatch) {},
-		"text 1 has":                          func(b *TextBatch) { b.Texts[1].Learn = slices.Repeat([]bool{true}, len(b.Texts[1].IDs)) },
+		"expected a multiple of the group_size 4": func(b *TextBatch) { b.Texts = b.Texts[:5] },
+		"text 2 is of group 9":                    func(b *TextBatch) { b.Group[2] = 9 },
+		"the reward of text 3 (group 0)":          func(b *TextBatch) { b.Reward[3] = float32(math.NaN()) },
+		"log-probs of":                            func(b *TextBatch) { b.LogProb = b.LogProb[1:] },
+		"token 1 has +Inf":                        func(b *TextBatch) { b.LogProb[1] = float32(math.Inf(1)) },
+		"no log-probs by a reference":             func(*TextBatch) {},
+		"text 1 has":                              func(b *TextBatch) { b.Texts[1].Learn = slices.Repeat([]bool{true}, len(b.Texts[1].IDs)) },
 	} {
 		s := textSetup(textModel(t, lm.Options{}))
 		s.Config.KLBeta = 0.1

@@ -65,7 +65,7 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 		return err
 	}
 	if len(b.Texts)%t.text.NMinibatches != 0 {
-		return fmt.Errorf("%d texts on a replica: want a multiple of n_minibatches, %d", len(b.Texts),
+		return fmt.Errorf("%d texts on a replica: expected a multiple of n_minibatches, %d", len(b.Texts),
 			t.text.NMinibatches)
 	}
 	return nil

@@ -110,7 +110,7 @@ func restore(state, from tensor.Dict) error {
 			return fmt.Errorf("no %s", name)
 		}
 		if !saved.SameShape(t) {
-			return fmt.Errorf("%s is %v, want %v", name, saved, t)
+			return fmt.Errorf("%s is %v, expected %v", name, saved, t)
 		}
 	}
 	state.CopyFrom(from)

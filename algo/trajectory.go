@@ -56,7 +56,7 @@ func (v *rolloutView) view(rollout tensor.Dict) (tr *Trajectory, mask []uint8, e
 			if units > 1 {
 				shape = append(shape, units)
 			}
-			err = fmt.Errorf("%s is %v, want %v%v", name, t, dtype, shape)
+			err = fmt.Errorf("%s is %v, expected %v%v", name, t, dtype, shape)
 		}
 		if err != nil {
 			return tensor.New(dtype, 0)

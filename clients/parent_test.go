@@ -275,7 +275,7 @@ func (p *parent) ask(h header, body []byte) (header, []byte) {
 		if p.memory != nil {
 			p.memory.ReadAt(p.reply.data, int64((p.request.size+4095)/4096*4096))
 		} else if copied := copy(p.reply.data, got); copied != p.reply.size && (copied != p.reply.at["final."+p.hello.Obs[0].Name] || r.Flags == final) {
-			p.t.Fatalf("an answer of %d bytes: want %d", copied, p.reply.size)
+			p.t.Fatalf("an answer of %d bytes: expected %d", copied, p.reply.size)
 		}
 	}
 	return r, got

@@ -125,7 +125,7 @@ func check(c *spmd.Collective, size, me int) error {
 		return fmt.Errorf("no such reduction: %v", c.Op)
 	}
 	if c.Root < 0 || c.Root >= size {
-		return fmt.Errorf("root %d: want a member from 0 to %d", c.Root, size-1)
+		return fmt.Errorf("root %d: expected a member from 0 to %d", c.Root, size-1)
 	}
 	whole := c.Kind != spmd.Gather && c.Kind != spmd.Scatter || me == c.Root // Data holds every block
 	if err := checkCounts("counts", c.Counts, len(c.Data)/e, size, me, whole); err != nil {
@@ -149,7 +149,7 @@ func check(c *spmd.Collective, size, me int) error {
 		return checkCounts("send counts", c.SendCounts, len(c.Send)/e, size, me, true)
 	case spmd.SendReceive:
 		if c.To < 0 || c.To >= size || c.From < 0 || c.From >= size {
-			return fmt.Errorf("to member %d, from member %d: want members from 0 to %d", c.To, c.From, size-1)
+			return fmt.Errorf("to member %d, from member %d: expected members from 0 to %d", c.To, c.From, size-1)
 		}
 	}
 	return nil

@@ -141,7 +141,7 @@ func TestStartGoesOnByItself(t *testing.T) {
 func TestFailureEndsTheGroup(t *testing.T) {
 	err := run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
 		first := m.Run(ctx, collectives.Broadcast(make([]byte, 3), 7))
-		if first == nil || !strings.Contains(first.Error(), "root 7: want a member from 0 to 1") {
+		if first == nil || !strings.Contains(first.Error(), "root 7: expected a member from 0 to 1") {
 			return fmt.Errorf("root 7 of 2: %v", first)
 		}
 		if err := m.Barrier(ctx); err != first {

@@ -100,11 +100,11 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 		g.opts.MaxMessage = 1 << 30
 	}
 	if g.opts.MaxMessage < 0 || g.opts.MaxMessage%8 != 0 {
-		return nil, fmt.Errorf("messages of at most %d bytes: want a positive multiple of 8", opts.MaxMessage)
+		return nil, fmt.Errorf("messages of at most %d bytes: expected a positive multiple of 8", opts.MaxMessage)
 	}
 	if opts.Algorithm != "" && opts.Algorithm != Auto {
 		if g.forced = find(g.algorithms, opts.Algorithm); g.forced == nil {
-			return nil, fmt.Errorf("no such algorithm: %q: want one of %v", opts.Algorithm, Algorithms())
+			return nil, fmt.Errorf("no such algorithm: %q: expected one of %v", opts.Algorithm, Algorithms())
 		}
 	}
 	for _, t := range []*Table{opts.Table, builtin()} {

@@ -75,7 +75,7 @@ func (r *rule) fits(g *Group, c *spmd.Collective) bool {
 // resolve looks the names up.
 func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 	if t.Schema != 1 {
-		return nil, fmt.Errorf("table of algorithms: schema %d: want 1", t.Schema)
+		return nil, fmt.Errorf("table of algorithms: schema %d: expected 1", t.Schema)
 	}
 	rules := make([]rule, len(t.Rules))
 	for i, r := range t.Rules {
@@ -83,14 +83,16 @@ func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 		a := find(all, r.Algorithm)
 		switch {
 		case k < 0:
-			return nil, fmt.Errorf("table of algorithms, rule %d: kind %q: want one of %v", i+1, r.Kind, kinds())
+			return nil, fmt.Errorf("table of algorithms, rule %d: kind %q: expected one of %v", i+1, r.Kind, kinds())
 		case a == nil:
-			return nil, fmt.Errorf("table of algorithms, rule %d: algorithm %q: want one of %v", i+1, r.Algorithm,
+			return nil, fmt.Errorf("table of algorithms, rule %d: algorithm %q: expected one of %v", i+1, r.Algorithm,
 				Algorithms()[1:])
 		case r.Nodes != "" && r.Nodes != "one" && r.Nodes != "many":
-			return nil, fmt.Errorf("table of algorithms, rule %d: nodes %q: want one, many or nothing", i+1, r.Nodes)
+			return nil, fmt.Errorf("table of algorithms, rule %d: nodes %q: expected one, many or nothing", i+1,
+				r.Nodes)
 		case r.Members < 0 || r.Bytes < 0:
-			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: want 0 or more", i+1, r.Members,
+			return nil, fmt.Errorf("table of algorithms, rule %d: %d members, %d bytes: expected 0 or more", i+1,
+				r.Members,
 				r.Bytes)
 		}
 		rules[i] = rule{kinds()[k], r.Members, r.Nodes != "many", r.Nodes != "one", r.Bytes, a}

@@ -20,11 +20,11 @@ const (
 func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
 	switch {
 	case s.Slots < 0 || s.Slots > maxSlots:
-		return fmt.Errorf("%d slots: want 0 to %d", s.Slots, maxSlots)
+		return fmt.Errorf("%d slots: expected 0 to %d", s.Slots, maxSlots)
 	case s.Wire != tensor.F32 && s.Wire != tensor.BF16:
-		return fmt.Errorf("sent as %v: want F32 or BF16", s.Wire)
+		return fmt.Errorf("sent as %v: expected F32 or BF16", s.Wire)
 	case s.Slots == 0 && s.Wire != tensor.F32:
-		return fmt.Errorf("sent as %v and read in place: want slots, for rounded values", s.Wire)
+		return fmt.Errorf("sent as %v and read in place: expected slots, for rounded values", s.Wire)
 	case s.State != nil && len(s.State) != s.Layout.Size():
 		return fmt.Errorf("state of %d bytes, the layout has %d", len(s.State), s.Layout.Size())
 	}

@@ -122,7 +122,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("CartPole with a model: %v", err)
 	}
 	for key, cfg := range map[string]env.Config{
-		"frame_stack 1000000000 of observation state, 4 numbers: want at most 4194304": {EnvType: "CartPole-v1", FrameStack: 1e9},
+		"frame_stack 1000000000 of observation state, 4 numbers: expected at most 4194304": {EnvType: "CartPole-v1", FrameStack: 1e9},
 		"observations": {EnvType: "CartPole-v1", Observations: []string{"image"}},
 		"reward_mode":  {EnvType: "Pendulum-v1", RewardMode: env.RewardOnlySuccess},
 	} {

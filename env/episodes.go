@@ -283,7 +283,7 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
 	if len(rows)%width != 0 {
-		return nil, fmt.Errorf("episodes of %d figures, want a multiple of %d", len(rows), width)
+		return nil, fmt.Errorf("episodes of %d figures, expected a multiple of %d", len(rows), width)
 	}
 	var episodes []Episode
 	for r := range slices.Chunk(rows, width) {

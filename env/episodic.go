@@ -218,7 +218,7 @@ func (e *Episodic) renew(seeds []uint64, out *Step) error {
 // Act fills action with what the Simulator's expert does.
 func (e *Episodic) Act(action tensor.Tensor) error {
 	if space := e.spec.Action; action.DType() != space.DType || action.Len() != e.n*space.Dim() {
-		return fmt.Errorf("%s: expert's action: %v, want %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n,
+		return fmt.Errorf("%s: expert's action: %v, expected %v[%d 1 %d]", e.spec.Name, action, space.DType, e.n,
 			space.Dim())
 	}
 	return Act(e.sim, action)

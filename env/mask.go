@@ -60,11 +60,12 @@ func (s Spec) CheckMask() error {
 		options += n
 	}
 	if options == 0 {
-		return fmt.Errorf("%s: observation %s: its actions are in a box: want discrete or multi-discrete ones, or no "+
+		return fmt.Errorf("%s: observation %s: its actions are in a box: expected discrete or multi-discrete ones, "+
+			"or no "+
 			"mask", s.Name, ActionMask)
 	}
 	if f := s.Obs[i]; f.Kind != Box || f.DType != tensor.U8 || f.Dim() != options {
-		return fmt.Errorf("%s: observation %s: %v%v: want a box of U8[%d], the options %v of its actions", s.Name,
+		return fmt.Errorf("%s: observation %s: %v%v: expected a box of U8[%d], the options %v of its actions", s.Name,
 			f.Name, f.DType, f.Shape, options, s.Action.Nvec)
 	}
 	return nil
@@ -108,7 +109,7 @@ func (w masked) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 
 func (w masked) check(n int, obs tensor.Dict) error {
 	if k := w.spec.Action.Blocked(w.row(n, obs)); k >= 0 {
-		return fmt.Errorf("%s: %s of environment %d allows no option of choice %d, want at least one", w.spec.Name,
+		return fmt.Errorf("%s: %s of environment %d allows no option of choice %d, expected at least one", w.spec.Name,
 			ActionMask, n, k)
 	}
 	return nil

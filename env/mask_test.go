@@ -114,16 +114,16 @@ func TestActionMaskErrors(t *testing.T) {
 	out := begin(t, v, 1, 1, 2)
 	sim.broken = true
 	err := v.Step(choices(0, 0, 0, 0), []uint64{3, 4}, out)
-	if err == nil || !strings.Contains(err.Error(), "action_mask of environment 0 allows no option of choice 0, want at least one") {
+	if err == nil || !strings.Contains(err.Error(), "action_mask of environment 0 allows no option of choice 0, expected at least one") {
 		t.Errorf("a mask that allows nothing: %v", err)
 	}
 
 	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{1}}
 	floats := env.Field{Name: env.ActionMask, Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{5}}}
 	for want, spec := range map[string]env.Spec{
-		"its actions are in a box":              {Name: "X", Obs: sim.Spec().Obs, Action: box},
-		"F32[5]: want a box of U8[5], the opti": {Name: "X", Obs: []env.Field{floats}, Action: sim.Spec().Action},
-		"U8[5]: want a box of U8[4], the optio": {Name: "X", Obs: sim.Spec().Obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}},
+		"its actions are in a box":                  {Name: "X", Obs: sim.Spec().Obs, Action: box},
+		"F32[5]: expected a box of U8[5], the opti": {Name: "X", Obs: []env.Field{floats}, Action: sim.Spec().Action},
+		"U8[5]: expected a box of U8[4], the optio": {Name: "X", Obs: sim.Spec().Obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}},
 	} {
 		if err := spec.CheckMask(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want … %s …", err, want)

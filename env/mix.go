@@ -26,15 +26,15 @@ func (m Mix) Weights(names []string) ([]float64, error) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		w := m[name]
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("%q, want some of %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%q, expected some of %s", name, strings.Join(names, ", "))
 		}
 		if !(w >= 0) || w-w != 0 {
-			return nil, fmt.Errorf("%s: weight %v, want a number ≥ 0", name, w)
+			return nil, fmt.Errorf("%s: weight %v, expected a number ≥ 0", name, w)
 		}
 		sum += w
 	}
 	if len(m) > 0 && sum == 0 {
-		return nil, fmt.Errorf("the weights are all 0, want one that is not")
+		return nil, fmt.Errorf("the weights are all 0, expected one that is not")
 	}
 	for i, name := range names {
 		weights[i] = m[name]

@@ -36,7 +36,8 @@ func checkPartial(s Spec, elements []int) error {
 	}
 	for k, e := range elements {
 		if width := s.Obs[i].Dim(); e < 0 || e >= width || slices.Contains(elements[:k], e) {
-			return fmt.Errorf("%s: state_elements %v: element %d, want some of 0 to %d, each once", s.Name, elements, e,
+			return fmt.Errorf("%s: state_elements %v: element %d, expected some of 0 to %d, each once", s.Name,
+				elements, e,
 				width-1)
 		}
 	}

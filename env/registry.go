@@ -65,7 +65,7 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 		return nil, err
 	}
 	if n <= 0 {
-		return nil, fmt.Errorf("%s: %d environments, want at least 1", cfg.ID(), n)
+		return nil, fmt.Errorf("%s: %d environments, expected at least 1", cfg.ID(), n)
 	}
 	build, _ := r.Builder(cfg.ID())
 	vec, err := build(cfg, n)

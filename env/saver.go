@@ -32,7 +32,7 @@ func saved(state tensor.Dict, name string, like tensor.Tensor) (tensor.Tensor, e
 		return t, fmt.Errorf("saved state of environments: no %s", name)
 	}
 	if !t.SameShape(like) {
-		return t, fmt.Errorf("saved state of environments: %s is %v, want %v", name, t, like)
+		return t, fmt.Errorf("saved state of environments: %s is %v, expected %v", name, t, like)
 	}
 	return t, nil
 }

@@ -48,7 +48,7 @@ func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
 		if can := max(most/max(f.Dim(), 1), 1); frames > can && !f.isMask() {
-			return fmt.Errorf("%s: frame_stack %d of observation %s, %d numbers: want at most %d", s.Name, frames,
+			return fmt.Errorf("%s: frame_stack %d of observation %s, %d numbers: expected at most %d", s.Name, frames,
 				f.Name, f.Dim(), can)
 		}
 	}

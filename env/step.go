@@ -55,7 +55,8 @@ func (s Spec) InfoIndex(name string) int {
 // CheckReset checks the arguments of a Reset of n environments.
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
-		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, want %d of each, or no mask", s.Name, len(seeds),
+		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, expected %d of each, or no mask", s.Name,
+			len(seeds),
 			len(mask), n)
 	}
 	return s.checkObs("Obs", out.Obs, n)
@@ -69,7 +70,7 @@ func (s Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (t
 		return a, err
 	}
 	if seeds != nil && len(seeds) != n {
-		return a, fmt.Errorf("%s: step with %d seeds, want %d or none", s.Name, len(seeds), n)
+		return a, fmt.Errorf("%s: step with %d seeds, expected %d or none", s.Name, len(seeds), n)
 	}
 	return a, s.checkOut(out, n, a.Dim(1), seeds != nil)
 }
@@ -88,7 +89,7 @@ func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 		f := &s.Obs[i]
 		t, ok := d.Get(f.Name)
 		if !ok || t.DType() != f.DType || t.Rank() == 0 || t.Dim(0) != n || t.Len() != n*f.Dim() {
-			return fmt.Errorf("%s: buffer of %s.%s: %v, want %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n,
+			return fmt.Errorf("%s: buffer of %s.%s: %v, expected %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n,
 				f.Shape)
 		}
 	}
@@ -108,14 +109,14 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	}
 	if !matrix(out.Reward, tensor.F32, n, k) || !matrix(out.Terminated, tensor.U8, n, k) ||
 		!matrix(out.Truncated, tensor.U8, n, k) {
-		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, want F32, U8, U8 [%d %d]",
+		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, expected F32, U8, U8 [%d %d]",
 			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
 	}
 	if t := out.Status; !t.IsZero() && (t.DType() != tensor.U8 || t.Rank() != 1 || t.Dim(0) != n) {
-		return fmt.Errorf("%s: buffer of Status: %v, want U8[%d]", s.Name, t, n)
+		return fmt.Errorf("%s: buffer of Status: %v, expected U8[%d]", s.Name, t, n)
 	}
 	if !out.Info.IsZero() && !matrix(out.Info, tensor.F32, n, len(s.Info)) {
-		return fmt.Errorf("%s: buffer of Info: %v, want F32[%d %d]", s.Name, out.Info, n, len(s.Info))
+		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d]", s.Name, out.Info, n, len(s.Info))
 	}
 	return nil
 }
@@ -130,19 +131,19 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
 		a.Dim(2) != s.Action.Dim() {
-		return a, fmt.Errorf("%s: action: %v, want %v[%d K %d]", s.Name, a, s.Action.DType, n, s.Action.Dim())
+		return a, fmt.Errorf("%s: action: %v, expected %v[%d K %d]", s.Name, a, s.Action.DType, n, s.Action.Dim())
 	}
 	var bad, choices int
 	switch s.Action.Kind {
 	case Discrete, MultiDiscrete:
 		if bad = badChoice(a.I32(), s.Action.Nvec); bad >= 0 {
 			choices = s.Action.Nvec[bad%len(s.Action.Nvec)]
-			return a, fmt.Errorf("%s: action of environment %d: %d, want 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)),
+			return a, fmt.Errorf("%s: action of environment %d: %d, expected 0..%d", s.Name, bad/(a.Dim(1)*a.Dim(2)),
 				a.I32()[bad], choices-1)
 		}
 	case Box:
 		if bad = badNumber(a.F32()); bad >= 0 {
-			return a, fmt.Errorf("%s: action of environment %d: %v, want a finite number", s.Name,
+			return a, fmt.Errorf("%s: action of environment %d: %v, expected a finite number", s.Name,
 				bad/(a.Dim(1)*a.Dim(2)), a.F32()[bad])
 		}
 	}

@@ -101,10 +101,10 @@ func TestTaskBoundsSaid(t *testing.T) {
 	got := ""
 	cfg.Check(func(ok bool, key string, value any, want string) {
 		if !ok && key == "task.terminations.0.low" {
-			got = fmt.Sprintf("%v: want %s", value, want)
+			got = fmt.Sprintf("%v: expected %s", value, want)
 		}
 	})
-	if want := "2: want no more than high, 1"; got != want {
+	if want := "2: expected no more than high, 1"; got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
 }

@@ -177,8 +177,8 @@ func TestPartial(t *testing.T) {
 		t.Error("no episode ended: the test sees too little")
 	}
 	for want, elements := range map[string][]int{
-		"CartPole-v1: state_elements [0 4]: element 4, want some of 0 to 3": {0, 4},
-		"state_elements [1 1]: element 1":                                   {1, 1},
+		"CartPole-v1: state_elements [0 4]: element 4, expected some of 0 to 3": {0, 4},
+		"state_elements [1 1]: element 1":                                       {1, 1},
 	} {
 		cfg.StateElements = elements
 		if _, err := all.Registry().New(cfg, 1); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,13 +38,13 @@ type Own struct {
 func New[P any](p P) Own {
 	t := reflect.TypeFor[P]()
 	if t.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("params: %v: want a struct", t))
+		panic(fmt.Sprintf("params: %v: expected a struct", t))
 	}
 	if len(keysOf(t, "", map[string]bool{})) == 0 {
-		panic(fmt.Sprintf("params: %v: want a struct with exported fields", t))
+		panic(fmt.Sprintf("params: %v: expected a struct with exported fields", t))
 	}
 	if check := reflect.ValueOf(&p).MethodByName("Check"); check.IsValid() && !isCheck(check.Type()) {
-		panic(fmt.Sprintf("params: %v: Check is %v: want func(want %v)", t, check.Type(), wantType))
+		panic(fmt.Sprintf("params: %v: Check is %v: expected func(expected %v)", t, check.Type(), wantType))
 	}
 	return Own{&p}
 }
@@ -57,12 +57,12 @@ func Get[P any](o Own, defaults P) (P, error) {
 	}
 	p, ok := o.values.(*P)
 	if !ok {
-		return defaults, fmt.Errorf("parameters %T: want %T", o.values, &defaults)
+		return defaults, fmt.Errorf("parameters %T: expected %T", o.values, &defaults)
 	}
 	var err error
 	o.Check(func(ok bool, key string, value any, want string) {
 		if !ok && err == nil {
-			err = fmt.Errorf("%s: %v: want %s", key, value, want)
+			err = fmt.Errorf("%s: %v: expected %s", key, value, want)
 		}
 	})
 	return *p, err
@@ -170,7 +170,7 @@ func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 			continue
 		}
 		if doc == "" {
-			panic(fmt.Sprintf("params: %v.%s: want a doc tag that says what the key means", t, f.Name))
+			panic(fmt.Sprintf("params: %v.%s: expected a doc tag that says what the key means", t, f.Name))
 		}
 		keys = append(keys, key{name, doc, f.Index})
 	}
@@ -183,9 +183,9 @@ func fieldError(name, options string, inline bool) error {
 	case inline && name == "":
 		return nil
 	case options != "":
-		return errors.New("want a yaml tag without options, or one that is inline for a struct")
+		return errors.New("expected a yaml tag without options, or one that is inline for a struct")
 	case name == "" || strings.ContainsAny(name, ". \t"):
-		return errors.New(`want a yaml tag with the name of the key, or "-"`)
+		return errors.New(`expected a yaml tag with the name of the key, or "-"`)
 	}
 	return nil
 }

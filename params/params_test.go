@@ -50,10 +50,10 @@ func TestGet(t *testing.T) {
 	if w, err := params.Get(params.New(weather{Wind: wind{Force: 3}}), defaults); err != nil || w.Wind.Force != 3 {
 		t.Errorf("%+v (%v), want what was given", w, err)
 	}
-	if _, err := params.Get(params.New(wind{}), defaults); err == nil || !strings.Contains(err.Error(), "want *params_test.weather") {
+	if _, err := params.Get(params.New(wind{}), defaults); err == nil || !strings.Contains(err.Error(), "expected *params_test.weather") {
 		t.Errorf("another part's: %v", err)
 	}
-	if _, err := params.Get(params.New(weather{Wind: wind{Force: -1}}), defaults); err == nil || err.Error() != "wind.force: -1: want a number >= 0" {
+	if _, err := params.Get(params.New(weather{Wind: wind{Force: -1}}), defaults); err == nil || err.Error() != "wind.force: -1: expected a number >= 0" {
 		t.Errorf("a value that Check refuses: %v", err)
 	}
 }
@@ -108,14 +108,14 @@ func TestNewPanics(t *testing.T) {
 		A int `yaml:"a,omitempty" doc:"a"`
 	}
 	for want, make := range map[string]func(){
-		"int: want a struct":                        func() { params.New(1) },
-		"want a struct with exported fields":        func() { params.New(struct{}{}) },
-		"noTag.A: want a yaml tag with the name":    func() { params.New(noTag{}) },
-		"noDoc.A: want a doc tag":                   func() { params.New(noDoc{}) },
-		"dotted.A: want a yaml tag with the name":   func() { params.New(dotted{}) },
-		"twice.B: two fields for the key a":         func() { params.New(twice{}) },
-		"omits.A: want a yaml tag without options,": func() { params.New(omits{}) },
-		"otherCheck: Check is func()":               func() { params.New(otherCheck{}) },
+		"int: expected a struct":                        func() { params.New(1) },
+		"expected a struct with exported fields":        func() { params.New(struct{}{}) },
+		"noTag.A: expected a yaml tag with the name":    func() { params.New(noTag{}) },
+		"noDoc.A: expected a doc tag":                   func() { params.New(noDoc{}) },
+		"dotted.A: expected a yaml tag with the name":   func() { params.New(dotted{}) },
+		"twice.B: two fields for the key a":             func() { params.New(twice{}) },
+		"omits.A: expected a yaml tag without options,": func() { params.New(omits{}) },
+		"otherCheck: Check is func()":                   func() { params.New(otherCheck{}) },
 	} {
 		func() {
 			defer func() {

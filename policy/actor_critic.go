@@ -51,7 +51,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		cfg.Encoder = NatureCNN
 	}
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy; cnn_policy "+
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: expected mlp_policy; cnn_policy "+
 			"values discrete actions alone", spec.Name)
 	} else if cfg.AddQHead {
 		return newGreedy(cfg, spec, nil, seed, alloc)
@@ -72,10 +72,10 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
 	}
 	if cfg.UseSDE && shape.options != nil {
-		return nil, fmt.Errorf("policy: for %s: use_sde: true: want false for discrete actions", spec.Name)
+		return nil, fmt.Errorf("policy: for %s: use_sde: true: expected false for discrete actions", spec.Name)
 	}
 	if shape.options != nil && !cfg.IndependentStd {
-		return nil, fmt.Errorf("policy: for %s: independent_std: false: want true for discrete actions", spec.Name)
+		return nil, fmt.Errorf("policy: for %s: independent_std: false: expected true for discrete actions", spec.Name)
 	}
 	var box *unitBox
 	if cfg.ActionBound == BoundTanh {
@@ -174,7 +174,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
 			len(noise.Step), n)
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
@@ -328,7 +328,7 @@ func (p *ActorCritic) own(wk Work) (*work, error) {
 
 func (p *ActorCritic) checkAction(w *work, action tensor.Tensor, n int) error {
 	if !action.SameShape(w.action.Slice(0, n)) {
-		return fmt.Errorf("action %v: want %v", action, w.action.Slice(0, n))
+		return fmt.Errorf("action %v: expected %v", action, w.action.Slice(0, n))
 	}
 	if action.DType() != tensor.I32 {
 		return nil

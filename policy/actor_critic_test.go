@@ -330,16 +330,16 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{"missing observation", forward(w, tensor.Dict{}, noise), `observation "state": not in {}`},
-		{"shape", forward(w, obsWith("goal", tensor.New(tensor.F32, rows, 2)), noise), `observation "goal": F32[3 2]: want F32[N [3]]`},
-		{"type", forward(w, obsWith("goal", tensor.New(tensor.F64, rows, 3)), noise), `observation "goal": F64[3 3]: want F32[N [3]]`},
+		{"shape", forward(w, obsWith("goal", tensor.New(tensor.F32, rows, 2)), noise), `observation "goal": F32[3 2]: expected F32[N [3]]`},
+		{"type", forward(w, obsWith("goal", tensor.New(tensor.F64, rows, 3)), noise), `observation "goal": F64[3 3]: expected F32[N [3]]`},
 		{"rows", forward(w, obsWith("goal", tensor.New(tensor.F32, 2, 3)), noise), `observation "goal": 2 rows, "state" has 3`},
 		{"too many rows", forward(p.NewWork(2), obs, noise), "3 rows: the work holds 2"},
-		{"noise", forward(w, obs, noise.slice(0, 2)), "noise for 2 environments and 2 steps: want 3"},
+		{"noise", forward(w, obs, noise.slice(0, 2)), "noise for 2 environments and 2 steps: expected 3"},
 		{"foreign work", forward(other.NewWork(rows), obs, noise), "work *policy.work of another policy"},
 		{"not a number", forward(w, obsWith("state", nan), noise), "row 1: log-prob is NaN"},
-		{"action shape", evaluate(tensor.New(tensor.I32, rows, 1)), "action I32[3 1]: want I32[3 1 1]"},
-		{"action type", evaluate(tensor.New(tensor.F32, rows, 1, 1)), "action F32[3 1 1]: want I32[3 1 1]"},
-		{"choice", evaluate(tensor.FromI32([]int32{0, 3, 0}, rows, 1, 1)), "row 1: choice 3: want 0 to 2"},
+		{"action shape", evaluate(tensor.New(tensor.I32, rows, 1)), "action I32[3 1]: expected I32[3 1 1]"},
+		{"action type", evaluate(tensor.New(tensor.F32, rows, 1, 1)), "action F32[3 1 1]: expected I32[3 1 1]"},
+		{"choice", evaluate(tensor.FromI32([]int32{0, 3, 0}, rows, 1, 1)), "row 1: choice 3: expected 0 to 2"},
 		{"no Evaluate", func() error {
 			must[Eval](t)(p.Evaluate(w, obs, act.Action))
 			must[Act](t)(p.Forward(w, obs, Sample, noise))

@@ -13,12 +13,12 @@ type unitBox struct{ center, half []float32 }
 func newUnitBox(s env.Space) (unitBox, error) {
 	var b unitBox
 	if s.Kind != env.Box {
-		return b, fmt.Errorf("discrete choices: want a box")
+		return b, fmt.Errorf("discrete choices: expected a box")
 	}
 	for k, low := range s.Low {
 		center, half := (low+s.High[k])/2, (s.High[k]-low)/2
 		if !(half > 0) || half-half != 0 {
-			return b, fmt.Errorf("dimension %d is in [%v, %v]: want bounds", k, low, s.High[k])
+			return b, fmt.Errorf("dimension %d is in [%v, %v]: expected bounds", k, low, s.High[k])
 		}
 		b.center, b.half = append(b.center, center), append(b.half, half)
 	}

@@ -230,13 +230,13 @@ func TestCNNErrors(t *testing.T) {
 		want   string
 	}{
 		{"no image", nil, []env.Field{state}, discrete, "no image: cnn_policy wants one of U8; mlp_policy takes vectors"},
-		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete, "encoder: vit: want nature_cnn, impala or keypoints"},
-		{"encoder of vectors", func(c *Config) { c.ModelType, c.Encoder = "mlp_policy", ImpalaCNN }, []env.Field{state}, discrete, "encoder: impala: want none"},
+		{"encoder", func(c *Config) { c.Encoder = "vit" }, []env.Field{pixels}, discrete, "encoder: vit: expected nature_cnn, impala or keypoints"},
+		{"encoder of vectors", func(c *Config) { c.ModelType, c.Encoder = "mlp_policy", ImpalaCNN }, []env.Field{state}, discrete, "encoder: impala: expected none"},
 		{"small", nil, []env.Field{image("image", 40, 35, 3)}, discrete, `"image": image of [40 35 3]: encoder nature_cnn wants at least 36×36 pixels`},
-		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete, `"image": image of [64 64]: want [H W C], or [frames H W C]`},
-		{"endless words", nil, []env.Field{pixels, unbounded}, discrete, `"text": element 1 is in [0, +Inf]: want bounds in [-32768, 32767]`},
+		{"flat", nil, []env.Field{image("image", 64, 64)}, discrete, `"image": image of [64 64]: expected [H W C], or [frames H W C]`},
+		{"endless words", nil, []env.Field{pixels, unbounded}, discrete, `"text": element 1 is in [0, +Inf]: expected bounds in [-32768, 32767]`},
 		{"cells of doubles", nil, []env.Field{pixels, {Name: "x", Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
-			`observation "x": kind 1 of F64: want a box of F32 or U8, or choices of I32`},
+			`observation "x": kind 1 of F64: expected a box of F32 or U8, or choices of I32`},
 		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box, "cnn_policy values discrete actions alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestCNNErrors(t *testing.T) {
 	p := newCNN(t, ImpalaCNN, false)
 	obs, noise := batch(p, 2)
 	obs.Must("text").I32()[4] = 4
-	if _, err := p.Forward(p.NewWork(2), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"text": row 1, element 1: 4: want 0 to 3`) {
+	if _, err := p.Forward(p.NewWork(2), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), `"text": row 1, element 1: 4: expected 0 to 3`) {
 		t.Errorf("a word that is none: %v", err)
 	}
 }

@@ -246,7 +246,7 @@ func (c *Config) Valid() error {
 	var err error
 	c.Check(func(ok bool, key string, value any, want string) {
 		if !ok && err == nil {
-			err = fmt.Errorf("policy: %s: %v: want %s", key, value, want)
+			err = fmt.Errorf("policy: %s: %v: expected %s", key, value, want)
 		}
 	})
 	return err

@@ -99,7 +99,7 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 		return n, nil
 	}
 	if action.DType() != tensor.F32 || action.Len() != n*c.dims {
-		return 0, fmt.Errorf("action %v: want F32 of %d rows of %d", action, n, c.dims)
+		return 0, fmt.Errorf("action %v: expected F32 of %d rows of %d", action, n, c.dims)
 	}
 	width, actions := c.obs.width, action.F32()
 	for i := range n {

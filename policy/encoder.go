@@ -46,7 +46,8 @@ func imageOf(f env.Field, encoder string) (imageShape, error) {
 		frames, dims = dims[0], dims[1:]
 	}
 	if len(dims) != 3 {
-		return imageShape{}, fmt.Errorf("observation %q: image of %v: want [H W C], or [frames H W C]", f.Name, f.Shape)
+		return imageShape{}, fmt.Errorf("observation %q: image of %v: expected [H W C], or [frames H W C]", f.Name,
+			f.Shape)
 	}
 	s := imageShape{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: dims[2]}}
 	least := 1
@@ -68,7 +69,8 @@ func addWords(c *nn.Choices, f env.Field) error {
 		case f.Kind != env.Box:
 			high = f.Nvec[k%len(f.Nvec)] - 1
 		case !(f.Low[k] >= math.MinInt16 && f.High[k] <= math.MaxInt16):
-			return fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds in [%d, %d], or numbers of F32",
+			return fmt.Errorf("observation %q: element %d is in [%v, %v]: expected bounds in [%d, %d], or numbers "+
+				"of F32",
 				f.Name, k, f.Low[k], f.High[k], math.MinInt16, math.MaxInt16)
 		default:
 			low, high = int(f.Low[k]), int(f.High[k])

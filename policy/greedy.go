@@ -31,7 +31,7 @@ var _ Policy = (*Greedy)(nil)
 func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
-		err = fmt.Errorf("%d choices at a time: want one (add_q_head)", shape.dims)
+		err = fmt.Errorf("%d choices at a time: expected one (add_q_head)", shape.dims)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
@@ -49,7 +49,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 		}
 		width = p.encoder.Width()
 		if p.encoder.State() > 0 {
-			return nil, fmt.Errorf("policy: for %s: add_q_head: true: want an encoder without recurrent cells",
+			return nil, fmt.Errorf("policy: for %s: add_q_head: true: expected an encoder without recurrent cells",
 				spec.Name)
 		}
 	}
@@ -140,7 +140,8 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.head.Out {
-		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: want F32[%d %d]", dValues,
+		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: expected F32[%d %d]",
+			dValues,
 			w.n, p.head.Out)
 	}
 	var de []float32 // by the features of the encoder
@@ -170,7 +171,7 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
 			len(noise.Step), n)
 	}
 	forbid(q.F32(), w.obs.mask, n)

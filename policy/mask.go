@@ -18,7 +18,7 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	for row := range n {
 		width := len(w.mask) / n
 		if k := o.action.Blocked(w.mask[row*width : (row+1)*width]); k >= 0 {
-			return fmt.Errorf("observation %q: row %d: no option of choice %d is allowed: want at least one",
+			return fmt.Errorf("observation %q: row %d: no option of choice %d is allowed: expected at least one",
 				env.ActionMask, row, k)
 		}
 	}
@@ -37,7 +37,7 @@ func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	for i, choice := range a.I32() {
 		k := nvec[i%len(nvec)]
 		if choice < 0 || int(choice) >= k {
-			return fmt.Errorf("row %d: choice %d: want 0 to %d", i/perRow, choice, k-1)
+			return fmt.Errorf("row %d: choice %d: expected 0 to %d", i/perRow, choice, k-1)
 		}
 		if w.mask != nil && w.mask[i/perRow*options+at+int(choice)] == 0 {
 			return fmt.Errorf("row %d: choice %d: %s does not allow it", i/perRow, choice, env.ActionMask)

@@ -79,7 +79,8 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 			}
 			o.words = append(o.words, f)
 		default:
-			return nil, fmt.Errorf("observation %q: kind %d of %v: want a box of F32 or U8, or choices of I32", f.Name,
+			return nil, fmt.Errorf("observation %q: kind %d of %v: expected a box of F32 or U8, or choices of I32",
+				f.Name,
 				f.Kind, f.DType)
 		}
 	}
@@ -92,20 +93,21 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 		options += o.choices.High[k] - low + 1
 	}
 	if options > maxOptions {
-		return nil, fmt.Errorf("observations: choices with %d options together: want at most %d; numbers are boxes "+
+		return nil, fmt.Errorf("observations: choices with %d options together: expected at most %d; numbers are "+
+			"boxes "+
 			"of F32", options, maxOptions)
 	}
 	if cfg.Encoder == "" {
 		o.width += options
 	}
 	if cfg.Encoder == "" && o.width == 0 {
-		return nil, fmt.Errorf("observations: none: want at least one element")
+		return nil, fmt.Errorf("observations: none: expected at least one element")
 	}
 	if cfg.Encoder != "" && own == nil && len(o.images) == 0 {
 		return nil, fmt.Errorf("observations: no image: cnn_policy wants one of U8; mlp_policy takes vectors")
 	}
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
-		return nil, fmt.Errorf("obs_dim: %d: want %d", cfg.ObsDim, o.width)
+		return nil, fmt.Errorf("obs_dim: %d: expected %d", cfg.ObsDim, o.width)
 	}
 	if cfg.NormalizeObservations && o.numbers > 0 {
 		o.params = params
@@ -128,13 +130,15 @@ func numericOf(f env.Field) (numeric, error) {
 		return v, nil
 	}
 	if n := f.Dim(); len(f.Low) != n || len(f.High) != n {
-		return v, fmt.Errorf("observation %q: %d and %d bounds of bytes: want %d", f.Name, len(f.Low), len(f.High), n)
+		return v, fmt.Errorf("observation %q: %d and %d bounds of bytes: expected %d", f.Name, len(f.Low), len(f.High),
+			n)
 	}
 	v.low, v.share = f.Low, make([]float32, len(f.Low))
 	for k, low := range f.Low {
 		high := f.High[k]
 		if !(low >= 0 && high <= math.MaxUint8) {
-			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: want bounds of bytes in [0, 255]", f.Name,
+			return v, fmt.Errorf("observation %q: element %d is in [%v, %v]: expected bounds of bytes in [0, 255]",
+				f.Name,
 				k, low, high)
 		}
 		if high > low {
@@ -286,7 +290,7 @@ func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 		for i, v := range obs.Must(f.Name).I32() {
 			row, k := i/n, at+i%n
 			if int(v) < o.choices.Low[k] || int(v) > o.choices.High[k] {
-				return fmt.Errorf("observation %q: row %d, element %d: %d: want %d to %d", f.Name, row, i%n, v,
+				return fmt.Errorf("observation %q: row %d, element %d: %d: expected %d to %d", f.Name, row, i%n, v,
 					o.choices.Low[k], o.choices.High[k])
 			}
 			w.words[row*places+k] = v
@@ -305,7 +309,7 @@ func Rows(fields []env.Field, obs tensor.Dict, maxRows int) (int, error) {
 		case !ok:
 			return 0, fmt.Errorf("observation %q: not in %v", f.Name, obs)
 		case t.DType() != f.DType || t.Rank() < 1 || t.Len() != t.Dim(0)*f.Dim():
-			return 0, fmt.Errorf("observation %q: %v: want %v[N %v]", f.Name, t, f.DType, f.Shape)
+			return 0, fmt.Errorf("observation %q: %v: expected %v[N %v]", f.Name, t, f.DType, f.Shape)
 		case n >= 0 && t.Dim(0) != n:
 			return 0, fmt.Errorf("observation %q: %d rows, %q has %d", f.Name, t.Dim(0), fields[0].Name, n)
 		}

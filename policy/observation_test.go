@@ -91,7 +91,7 @@ func TestRowsOfDict(t *testing.T) {
 	if err := p.AddStats(sums, obs); err != nil {
 		t.Error(err) // choices have no statistics
 	}
-	if _, err := p.Value(p.NewWork(2), obs); err == nil || !strings.Contains(err.Error(), `observation "cell": row 1, element 0: 3: want 0 to 2`) {
+	if _, err := p.Value(p.NewWork(2), obs); err == nil || !strings.Contains(err.Error(), `observation "cell": row 1, element 0: 3: expected 0 to 2`) {
 		t.Errorf("a choice that is none: %v", err)
 	}
 }

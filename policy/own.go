@@ -25,12 +25,12 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 		return nil, err
 	}
 	if cfg.Encoder != "" {
-		return nil, fmt.Errorf("policy: for %s: encoder: %s: want none: this policy has one of its own", spec.Name,
+		return nil, fmt.Errorf("policy: for %s: encoder: %s: expected none: this policy has one of its own", spec.Name,
 			cfg.Encoder)
 	}
 	switch {
 	case cfg.AddQHead && spec.Action.Kind == env.Box:
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: want mlp_policy", spec.Name)
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: expected mlp_policy", spec.Name)
 	case cfg.AddQHead:
 		return newGreedy(cfg, spec, &encoder, seed, alloc)
 	}

@@ -191,10 +191,10 @@ func TestRecurrentErrors(t *testing.T) {
 	spec := env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)}, Action: discrete}
 	p := newPolicy(t, recurrentConfig(nil), spec)
 	for want, set := range map[string]func(*tensor.Dict){
-		"memory Tensor{} beside 6 rows of observations: want F32[N 4], and rows for each of N sequences": func(*tensor.Dict) {},
+		"memory Tensor{} beside 6 rows of observations: expected F32[N 4], and rows for each of N sequences": func(*tensor.Dict) {},
 		"memory F32[2 5] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 2, 5)) },
 		"memory F32[4 4] beside 6 rows": func(d *tensor.Dict) { d.Set(HiddenState, tensor.New(tensor.F32, 4, 4)) },
-		"begins U8[2]: want U8[6]": func(d *tensor.Dict) {
+		"begins U8[2]: expected U8[6]": func(d *tensor.Dict) {
 			d.Set(HiddenState, tensor.New(tensor.F32, 2, 4))
 			d.Set(Begins, tensor.New(tensor.U8, 2))
 		},
@@ -206,9 +206,9 @@ func TestRecurrentErrors(t *testing.T) {
 		}
 	}
 	for want, cfg := range map[string]Config{
-		"share_trunk: false: want true":   recurrentConfig(func(c *Config) { c.ShareTrunk = false }),
-		"rnn_type: rnn: want gru or lstm": recurrentConfig(func(c *Config) { c.RNNType = "rnn" }),
-		"add_q_head: true: want false":    recurrentConfig(func(c *Config) { c.AddQHead, c.AddValueHead = true, false }),
+		"share_trunk: false: expected true":   recurrentConfig(func(c *Config) { c.ShareTrunk = false }),
+		"rnn_type: rnn: expected gru or lstm": recurrentConfig(func(c *Config) { c.RNNType = "rnn" }),
+		"add_q_head: true: expected false":    recurrentConfig(func(c *Config) { c.AddQHead, c.AddValueHead = true, false }),
 	} {
 		if _, err := NewRNN(cfg, spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want … %s …", err, want)

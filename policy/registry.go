@@ -51,7 +51,8 @@ func (r *Registry) Owner(key string) string {
 func (r *Registry) New(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	build, ok := r.Builder(cfg.ModelType)
 	if !ok {
-		return nil, fmt.Errorf("policy: model_type: %q: want one of %s", cfg.ModelType, strings.Join(r.Names(), ", "))
+		return nil, fmt.Errorf("policy: model_type: %q: expected one of %s", cfg.ModelType, strings.Join(r.Names(),
+			", "))
 	}
 	return build(cfg, spec, seed, alloc)
 }

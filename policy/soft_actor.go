@@ -126,7 +126,7 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	if mode == Sample && (len(noise.Env) != n || len(noise.Step) != n) {
-		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d", len(noise.Env),
+		return Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d", len(noise.Env),
 			len(noise.Step), n)
 	}
 	p.net.forward(w.net, x, n, mode, noise, batch)
@@ -158,7 +158,7 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
 	if !action.SameShape(w.action.Slice(0, n)) {
-		return Eval{}, fmt.Errorf("policy: evaluate: action %v: want %v", action, w.action.Slice(0, n))
+		return Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))
 	}
 	unit := w.dUnit[:n*p.net.dims]
 	p.box.into(unit, action.F32())
@@ -206,7 +206,7 @@ func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	case !g.Action.IsZero() && !g.Action.SameShape(w.action.Slice(0, n)):
 		return fmt.Errorf("policy: backward: derivative by action %v of %d rows of %v", g.Action, n, w.action)
 	case !g.LogProb.IsZero() && g.LogProb.Len() != n:
-		return fmt.Errorf("policy: backward: derivative by log-prob %v: want F32[%d 1]", g.LogProb, n)
+		return fmt.Errorf("policy: backward: derivative by log-prob %v: expected F32[%d 1]", g.LogProb, n)
 	}
 	if w.chosen, w.evaluated = 0, 0; evaluated {
 		p.net.backwardEvaluate(w.net, g.LogProb.F32(), ready)

@@ -21,28 +21,28 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	switch s.Kind {
 	case env.Box:
 		if s.DType != tensor.F32 {
-			return actionShape{}, fmt.Errorf("box of %v: want F32", s.DType)
+			return actionShape{}, fmt.Errorf("box of %v: expected F32", s.DType)
 		}
 	case env.Discrete:
 		if len(s.Nvec) != 1 {
-			return actionShape{}, fmt.Errorf("discrete action with %d choices at a time: want 1", len(s.Nvec))
+			return actionShape{}, fmt.Errorf("discrete action with %d choices at a time: expected 1", len(s.Nvec))
 		}
 		a, size, options = 1, s.Nvec[0], s.Nvec
 	case env.MultiDiscrete:
 		a, size, options = len(s.Nvec), len(s.Nvec), s.Nvec
 	default:
-		return actionShape{}, fmt.Errorf("kind %d: want a box, discrete or multi-discrete", s.Kind)
+		return actionShape{}, fmt.Errorf("kind %d: expected a box, discrete or multi-discrete", s.Kind)
 	}
 	for _, k := range options {
 		if k < 1 {
-			return actionShape{}, fmt.Errorf("choices %v: want at least one option each", options)
+			return actionShape{}, fmt.Errorf("choices %v: expected at least one option each", options)
 		}
 	}
 	if a < 1 {
-		return actionShape{}, fmt.Errorf("%d dimensions: want at least 1", a)
+		return actionShape{}, fmt.Errorf("%d dimensions: expected at least 1", a)
 	}
 	if cfg.ActionDim != 0 && cfg.ActionDim != size {
-		return actionShape{}, fmt.Errorf("action_dim: %d: want %d", cfg.ActionDim, size)
+		return actionShape{}, fmt.Errorf("action_dim: %d: expected %d", cfg.ActionDim, size)
 	}
 	summed, _ := cfg.Summed(a)
 	shape := actionShape{dims: cfg.NumActionChunks * a, summed: summed}

@@ -75,7 +75,7 @@ func (r *Registry) New(s Setup) (Rule, error) {
 	if !s.Config.UseRewardModel {
 		var ok bool
 		if build, ok = r.Builder(s.Config.RewardType); !ok {
-			return nil, fmt.Errorf("reward_type: %s: want one of %s", s.Config.RewardType,
+			return nil, fmt.Errorf("reward_type: %s: expected one of %s", s.Config.RewardType,
 				strings.Join(r.Names(), ", "))
 		}
 	}

@@ -100,12 +100,12 @@ func TestModel(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"reward_type: sucess: want one of env, success, potential": func(c *Config) { c.RewardType = "sucess" },
-		"success_info: solved: want a figure of Reach: effort, success": func(c *Config) {
+		"reward_type: sucess: expected one of env, success, potential": func(c *Config) { c.RewardType = "sucess" },
+		"success_info: solved: expected a figure of Reach: effort, success": func(c *Config) {
 			c.RewardType, c.SuccessInfo = "success", "solved"
 		},
 		"potential.observation: image": func(c *Config) { c.RewardType, c.Potential.Observation = "potential", "image" },
-		"potential.indices: 2: want elements of state, 0 to 1": func(c *Config) {
+		"potential.indices: 2: expected elements of state, 0 to 1": func(c *Config) {
 			c.RewardType, c.Potential.Indices, c.Potential.Target = "potential", []int{2}, []float32{0}
 		},
 	} {

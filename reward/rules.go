@@ -21,7 +21,7 @@ func newEnv(Setup) (Rule, error) {
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
 	if column < 0 {
-		return nil, fmt.Errorf("success_info: %s: want a figure of %s: %s", s.Config.SuccessInfo, s.Spec.Name,
+		return nil, fmt.Errorf("success_info: %s: expected a figure of %s: %s", s.Config.SuccessInfo, s.Spec.Name,
 			strings.Join(s.Spec.Info, ", "))
 	}
 	return func(score []float32, b *Batch) error {
@@ -50,13 +50,13 @@ func newPotential(s Setup) (Rule, error) {
 		}
 	}
 	if seen == nil || seen.DType != tensor.F32 {
-		return nil, fmt.Errorf("potential.observation: %s: want an observation of %s made of F32", p.Observation,
+		return nil, fmt.Errorf("potential.observation: %s: expected an observation of %s made of F32", p.Observation,
 			s.Spec.Name)
 	}
 	width := seen.Dim()
 	for _, k := range p.Indices {
 		if k < 0 || k >= width {
-			return nil, fmt.Errorf("potential.indices: %d: want elements of %s, 0 to %d", k, p.Observation, width-1)
+			return nil, fmt.Errorf("potential.indices: %d: expected elements of %s, 0 to %d", k, p.Observation, width-1)
 		}
 	}
 	phi := func(x []float32) float64 {
@@ -84,7 +84,7 @@ func newPotential(s Setup) (Rule, error) {
 // newModel makes the rule of a network: its value of what was observed after the step.
 func newModel(s Setup) (Rule, error) {
 	if s.Network == nil {
-		return nil, fmt.Errorf("use_reward_model: true: want a network")
+		return nil, fmt.Errorf("use_reward_model: true: expected a network")
 	}
 	work := s.Network.NewWork(s.Rows)
 	return func(score []float32, b *Batch) error {

@@ -103,10 +103,10 @@ func NewChannel(w *World, spec ChannelSpec) (*Channel, error) {
 
 func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 	if len(spec.From.Ranks) == 0 || len(spec.To.Ranks) == 0 {
-		return nil, errors.New("want producers and consumers")
+		return nil, errors.New("expected producers and consumers")
 	}
 	if spec.MaxSize < 0 || spec.ItemBytes < 0 {
-		return nil, fmt.Errorf("max size %d, %d bytes an item: want none below 0", spec.MaxSize, spec.ItemBytes)
+		return nil, fmt.Errorf("max size %d, %d bytes an item: expected none below 0", spec.MaxSize, spec.ItemBytes)
 	}
 	spec.MaxSize = max(spec.MaxSize, 1)
 	if spec.Pairs == nil {
@@ -295,13 +295,13 @@ func (c *Channel) Close(m *Member) error {
 func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	switch {
 	case m.Group() != group.Name || m.World() != c.w:
-		return fmt.Errorf("want a member of group %q of this rank, not of %q", group.Name, m.Group())
+		return fmt.Errorf("expected a member of group %q of this rank, not of %q", group.Name, m.Group())
 	case len(key.Name) > maxKeyName:
-		return fmt.Errorf("want a name of at most %d bytes", maxKeyName)
+		return fmt.Errorf("expected a name of at most %d bytes", maxKeyName)
 	case key.To == AnyMember && !c.spec.Shared:
-		return errors.New("want ChannelSpec.Shared for keys of any member")
+		return errors.New("expected ChannelSpec.Shared for keys of any member")
 	case key.To < AnyMember || key.To >= len(c.spec.To.Ranks):
-		return fmt.Errorf("want a consumer of 0..%d", len(c.spec.To.Ranks)-1)
+		return fmt.Errorf("expected a consumer of 0..%d", len(c.spec.To.Ranks)-1)
 	}
 	return nil
 }

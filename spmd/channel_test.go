@@ -396,15 +396,15 @@ func TestChannelRefuses(t *testing.T) {
 			got  error
 			want string
 		}{
-			{sender(r, spmd.Key{}), `sender of key "" of member 0: want a member of group "env" of this rank, not of "rollout"`},
-			{receiver(e, spmd.Key{}), `receiver of key "" of member 0: want a member of group "rollout" of this rank, not of "env"`},
-			{sender(e, spmd.Key{To: 2}), `sender of key "" of member 2: want a consumer of 0..1`},
-			{sender(e, spmd.Key{To: -2}), `sender of key "" of member -2: want a consumer of 0..1`},
-			{sender(e, spmd.Key{To: spmd.AnyMember, Name: "a"}), `sender of key "a" of any member: want ChannelSpec.Shared for keys of any member`},
-			{sender(e, spmd.Key{To: e.Index(), Name: strings.Repeat("x", 256)}), `want a name of at most 255 bytes`},
+			{sender(r, spmd.Key{}), `sender of key "" of member 0: expected a member of group "env" of this rank, not of "rollout"`},
+			{receiver(e, spmd.Key{}), `receiver of key "" of member 0: expected a member of group "rollout" of this rank, not of "env"`},
+			{sender(e, spmd.Key{To: 2}), `sender of key "" of member 2: expected a consumer of 0..1`},
+			{sender(e, spmd.Key{To: -2}), `sender of key "" of member -2: expected a consumer of 0..1`},
+			{sender(e, spmd.Key{To: spmd.AnyMember, Name: "a"}), `sender of key "a" of any member: expected ChannelSpec.Shared for keys of any member`},
+			{sender(e, spmd.Key{To: e.Index(), Name: strings.Repeat("x", 256)}), `expected a name of at most 255 bytes`},
 			{sender(e, spmd.Key{To: 1 - e.Index()}), fmt.Sprintf("Pairs does not let producer %d send to consumer %d", e.Index(), 1-e.Index())},
 			{receiver(r, spmd.Key{To: 1 - r.Index()}), fmt.Sprintf("it belongs to member %d, not to %d", 1-r.Index(), r.Index())},
-			{ch.Close(r), `want a member of group "env" of this rank, not of "rollout"`},
+			{ch.Close(r), `expected a member of group "env" of this rank, not of "rollout"`},
 		} {
 			if c.got == nil || !strings.HasSuffix(c.got.Error(), c.want) {
 				return fmt.Errorf("got %q, want …%q", c.got, c.want)
@@ -480,10 +480,10 @@ func TestDirectRefuses(t *testing.T) {
 			got  error
 			want string
 		}{
-			{a.SendTo(ctx, "h", 0, d), `g[0]: send to h[0]: want a group of GroupSpec.Direct, on either side`},
-			{a.SendTo(ctx, "g", 2, d), `g[0]: send to g[2]: want a member of 0..1`},
-			{a.SendTo(ctx, "g", 0, d), `g[0]: send to g[0]: want another member, not oneself`},
-			{errors.Join(a.SendTo(ctx, "g", 1, d), recv(other)), `g[1]: receive from g[0]: "x" came as F32[2], want one of {x: F32[3]}`},
+			{a.SendTo(ctx, "h", 0, d), `g[0]: send to h[0]: expected a group of GroupSpec.Direct, on either side`},
+			{a.SendTo(ctx, "g", 2, d), `g[0]: send to g[2]: expected a member of 0..1`},
+			{a.SendTo(ctx, "g", 0, d), `g[0]: send to g[0]: expected another member, not oneself`},
+			{errors.Join(a.SendTo(ctx, "g", 1, d), recv(other)), `g[1]: receive from g[0]: "x" came as F32[2], expected one of {x: F32[3]}`},
 		} {
 			if c.got == nil || c.got.Error() != c.want {
 				return fmt.Errorf("got %q, want %q", c.got, c.want)

@@ -50,11 +50,11 @@ func (m *Member) directTo(group string, member int) (Comm, int, error) {
 	a, ok := m.direct[group]
 	switch {
 	case !ok:
-		return nil, 0, errors.New("want a group of GroupSpec.Direct, on either side")
+		return nil, 0, errors.New("expected a group of GroupSpec.Direct, on either side")
 	case member < 0 || member >= a.size:
-		return nil, 0, fmt.Errorf("want a member of 0..%d", a.size-1)
+		return nil, 0, fmt.Errorf("expected a member of 0..%d", a.size-1)
 	case a.first+member == a.comm.Rank():
-		return nil, 0, errors.New("want another member, not oneself")
+		return nil, 0, errors.New("expected another member, not oneself")
 	}
 	return a.comm, a.first + member, nil
 }
@@ -71,7 +71,7 @@ func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {
 		return err
 	}
 	if len(schema) > schemaRoom {
-		return fmt.Errorf("%d tensors take %d bytes to describe, want at most %d", d.Len(), len(schema), schemaRoom)
+		return fmt.Errorf("%d tensors take %d bytes to describe, expected at most %d", d.Len(), len(schema), schemaRoom)
 	}
 	if reqs[0], err = c.Isend(schema, to, tagDirectSchema); err != nil {
 		return err
@@ -124,12 +124,12 @@ func accepts(into tensor.Dict, layout *tensor.Layout) error {
 		return nil
 	}
 	if into.Len() != len(layout.Fields()) {
-		return fmt.Errorf("%d tensors came, want the %d of %v", len(layout.Fields()), into.Len(), into)
+		return fmt.Errorf("%d tensors came, expected the %d of %v", len(layout.Fields()), into.Len(), into)
 	}
 	for _, f := range layout.Fields() {
 		t, ok := into.Get(f.Name)
 		if !ok || t.DType() != f.DType || !slices.Equal(t.Shape(), f.Shape) {
-			return fmt.Errorf("%q came as %v%v, want one of %v", f.Name, f.DType, f.Shape, into)
+			return fmt.Errorf("%q came as %v%v, expected one of %v", f.Name, f.DType, f.Shape, into)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 		p.place(comp)
 	}
 	if len(c.Components) == 0 {
-		p.wrong("cluster.component_placement", "", "want at least one component")
+		p.wrong("cluster.component_placement", "", "expected at least one component")
 	}
 	if len(p.errs) == 0 && !c.AllowIdleRanks {
 		p.checkIdle()
@@ -204,27 +204,27 @@ func (p *placer) wrong(key, value, want string, args ...any) {
 
 func (p *placer) checkNodes() {
 	if n := p.cluster.NumNodes; n != 0 && n != len(p.ranksOf) {
-		p.wrong("cluster.num_nodes", strconv.Itoa(n), "want %d, the nodes of this world", len(p.ranksOf))
+		p.wrong("cluster.num_nodes", strconv.Itoa(n), "expected %d, the nodes of this world", len(p.ranksOf))
 	}
 	labels := make(map[string]bool)
 	for _, g := range p.cluster.NodeGroups {
 		key := "cluster.node_groups." + g.Label
 		switch {
 		case g.Label == "cluster" || g.Label == "node":
-			p.wrong(key, "", "want another label: this one is reserved")
+			p.wrong(key, "", "expected another label: this one is reserved")
 		case g.Label == "" || strings.ContainsRune(g.Label, ','):
-			p.wrong(key, strconv.Quote(g.Label), "want a label that is not empty and has no comma")
+			p.wrong(key, strconv.Quote(g.Label), "expected a label that is not empty and has no comma")
 		case labels[g.Label]:
-			p.wrong(key, "", "want a label of its own: it stands twice")
+			p.wrong(key, "", "expected a label of its own: it stands twice")
 		}
 		labels[g.Label] = true
 		seen := make(map[int]bool)
 		for _, n := range g.NodeRanks {
 			if len(p.ranksOf[n]) == 0 {
-				p.wrong(key, fmt.Sprint(g.NodeRanks), "want nodes 0..%d, the nodes of this world", len(p.ranksOf)-1)
+				p.wrong(key, fmt.Sprint(g.NodeRanks), "expected nodes 0..%d, the nodes of this world", len(p.ranksOf)-1)
 			}
 			if seen[n] {
-				p.wrong(key, fmt.Sprint(g.NodeRanks), "want every node once")
+				p.wrong(key, fmt.Sprint(g.NodeRanks), "expected every node once")
 			}
 			seen[n] = true
 		}
@@ -255,9 +255,9 @@ func (p *placer) place(comp ComponentPlacement) {
 	for name := range strings.SplitSeq(comp.Key, ",") {
 		switch name = strings.TrimSpace(name); {
 		case name == "":
-			p.wrong(key, "", "want the names of components, joined by commas")
+			p.wrong(key, "", "expected the names of components, joined by commas")
 		case p.placed[name]:
-			p.wrong(key, "", "want component %q once: it is placed above", name)
+			p.wrong(key, "", "expected component %q once: it is placed above", name)
 		default:
 			p.placed[name] = true
 			p.specs = append(p.specs, GroupSpec{Name: name, Ranks: ranks})
@@ -285,11 +285,12 @@ func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 		label = strings.TrimSpace(label)
 		i := slices.IndexFunc(p.cluster.NodeGroups, func(g NodeGroup) bool { return g.Label == label })
 		if i < 0 {
-			return nil, "", fmt.Sprintf("want cluster, node, or labels of cluster.node_groups, which has no %q", label)
+			return nil, "", fmt.Sprintf("expected cluster, node, or labels of cluster.node_groups, which has no %q",
+				label)
 		}
 		for _, n := range p.cluster.NodeGroups[i].NodeRanks {
 			if slices.Contains(used, n) {
-				return nil, "", fmt.Sprintf("want groups that share no node: node %d is in two", n)
+				return nil, "", fmt.Sprintf("expected groups that share no node: node %d is in two", n)
 			}
 			used = append(used, n)
 			for _, r := range p.ranksOf[n] {
@@ -313,7 +314,8 @@ func (p *placer) checkIdle() {
 		}
 	}
 	if idle != nil {
-		p.wrong("cluster.component_placement", "", "want a component on every one of the %d ranks, there is none on "+
+		p.wrong("cluster.component_placement", "", "expected a component on every one of the %d ranks, there is "+
+			"none on "+
 			"%s: start fewer ranks, or set cluster.allow_idle_ranks",
 			len(p.nodes), strings.Join(idle, ", "))
 	}

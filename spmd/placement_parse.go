@@ -27,7 +27,7 @@ func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 		}
 	}
 	if len(p.segs) == 0 && len(p.wrongs) == 0 {
-		p.wrong("want resources[:processes], as in 0-3, all or 0-1:0-3")
+		p.wrong("expected resources[:processes], as in 0-3, all or 0-1:0-3")
 	}
 	return p.segs, p.wrongs
 }
@@ -47,7 +47,7 @@ func (p *placementParser) wrong(format string, args ...any) {
 func (p *placementParser) segment(part string) {
 	resources, processes, split := strings.Cut(part, ":")
 	if strings.Contains(processes, ":") {
-		p.wrong("want one colon at most, not %q", part)
+		p.wrong("expected one colon at most, not %q", part)
 		return
 	}
 	first, last := 0, p.n-1
@@ -59,10 +59,10 @@ func (p *placementParser) segment(part string) {
 	}
 	switch {
 	case last >= p.n || last < first:
-		p.wrong("want resources 0..%d, the {what}, not %q", p.n-1, resources)
+		p.wrong("expected resources 0..%d, the {what}, not %q", p.n-1, resources)
 		return
 	case first <= p.lastResource:
-		p.wrong("want every resource once and in ascending order, not %q after %d", resources, p.lastResource)
+		p.wrong("expected every resource once and in ascending order, not %q after %d", resources, p.lastResource)
 		return
 	}
 	p.lastResource = last
@@ -74,20 +74,21 @@ func (p *placementParser) segment(part string) {
 			return
 		}
 		if lo != p.processes {
-			p.wrong("want processes from %d on in %q: they count from 0 without a gap", p.processes, part)
+			p.wrong("expected processes from %d on in %q: they count from 0 without a gap", p.processes, part)
 			return
 		}
 	}
 	count := hi - lo + 1
 	switch {
 	case split && hi >= maxProcesses:
-		p.wrong("want fewer than %d processes, not %q", maxProcesses, processes)
+		p.wrong("expected fewer than %d processes, not %q", maxProcesses, processes)
 		return
 	case count < over && over%count == 0:
-		p.wrong("want a process for each resource in %q: one worker over several resources needs model parallelism, "+
+		p.wrong("expected a process for each resource in %q: one worker over several resources needs model "+
+			"parallelism, "+
 			"which is not there yet", part)
 	case count%over != 0:
-		p.wrong("want the %d processes of %q to be a multiple of its %d resources", count, part, over)
+		p.wrong("expected the %d processes of %q to be a multiple of its %d resources", count, part, over)
 	}
 	p.processes = hi + 1
 	p.segs = append(p.segs, segment{first, last, count})
@@ -103,9 +104,9 @@ func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
 	}
 	switch {
 	case !ok:
-		p.wrong("want %s, not %q", want, s)
+		p.wrong("expected %s, not %q", want, s)
 	case hi < lo:
-		p.wrong("want a range that ascends, not %q", s)
+		p.wrong("expected a range that ascends, not %q", s)
 		ok = false
 	}
 	return lo, hi, ok

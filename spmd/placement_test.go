@@ -130,7 +130,7 @@ func worldOf(ranks, nodes int) []int {
 func TestPlacementErrorsAreTyped(t *testing.T) {
 	_, err := spmd.Place(spmd.Cluster{NumNodes: 2, Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "0-9"}}}, worldOf(4, 1))
 	var pe *spmd.PlacementError
-	if !errors.As(err, &pe) || *pe != (spmd.PlacementError{Key: "cluster.num_nodes", Value: "2", Want: "want 1, the nodes of this world"}) {
+	if !errors.As(err, &pe) || *pe != (spmd.PlacementError{Key: "cluster.num_nodes", Value: "2", Want: "expected 1, the nodes of this world"}) {
 		t.Errorf("got %#v", pe)
 	}
 	if n := len(err.(interface{ Unwrap() []error }).Unwrap()); n != 2 {

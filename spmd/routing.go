@@ -11,11 +11,11 @@ type Piece struct{ Src, Dst, Lo, Hi int }
 // batch. batch must be a multiple of both sizes.
 func Overlaps(batch, srcSize, dstSize int) ([]Piece, error) {
 	if srcSize < 1 || dstSize < 1 || batch < 0 {
-		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want at least one on each side", batch,
+		return nil, fmt.Errorf("route a batch of %d from %d to %d members: expected at least one on each side", batch,
 			srcSize, dstSize)
 	}
 	if batch%srcSize != 0 || batch%dstSize != 0 {
-		return nil, fmt.Errorf("route a batch of %d from %d to %d members: want a multiple of both", batch, srcSize,
+		return nil, fmt.Errorf("route a batch of %d from %d to %d members: expected a multiple of both", batch, srcSize,
 			dstSize)
 	}
 	var pieces []Piece

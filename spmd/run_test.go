@@ -389,7 +389,7 @@ func TestVirtualNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, _ := fail(t, 2, spmd.Options{VirtualNodes: 3}, func(context.Context, *spmd.World) error { return nil }); f.Err.Error() != "virtual nodes: 3 for 2 ranks, want 0..2" {
+	if f, _ := fail(t, 2, spmd.Options{VirtualNodes: 3}, func(context.Context, *spmd.World) error { return nil }); f.Err.Error() != "virtual nodes: 3 for 2 ranks, expected 0..2" {
 		t.Error(f)
 	}
 }

@@ -15,12 +15,12 @@ import (
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
 	if n := len(l.Fields()); n > math.MaxUint16 {
-		return nil, fmt.Errorf("a layout of %d tensors, want at most %d", n, math.MaxUint16)
+		return nil, fmt.Errorf("a layout of %d tensors, expected at most %d", n, math.MaxUint16)
 	}
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(l.Fields())))
 	for _, f := range l.Fields() {
 		if len(f.Name) > math.MaxUint8 {
-			return nil, fmt.Errorf("tensor %.20q…: a name of %d bytes, want at most %d", f.Name, len(f.Name),
+			return nil, fmt.Errorf("tensor %.20q…: a name of %d bytes, expected at most %d", f.Name, len(f.Name),
 				math.MaxUint8)
 		}
 		b = append(b, byte(len(f.Name)), byte(f.DType), byte(len(f.Shape)))

@@ -148,7 +148,7 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 			return nil, err
 		}
 		if len(b) > schemaRoom {
-			return nil, fmt.Errorf("a layout of %d tensors takes %d bytes to describe, want at most %d",
+			return nil, fmt.Errorf("a layout of %d tensors takes %d bytes to describe, expected at most %d",
 				len(sl.layout.Fields()), len(b), schemaRoom)
 		}
 		h.schema = len(b)

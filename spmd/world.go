@@ -207,7 +207,7 @@ func (w *World) reporter(component string, member int) func(error) {
 // run is the life of a rank: main, then an orderly end that every rank takes part in.
 func (w *World) run(main func(ctx context.Context, w *World) error) error {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
-		return fmt.Errorf("virtual nodes: %d for %d ranks, want 0..%d", n, w.Size(), w.Size())
+		return fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
 	}
 	all := make([]int, w.Size())
 	for r := range all {

@@ -49,7 +49,7 @@ func Decode(b []byte) (Dict, error) {
 func decode(b []byte) (Dict, error) {
 	r := reader{b: b}
 	if magic := r.take(len(encodedMagic)); string(magic) != encodedMagic {
-		return Dict{}, fmt.Errorf("starts with %q, want %q", magic, encodedMagic)
+		return Dict{}, fmt.Errorf("starts with %q, expected %q", magic, encodedMagic)
 	}
 	var fields []Field
 	seen := make(map[string]bool)

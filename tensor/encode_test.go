@@ -71,7 +71,7 @@ func TestDecodeRefuses(t *testing.T) {
 		want string
 		b    []byte
 	}{
-		{`starts with "RLD2", want "RLD1"`, []byte("RLD2\x00\x00\x00\x00")},
+		{`starts with "RLD2", expected "RLD1"`, []byte("RLD2\x00\x00\x00\x00")},
 		{"1 bytes behind the last tensor", append(bytes.Clone(whole), 0)},
 		{`"x": no such dtype 8`, with(entry(8, "x", 0))},
 		{`"x": stands twice`, with(entry(F32, "x", 0), entry(F32, "x", 0))},

@@ -156,7 +156,7 @@ func readSafetensors(b []byte) (Dict, map[string]string, error) {
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {
-		return nil, nil, nil, fmt.Errorf("starts with %.16q, want a JSON object", header)
+		return nil, nil, nil, fmt.Errorf("starts with %.16q, expected a JSON object", header)
 	}
 	seen := make(map[string]bool)
 	for in.More() {
@@ -206,13 +206,13 @@ func (e *safetensor) field(name string) (Field, error) {
 		}
 	}
 	if f.DType == 0 {
-		return f, fmt.Errorf("dtype %.16q, want one of %s", e.DType, strings.Join(known, ", "))
+		return f, fmt.Errorf("dtype %.16q, expected one of %s", e.DType, strings.Join(known, ", "))
 	}
 	if e.Shape == nil || len(e.Shape) > MaxRank {
-		return f, fmt.Errorf("shape of %d dimensions, want at most %d", len(e.Shape), MaxRank)
+		return f, fmt.Errorf("shape of %d dimensions, expected at most %d", len(e.Shape), MaxRank)
 	}
 	if len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] {
-		return f, fmt.Errorf("data_offsets %v, want [begin, end]", e.Offsets)
+		return f, fmt.Errorf("data_offsets %v, expected [begin, end]", e.Offsets)
 	}
 	if size, ok := sizeOf(f.DType, e.Shape); !ok || size != e.Offsets[1]-e.Offsets[0] {
 		return f, fmt.Errorf("data_offsets %v are not those of %v%v", e.Offsets, f.DType, e.Shape)

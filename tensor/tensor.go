@@ -84,7 +84,7 @@ func Of(b []byte, dtype DType, shape ...int) Tensor {
 		panic(fmt.Sprintf("tensor: %d dimensions, at most %d", len(shape), MaxRank))
 	}
 	if want := count(shape) * dtype.Size(); want != len(b) {
-		panic(fmt.Sprintf("tensor: %d bytes for %v%v, want %d", len(b), dtype, shape, want))
+		panic(fmt.Sprintf("tensor: %d bytes for %v%v, expected %d", len(b), dtype, shape, want))
 	}
 	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), rank: int8(len(shape)), dtype: dtype}
 	if uintptr(t.ptr)%uintptr(dtype.Size()) != 0 && len(b) > 0 {

@@ -96,7 +96,7 @@ func TestBrokenPromisesPanic(t *testing.T) {
 	panics(t, "F32[4 3] as [5]", func() { x.Reshape(5) })
 	panics(t, "copy F32[4 3] from F32[3]", func() { x.CopyFrom(ramp(3)) })
 	panics(t, "copy F32[4 3] from I32[4 3]", func() { x.CopyFrom(New(I32, 4, 3)) })
-	panics(t, "8 bytes for F32[3], want 12", func() { Of(make([]byte, 8), F32, 3) })
+	panics(t, "8 bytes for F32[3], expected 12", func() { Of(make([]byte, 8), F32, 3) })
 	panics(t, "not aligned", func() { Of(New(U8, 9).Bytes()[1:], F32, 2) })
 	panics(t, "shape [-1]", func() { New(F32, -1) })
 	panics(t, "7 dimensions, at most 6", func() { New(F32, 1, 1, 1, 1, 1, 1, 1) })

@@ -141,11 +141,11 @@ static int check_action(const rlb *r, uint32_t e)
 	const int32_t *k = (const int32_t *)r->action + e * r->action_len;
 	for (uint64_t i = 0; is_box(s) && i < r->action_len; i++)
 		if (!isfinite(x[i]))
-			return rlb_fail("action %llu of environment %u is %g: want a finite number", (unsigned long long)i, e, (double)x[i]);
+			return rlb_fail("action %llu of environment %u is %g: expected a finite number", (unsigned long long)i, e, (double)x[i]);
 	for (uint64_t i = 0; !is_box(s) && i < r->action_len; i++) {
 		int n = s->kind == RLB_DISCRETE ? s->n : s->nvec[i];
 		if (k[i] < 0 || k[i] >= n)
-			return rlb_fail("action %llu of environment %u is %d: want 0 to %d", (unsigned long long)i, e, (int)k[i], n - 1);
+			return rlb_fail("action %llu of environment %u is %d: expected 0 to %d", (unsigned long long)i, e, (int)k[i], n - 1);
 	}
 	return 0;
 }
@@ -267,13 +267,13 @@ static int check_space(const rlb_space *s)
 {
 	const char *name = s->name != NULL ? s->name : "action";
 	if (s->kind < RLB_F32 || s->kind > RLB_MULTI_DISCRETE)
-		return rlb_fail("%s: kind %d: want RLB_F32 ... RLB_MULTI_DISCRETE", name, s->kind);
+		return rlb_fail("%s: kind %d: expected RLB_F32 ... RLB_MULTI_DISCRETE", name, s->kind);
 	if (numbers(s) == 0)
-		return rlb_fail("%s: want a shape of positive sizes, of at most 2^31 numbers", name);
+		return rlb_fail("%s: expected a shape of positive sizes, of at most 2^31 numbers", name);
 	if (s->kind == RLB_DISCRETE && (s->n < 1 || s->shape[0] != 0))
-		return rlb_fail("%s: discrete of %d: want n > 0 and no shape", name, s->n);
+		return rlb_fail("%s: discrete of %d: expected n > 0 and no shape", name, s->n);
 	if (s->kind == RLB_MULTI_DISCRETE && (s->nvec == NULL || s->shape[0] == 0 || s->shape[1] != 0))
-		return rlb_fail("%s: multi-discrete: want nvec, and as many in shape[0]", name);
+		return rlb_fail("%s: multi-discrete: expected nvec, and as many in shape[0]", name);
 	return 0;
 }
 
@@ -283,9 +283,9 @@ static int check(rlb *r)
 	const rlb_spec *spec = &r->spec;
 	const rlb_callbacks *cb = r->cb;
 	if (cb != NULL && (cb->reset == NULL || (cb->step == NULL && cb->step_all == NULL)))
-		return rlb_fail("rlb_callbacks: want reset, and step or step_all");
+		return rlb_fail("rlb_callbacks: expected reset, and step or step_all");
 	if (spec->num_envs < 0 || spec->max_steps < 0 || spec->state_size >= MAX_LENGTH)
-		return rlb_fail("rlb_spec: %d environments, %d steps, %llu bytes of state: want none negative, and less than 2^31", spec->num_envs, spec->max_steps,
+		return rlb_fail("rlb_spec: %d environments, %d steps, %llu bytes of state: expected none negative, and less than 2^31", spec->num_envs, spec->max_steps,
 		                (unsigned long long)spec->state_size);
 	for (; r->num_obs < RLB_MAX_OBS && spec->obs[r->num_obs].name != NULL; r->num_obs++) {
 		if (check_space(&spec->obs[r->num_obs]) != 0)
@@ -293,9 +293,9 @@ static int check(rlb *r)
 		r->obs_len[r->num_obs] = numbers(&spec->obs[r->num_obs]);
 	}
 	if (r->num_obs == 0)
-		return rlb_fail("rlb_spec: no observation: want a name for each");
+		return rlb_fail("rlb_spec: no observation: expected a name for each");
 	if (spec->action.kind == RLB_U8)
-		return rlb_fail("action: RLB_U8: want another kind");
+		return rlb_fail("action: RLB_U8: expected another kind");
 	if (check_space(&spec->action) != 0)
 		return -1;
 	r->action_len = numbers(&spec->action);
@@ -405,13 +405,13 @@ static int receive(rlb *r)
 	int64_t want = wanted(r, h.type);
 	uint32_t count = h.type == RESET || h.type == STEP ? r->num_envs : 0;
 	if (memcmp(h.magic, "RLB1", 4) != 0)
-		return rlb_fail("a frame begins with %02x%02x%02x%02x: want RLB1", h.magic[0] & 255, h.magic[1] & 255, h.magic[2] & 255, h.magic[3] & 255);
+		return rlb_fail("a frame begins with %02x%02x%02x%02x: expected RLB1", h.magic[0] & 255, h.magic[1] & 255, h.magic[2] & 255, h.magic[3] & 255);
 	if (want < 0)
-		return rlb_fail("a frame of type %d: want a request that the greeting offers", h.type);
+		return rlb_fail("a frame of type %d: expected a request that the greeting offers", h.type);
 	if (h.length != (uint64_t)want)
-		return rlb_fail("a request of type %d with %llu bytes: want %lld", h.type, (unsigned long long)h.length, (long long)want);
+		return rlb_fail("a request of type %d with %llu bytes: expected %lld", h.type, (unsigned long long)h.length, (long long)want);
 	if (h.count != count || h.reserved != 0 || (h.flags & ~(h.type == STEP ? AUTORESET : 0)) != 0)
-		return rlb_fail("a request of type %d with count %u, flags %u and reserved %u: want count %u", h.type, h.count, h.flags, h.reserved, count);
+		return rlb_fail("a request of type %d with count %u, flags %u and reserved %u: expected count %u", h.type, h.count, h.flags, h.reserved, count);
 	if (h.type == CLOSE)
 		return 0;
 	if (h.seq != r->seq + 1)
@@ -420,7 +420,7 @@ static int receive(rlb *r)
 		return rc;
 	for (uint32_t e = 0; e < count; e++)
 		if (r->mask[e] > 1)
-			return rlb_fail("the mask of environment %u is %u: want 0 or 1", e, r->mask[e]);
+			return rlb_fail("the mask of environment %u is %u: expected 0 or 1", e, r->mask[e]);
 	r->seq = h.seq;
 	r->flags = h.flags;
 	return r->pending = h.type;
@@ -471,7 +471,7 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	for (int i = 0; i < r->num_obs; i++)
 		row += r->obs_len[i] * (native(&obs[i]) + 2 * wire(&obs[i]));
 	if (row > (MAX_LENGTH << 8) / n)
-		return rlb_fail("%llu environments of %llu bytes each: want 2^39 bytes at most", (unsigned long long)n, (unsigned long long)row);
+		return rlb_fail("%llu environments of %llu bytes each: expected 2^39 bytes at most", (unsigned long long)n, (unsigned long long)row);
 
 	uint64_t end = 0;
 	uint64_t action_at = place(&end, n * r->action_len * 4), seed_at = place(&end, n * 8), mask_at = place(&end, n);
@@ -487,7 +487,7 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 
 	uint64_t reply_at = (r->request_size + 4095) / 4096 * 4096;
 	if (shared != 0 && shared < reply_at + r->reply_size)
-		return rlb_fail("%llu bytes of shared memory: want %llu", (unsigned long long)shared, (unsigned long long)(reply_at + r->reply_size));
+		return rlb_fail("%llu bytes of shared memory: expected %llu", (unsigned long long)shared, (unsigned long long)(reply_at + r->reply_size));
 	if (shared != 0)
 		share(r, path, shared);
 	if (r->map != NULL && r->link.await != NULL && shared - r->reply_size >= reply_at + BELLS)
@@ -495,7 +495,7 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	uint64_t longest = r->map != NULL ? 0 : r->request_size > r->reply_size ? r->request_size : r->reply_size;
 	longest = longest > n * r->state_size ? longest : n * r->state_size;
 	if (longest > MAX_LENGTH)
-		return rlb_fail("a payload of %llu bytes: want 2^31 at most", (unsigned long long)longest);
+		return rlb_fail("a payload of %llu bytes: expected 2^31 at most", (unsigned long long)longest);
 
 	size_t room = HEADER + (size_t)(longest > 8 + n ? longest : 8 + n);
 	r->room = room > r->room ? room : r->room; /* something may have come already */
@@ -548,7 +548,7 @@ static int configure(rlb *r)
 	if (memcmp(h.magic, "RLB1", 4) != 0 || h.type != CONFIG || h.flags != 0 || h.count != 0 || h.reserved != 0 || h.seq != 0)
 		return rlb_fail("the answer to the greeting is no CONFIG");
 	if (h.length < CONFIG_FIXED || h.length > CONFIG_FIXED + MAX_PATH)
-		return rlb_fail("a CONFIG of %llu bytes: want %d to %d", (unsigned long long)h.length, CONFIG_FIXED, CONFIG_FIXED + MAX_PATH);
+		return rlb_fail("a CONFIG of %llu bytes: expected %d to %d", (unsigned long long)h.length, CONFIG_FIXED, CONFIG_FIXED + MAX_PATH);
 	if ((rc = fetch(r, HEADER + (size_t)h.length)) <= 0)
 		return rc < 0 ? -1 : rlb_fail("rlinf hung up within the CONFIG");
 	memcpy(c, r->in + HEADER, sizeof c);
@@ -557,11 +557,11 @@ static int configure(rlb *r)
 	consume(r);
 
 	if (c[0] != 1)
-		return rlb_fail("CONFIG of version %u: want 1", c[0]);
+		return rlb_fail("CONFIG of version %u: expected 1", c[0]);
 	if (c[1] < 1 || c[1] > MAX_ENVS || (want != 0 && c[1] != (uint32_t)want))
-		return rlb_fail("CONFIG of %u environments: want %d to %d", c[1], want != 0 ? want : 1, want != 0 ? want : MAX_ENVS);
+		return rlb_fail("CONFIG of %u environments: expected %d to %d", c[1], want != 0 ? want : 1, want != 0 ? want : MAX_ENVS);
 	if (c[2] > INT32_MAX || c[3] > INT32_MAX - BEGUN || c[4] > (r->cb == NULL ? 0 : IGNORE_TERMINATIONS) || c[5] != 0)
-		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: want less, and flags 0%s", c[2], c[3], c[4], c[5],
+		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: expected less, and flags 0%s", c[2], c[3], c[4], c[5],
 		                r->cb == NULL ? ": the solver owns its loop" : " or 1");
 	r->num_envs = c[1];
 	r->child = c[2];
@@ -751,7 +751,7 @@ void rlb_send_last(rlb *r, const void *obs, double reward, int how)
 void rlb_obs(rlb *r, int i, const void *values)
 {
 	if (i < 0 || i >= r->num_obs) {
-		rlb_fail("rlb_obs: observation %d: want 0 to %d", i, r->num_obs - 1);
+		rlb_fail("rlb_obs: observation %d: expected 0 to %d", i, r->num_obs - 1);
 		give_up(r);
 		return;
 	}
@@ -761,7 +761,7 @@ void rlb_obs(rlb *r, int i, const void *values)
 void rlb_info(rlb *r, int i, double value)
 {
 	if (i < 0 || i >= r->num_info) {
-		rlb_fail("rlb_info: figure %d: want 0 to %d", i, r->num_info - 1);
+		rlb_fail("rlb_info: figure %d: expected 0 to %d", i, r->num_info - 1);
 		give_up(r);
 		return;
 	}
@@ -909,7 +909,7 @@ static int serve_load(rlb *r, void *user)
 		int32_t progress;
 		memcpy(&progress, from, sizeof progress);
 		if (progress < OVER || progress == INT32_MAX)
-			return rlb_fail("LOAD: the progress of environment %u is %ld: want the state that SAVE gave", e, (long)progress);
+			return rlb_fail("LOAD: the progress of environment %u is %ld: expected the state that SAVE gave", e, (long)progress);
 		r->progress[e] = progress;
 		if (progress != NEW) {
 			r->cb->load(user, (int)e, from + sizeof progress, &out);
@@ -940,7 +940,7 @@ static int serve_render(rlb *r, void *user)
 	for (uint32_t e = 0; e < r->num_envs; e++)
 		pictures += r->in[HEADER + 8 + e] == 1;
 	if (size[0] < 1 || size[0] > MAX_SIDE || size[1] < 1 || size[1] > MAX_SIDE || pictures * size[0] * size[1] * 3 > MAX_LENGTH)
-		return rlb_fail("RENDER of %llu pictures, %u by %u: want 1 to %d, and 2^31 bytes in all", (unsigned long long)pictures, size[0], size[1],
+		return rlb_fail("RENDER of %llu pictures, %u by %u: expected 1 to %d, and 2^31 bytes in all", (unsigned long long)pictures, size[0], size[1],
 		           MAX_SIDE);
 	return serve_payload(r, user, pictures * size[0] * size[1] * 3, write_pictures);
 }
@@ -1217,7 +1217,7 @@ static int find(rlb_link *link)
 	pair p = {-1, -1, 1, NULL, 0, 0, 0, 0, 0};
 	error_text[0] = '\0';
 	if (addr == NULL)
-		return rlb_fail("RLB_ADDR is not set: want this program started by rlinf, or the address at which it listens");
+		return rlb_fail("RLB_ADDR is not set: expected this program started by rlinf, or the address at which it listens");
 	if (sscanf(addr, "fd:%d,%d", &p.in, &p.out) == 2) {
 		p.is_socket = 0;
 		if (fcntl(p.in, F_SETFD, FD_CLOEXEC) != 0 || fcntl(p.out, F_SETFD, FD_CLOEXEC) != 0 || fcntl(p.in, F_SETFL, O_NONBLOCK) != 0)
@@ -1234,7 +1234,7 @@ static int find(rlb_link *link)
 		p.out = p.in;
 		fcntl(p.in, F_SETFD, FD_CLOEXEC);
 	} else {
-		return rlb_fail("RLB_ADDR %s: want fd:IN,OUT, unix:PATH or tcp:HOST:PORT; mpi is for rlb_mpi_open", addr);
+		return rlb_fail("RLB_ADDR %s: expected fd:IN,OUT, unix:PATH or tcp:HOST:PORT; mpi is for rlb_mpi_open", addr);
 	}
 	struct sigaction sa;
 	if (sigaction(SIGPIPE, NULL, &sa) == 0 && sa.sa_handler == SIG_DFL)

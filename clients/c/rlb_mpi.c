@@ -48,7 +48,7 @@ static long line_recv(void *ctx, void *buf, size_t room)
 		doze(looks);
 	MPI_Get_count(&status, MPI_BYTE, &n);
 	if (n < 1 || (size_t)n > room)
-		return rlb_fail("a message of %d bytes from rank %d: want 1 to %llu", n, status.MPI_SOURCE, (unsigned long long)room);
+		return rlb_fail("a message of %d bytes from rank %d: expected 1 to %llu", n, status.MPI_SOURCE, (unsigned long long)room);
 	l->peer = status.MPI_SOURCE;
 	l->known = 1;
 	MPI_Recv(buf, n, MPI_BYTE, l->peer, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -59,7 +59,7 @@ static int line_send(void *ctx, const void *frame, size_t n)
 {
 	MPI_Request request;
 	if (n > INT_MAX)
-		return rlb_fail("a frame of %llu bytes: want at most %d by MPI", (unsigned long long)n, INT_MAX);
+		return rlb_fail("a frame of %llu bytes: expected at most %d by MPI", (unsigned long long)n, INT_MAX);
 	MPI_Isend(frame, (int)n, MPI_BYTE, ((line *)ctx)->peer, TAG, MPI_COMM_WORLD, &request);
 	wait_for(&request);
 	return 0;
@@ -75,13 +75,13 @@ static rlb *open_line(const rlb_spec *spec, int ranks)
 	int world = 0, R = 0;
 	MPI_Comm_size(MPI_COMM_WORLD, &world);
 	if (ranks == world) {
-		rlb_fail("this MPI job has no rlinf in it: want mpirun -np 1 rlinf -c cfg.yaml : -np %d this program", ranks);
+		rlb_fail("this MPI job has no rlinf in it: expected mpirun -np 1 rlinf -c cfg.yaml : -np %d this program", ranks);
 		return NULL;
 	}
 	if (addr != NULL && strncmp(addr, "mpi:", 4) == 0)
 		R = atoi(addr + 4);
 	if (R < 0 || R >= world) {
-		rlb_fail("RLB_ADDR %s: want a rank below %d", addr, world);
+		rlb_fail("RLB_ADDR %s: expected a rank below %d", addr, world);
 		return NULL;
 	}
 	line *l = (line *)calloc(1, sizeof *l);

@@ -277,7 +277,7 @@ contains
         if (size(sizes) > max_dims) error stop "rlb: an array of more than 8 dimensions"
         space%kind = kind
         space%shape(:size(sizes)) = sizes(size(sizes):1:-1)
-        if (present(low) .neqv. present(high)) error stop "rlb: want low and high, or none"
+        if (present(low) .neqv. present(high)) error stop "rlb: expected low and high, or none"
         if (present(low)) space%low = low
         if (present(high)) space%high = high
     end function
@@ -286,7 +286,7 @@ contains
         integer, intent(in) :: n
         integer(c_int), intent(in) :: choices(:)
         integer(c_int), pointer :: kept(:)
-        if (n /= size(choices)) error stop "rlb: want as many choices as the array has numbers"
+        if (n /= size(choices)) error stop "rlb: expected as many choices as the array has numbers"
         allocate (kept(n)) ! as long as the program
         kept = choices
         choice = space(multi_discrete, [n])

@@ -114,6 +114,7 @@ func (r *room) check(n, bytes int) error {
 	if r.free == 0 || bytes <= r.free/watched/ranks {
 		return nil
 	}
-	return fmt.Errorf("buffers of %s on each of %d ranks of a host: it has %s free: want smaller sizes or fewer ranks",
+	return fmt.Errorf("buffers of %s on each of %d ranks of a host: it has %s free: expected smaller sizes or fewer "+
+		"ranks",
 		report.Bytes(int64(bytes)), ranks, report.Bytes(int64(r.free)))
 }

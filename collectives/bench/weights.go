@@ -241,7 +241,7 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 			return 0, err
 		}
 		if version != c.version {
-			return 0, fmt.Errorf("a reader adopted version %d: want %d", version, c.version)
+			return 0, fmt.Errorf("a reader adopted version %d: expected %d", version, c.version)
 		}
 		take(state)
 		b.forward()

@@ -118,7 +118,7 @@ func (b *batch[S, A]) Load(d tensor.Dict) error {
 	dim := len(b.state[0])
 	t, ok := d.Get("state")
 	if !ok || t.DType() != tensor.F64 || t.Rank() != 2 || t.Dim(0) != len(b.state) || t.Dim(1) != dim {
-		return fmt.Errorf("%s: load: state is %v, want F64[%d %d]", b.spec.Name, t, len(b.state), dim)
+		return fmt.Errorf("%s: load: state is %v, expected F64[%d %d]", b.spec.Name, t, len(b.state), dim)
 	}
 	for n := range b.state {
 		for i := range dim {

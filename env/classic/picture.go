@@ -32,12 +32,12 @@ var (
 // Render draws the environments where mask is true. There is one view of them.
 func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if view.Camera != "" || view.Renderer != "" || view.Width <= 0 || view.Height <= 0 {
-		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: want neither name, and 1 or more", view.Camera,
+		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: expected neither name, and 1 or more", view.Camera,
 			view.Renderer, view.Width, view.Height)
 	}
 	frame := 3 * view.Width * view.Height
 	if rgb.DType() != tensor.U8 || rgb.Len() != len(b.state)*frame {
-		return fmt.Errorf("pictures in %v, want U8[%d %d %d 3]", rgb, len(b.state), view.Height, view.Width)
+		return fmt.Errorf("pictures in %v, expected U8[%d %d %d 3]", rgb, len(b.state), view.Height, view.Width)
 	}
 	for n := range b.state {
 		if mask == nil || mask[n] {

@@ -16,7 +16,7 @@ func (c *conversation) check(final bool) error {
 		case steps == 0:
 			continue
 		case term > 1 || trunc > 1:
-			return fmt.Errorf("environment %d: terminated %d, truncated %d, want 0 or 1", n, term, trunc)
+			return fmt.Errorf("environment %d: terminated %d, truncated %d, expected 0 or 1", n, term, trunc)
 		case c.asked == reset && term|trunc != 0:
 			return fmt.Errorf("environment %d: its episode is over after RESET", n)
 		case c.autoReset && term|trunc != 0 && !final:
@@ -71,7 +71,8 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 			}
 			for i, x := range t.I32()[n*len(f.Nvec) : (n+1)*len(f.Nvec)] {
 				if x < 0 || int(x) >= f.Nvec[i] {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 to %d", n, what, f.Name, i, x,
+					return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, expected 0 to %d", n, what, f.Name,
+						i, x,
 						f.Nvec[i]-1)
 				}
 			}
@@ -85,14 +86,15 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
 	for i, x := range mask {
 		if x > 1 {
-			return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, want 0 or 1", n, what, env.ActionMask, i, x)
+			return fmt.Errorf("environment %d: %sobservation %s[%d] is %d, expected 0 or 1", n, what, env.ActionMask, i,
+				x)
 		}
 	}
 	if over || c.asked == load || !c.autoReset && c.terminated[n]|c.truncated[n] != 0 {
 		return nil
 	}
 	if k := c.greeting.spec.Action.Blocked(mask); k >= 0 {
-		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, want at least one", n,
+		return fmt.Errorf("environment %d: observation %s allows no option of choice %d, expected at least one", n,
 			env.ActionMask, k)
 	}
 	return nil

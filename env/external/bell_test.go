@@ -125,7 +125,7 @@ func TestBells(t *testing.T) {
 func TestBellsAreNotTrusted(t *testing.T) {
 	parent, child := belled(t)
 	child.bells.out[seqWord] = 1
-	if err := parent.next(time.Now().Add(time.Minute), result, 1); err == nil || !strings.Contains(err.Error(), `where a frame should begin, want "RLB1"`) {
+	if err := parent.next(time.Now().Add(time.Minute), result, 1); err == nil || !strings.Contains(err.Error(), `where a frame should begin, expected "RLB1"`) {
 		t.Errorf("a header of zeroes: %v", err)
 	}
 	var head [headerSize]byte

@@ -115,7 +115,7 @@ func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 func (k *checker) open() (*trial, error) {
 	proc, link, err := k.starter.start(k.Command, nil, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("%w: want a program that can be found and run", err)
+		return nil, fmt.Errorf("%w: expected a program that can be found and run", err)
 	}
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (k *checker) doesWithout() error {
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {
 			if t.shared {
-				return fmt.Errorf("READY with SHARED for %s, which has not the %d bytes that CONFIG says: want no "+
+				return fmt.Errorf("READY with SHARED for %s, which has not the %d bytes that CONFIG says: expected no "+
 					"SHARED", path, len(private.bytes))
 			}
 			return t.resetAll()
@@ -210,7 +210,7 @@ func (k *checker) playsItsNumber() error {
 	defer t.close(true)
 	t.greeting.NumEnvs = 0 // or configure would refuse
 	if t.configure(setup{n: own + 1, before: k.by()}) == nil {
-		return fmt.Errorf("READY for %d environments, want an error: the greeting has num_envs %d", own+1, own)
+		return fmt.Errorf("READY for %d environments, expected an error: the greeting has num_envs %d", own+1, own)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (t *trial) leaves() error {
 		return err
 	}
 	if t.proc.died != nil {
-		return fmt.Errorf("%v, want exit status 0", t.proc.died)
+		return fmt.Errorf("%v, expected exit status 0", t.proc.died)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (t *trial) ends(by time.Time) error {
 	select {
 	case <-t.proc.done:
 	case <-time.After(time.Until(by)):
-		return fmt.Errorf("it still runs after %v, want its end", t.check.Timeout)
+		return fmt.Errorf("it still runs after %v, expected its end", t.check.Timeout)
 	}
 	if exit := (*exec.ExitError)(nil); errors.As(t.proc.died, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
 		return fmt.Errorf("it crashed: %v", exit)

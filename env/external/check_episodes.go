@@ -180,7 +180,8 @@ func (k *checker) countsSteps() error {
 			for i, o := range steps {
 				length++
 				if length == short && o.truncated == 0 {
-					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: want 1 "+
+					return fmt.Errorf("environment %d, step %d: step %d of its episode, and truncated is 0: "+
+						"expected 1 "+
 						"with max_steps %d", n, i, length, short)
 				}
 				if o.over() {
@@ -202,7 +203,8 @@ func (k *checker) ignoresTerminations() error {
 			for n, steps := range played {
 				for i, o := range steps {
 					if o.terminated != 0 {
-						return fmt.Errorf("environment %d, step %d: terminated is 1, want 0 with flag 1 of CONFIG", n,
+						return fmt.Errorf("environment %d, step %d: terminated is 1, expected 0 with flag 1 of CONFIG",
+							n,
 							i)
 					}
 				}

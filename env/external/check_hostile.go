@@ -206,7 +206,7 @@ func (t *trial) bear(a attack) error {
 		return err
 	}
 	if said == nil {
-		return errors.New("exit status 0 without a word, want ERROR, or another exit status")
+		return errors.New("exit status 0 without a word, expected ERROR, or another exit status")
 	}
-	return fmt.Errorf("%s and exit status 0, want ERROR, or another exit status", strings.Join(said, ", "))
+	return fmt.Errorf("%s and exit status 0, expected ERROR, or another exit status", strings.Join(said, ", "))
 }

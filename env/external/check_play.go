@@ -162,7 +162,7 @@ func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	}
 	for n, m := range mask {
 		if k == reset && m != 0 && t.reward[n] != 0 {
-			return fmt.Errorf("RESET: reward of environment %d is %v, want 0", n, t.reward[n])
+			return fmt.Errorf("RESET: reward of environment %d is %v, expected 0", n, t.reward[n])
 		}
 	}
 	return nil
@@ -249,7 +249,7 @@ func sameNumbers(what string, got, want tensor.Tensor) error {
 	if string(got.Bytes()) == string(want.Bytes()) {
 		return nil
 	}
-	return fmt.Errorf("%s is %s, want %s", what, text(got), text(want))
+	return fmt.Errorf("%s is %s, expected %s", what, text(got), text(want))
 }
 
 // text returns the first numbers of t.

@@ -84,7 +84,7 @@ type setup struct {
 // configure sends CONFIG, and agrees with the child on the memory.
 func (c *conversation) configure(s setup) error {
 	if own := c.greeting.NumEnvs; own != 0 && own != s.n {
-		return fmt.Errorf("it plays %d environments, want %d", own, s.n)
+		return fmt.Errorf("it plays %d environments, expected %d", own, s.n)
 	}
 	if err := c.greeting.fits(s.n); err != nil {
 		return err
@@ -172,7 +172,8 @@ func (c *conversation) hear(by time.Time) error {
 	final := c.received.flags&flagFinal != 0
 	if !c.shared {
 		if n := len(payload); n != c.blocks.reply.Size() && (n != c.blocks.finalAt || final) {
-			return fmt.Errorf("RESULT of %d bytes, want %d, or %d without final observations", n, c.blocks.reply.Size(),
+			return fmt.Errorf("RESULT of %d bytes, expected %d, or %d without final observations", n,
+				c.blocks.reply.Size(),
 				c.blocks.finalAt)
 		}
 		copy(c.memory.bytes[c.blocks.replyAt:], payload)
@@ -187,7 +188,7 @@ func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]b
 	}
 	answer, err := c.receive(by)
 	if err == nil && len(answer) != want {
-		err = fmt.Errorf("RESULT of %d bytes to %v, want %d", len(answer), k, want)
+		err = fmt.Errorf("RESULT of %d bytes to %v, expected %d", len(answer), k, want)
 	}
 	return answer, err
 }
@@ -242,12 +243,12 @@ func (c *conversation) expect(head []byte) (uint64, error) {
 	c.received = h
 	if h.kind == failure || h.kind == logLine {
 		if h.length > maxText {
-			return 0, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, maxText)
+			return 0, fmt.Errorf("%v of %d bytes, expected at most %d", h.kind, h.length, maxText)
 		}
 		return h.length, nil
 	}
 	if h.kind != c.wanted {
-		return 0, fmt.Errorf("%v, want %v", h.kind, c.wanted)
+		return 0, fmt.Errorf("%v, expected %v", h.kind, c.wanted)
 	}
 	most, flags := uint64(0), uint16(0)
 	switch h.kind {
@@ -274,17 +275,17 @@ func (c *conversation) expect(head []byte) (uint64, error) {
 	}
 	switch {
 	case h.seq != c.seq:
-		return 0, fmt.Errorf("%v with seq %d, want %d", h.kind, h.seq, c.seq)
+		return 0, fmt.Errorf("%v with seq %d, expected %d", h.kind, h.seq, c.seq)
 	case h.count != c.count:
-		return 0, fmt.Errorf("%v of %d environments, want %d", h.kind, h.count, c.count)
+		return 0, fmt.Errorf("%v of %d environments, expected %d", h.kind, h.count, c.count)
 	case h.flags&^flags != 0 && flags == 0:
-		return 0, fmt.Errorf("%v with flags %#x, want none", h.kind, h.flags)
+		return 0, fmt.Errorf("%v with flags %#x, expected none", h.kind, h.flags)
 	case h.flags&^flags != 0:
-		return 0, fmt.Errorf("%v with flags %#x, want none but %#x", h.kind, h.flags, flags)
+		return 0, fmt.Errorf("%v with flags %#x, expected none but %#x", h.kind, h.flags, flags)
 	case h.length > most && most == 0 && c.shared && c.asked != render:
-		return 0, fmt.Errorf("RESULT of %d bytes, want none: the reply block is in shared memory", h.length)
+		return 0, fmt.Errorf("RESULT of %d bytes, expected none: the reply block is in shared memory", h.length)
 	case h.length > most:
-		return 0, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, most)
+		return 0, fmt.Errorf("%v of %d bytes, expected at most %d", h.kind, h.length, most)
 	}
 	return h.length, nil
 }

@@ -20,14 +20,14 @@ func TestMaskChecked(t *testing.T) {
 		want        string
 	}{
 		{reset, false, false, []byte{1, 0, 0, 0, 1}, nil, ""},
-		{reset, false, false, blocked, nil, "environment 1: observation action_mask allows no option of choice 1, want at least one"},
+		{reset, false, false, blocked, nil, "environment 1: observation action_mask allows no option of choice 1, expected at least one"},
 		{step, true, false, blocked, nil, "allows no option of choice 1"},
-		{step, true, false, []byte{1, 0, 0, 7, 0}, nil, "environment 1: observation action_mask[3] is 7, want 0 or 1"},
+		{step, true, false, []byte{1, 0, 0, 7, 0}, nil, "environment 1: observation action_mask[3] is 7, expected 0 or 1"},
 		{step, false, true, blocked, nil, ""},
 		{step, false, true, []byte{1, 0, 0, 0, 2}, nil, "observation action_mask[4] is 2"},
 		{step, true, true, []byte{1, 1, 1, 1, 1}, blocked, ""},
 		{step, true, true, blocked, []byte{1, 1, 1, 1, 1}, "allows no option of choice 1"},
-		{step, true, true, []byte{1, 1, 1, 1, 1}, []byte{255, 0, 0, 0, 0}, "environment 1: final observation action_mask[0] is 255, want 0 or 1"},
+		{step, true, true, []byte{1, 1, 1, 1, 1}, []byte{255, 0, 0, 0, 0}, "environment 1: final observation action_mask[0] is 255, expected 0 or 1"},
 		{load, false, false, blocked, nil, ""},
 	} {
 		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto}
@@ -83,11 +83,11 @@ func TestUnexpected(t *testing.T) {
 		want         string
 	}{
 		{step, true, false, header{kind: result, flags: flagFinal, length: 320}, ""},
-		{step, false, false, header{kind: result, flags: flagFinal}, "RESULT with flags 0x4, want none"},
-		{step, true, false, header{kind: result, flags: 8}, "RESULT with flags 0x8, want none but 0x4"},
-		{step, false, false, header{kind: result, length: 1 << 20}, "RESULT of 1048576 bytes, want at most 320"},
-		{step, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, want none: the reply block is in shared memory"},
-		{render, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, want at most 0"},
+		{step, false, false, header{kind: result, flags: flagFinal}, "RESULT with flags 0x4, expected none"},
+		{step, true, false, header{kind: result, flags: 8}, "RESULT with flags 0x8, expected none but 0x4"},
+		{step, false, false, header{kind: result, length: 1 << 20}, "RESULT of 1048576 bytes, expected at most 320"},
+		{step, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, expected none: the reply block is in shared memory"},
+		{render, false, true, header{kind: result, length: 384}, "RESULT of 384 bytes, expected at most 0"},
 	} {
 		c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), asked: tt.asked, autoReset: tt.auto, shared: tt.shared, wanted: result}
 		head := make([]byte, headerSize)

@@ -37,7 +37,7 @@ func dial(address string) (*stream, error) {
 	case "fd":
 		var in, out int
 		if _, err := fmt.Sscanf(at, "%d,%d", &in, &out); err != nil {
-			return nil, errors.New("want fd:IN,OUT")
+			return nil, errors.New("expected fd:IN,OUT")
 		}
 		return newPipes(os.NewFile(uintptr(in), "requests"), os.NewFile(uintptr(out), "answers"))
 	case "unix", "tcp":
@@ -51,5 +51,5 @@ func dial(address string) (*stream, error) {
 			}
 		}
 	}
-	return nil, errors.New("want fd:IN,OUT, unix:/path or tcp:host:port")
+	return nil, errors.New("expected fd:IN,OUT, unix:/path or tcp:host:port")
 }

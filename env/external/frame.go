@@ -79,13 +79,13 @@ func parse(b []byte) (header, error) {
 	}
 	switch {
 	case string(b[:4]) != magic:
-		return h, fmt.Errorf("%q where a frame should begin, want %q", b[:4], magic)
+		return h, fmt.Errorf("%q where a frame should begin, expected %q", b[:4], magic)
 	case h.kind < hello || h.kind > grade:
-		return h, fmt.Errorf("a frame of type %d, want 1 to %d", uint16(h.kind), uint16(grade))
+		return h, fmt.Errorf("a frame of type %d, expected 1 to %d", uint16(h.kind), uint16(grade))
 	case binary.LittleEndian.Uint32(b[12:]) != 0:
-		return h, fmt.Errorf("%v whose reserved bytes are %d, want 0", h.kind, binary.LittleEndian.Uint32(b[12:]))
+		return h, fmt.Errorf("%v whose reserved bytes are %d, expected 0", h.kind, binary.LittleEndian.Uint32(b[12:]))
 	case h.length > maxPayload:
-		return h, fmt.Errorf("%v of %d bytes, want at most %d", h.kind, h.length, uint64(maxPayload))
+		return h, fmt.Errorf("%v of %d bytes, expected at most %d", h.kind, h.length, uint64(maxPayload))
 	}
 	return h, nil
 }

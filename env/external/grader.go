@@ -58,9 +58,10 @@ func (g *Grader) greet() error {
 	case err != nil:
 		return fmt.Errorf("greeting: %w", err)
 	case said.V != version:
-		return fmt.Errorf("greeting: v is %d, want %d", said.V, version)
+		return fmt.Errorf("greeting: v is %d, expected %d", said.V, version)
 	case !said.Grader:
-		return fmt.Errorf("greeting: %q is no grader: want rlb.grade, or a greeting with \"grader\": true", said.Name)
+		return fmt.Errorf("greeting: %q is no grader: expected rlb.grade, or a greeting with \"grader\": true",
+			said.Name)
 	}
 	return nil
 }
@@ -79,7 +80,7 @@ func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 		return nil, g.explain(err)
 	}
 	if err := json.Unmarshal(payload, &worth); err != nil {
-		return nil, g.explain(fmt.Errorf("RESULT: want a JSON array of numbers and nulls: %w", err))
+		return nil, g.explain(fmt.Errorf("RESULT: expected a JSON array of numbers and nulls: %w", err))
 	}
 	if len(worth) != len(submissions) {
 		return nil, g.explain(fmt.Errorf("RESULT: %d rewards for %d answers", len(worth), len(submissions)))

@@ -81,10 +81,10 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 // of returns the bounds of n elements, and none for elements without one.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
-		return nil, errors.New("want a number, null, or an array of them")
+		return nil, errors.New("expected a number, null, or an array of them")
 	}
 	if b.each != nil && len(b.each) != n {
-		return nil, fmt.Errorf("%d bounds, want 1 or %d", len(b.each), n)
+		return nil, fmt.Errorf("%d bounds, expected 1 or %d", len(b.each), n)
 	}
 	out := make([]float32, n)
 	for i := range out {
@@ -135,7 +135,7 @@ func readGreeting(text []byte) (*greeting, error) {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
 	if g.V != version {
-		return nil, fmt.Errorf("greeting: version %d of the protocol, want %d", g.V, version)
+		return nil, fmt.Errorf("greeting: version %d of the protocol, expected %d", g.V, version)
 	}
 	// Once more, over the defaults of bounds.
 	read := func(text json.RawMessage) (s spaceJSON, err error) {
@@ -155,7 +155,7 @@ func readGreeting(text []byte) (*greeting, error) {
 		}
 		if !validName.MatchString(s.Name) {
 			return nil, problem(fmt.Sprintf("obs[%d]: name %.80q", i, s.Name),
-				errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+				errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'"))
 		}
 		for _, f := range spec.Obs {
 			if f.Name == s.Name {
@@ -182,7 +182,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	for i, name := range g.Info {
 		if !validName.MatchString(name) {
 			return nil, problem(fmt.Sprintf("info[%d] %.80q", i, name),
-				errors.New("want 1 to 64 letters, digits, '.', '_' and '-'"))
+				errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'"))
 		}
 		if figures[name] {
 			return nil, problem("info", fmt.Errorf("two figures %q", name))
@@ -193,18 +193,19 @@ func readGreeting(text []byte) (*greeting, error) {
 	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, func(r rune) bool {
 		return !unicode.IsPrint(r)
 	}):
-		return nil, problem("name", errors.New("want 1 to 256 bytes that can be printed"))
+		return nil, problem("name", errors.New("expected 1 to 256 bytes that can be printed"))
 	case len(spec.Obs) == 0:
-		return nil, problem("obs", errors.New("want at least one observation"))
+		return nil, problem("obs", errors.New("expected at least one observation"))
 	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
-		return nil, problem("num_envs", fmt.Errorf("%d, want 0 or the number of environments, at most %d", g.NumEnvs,
+		return nil, problem("num_envs", fmt.Errorf("%d, expected 0 or the number of environments, at most %d",
+			g.NumEnvs,
 			maxEnvs))
 	case g.MaxSteps < 0 || g.MaxSteps > math.MaxInt32:
-		return nil, problem("max_steps", fmt.Errorf("%d, want a number of steps, or 0 for no limit", g.MaxSteps))
+		return nil, problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
 	case g.State < 0 || g.State > maxState:
-		return nil, problem("state_size", fmt.Errorf("%d, want a number of bytes, at most %d", g.State, maxState))
+		return nil, problem("state_size", fmt.Errorf("%d, expected a number of bytes, at most %d", g.State, maxState))
 	case len(g.Info) > 1<<16:
-		return nil, problem("info", fmt.Errorf("%d figures, want at most %d", len(g.Info), 1<<16))
+		return nil, problem("info", fmt.Errorf("%d figures, expected at most %d", len(g.Info), 1<<16))
 	}
 	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
 	if err := spec.CheckMask(); err != nil {
@@ -233,19 +234,19 @@ func inJSON(err error) error {
 		reflect.Bool: "true or false",
 	}[kind.Type.Kind()]
 	if kind.Field == "" {
-		return fmt.Errorf("%s, want %s", kind.Value, want)
+		return fmt.Errorf("%s, expected %s", kind.Value, want)
 	}
-	return fmt.Errorf("%s: %s, want %s", kind.Field, kind.Value, want)
+	return fmt.Errorf("%s: %s, expected %s", kind.Field, kind.Value, want)
 }
 
 // fits returns an error if n environments are too many for one child.
 func (g *greeting) fits(n int) error {
 	if n > maxEnvs {
-		return fmt.Errorf("%d environments for one child, want at most %d", n, maxEnvs)
+		return fmt.Errorf("%d environments for one child, expected at most %d", n, maxEnvs)
 	}
 	b := newBlocks(g.spec, n)
 	if size := max(b.request.Size(), b.reply.Size()); size > maxPayload {
-		return fmt.Errorf("%d environments of %s in one child have arrays of %d bytes, want at most %d", n, g.Name,
+		return fmt.Errorf("%d environments of %s in one child have arrays of %d bytes, expected at most %d", n, g.Name,
 			size, maxPayload)
 	}
 	return nil
@@ -257,7 +258,7 @@ func (s spaceJSON) space(observed bool) (env.Space, error) {
 	case "box":
 		dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "u8": tensor.U8}[s.DType]
 		if !ok || dtype == tensor.U8 && !observed {
-			return env.Space{}, fmt.Errorf("dtype %.20q, want %s", s.DType,
+			return env.Space{}, fmt.Errorf("dtype %.20q, expected %s", s.DType,
 				map[bool]string{true: "f32 or u8", false: "f32"}[observed])
 		}
 		shape, n := s.Shape, 1
@@ -266,7 +267,7 @@ func (s spaceJSON) space(observed bool) (env.Space, error) {
 		}
 		for _, d := range shape {
 			if d <= 0 || d > maxElements/n || len(shape) > 6 {
-				return env.Space{}, fmt.Errorf("shape %v, want at most 6 positive numbers and %d elements", s.Shape,
+				return env.Space{}, fmt.Errorf("shape %v, expected at most 6 positive numbers and %d elements", s.Shape,
 					maxElements)
 			}
 			n *= d
@@ -294,16 +295,16 @@ func (s spaceJSON) space(observed bool) (env.Space, error) {
 	case "multi_discrete":
 		return choiceSpace(env.MultiDiscrete, s.Nvec)
 	}
-	return env.Space{}, fmt.Errorf("kind %.40q, want box, discrete or multi_discrete", s.Kind)
+	return env.Space{}, fmt.Errorf("kind %.40q, expected box, discrete or multi_discrete", s.Kind)
 }
 
 func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 	if len(nvec) == 0 || len(nvec) > 1<<16 {
-		return env.Space{}, fmt.Errorf("%d choices in one value, want at least 1", len(nvec))
+		return env.Space{}, fmt.Errorf("%d choices in one value, expected at least 1", len(nvec))
 	}
 	for _, n := range nvec {
 		if n <= 0 || n > 1<<24 {
-			return env.Space{}, fmt.Errorf("a choice of %d, want 1 to %d", n, 1<<24)
+			return env.Space{}, fmt.Errorf("a choice of %d, expected 1 to %d", n, 1<<24)
 		}
 	}
 	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil

@@ -179,7 +179,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	proc, link, err := h.starter.start(cfg.Command, nil, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			err = fmt.Errorf("%w: want a program that can be found and run; for a script, the program that its #! "+
+			err = fmt.Errorf("%w: expected a program that can be found and run; for a script, the program that its #! "+
 				"line names must exist, too", err)
 		}
 		return nil, err

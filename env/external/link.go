@@ -24,7 +24,8 @@ type Link interface {
 // Split divides a message into header and payload, for the Receive of Links that carry messages.
 func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if len(message) < headerSize {
-		return nil, nil, fmt.Errorf("a message of %d bytes, want at least the %d of a header", len(message), headerSize)
+		return nil, nil, fmt.Errorf("a message of %d bytes, expected at least the %d of a header", len(message),
+			headerSize)
 	}
 	head, payload = message[:headerSize], message[headerSize:]
 	n, err := accept(head)
@@ -90,7 +91,8 @@ func (g *greeting) children(asked, n int) (int, error) {
 	case own == 0:
 		return min(max(asked, 1), n), nil
 	case n%own != 0:
-		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: want a multiple", n, g.Name,
+		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: expected a multiple", n,
+			g.Name,
 			own)
 	default:
 		return n / own, nil

@@ -80,29 +80,30 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 			at += "." + strconv.Itoa(rank)
 		}
 		if at == "" || len(at) > env.MaxSocketPath {
-			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, want 1 to %d", address, at,
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, has %d bytes, expected 1 to %d", address, at,
 				len(at), env.MaxSocketPath)
 		}
 		if at[0] == '@' { // Go takes this for an abstract name, but clients look for a file
-			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, want ./@ for a file of this name",
+			return "", "", fmt.Errorf("%q: the path of the socket, %q, begins with @, expected ./@ for a file of "+
+				"this name",
 				address, at)
 		}
 		return network, at, nil
 	case "tcp":
 		host, port, err := net.SplitHostPort(at)
 		if err != nil {
-			return "", "", fmt.Errorf("%q: %w, want tcp:host:port", address, err)
+			return "", "", fmt.Errorf("%q: %w, expected tcp:host:port", address, err)
 		}
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 || int(n)+rank > 65535 {
-			return "", "", fmt.Errorf("%q: port %q, want a number from 1 to %d", address, port, 65535-rank)
+			return "", "", fmt.Errorf("%q: port %q, expected a number from 1 to %d", address, port, 65535-rank)
 		}
 		if host == "" {
 			host = "127.0.0.1"
 		}
 		return network, net.JoinHostPort(host, strconv.Itoa(int(n)+rank)), nil
 	}
-	return "", "", fmt.Errorf("%q, want unix:/path, tcp:host:port or mpi", address)
+	return "", "", fmt.Errorf("%q, expected unix:/path, tcp:host:port or mpi", address)
 }
 
 // makeRoom removes a socket at path on which nobody listens, which a killed job has left. Anything
@@ -116,7 +117,8 @@ func makeRoom(path string) error {
 		return err
 	}
 	if old.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("%s: there is a file that is no socket (%v), want a path where nothing is", path, old.Mode())
+		return fmt.Errorf("%s: there is a file that is no socket (%v), expected a path where nothing is", path,
+			old.Mode())
 	}
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -124,7 +126,8 @@ func makeRoom(path string) error {
 		return fmt.Errorf("%s: another job listens there", path)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) { // another process may be listening
-		return fmt.Errorf("%s: there is a socket that may be another job's (%w), want a path where nothing is", path,
+		return fmt.Errorf("%s: there is a socket that may be another job's (%w), expected a path where nothing is",
+			path,
 			err)
 	}
 	return os.Remove(path)
@@ -199,7 +202,7 @@ func knownUser(fd int) error {
 		return os.NewSyscallError("getsockopt", err)
 	}
 	if own := os.Geteuid(); peer.Uid != 0 && int(peer.Uid) != own {
-		return fmt.Errorf("process %d is of user %d, want one of user %d or of root", peer.Pid, peer.Uid, own)
+		return fmt.Errorf("process %d is of user %d, expected one of user %d or of root", peer.Pid, peer.Uid, own)
 	}
 	return nil
 }
@@ -234,7 +237,7 @@ func secret(file string) (string, error) {
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if line = strings.TrimSpace(line); line == "" {
-		return "", fmt.Errorf("%s: its first line is empty, want a secret", file)
+		return "", fmt.Errorf("%s: its first line is empty, expected a secret", file)
 	}
 	return line, nil
 }

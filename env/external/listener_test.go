@@ -132,7 +132,7 @@ func TestOtherUser(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
-	want := fmt.Sprintf("child at s: refused: process %d is of user %d, want one of user 0 or of root\n", os.Getpid(), other)
+	want := fmt.Sprintf("child at s: refused: process %d is of user %d, expected one of user 0 or of root\n", os.Getpid(), other)
 	if got := <-log; got != want {
 		t.Errorf("the log has %q, want %q", got, want)
 	}
@@ -231,10 +231,10 @@ func TestSplitAddress(t *testing.T) {
 		want    string
 	}{
 		{"unix:/tmp/s", 0, "unix /tmp/s"}, {"unix:/tmp/s", 3, "unix /tmp/s.3"}, {"tcp:node7:5000", 3, "tcp node7:5003"}, {"tcp::5000", 0, "tcp 127.0.0.1:5000"},
-		{"unix:", 0, `"unix:": the path of the socket, "", has 0 bytes, want 1 to 107`}, {"unix:" + long, 9, "unix " + long + ".9"},
-		{"unix:" + long, 10, "has 108 bytes, want 1 to 107"}, {"tcp:node7:65535", 1, `port "65535", want a number from 1 to 65534`},
-		{"unix:@s", 0, `"unix:@s": the path of the socket, "@s", begins with @, want ./@ for a file of this name`}, {"unix:./@s", 0, "unix ./@s"},
-		{"tcp:5000", 0, `"tcp:5000": address 5000: missing port in address, want tcp:host:port`},
+		{"unix:", 0, `"unix:": the path of the socket, "", has 0 bytes, expected 1 to 107`}, {"unix:" + long, 9, "unix " + long + ".9"},
+		{"unix:" + long, 10, "has 108 bytes, expected 1 to 107"}, {"tcp:node7:65535", 1, `port "65535", expected a number from 1 to 65534`},
+		{"unix:@s", 0, `"unix:@s": the path of the socket, "@s", begins with @, expected ./@ for a file of this name`}, {"unix:./@s", 0, "unix ./@s"},
+		{"tcp:5000", 0, `"tcp:5000": address 5000: missing port in address, expected tcp:host:port`},
 	} {
 		network, at, err := splitAddress(tt.address, tt.rank)
 		if got := network + " " + at; err == nil && got != tt.want || err != nil && !strings.Contains(err.Error(), tt.want) {

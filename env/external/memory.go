@@ -74,7 +74,7 @@ func newNamed(size int) (*memory, error) {
 // mapFile maps size bytes of f, which must have at least as many.
 func mapFile(f *os.File, size int, path string) (*memory, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() < int64(size) {
-		return nil, errors.Join(err, fmt.Errorf("%s: want a file of at least %d bytes", path, size))
+		return nil, errors.Join(err, fmt.Errorf("%s: expected a file of at least %d bytes", path, size))
 	}
 	b, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {

@@ -119,13 +119,13 @@ func (s *server) configure(payload []byte) error {
 	shared, path := binary.LittleEndian.Uint64(payload[24:]), string(payload[configSize:])
 	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
 		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, "+
-			"want version %d, 1 to %d, 0 or 1, and 0",
+			"expected version %d, 1 to %d, 0 or 1, and 0",
 			word(0), n, flags, word(5), version, maxEnvs)
 	}
 	s.n, s.blocks = n, newBlocks(s.spec, n)
 	size := s.blocks.size()
 	if shared != 0 && shared < uint64(size) {
-		return fmt.Errorf("bridge: CONFIG shares %d bytes, want at least %d", shared, size)
+		return fmt.Errorf("bridge: CONFIG shares %d bytes, expected at least %d", shared, size)
 	}
 	var err error
 	readyFlags := uint16(0)
@@ -139,7 +139,8 @@ func (s *server) configure(payload []byte) error {
 	}
 	if readyFlags == 0 {
 		if longest := max(s.blocks.request.Size(), s.blocks.reply.Size()); longest > maxPayload {
-			return fmt.Errorf("bridge: %d environments need frames of %d bytes, want at most %d where memory is not "+
+			return fmt.Errorf("bridge: %d environments need frames of %d bytes, expected at most %d where memory is "+
+				"not "+
 				"shared", n, longest, maxPayload)
 		}
 		s.memory = privateMemory(size)
@@ -212,12 +213,13 @@ func (s *server) expect(head []byte) (uint64, error) {
 	case h.kind == render && configured && s.drawing:
 		least = 8 + s.n
 	default:
-		return 0, fmt.Errorf("bridge: %v, want %s", h.kind,
+		return 0, fmt.Errorf("bridge: %v, expected %s", h.kind,
 			map[bool]string{false: "CONFIG", true: "a request that the greeting offers"}[configured])
 	}
 	most = max(least, most)
 	if h.count != count || h.seq != seq || h.flags&^flags != 0 || h.length < uint64(least) || h.length > uint64(most) {
-		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, want count %d, seq %d, flags "+
+		return 0, fmt.Errorf("bridge: %v with count %d, seq %d, flags %#x and %d bytes, expected count %d, seq %d, "+
+			"flags "+
 			"%#x at most and %d bytes",
 			h.kind, h.count, h.seq, h.flags, h.length, count, seq, flags, least)
 	}
@@ -251,7 +253,7 @@ func (s *server) answer(h header, payload []byte) error {
 			continue
 		case 1:
 		default:
-			return fmt.Errorf("bridge: %v whose mask of environment %d is %d, want 0 or 1", h.kind, n, turn)
+			return fmt.Errorf("bridge: %v whose mask of environment %d is %d, expected 0 or 1", h.kind, n, turn)
 		}
 		over, err := s.play(h, n)
 		if err != nil {
@@ -343,7 +345,7 @@ func (s *server) draw(payload []byte) error {
 	width, height := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
 	if wanted := uint64(bytes.Count(payload[8:], []byte{1})); width-1 >= maxSide || height-1 >= maxSide ||
 		wanted*uint64(width)*uint64(height)*3 > maxPayload {
-		return fmt.Errorf("bridge: RENDER of %d pictures of %d by %d, want sides of 1 to %d, and %d bytes at most",
+		return fmt.Errorf("bridge: RENDER of %d pictures of %d by %d, expected sides of 1 to %d, and %d bytes at most",
 			wanted, width, height, maxSide, maxPayload)
 	}
 	view := env.View{Width: int(width), Height: int(height)}

@@ -92,7 +92,7 @@ func (c *crew) lost() int {
 		if status != env.Normal {
 			lost++
 			if c.out.Truncated.U8()[n] != 1 {
-				c.t.Errorf("environment %d: status %d, truncated %d, want 1", n, status, c.out.Truncated.U8()[n])
+				c.t.Errorf("environment %d: status %d, truncated %d, expected 1", n, status, c.out.Truncated.U8()[n])
 			}
 		}
 	}
@@ -141,10 +141,10 @@ func TestChildFails(t *testing.T) {
 		"chatter":  "no answer in 5s (external.step_timeout)",
 		"cut":      "no answer in 5s (external.step_timeout): 5 of the 100 bytes of ERROR came",
 		"shrink":   "the other side is gone (exit status 7); its last output:\n    shrink: operation not permitted",
-		"garbage":  `"Segm" where a frame should begin, want "RLB1"`,
+		"garbage":  `"Segm" where a frame should begin, expected "RLB1"`,
 		"nan":      "environment 0: reward NaN",
 		"observed": "environment 0: observation state[1] is +Inf",
-		"flags":    "environment 0: terminated 0, truncated 2, want 0 or 1",
+		"flags":    "environment 0: terminated 0, truncated 2, expected 0 or 1",
 		"error":    "it says: the pole broke in step 4 (exit status 1)\nenvironments ", // it wrote that too
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestLostAfterSave(t *testing.T) {
 func TestBlockingMask(t *testing.T) {
 	c := newCrew(t, func(e *env.External) { e.MaxRestarts, e.N = 1, 1 }, "blocking")
 	err := c.vec.Reset(nil, c.seeds, c.out)
-	const want = "child 1: environment 0: observation action_mask allows no option of choice 0, want at least one\nthat was 2 times in a row"
+	const want = "child 1: environment 0: observation action_mask allows no option of choice 0, expected at least one\nthat was 2 times in a row"
 	if err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
@@ -475,8 +475,8 @@ func TestNoChild(t *testing.T) {
 		change func(*env.External)
 		says   string
 	}{
-		"no program":    {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "want a program that can be found and run"},
-		"not to be run": {func(e *env.External) { e.Command = env.Command{notRun} }, "permission denied: want a program that can be found and run"},
+		"no program":    {func(e *env.External) { e.Command = env.Command{"no-such-program"} }, "expected a program that can be found and run"},
+		"not to be run": {func(e *env.External) { e.Command = env.Command{notRun} }, "permission denied: expected a program that can be found and run"},
 		"no greeting": {func(e *env.External) {
 			e.Command = env.Command{os.Args[0], "silent"}
 			e.StartTimeout = 300 * time.Millisecond

@@ -78,7 +78,7 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	}
 	if g.OwnsLoop && cfg.IgnoreTerminations {
 		return nil, fmt.Errorf("%s: ignore_terminations: true: a solver that owns its loop cannot continue "+
-			"after its episode has ended, want false", g.Name)
+			"after its episode has ended, expected false", g.Name)
 	}
 	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n),
 		turn: make([]byte, n)}
@@ -145,7 +145,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		return err
 	}
 	if out.Status.IsZero() {
-		return fmt.Errorf("%s: no buffer of Status, want U8[%d]: a simulator may fail", v.spec.Name, v.n)
+		return fmt.Errorf("%s: no buffer of Status, expected U8[%d]: a simulator may fail", v.spec.Name, v.n)
 	}
 	chunk := a.Dim(1)
 	out.Reward.Zero()

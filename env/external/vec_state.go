@@ -48,7 +48,7 @@ func (v *Vec) Load(state tensor.Dict) error {
 		return fmt.Errorf("load %s, whose simulators have no state to save: %w", v.spec.Name, errors.ErrUnsupported)
 	}
 	if !states.SameShape(tensor.New(tensor.U8, v.n, size)) || !over.SameShape(tensor.New(tensor.U8, v.n)) {
-		return fmt.Errorf("saved state of %s: %v and %v, want U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n,
+		return fmt.Errorf("saved state of %s: %v and %v, expected U8[%d %d] and U8[%d]", v.spec.Name, states, over, v.n,
 			size, v.n)
 	}
 	if err := v.start(); err != nil {

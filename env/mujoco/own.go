@@ -34,7 +34,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 		if info.IsDir() {
 			what = "a folder"
 		}
-		return nil, fmt.Errorf("%s: model_path: %s is %s: want an MJCF file", cfg.ID(), cfg.ModelPath, what)
+		return nil, fmt.Errorf("%s: model_path: %s is %s: expected an MJCF file", cfg.ID(), cfg.ModelPath, what)
 	}
 	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) {
 		return declare(m, cfg.Task)
@@ -44,7 +44,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 // declare makes the task that t describes for m.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
-		return task{}, fmt.Errorf("%s: option timestep %g: want a number > 0, in seconds", m.file, m.timestep)
+		return task{}, fmt.Errorf("%s: option timestep %g: expected a number > 0, in seconds", m.file, m.timestep)
 	}
 	c := compiler{model: m, read: map[string]bool{}}
 	out := task{skip: max(t.FrameSkip, 1), limit: t.MaxSteps, actuator: c.actuators(t.Actuators)}
@@ -402,7 +402,7 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	}
 	for _, e := range elements {
 		if e < 0 || e >= len(list) {
-			c.complain(key+".elements", "%d, want 0..%d", e, len(list)-1)
+			c.complain(key+".elements", "%d, expected 0..%d", e, len(list)-1)
 			continue
 		}
 		picked = append(picked, list[e])

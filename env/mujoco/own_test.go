@@ -425,18 +425,18 @@ func TestOwnErrors(t *testing.T) {
 	for _, c := range []struct{ model, task, want string }{
 		{strings.Replace(arm, `type="capsule" fromto="0 0 0 .1 0 0" size=".01"/>`, `type="capsul"/>`, 1), armYAML, "Element 'geom', line 6"},
 		{strings.Replace(arm, "</body>", "", 1), armYAML, "model.xml"},
-		{strings.Replace(arm, `timestep="0.02"`, `timestep="0"`, 1), armYAML, "option timestep 0: want a number > 0, in seconds"},
-		{strings.Replace(arm, `timestep="0.02"`, `timestep="-0.02"`, 1), armYAML, "option timestep -0.02: want a number > 0, in seconds"},
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="0"`, 1), armYAML, "option timestep 0: expected a number > 0, in seconds"},
+		{strings.Replace(arm, `timestep="0.02"`, `timestep="-0.02"`, 1), armYAML, "option timestep -0.02: expected a number > 0, in seconds"},
 		{arm, strings.Replace(armYAML, "sensor: angle", "sensor: touch", 1), `task.observations.0: no sensor "touch", it has angle, place`},
 		{arm, strings.Replace(armYAML, "joint: elbow", "joint: knee", 1), `task.observations.1: no joint "knee", it has shoulder, elbow`},
 		{arm, strings.Replace(armYAML, "relative_to: goal", "relative_to: gaol", 1), `task.observations.3.relative_to: no site "gaol", it has goal, tip`},
-		{arm, strings.Replace(armYAML, "elements: [0, 1]", "elements: [0, 3]", 1), `task.observations.3.elements: 3, want 0..2`},
+		{arm, strings.Replace(armYAML, "elements: [0, 1]", "elements: [0, 3]", 1), `task.observations.3.elements: 3, expected 0..2`},
 		{arm, strings.Replace(armYAML, "[bend, turn]", "[bend, twist]", 1), `task.actuators.1: no actuator "twist", it has turn, bend`},
 		{arm, strings.Replace(armYAML, "[bend, turn]", "[turn]", 1), `task.rewards.1: actuator "bend" is not among task.actuators`},
 		{arm, strings.Replace(armYAML, "joint: shoulder, low", "velocity: hip, low", 1), `task.reset_noise.0: no velocity "hip"`},
 		{strings.Replace(arm, `<position name="bend" joint="elbow" kp="5"`, `<motor name="bend" site="tip"`, 1), armYAML + "\ndelta: 0.1",
 			`task.delta: actuator "bend" moves no joint of one number`},
-		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`, `task.reset_noise.2.elements: 1, want 0..0`},
+		{arm, strings.TrimSuffix(armYAML, "]") + `, {joint: elbow, elements: [1], std: 1}]`, `task.reset_noise.2.elements: 1, expected 0..0`},
 		{strings.Replace(strings.Replace(arm, "<position", "<!--", 1), "</actuator>", "--></actuator>", 1), strings.Replace(armYAML, "actuators: [bend, turn]", "", 1),
 			`task.actuators: the model has none, so there is nothing to act with; task.rewards.1: no actuator "bend", it has none with a name`},
 	} {
@@ -465,7 +465,7 @@ func TestOwnErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder", os.DevNull: "not a regular file"} {
-		want := fmt.Sprintf("mujoco: model_path: %s is %s: want an MJCF file", path, what)
+		want := fmt.Sprintf("mujoco: model_path: %s is %s: expected an MJCF file", path, what)
 		if _, err := own(t, path, armYAML, 1); err == nil || err.Error() != want {
 			t.Errorf("error %v\nwant %s", err, want)
 		}

@@ -35,10 +35,10 @@ type brush func(n C.int, mask *C.uint8_t, colour *C.float, rgb *C.uint8_t) C.int
 // newPainter returns what draws b as v says.
 func newPainter(b *batch, v env.View) (*painter, error) {
 	if v.Width <= 0 || v.Height <= 0 || v.Width > 1<<14 || v.Height > 1<<14 {
-		return nil, fmt.Errorf("a picture of %d × %d pixels, want 1 to %d each", v.Width, v.Height, 1<<14)
+		return nil, fmt.Errorf("a picture of %d × %d pixels, expected 1 to %d each", v.Width, v.Height, 1<<14)
 	}
 	if v.Renderer != "" && v.Renderer != "caster" && v.Renderer != "osmesa" {
-		return nil, fmt.Errorf("renderer %q, want caster or osmesa", v.Renderer)
+		return nil, fmt.Errorf("renderer %q, expected caster or osmesa", v.Renderer)
 	}
 	camera := -1
 	if v.Camera != "" {

@@ -255,8 +255,8 @@ func TestRenderErrors(t *testing.T) {
 		want string
 	}{
 		{v, env.View{Width: 8, Height: 8, Camera: "three"}, `mujoco: no camera is called "three": the model has [one two]`},
-		{v, env.View{Width: 8, Height: 8, Renderer: "crayon"}, `mujoco: renderer "crayon", want caster or osmesa`},
-		{v, env.View{Width: 0, Height: 8}, "mujoco: a picture of 0 × 8 pixels, want 1 to 16384 each"},
+		{v, env.View{Width: 8, Height: 8, Renderer: "crayon"}, `mujoco: renderer "crayon", expected caster or osmesa`},
+		{v, env.View{Width: 0, Height: 8}, "mujoco: a picture of 0 × 8 pixels, expected 1 to 16384 each"},
 		{withMesh, env.View{Width: 8, Height: 8}, "mujoco: the renderer caster draws no meshes and no height fields, osmesa does: geom 0 (roof) is a mesh"},
 	} {
 		err := env.Render(c.vec, c.view, []bool{false}, c.view.NewPictures(1))

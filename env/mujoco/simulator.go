@@ -339,7 +339,7 @@ func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elemen
 		return tensor.Tensor{}, nil
 	}
 	if !ok || t.DType() != dtype || t.Len() != elements || t.Dim(0) != s.Len() {
-		return t, fmt.Errorf("%s: load: %s is %v, want %v of %d elements for %d environments", s.spec.Name, name, t,
+		return t, fmt.Errorf("%s: load: %s is %v, expected %v of %d elements for %d environments", s.spec.Name, name, t,
 			dtype, elements, s.Len())
 	}
 	return t, nil

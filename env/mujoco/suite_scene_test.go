@@ -296,11 +296,11 @@ func TestSuiteErrors(t *testing.T) {
 		cfg  env.Config
 		want string
 	}{
-		{env.Config{Observations: []string{"instruction"}}, `observations.0: "instruction", want state, proprio, image, wrist_image or text`},
-		{env.Config{Instructions: env.Mix{"jump": 1}}, `instructions: "jump", want some of reach_cube, reach_ball`},
-		{env.Config{Instructions: env.Mix{"stack": -1}}, "stack: weight -1, want a number ≥ 0"},
-		{env.Config{Split: "unseen"}, `split: "unseen", want one of seen, new_combination`},
-		{env.Config{Perturb: "noise"}, `perturb: "noise", want one of other_sentence`},
+		{env.Config{Observations: []string{"instruction"}}, `observations.0: "instruction", expected state, proprio, image, wrist_image or text`},
+		{env.Config{Instructions: env.Mix{"jump": 1}}, `instructions: "jump", expected some of reach_cube, reach_ball`},
+		{env.Config{Instructions: env.Mix{"stack": -1}}, "stack: weight -1, expected a number ≥ 0"},
+		{env.Config{Split: "unseen"}, `split: "unseen", expected one of seen, new_combination`},
+		{env.Config{Perturb: "noise"}, `perturb: "noise", expected one of other_sentence`},
 		{env.Config{Split: "new_role", Instructions: env.Mix{"reach_zone": 1}}, "no instruction is left"},
 	} {
 		if _, err := TabletopSuite(c.cfg, 1); err == nil || !strings.Contains(err.Error(), c.want) {

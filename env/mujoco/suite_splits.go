@@ -81,10 +81,10 @@ func (t *suite) choose(cfg env.Config) (err error) {
 		for _, s := range splits() {
 			names = append(names, s.name)
 		}
-		return fmt.Errorf("split: %q, want one of %s", cfg.Split, strings.Join(names, ", "))
+		return fmt.Errorf("split: %q, expected one of %s", cfg.Split, strings.Join(names, ", "))
 	}
 	if cfg.Perturb != "" && !slices.Contains(perturbations(), cfg.Perturb) {
-		return fmt.Errorf("perturb: %q, want one of %s", cfg.Perturb, strings.Join(perturbations(), ", "))
+		return fmt.Errorf("perturb: %q, expected one of %s", cfg.Perturb, strings.Join(perturbations(), ", "))
 	}
 	return t.restrict()
 }
@@ -100,7 +100,8 @@ func (t *suite) restrict() error {
 		sum += t.weights[i]
 	}
 	if sum == 0 {
-		return fmt.Errorf("split %s, perturb %q: no instruction is left: want some that name the colour of an object, "+
+		return fmt.Errorf("split %s, perturb %q: no instruction is left: expected some that name the colour of an "+
+			"object, "+
 			"and with %s some about cubes", t.split.name, t.perturb, perturbOtherCube)
 	}
 	return nil

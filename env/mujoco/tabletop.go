@@ -98,7 +98,8 @@ func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
 	for i, name := range shown {
 		at := slices.IndexFunc(tableViews(), func(v tableView) bool { return v.name == name })
 		if at < 0 || slices.Contains(shown[:i], name) {
-			return nil, fmt.Errorf("%s: observations.%d: %q, want state, proprio, image, text or instruction, each "+
+			return nil, fmt.Errorf("%s: observations.%d: %q, expected state, proprio, image, text or instruction, "+
+				"each "+
 				"once", t.name, i, name)
 		}
 		views = append(views, tableViews()[at])

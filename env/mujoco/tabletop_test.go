@@ -405,7 +405,7 @@ func TestTabletopErrors(t *testing.T) {
 		cfg  env.Config
 		want string
 	}{
-		{env.Config{Observations: []string{"state", "depth"}}, `TabletopReach-v1: observations.1: "depth", want`},
+		{env.Config{Observations: []string{"state", "depth"}}, `TabletopReach-v1: observations.1: "depth", expected`},
 		{env.Config{Observations: []string{"state", "state"}}, `observations.1: "state"`},
 		{env.Config{ModelPath: "robot.xml"}, "robot.xml"},
 	} {

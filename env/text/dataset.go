@@ -101,7 +101,7 @@ func Read(paths []string, f Format) (*Dataset, error) {
 		if d.Dropped > 0 {
 			return nil, fmt.Errorf("%v: all %d samples are longer than %d tokens", paths, d.Dropped, f.Length)
 		}
-		return nil, fmt.Errorf("%v: no sample: want lines of JSON", paths)
+		return nil, fmt.Errorf("%v: no sample: expected lines of JSON", paths)
 	}
 	d.Hash = hash(d.Samples)
 	return d, nil
@@ -161,7 +161,7 @@ func (r *reader) file(path string) error {
 func (r *reader) line(line []byte) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(line, &keys); err != nil {
-		return fmt.Errorf("want a JSON object: %w", err)
+		return fmt.Errorf("expected a JSON object: %w", err)
 	}
 	var s Sample
 	var err error
@@ -180,13 +180,13 @@ func (r *reader) line(line []byte) error {
 	}
 	switch {
 	case s.Targets() == 0:
-		return errors.New("nothing to learn: want an answer")
+		return errors.New("nothing to learn: expected an answer")
 	case len(s.IDs) <= r.Length:
 		r.Samples = append(r.Samples, s)
 	case r.Drop:
 		r.Dropped++
 	default:
-		return fmt.Errorf("%d tokens: want at most %d", len(s.IDs), r.Length)
+		return fmt.Errorf("%d tokens: expected at most %d", len(s.IDs), r.Length)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
 	if r.Chat == nil {
 		var prompt string
 		if json.Unmarshal(keys[r.Prompt], &prompt) != nil {
-			return s, fmt.Errorf("%q: want a text (lists of messages need data.apply_chat_template)", r.Prompt)
+			return s, fmt.Errorf("%q: expected a text (lists of messages need data.apply_chat_template)", r.Prompt)
 		}
 		if r.Sources {
 			s.Source = &Source{Prompt: prompt, Answers: answers}
@@ -225,7 +225,7 @@ func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
 	if json.Unmarshal(keys[r.Prompt], &prompt) == nil {
 		messages = []json.RawMessage{message("user", prompt)}
 	} else if json.Unmarshal(keys[r.Prompt], &messages) != nil {
-		return s, fmt.Errorf("%q: want a text or a list of messages", r.Prompt)
+		return s, fmt.Errorf("%q: expected a text or a list of messages", r.Prompt)
 	}
 	s, err = r.render(append(messages, message("assistant", answer)), len(messages))
 	if err != nil || !r.Sources {
@@ -247,7 +247,7 @@ func answersIn(raw json.RawMessage) (answers []string, err error) {
 	if json.Unmarshal(raw, &answers) == nil && len(answers) > 0 {
 		return answers, nil
 	}
-	return nil, errors.New("want a text, or a list of texts")
+	return nil, errors.New("expected a text, or a list of texts")
 }
 
 func message(role, content string) json.RawMessage {
@@ -261,7 +261,8 @@ func message(role, content string) json.RawMessage {
 // conversation makes a sample of messages.
 func (r *reader) conversation(raw json.RawMessage) (Sample, error) {
 	if r.Sources {
-		return Sample{}, fmt.Errorf("%q: a conversation is no prompt: want the keys %q and %q", r.Messages, r.Prompt,
+		return Sample{}, fmt.Errorf("%q: a conversation is no prompt: expected the keys %q and %q", r.Messages,
+			r.Prompt,
 			r.Answer)
 	}
 	if r.Chat == nil {
@@ -269,7 +270,7 @@ func (r *reader) conversation(raw json.RawMessage) (Sample, error) {
 	}
 	var messages []json.RawMessage
 	if err := json.Unmarshal(raw, &messages); err != nil {
-		return Sample{}, fmt.Errorf("%q: want a list of messages: %w", r.Messages, err)
+		return Sample{}, fmt.Errorf("%q: expected a list of messages: %w", r.Messages, err)
 	}
 	return r.render(messages, 0)
 }
@@ -284,7 +285,7 @@ func (r *reader) render(messages []json.RawMessage, first int) (s Sample, err er
 			Role string `json:"role"`
 		}
 		if err := json.Unmarshal(raw, &m); err != nil || m.Role == "" {
-			return s, fmt.Errorf("message %d: want an object with role and content", i)
+			return s, fmt.Errorf("message %d: expected an object with role and content", i)
 		}
 		if m.Role != "assistant" || i < first {
 			continue

@@ -121,7 +121,7 @@ func TestSources(t *testing.T) {
 		}
 	}
 	if _, err := Read(write(t, `{"messages": [{"role": "user", "content": "a"}]}`), chat); err == nil ||
-		!strings.Contains(err.Error(), `a conversation is no prompt: want the keys "prompt" and "solutions"`) {
+		!strings.Contains(err.Error(), `a conversation is no prompt: expected the keys "prompt" and "solutions"`) {
 		t.Errorf("a conversation: %v", err)
 	}
 }
@@ -142,13 +142,13 @@ func TestReadMistakes(t *testing.T) {
 		f          Format
 		want       string
 	}{
-		{"no JSON", `prompt`, f, ":2: want a JSON object: "},
-		{"a list", `[]`, f, ":2: want a JSON object: "},
+		{"no JSON", `prompt`, f, ":2: expected a JSON object: "},
+		{"a list", `[]`, f, ":2: expected a JSON object: "},
 		{"no answer", `{"prompt": "a"}`, f, `:2: no key "answer"`},
-		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": want a text, or a list of texts`},
-		{"messages without a template", `{"prompt": [], "answer": "b"}`, f, `:2: "prompt": want a text (lists of messages need`},
+		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": expected a text, or a list of texts`},
+		{"messages without a template", `{"prompt": [], "answer": "b"}`, f, `:2: "prompt": expected a text (lists of messages need`},
 		{"a conversation without a template", `{"messages": []}`, f, `:2: "messages": a conversation needs data.apply_chat_template`},
-		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: want at most 8"},
+		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: expected at most 8"},
 		{"unknown token", `{"prompt": "a", "answer": "b"}`, small, ":1: token 2 is 256: the model knows 98"},
 		{"nobody answers", `{"messages": [{"role": "user", "content": "a"}]}`, chat, ":1: "},
 		{"a template that rewrites", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}`, chat, "rewrites"},

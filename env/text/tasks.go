@@ -57,7 +57,7 @@ func TaskNamed(name string) (Task, error) {
 		}
 		names = append(names, t.Name)
 	}
-	return Task{}, fmt.Errorf("no task %q: want one of %s", name, strings.Join(names, ", "))
+	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
 // testShare is the share of all problems that are for tests alone: one in so many.
@@ -71,7 +71,8 @@ func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem
 	const patience = 1000 // draws for one problem
 	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
 		if since > patience+testShare*patience {
-			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: want fewer",
+			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: expected "+
+				"fewer",
 				t.Name, len(training), len(tests))
 		}
 		s := philox.New(seed, philox.Text, 0, i)

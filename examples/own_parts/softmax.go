@@ -29,7 +29,7 @@ type softmaxWork struct {
 
 func newSoftmax(cfg policy.Config, spec env.Spec, _ uint64, alloc tensor.Allocator) (policy.Policy, error) {
 	if len(spec.Obs) != 1 || spec.Action.Kind != env.Discrete || cfg.NumActionChunks != 1 {
-		return nil, fmt.Errorf("softmax: for %s: want one observation, a discrete action and no chunks", spec.Name)
+		return nil, fmt.Errorf("softmax: for %s: expected one observation, a discrete action and no chunks", spec.Name)
 	}
 	p := &softmax{spec: spec}
 	p.params.Group("actor")
@@ -114,7 +114,7 @@ func (p *softmax) Value(policy.Work, tensor.Dict) (tensor.Tensor, error) { retur
 // Backward: d log π(a) / dz_i = [i = a] - π_i.
 func (p *softmax) Backward(work policy.Work, g policy.Grad, ready func(lo, hi int)) error {
 	if !g.Entropy.IsZero() {
-		return fmt.Errorf("softmax: want algorithm.entropy_bonus 0")
+		return fmt.Errorf("softmax: expected algorithm.entropy_bonus 0")
 	}
 	w := work.(*softmaxWork)
 	for row, a := range w.choice {

@@ -30,7 +30,7 @@ func Load(dir string) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint %s: %w", dir, err)
 	}
 	if step, ok := stepOf(filepath.Base(real)); ok && step != m.Step {
-		return nil, fmt.Errorf("checkpoint %s: %s: step %d, want %d as the folder says", dir, manifestFile, m.Step,
+		return nil, fmt.Errorf("checkpoint %s: %s: step %d, expected %d as the folder says", dir, manifestFile, m.Step,
 			step)
 	}
 	for _, e := range m.Files {

@@ -72,7 +72,7 @@ func (m manifest) encode() ([]byte, error) {
 func readManifest(dir string) (manifest, error) {
 	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
-		return manifest{}, fmt.Errorf("%s: missing, want one: the checkpoint is incomplete", manifestFile)
+		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete", manifestFile)
 	} else if err != nil {
 		return manifest{}, err
 	}
@@ -81,7 +81,7 @@ func readManifest(dir string) (manifest, error) {
 		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	if version.Format != format {
-		return manifest{}, fmt.Errorf("%s: format %d, want %d", manifestFile, version.Format, format)
+		return manifest{}, fmt.Errorf("%s: format %d, expected %d", manifestFile, version.Format, format)
 	}
 	var m manifest
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -98,7 +98,7 @@ func readManifest(dir string) (manifest, error) {
 	}
 	for _, e := range m.Files {
 		if e.Name != filepath.Base(e.Name) || !filepath.IsLocal(e.Name) {
-			return manifest{}, fmt.Errorf("%s: file %q, want a name without a folder", manifestFile, e.Name)
+			return manifest{}, fmt.Errorf("%s: file %q, expected a name without a folder", manifestFile, e.Name)
 		}
 	}
 	return m, nil
@@ -108,7 +108,7 @@ func readManifest(dir string) (manifest, error) {
 func (e entry) verify(dir string, keep io.Writer) error {
 	f, err := os.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {
-		return fmt.Errorf("%s: missing, want %d bytes", e.Name, e.Size)
+		return fmt.Errorf("%s: missing, expected %d bytes", e.Name, e.Size)
 	} else if err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func (e entry) verify(dir string, keep io.Writer) error {
 		return fmt.Errorf("%s: %w", e.Name, err)
 	}
 	if d.size != e.Size {
-		return fmt.Errorf("%s: %d bytes, want %d", e.Name, d.size, e.Size)
+		return fmt.Errorf("%s: %d bytes, expected %d", e.Name, d.size, e.Size)
 	}
 	if d.sum() != e.Sum {
-		return fmt.Errorf("%s: checksum %s, want %s", e.Name, d.sum(), e.Sum)
+		return fmt.Errorf("%s: checksum %s, expected %s", e.Name, d.sum(), e.Sum)
 	}
 	return nil
 }

@@ -76,9 +76,9 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 		want   string // in the reason
 	}{
 		{"bit flipped", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { b[100] ^= 1; return b }) }, "actor: checksum crc32c:"},
-		{"truncated", func(dir string) error { return os.Truncate(filepath.Join(dir, "actor"), 999) }, "actor: 999 bytes, want 1000"},
-		{"grown", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { return append(b, 0) }) }, "actor: 1001 bytes, want 1000"},
-		{"file missing", func(dir string) error { return os.Remove(filepath.Join(dir, "actor")) }, "actor: missing, want 1000 bytes"},
+		{"truncated", func(dir string) error { return os.Truncate(filepath.Join(dir, "actor"), 999) }, "actor: 999 bytes, expected 1000"},
+		{"grown", func(dir string) error { return rewrite(dir, "actor", func(b []byte) []byte { return append(b, 0) }) }, "actor: 1001 bytes, expected 1000"},
+		{"file missing", func(dir string) error { return os.Remove(filepath.Join(dir, "actor")) }, "actor: missing, expected 1000 bytes"},
 		{"file a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "actor")), os.Mkdir(filepath.Join(dir, "actor"), 0o777))
 		}, "actor: "},
@@ -86,10 +86,10 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 		{"manifest empty", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 0) }, "manifest.json: "},
 		{"manifest cut", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 200) }, "manifest.json: "},
 		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: not as it was written"},
-		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, want 1"},
+		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, expected 1"},
 		{"folder renamed", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(dir), "global_step_10"))))
-		}, "manifest.json: step 10, want 20"},
+		}, "manifest.json: step 10, expected 20"},
 		{"folder empty", func(dir string) error { return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o777)) }, "manifest.json: missing"},
 	}
 	for _, c := range damages {

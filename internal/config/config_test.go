@@ -31,7 +31,7 @@ type place struct {
 
 func (p *place) UnmarshalText(text []byte) error {
 	if p.Where = string(text); p.Where == "nowhere" {
-		return errors.New("want a place")
+		return errors.New("expected a place")
 	}
 	return nil
 }
@@ -179,38 +179,38 @@ words: {}
 run2: {rate: 1}
 `, "run.max_epoch=3", "name", "=3", "run.rate=1e99", "+model.dim=.nan")
 	want(t, errs,
-		`command line: name: want a value, as name=10`,
-		`command line: =3: want key=value with a dotted key, as runner.max_epochs=10`,
-		`job.yaml:4: run.max_epochs: many: want a whole number`,
-		`command line: run.rate: 1e99: want a number`,
-		`job.yaml:6: run.level: 128: want a whole number`,
-		`job.yaml:7: run.seed: -1: want a whole number ≥ 0`,
-		`job.yaml:8: run.fast: 1: want true or false`,
-		`job.yaml:9: run.max_time: 90: want a duration, as 90s, 1h30m or 01:30:00`,
+		`command line: name: expected a value, as name=10`,
+		`command line: =3: expected key=value with a dotted key, as runner.max_epochs=10`,
+		`job.yaml:4: run.max_epochs: many: expected a whole number`,
+		`command line: run.rate: 1e99: expected a number`,
+		`job.yaml:6: run.level: 128: expected a whole number`,
+		`job.yaml:7: run.seed: -1: expected a whole number ≥ 0`,
+		`job.yaml:8: run.fast: 1: expected true or false`,
+		`job.yaml:9: run.max_time: 90: expected a duration, as 90s, 1h30m or 01:30:00`,
 		`job.yaml:10: run.group_sice: unknown key, did you mean group_size?`,
 		`command line: run.max_epoch: unknown key, did you mean max_epochs?`,
-		`job.yaml:11: sizes: 3: want a list`,
-		`job.yaml:12: limits.a: 1.5: want a whole number`,
-		`job.yaml:14: model.hidden.1: x: want a whole number`,
+		`job.yaml:11: sizes: 3: expected a list`,
+		`job.yaml:12: limits.a: 1.5: expected a whole number`,
+		`job.yaml:14: model.hidden.1: x: expected a whole number`,
 		`job.yaml:15: model.max_epochs: unknown key, did you mean run.max_epochs?`,
-		`command line: model.dim: .nan: want a whole number`,
+		`command line: model.dim: .nan: expected a whole number`,
 		`job.yaml:16: zzz: unknown key`,
-		`job.yaml:17: places.a: nowhere: want a place`,
-		`job.yaml:17: places.b.count: x: want a whole number`,
+		`job.yaml:17: places.a: nowhere: expected a place`,
+		`job.yaml:17: places.b.count: x: expected a whole number`,
 		`job.yaml:17: places.b.size: unknown key`,
-		`job.yaml:18: words: a map: want a list, or words with commas between them`,
+		`job.yaml:18: words: a map: expected a list, or words with commas between them`,
 		`job.yaml:19: run2: unknown key, did you mean run?`,
 	)
 }
 
 func TestNullWhereADefaultStands(t *testing.T) {
 	_, errs := load(t, "run: {max_epochs: null, seed: null}")
-	want(t, errs, "job.yaml:1: run.max_epochs: null: want a value; without the key it is 3")
+	want(t, errs, "job.yaml:1: run.max_epochs: null: expected a value; without the key it is 3")
 }
 
 func TestNotANumber(t *testing.T) {
 	_, errs := load(t, "run: {rate: .nan}")
-	want(t, errs, "job.yaml:1: run.rate: .nan: want a number")
+	want(t, errs, "job.yaml:1: run.rate: .nan: expected a number")
 }
 
 func TestBadFiles(t *testing.T) {
@@ -220,20 +220,20 @@ func TestBadFiles(t *testing.T) {
 		"itself.yaml", "a: &a\n  b: *a\n", "laugh.yaml", laugh(), "huge.yaml", strings.Repeat("#", 5<<20), "utf16.yaml", "\xff\xfea\x00")
 	for file, text := range map[string]string{
 		"missing.yaml": "missing.yaml: no such file",
-		"folder":       "folder: is a folder, want a YAML file",
-		"empty.yaml":   "empty.yaml: empty, want a YAML map of settings",
-		"blank.yaml":   "blank.yaml: empty, want a YAML map of settings",
-		"null.yaml":    "null.yaml: empty, want a YAML map of settings",
-		"binary.yaml":  "binary.yaml: not a configuration: binary, want YAML text in UTF-8",
-		"latin.yaml":   "latin.yaml: not a configuration: binary, want YAML text in UTF-8",
-		"utf16.yaml":   "utf16.yaml: not a configuration: binary, want YAML text in UTF-8",
+		"folder":       "folder: is a folder, expected a YAML file",
+		"empty.yaml":   "empty.yaml: empty, expected a YAML map of settings",
+		"blank.yaml":   "blank.yaml: empty, expected a YAML map of settings",
+		"null.yaml":    "null.yaml: empty, expected a YAML map of settings",
+		"binary.yaml":  "binary.yaml: not a configuration: binary, expected YAML text in UTF-8",
+		"latin.yaml":   "latin.yaml: not a configuration: binary, expected YAML text in UTF-8",
+		"utf16.yaml":   "utf16.yaml: not a configuration: binary, expected YAML text in UTF-8",
 		"huge.yaml":    "huge.yaml: not a configuration: larger than 4 MiB",
 		"open.yaml":    "open.yaml:2: not valid YAML: did not find expected ',' or ']'",
 		"tab.yaml":     "tab.yaml:2: not valid YAML: found character that cannot start any token",
 		"colon.yaml":   "colon.yaml:2: not valid YAML: mapping values are not allowed in this context",
 		"anchor.yaml":  "anchor.yaml: not valid YAML: unknown anchor 'b' referenced",
-		"list.yaml":    "list.yaml:2: want a YAML map of settings, got a list",
-		"word.yaml":    "word.yaml:1: want a YAML map of settings, got hello",
+		"list.yaml":    "list.yaml:2: expected a YAML map of settings, got a list",
+		"word.yaml":    "word.yaml:1: expected a YAML map of settings, got hello",
 		"two.yaml":     "two.yaml:2: not valid YAML: a second document begins, one is all",
 		"itself.yaml":  "itself.yaml:1: too large or nested too deeply (an alias that holds itself?)",
 		"laugh.yaml":   "laugh.yaml:1: too large or nested too deeply (an alias that holds itself?)",
@@ -316,11 +316,11 @@ model:
 func TestBadPresets(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"defaults: [base/smal@model]", "job.yaml:1: defaults: base/smal: no such preset, looked for base/smal.yaml, presets/base/smal.yaml"},
-		{"defaults: base", "job.yaml:1: defaults: base: want a list of presets, as env/cartpole@env.train"},
-		{"defaults: [7]", "job.yaml:1: defaults: 7: want a preset, as env/cartpole@env.train"},
-		{"defaults: [../x]", "job.yaml:1: defaults: ../x: want a preset, as env/cartpole@env.train"},
+		{"defaults: base", "job.yaml:1: defaults: base: expected a list of presets, as env/cartpole@env.train"},
+		{"defaults: [7]", "job.yaml:1: defaults: 7: expected a preset, as env/cartpole@env.train"},
+		{"defaults: [../x]", "job.yaml:1: defaults: ../x: expected a preset, as env/cartpole@env.train"},
 		{"defaults: [round@model]", "other.yaml:1: defaults: round: includes itself: job.yaml → round.yaml → other.yaml → round.yaml"},
-		{"defaults: [empty]", "empty.yaml: empty, want a YAML map of settings"},
+		{"defaults: [empty]", "empty.yaml: empty, expected a YAML map of settings"},
 	} {
 		dir := write(t, "job.yaml", tc.text, "round.yaml", "defaults: [other]", "other.yaml", "defaults: [round]", "empty.yaml", "")
 		tree, err := Load(filepath.Join(dir, "job.yaml"), nil, Options{SearchPath: []string{filepath.Join(dir, "presets")}})
@@ -348,17 +348,17 @@ func TestOverrides(t *testing.T) {
 
 func TestBadOverrides(t *testing.T) {
 	for _, tc := range []struct{ override, want string }{
-		{"run.rate", "command line: run.rate: want a value, as run.rate=10"},
-		{"run..rate=1", "command line: run..rate=1: want key=value with a dotted key, as runner.max_epochs=10"},
-		{"", `command line: "": want key=value with a dotted key, as runner.max_epochs=10`},
+		{"run.rate", "command line: run.rate: expected a value, as run.rate=10"},
+		{"run..rate=1", "command line: run..rate=1: expected key=value with a dotted key, as runner.max_epochs=10"},
+		{"", `command line: "": expected key=value with a dotted key, as runner.max_epochs=10`},
 		{"+run.rate=1", "command line: run.rate: 1: given already at job.yaml:1; leave out the + to replace it"},
 		{"~run.seed", "command line: run.seed: not there to be removed"},
 		{"~run.rate=2", "command line: run.rate: 1: not removed, the value is not 2"},
-		{"+~run.rate=2", "command line: +~run.rate=2: want key=value, +key=value, ++key=value or ~key"},
+		{"+~run.rate=2", "command line: +~run.rate=2: expected key=value, +key=value, ++key=value or ~key"},
 		{"sizes=[1,", "command line: sizes: [1,: not a value: line 1: did not find expected node content"},
 		{"sizes=[1] 2", "command line: sizes: [1] 2: not a value: did not find expected <document start>"},
 		{"run={a: 1, a: 2}", "command line: run: given twice, first at command line"},
-		{"sizes.5=1", "command line: sizes: a map: want a list"},
+		{"sizes.5=1", "command line: sizes: a map: expected a list"},
 	} {
 		_, errs := load(t, "run: {rate: 1}\nsizes: [1]", tc.override)
 		want(t, errs, tc.want)
@@ -401,9 +401,9 @@ func TestBadInterpolation(t *testing.T) {
 		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: interpolations in a circle: any.a → any.a"},
 		{"any: [1]\nname: x${any}", "job.yaml:2: name: x${any}: ${any} is a list, which cannot be pasted into text"},
 		{"name: ${oc.env:RLINF_TEST_NOT_SET}", "job.yaml:1: name: ${oc.env:RLINF_TEST_NOT_SET}: environment variable RLINF_TEST_NOT_SET is not set"},
-		{"name: ${add:1,2}", `job.yaml:1: name: ${add:1,2}: no resolver "add", want oc.env, oc.select, oc.decode, multiply, int_div, subtract, not or torch.dtype`},
-		{"name: ${multiply:1}", "job.yaml:1: name: ${multiply:1}: multiply: 1 arguments, want 2"},
-		{"name: ${multiply:1,x}", "job.yaml:1: name: ${multiply:1,x}: multiply: want two numbers, got 1 and x"},
+		{"name: ${add:1,2}", `job.yaml:1: name: ${add:1,2}: no resolver "add", expected oc.env, oc.select, oc.decode, multiply, int_div, subtract, not or torch.dtype`},
+		{"name: ${multiply:1}", "job.yaml:1: name: ${multiply:1}: multiply: 1 arguments, expected 2"},
+		{"name: ${multiply:1,x}", "job.yaml:1: name: ${multiply:1,x}: multiply: expected two numbers, got 1 and x"},
 		{"name: ${int_div:1,0}", "job.yaml:1: name: ${int_div:1,0}: int_div: 1 by 0"},
 		{"name: ${multiply:9007199254740993,9007199254740993}", "job.yaml:1: name: ${multiply:9007199254740993,9007199254740993}: multiply: the result 8.112963841460668e+31 is too large"},
 		{"name: ${not:3}", "job.yaml:1: name: ${not:3}: not: 3 is neither true nor false"},
@@ -416,7 +416,7 @@ func TestBadInterpolation(t *testing.T) {
 // An error about a value that came by interpolation is of the line that asked for it.
 func TestInterpolationKeepsItsOrigin(t *testing.T) {
 	_, errs := load(t, "name: word\nrun:\n  rate: ${name}\n")
-	want(t, errs, "job.yaml:3: run.rate: word: want a number")
+	want(t, errs, "job.yaml:3: run.rate: word: expected a number")
 }
 
 // Nothing doubles until memory is full.
@@ -553,11 +553,11 @@ func TestCheck(t *testing.T) {
 	at.Want(true, "fast", cfg.Run.Fast, "true")
 	check.Want(cfg.Name != "", "name", cfg.Name, "a word")
 	want(t, lines(check.Err(), dir),
-		"job.yaml:3: run.rate: x: want a number",
-		"job.yaml:2: run.max_epochs: 0: want a number > 0",
-		"job.yaml:1: run.group_size: 8 (the default): want a multiple of 3",
-		"job.yaml:1: run.seed: not set: want a number > 0",
-		`command line: name: "": want a word`,
+		"job.yaml:3: run.rate: x: expected a number",
+		"job.yaml:2: run.max_epochs: 0: expected a number > 0",
+		"job.yaml:1: run.group_size: 8 (the default): expected a multiple of 3",
+		"job.yaml:1: run.seed: not set: expected a number > 0",
+		`command line: name: "": expected a word`,
 	)
 	if got := len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))); got != 5 {
 		t.Errorf("%d FieldErrors, want 5", got)
@@ -674,7 +674,7 @@ func TestWeights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tree.Decode(new(cfg)).Err(); err == nil || !strings.Contains(err.Error(), "mix.a: much: want a number") {
+	if err := tree.Decode(new(cfg)).Err(); err == nil || !strings.Contains(err.Error(), "mix.a: much: expected a number") {
 		t.Errorf("a weight that is no number: %v", err)
 	}
 }

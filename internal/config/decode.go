@@ -123,7 +123,7 @@ type decoder struct {
 }
 
 func (d *decoder) wrong(n *node, key, want string) {
-	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "want " + want})
+	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "expected " + want})
 }
 
 // unresolved reports the interpolations at and below key that cannot be replaced, and whether there

@@ -209,7 +209,7 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 // null.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
-		return nil, errors.New("oc.select: want a key, and a value for where it is not given")
+		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
 	}
 	if v, err := in.lookup(args[0].value, key); !errors.As(err, new(noKey)) {
 		return v, err
@@ -325,11 +325,12 @@ func call(name string, args []*node) (*node, error) {
 		"not": {1, 1}, "torch.dtype": {1, 1}, "oc.decode": {1, 1}}
 	want, ok := arity[name]
 	if !ok {
-		return nil, fmt.Errorf("no resolver %q, want oc.env, oc.select, oc.decode, multiply, int_div, subtract, not "+
+		return nil, fmt.Errorf("no resolver %q, expected oc.env, oc.select, oc.decode, multiply, int_div, subtract, "+
+			"not "+
 			"or torch.dtype", name)
 	}
 	if len(args) < want[0] || len(args) > want[1] {
-		return nil, fmt.Errorf("%s: %d arguments, want %d", name, len(args), want[1])
+		return nil, fmt.Errorf("%s: %d arguments, expected %d", name, len(args), want[1])
 	}
 	for _, a := range args {
 		if a.kind != scalar {
@@ -365,7 +366,7 @@ func arithmetic(name string, a, b *node) (*node, error) {
 	x, errX := parseFloat(a.value)
 	y, errY := parseFloat(b.value)
 	if errX != nil || errY != nil || a.tag != intTag && a.tag != floatTag || b.tag != intTag && b.tag != floatTag {
-		return nil, fmt.Errorf("%s: want two numbers, got %s and %s", name, a.what(), b.what())
+		return nil, fmt.Errorf("%s: expected two numbers, got %s and %s", name, a.what(), b.what())
 	}
 	var z float64
 	switch name {

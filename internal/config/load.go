@@ -136,7 +136,7 @@ func (t *Tree) origin(key string) string {
 
 // problem returns a FieldError about the value of key; for nil it does not say the value.
 func (t *Tree) problem(key string, value any, want string) *FieldError {
-	e := &FieldError{Origin: t.origin(key), Key: key, Want: "want " + want}
+	e := &FieldError{Origin: t.origin(key), Key: key, Want: "expected " + want}
 	switch {
 	case value == nil:
 	case t.has(key):
@@ -165,7 +165,7 @@ func readError(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "no such file"
 	case errors.Is(err, syscall.EISDIR):
-		return "is a folder, want a YAML file"
+		return "is a folder, expected a YAML file"
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -204,7 +204,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 	}
 	if defaults.kind != list {
 		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(),
-			Want: "want a list of presets, as env/cartpole@env.train"}
+			Want: "expected a list of presets, as env/cartpole@env.train"}
 	}
 	done := false
 	for _, item := range defaults.items {
@@ -259,7 +259,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 		}
 	} else if item.kind != scalar || item.tag != strTag {
 		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: item.what(),
-			Want: "want a preset, as env/cartpole@env.train"}
+			Want: "expected a preset, as env/cartpole@env.train"}
 	}
 	if rest, ok := strings.CutPrefix(text, "optional "); ok {
 		p.optional, text = true, rest
@@ -275,7 +275,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 	p.path = strings.TrimSuffix(path, ".yaml")
 	if p.path == "" || slices.Contains(strings.Split(p.path, "/"), "..") {
 		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text,
-			Want: "want a preset, as env/cartpole@env.train"}
+			Want: "expected a preset, as env/cartpole@env.train"}
 	}
 	switch {
 	case at == "_global_":

@@ -62,7 +62,7 @@ func (w *Words) UnmarshalYAML(y *yaml.Node) error {
 		return nil
 	}
 	if err := y.Decode((*[]string)(w)); err != nil {
-		return errors.New("want a list, or words with commas between them")
+		return errors.New("expected a list, or words with commas between them")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (t *Tree) override(text string) *FieldError {
 	key := strings.TrimSpace(strings.TrimLeft(left, "+~"))
 	mark := left[:len(left)-len(strings.TrimLeft(left, "+~"))]
 	if !validKey(key) {
-		return wrong("", show(text), "want key=value with a dotted key, as runner.max_epochs=10")
+		return wrong("", show(text), "expected key=value with a dotted key, as runner.max_epochs=10")
 	}
 	there := t.root.find(t.today(key))
 	switch mark {
@@ -37,10 +37,10 @@ func (t *Tree) override(text string) *FieldError {
 		}
 	case "", "++":
 	default:
-		return wrong("", show(text), "want key=value, +key=value, ++key=value or ~key")
+		return wrong("", show(text), "expected key=value, +key=value, ++key=value or ~key")
 	}
 	if !hasValue {
-		return wrong(key, "", "want a value, as "+key+"=10")
+		return wrong(key, "", "expected a value, as "+key+"=10")
 	}
 	v, err := overrideValue(value)
 	if err != nil {

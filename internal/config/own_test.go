@@ -73,7 +73,7 @@ func TestOwn(t *testing.T) {
 
 func TestOwnMistakes(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"section: {kind: one, depth: deep}", "section.depth: deep: want a whole number"},
+		{"section: {kind: one, depth: deep}", "section.depth: deep: expected a whole number"},
 		{"section: {kind: one, dept: 1}", "section.dept: unknown key, did you mean depth?"},
 		{"section: {kind: one, sides: {lef: []}}", "section.sides.lef: unknown key, did you mean left?"},
 		{"section: {kind: none, depth: 1}", "section.depth: a key of kind one, which is not chosen"},

@@ -29,14 +29,14 @@ func parse(file string, data []byte) (root *node, problems []*FieldError, err er
 			maxBytes>>20)}
 	}
 	if bytes.IndexByte(data, 0) >= 0 || !utf8.Valid(data) {
-		return nil, nil, &FieldError{Origin: file, Want: "not a configuration: binary, want YAML text in UTF-8"}
+		return nil, nil, &FieldError{Origin: file, Want: "not a configuration: binary, expected YAML text in UTF-8"}
 	}
 	doc, err := document(data)
 	if err != nil {
 		return nil, nil, syntaxError(file, err)
 	}
 	if doc.IsZero() || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].ShortTag() == nullTag {
-		return nil, nil, &FieldError{Origin: file, Want: "empty, want a YAML map of settings"}
+		return nil, nil, &FieldError{Origin: file, Want: "empty, expected a YAML map of settings"}
 	}
 	r := &reader{at: func(line int) string { return fmt.Sprintf("%s:%d", file, line) }}
 	root, err = r.node(doc, "", 0)
@@ -44,7 +44,7 @@ func parse(file string, data []byte) (root *node, problems []*FieldError, err er
 		return nil, nil, err
 	}
 	if root.kind != dict {
-		return nil, nil, &FieldError{Origin: root.origin, Want: "want a YAML map of settings, got " + root.what()}
+		return nil, nil, &FieldError{Origin: root.origin, Want: "expected a YAML map of settings, got " + root.what()}
 	}
 	return root, r.problems, nil
 }

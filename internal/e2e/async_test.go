@@ -58,14 +58,14 @@ runner:
 func (r asyncRun) check(n, bound int) {
 	r.t.Helper()
 	if s := r.status(); s != "done" {
-		r.t.Errorf("STATUS is %s, want done", s)
+		r.t.Errorf("STATUS is %s, expected done", s)
 	}
 	m := r.metrics()
 	m.checkWhole(r.t, n)
 	for _, line := range m {
 		oldest, err := strconv.ParseFloat(fmt.Sprint(line["rollout/staleness_max"]), 64)
 		if err != nil || oldest > float64(bound) {
-			r.t.Errorf("step %v: rollout/staleness_max is %v, want at most %d", line["step"], line["rollout/staleness_max"], bound)
+			r.t.Errorf("step %v: rollout/staleness_max is %v, expected at most %d", line["step"], line["rollout/staleness_max"], bound)
 		}
 		if r.yaml == asyncTasks[0].yaml && line["rollout/dropped"] != json.Number("0") {
 			r.t.Errorf("step %v: rollout/dropped is %v: nothing is made to be dropped", line["step"], line["rollout/dropped"])

@@ -217,7 +217,7 @@ func TestCheck(t *testing.T) {
 
 	// A job that does not fit is refused by its arithmetic: nothing of that size is made.
 	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000", "env.train.max_steps_per_rollout_epoch=1000000")
-	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: want fewer environments or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
+	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: expected fewer environments or shorter rollouts: 1000000 observations of 16 bytes of each are %") != 1 {
 		t.Errorf("too large: exit code %d: %s", r.code, r.stderr)
 	}
 	if got := contents(t, dir); len(got) != 2 {

@@ -49,8 +49,8 @@ func TestOwnKeys(t *testing.T) {
 	}
 	writeFile(t, work, "job.yaml", string(job))
 	refusedProgram(t, local, program, work, 0, "job.yaml:7: env.train.init_params.wind: a key of env_type Sail-v0, which is not chosen\n"+
-		"command line: algorithm.action_price: free: want a number\ncommand line: reward.near_widht: unknown key, did you mean near_width?\n"+
-		"command line: actor.model.my_width: 0: want a width from 1 to 1024", "-c", "job.yaml", "env.train.env_type=CartPole-v1", "+reward.near_widht=1",
+		"command line: algorithm.action_price: free: expected a number\ncommand line: reward.near_widht: unknown key, did you mean near_width?\n"+
+		"command line: actor.model.my_width: 0: expected a width from 1 to 1024", "-c", "job.yaml", "env.train.env_type=CartPole-v1", "+reward.near_widht=1",
 		"actor.model.my_width=0", "algorithm.action_price=free")
 	if r := local.startProgram(t, program, work, 0, "-c", "job.yaml").result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)

@@ -16,7 +16,7 @@ func TestMathRewards(t *testing.T) {
 		"group_size: 16", "group_size: 2").Replace(reasoning) + "reward: {reward_type: math, reward_scale: 5, format_reward: 0.5}\n"
 	writeFile(t, dir, "job.yaml", components("actor: %s", "'0:0-1'")+job)
 	r := local.run(t, dir, 0, "check", "-c", "job.yaml")
-	if r.code == 0 || !strings.Contains(r.stderr, "data.max_prompt_length: 45: want at least") {
+	if r.code == 0 || !strings.Contains(r.stderr, "data.max_prompt_length: 45: expected at least") {
 		t.Errorf("exit code %d, want 2:\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	said := local.ok(t, dir, 0, "check", "-c", "job.yaml", "data.filter_prompt_by_length=true").stdout

@@ -79,13 +79,13 @@ func (m metrics) diff(want metrics) string {
 		maps.Copy(all, m[i])
 		for _, name := range slices.Sorted(maps.Keys(all)) {
 			if m[i][name] != want[i][name] {
-				fmt.Fprintf(&text, "\n  %s: %v, want %v", name, m[i][name], want[i][name])
+				fmt.Fprintf(&text, "\n  %s: %v, expected %v", name, m[i][name], want[i][name])
 			}
 		}
 		return text.String()
 	}
 	if len(m) != len(want) {
-		return fmt.Sprintf("%d lines, want %d", len(m), len(want))
+		return fmt.Sprintf("%d lines, expected %d", len(m), len(want))
 	}
 	return ""
 }

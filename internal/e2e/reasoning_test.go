@@ -259,13 +259,13 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		t.Errorf("answers.txt (%v):\n%s", err, text)
 	}
 	for args, want := range map[string]string{
-		"+cluster.component_placement.critic=0":          "command line: cluster.component_placement.critic: want no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no critic",
-		"rollout.return_logprobs=false":                  "command line: rollout.return_logprobs: false: want true, or algorithm.recompute_logprobs without importance_sampling_fix",
-		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: want 1 in training",
-		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: want 0 in training (all tokens)",
-		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: want 1 in training",
-		"rollout.eval_sampling_params.n=-1":              "command line: rollout.eval_sampling_params.n: -1: want a number from 0 to 65536",
-		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: want one of exact, math, countdown, program",
+		"+cluster.component_placement.critic=0":          "command line: cluster.component_placement.critic: expected no such component without algorithm.loss_type actor_critic, with adv_type gae: there is no critic",
+		"rollout.return_logprobs=false":                  "command line: rollout.return_logprobs: false: expected true, or algorithm.recompute_logprobs without importance_sampling_fix",
+		"rollout.sampling_params.top_p=0.9":              "command line: rollout.sampling_params.top_p: 0.9: expected 1 in training",
+		"rollout.sampling_params.top_k=5":                "command line: rollout.sampling_params.top_k: 5: expected 0 in training (all tokens)",
+		"rollout.sampling_params.repetition_penalty=1.1": "command line: rollout.sampling_params.repetition_penalty: 1.1: expected 1 in training",
+		"rollout.eval_sampling_params.n=-1":              "command line: rollout.eval_sampling_params.n: -1: expected a number from 0 to 65536",
+		"reward.reward_type=maths":                       "command line: reward.reward_type: maths: expected one of exact, math, countdown, program",
 	} {
 		refused(t, local, dir, 0, want, "-c", "job.yaml", args)
 	}
@@ -306,7 +306,7 @@ func judge(t *testing.T, dir string) {
 	if r.code != 1 || !strings.Contains(r.stderr, "reward[0] rank 3 host ") || !strings.Contains(r.stderr, " step 1: score: group ") {
 		t.Errorf("on a rank of its own: exit code %d, want 1 and the worker's name:\n%s", r.code, r.stderr)
 	}
-	refused(t, local, dir, 0, "command line: reward: want a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
+	refused(t, local, dir, 0, "command line: reward: expected a reward that fits: program.command: exec: \"no-such-judge\": executable file not found in $PATH",
 		"-c", "job.yaml", "reward.reward_type=program", "reward.program.command=no-such-judge")
 }
 
@@ -315,33 +315,33 @@ func TestReasoningRefused(t *testing.T) {
 	dir := sums(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
 	for _, c := range []struct{ arg, want string }{
-		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: want no such component without algorithm.recompute_logprobs, " +
+		{"cluster.component_placement={actor: 0-1, inference: 1}", "command line: cluster.component_placement.inference: expected no such component without algorithm.recompute_logprobs, " +
 			"kl_beta or reinpp_kl_beta: it computes nothing"},
-		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: want one of actor, rollout, reward, inference, critic"},
-		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 actors"},
-		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each rollout worker"},
-		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: want at most 8 (8 prompts of 1 rollout workers)"},
-		{"algorithm.group_size=20000000", "command line: algorithm.group_size: 20000000: want fewer answers: those to a prompt, of 7 tokens each, " +
+		{"cluster.component_placement={actor: 0-1, env: 2}", "command line: cluster.component_placement.env: env: expected one of actor, rollout, reward, inference, critic"},
+		{"cluster.component_placement={actor: 0-2, rollout: 3}", "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 actors"},
+		{"cluster.component_placement={actor: 0-1, rollout: 0-8}", "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each rollout worker"},
+		{"rollout.pipeline_stage_num=9", "command line: rollout.pipeline_stage_num: 9: expected at most 8 (8 prompts of 1 rollout workers)"},
+		{"algorithm.group_size=20000000", "command line: algorithm.group_size: 20000000: expected fewer answers: those to a prompt, of 7 tokens each, " +
 			"must fit into 1 GiB"},
-		{"rollout.max_running_requests=0", "command line: rollout.max_running_requests: 0: want a number ≥ 1"},
-		{"rollout.threads=0", "command line: rollout.threads: 0: want a number ≥ 1"},
-		{"runner.weight_sync_interval=2", "command line: runner.weight_sync_interval: 2: want 1 (task_type reasoning)"},
-		{"algorithm.loss_type=actor_critic", "command line: algorithm.loss_type: actor_critic: want actor_critic with adv_type gae and a critic, else another"},
+		{"rollout.max_running_requests=0", "command line: rollout.max_running_requests: 0: expected a number ≥ 1"},
+		{"rollout.threads=0", "command line: rollout.threads: 0: expected a number ≥ 1"},
+		{"runner.weight_sync_interval=2", "command line: runner.weight_sync_interval: 2: expected 1 (task_type reasoning)"},
+		{"algorithm.loss_type=actor_critic", "command line: algorithm.loss_type: actor_critic: expected actor_critic with adv_type gae and a critic, else another"},
 	} {
 		refused(t, local, dir, 0, c.want, "-c", "job.yaml", c.arg)
 	}
 	for arg, want := range map[string]string{
-		"algorithm.loss_type=actor": "command line: cluster.component_placement.critic: want no such component without algorithm.loss_type actor_critic, with " +
+		"algorithm.loss_type=actor": "command line: cluster.component_placement.critic: expected no such component without algorithm.loss_type actor_critic, with " +
 			"adv_type gae: there is no critic",
-		"cluster.component_placement={actor: 0, critic: 0-2}": "job.yaml:%: data.rollout_batch_size: 8: want a multiple of 3 critic workers",
-		"cluster.component_placement={actor: 0, critic: 0-8}": "job.yaml:%: data.rollout_batch_size: 8: want at least 9, a prompt for each critic worker",
-		"algorithm.early_stop_imp_ratio=5":                    "command line: algorithm.early_stop_imp_ratio: 5: want 0 with cluster.component_placement.critic: only actors know the ratio",
-		"algorithm.n_minibatches=64":                          "command line: algorithm.n_minibatches: 64: want a share of the 32 answers of a critic worker",
+		"cluster.component_placement={actor: 0, critic: 0-2}": "job.yaml:%: data.rollout_batch_size: 8: expected a multiple of 3 critic workers",
+		"cluster.component_placement={actor: 0, critic: 0-8}": "job.yaml:%: data.rollout_batch_size: 8: expected at least 9, a prompt for each critic worker",
+		"algorithm.early_stop_imp_ratio=5":                    "command line: algorithm.early_stop_imp_ratio: 5: expected 0 with cluster.component_placement.critic: only actors know the ratio",
+		"algorithm.n_minibatches=64":                          "command line: algorithm.n_minibatches: 64: expected a share of the 32 answers of a critic worker",
 	} {
 		place := "cluster.component_placement={actor: 0, critic: 0-3}"
 		refused(t, local, dir, 0, want, "-c", "job.yaml", place, "algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", arg)
 	}
-	refused(t, local, dir, 0, "command line: critic.use_critic_model: true: want false: only adv_type gae has a critic", "-c", "job.yaml",
+	refused(t, local, dir, 0, "command line: critic.use_critic_model: true: expected false: only adv_type gae has a critic", "-c", "job.yaml",
 		"+critic.use_critic_model=true")
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2\n    inference: 2-3")+reasoning)
 	out := local.ok(t, dir, 0, "check", "-c", "job.yaml", "algorithm.kl_beta=0.1", "rollout.pipeline_stage_num=2").stdout

@@ -52,7 +52,7 @@ func TestResultsScript(t *testing.T) {
 		t.Errorf("the short ones: %s", out)
 	}
 	results(0, "keep", "easy", filepath.Join(dir, "logs", "easy"))
-	if out := results(3, "hard"); !strings.Contains(out, "results: missed: hard") || !strings.Contains(out, "want at least 1000") {
+	if out := results(3, "hard"); !strings.Contains(out, "results: missed: hard") || !strings.Contains(out, "expected at least 1000") {
 		t.Errorf("a figure that is not reached: %s", out)
 	}
 	lines := strings.Split(page(), "\n")

@@ -235,10 +235,10 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		"runner.logger.experiment_name=ckpt"}
 	local.ok(t, dir, 0, append(args, start, "runner.max_steps=8")...)
 	const resume = "runner.resume_dir=logs/ckpt/checkpoints/global_step_8"
-	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: none: want the weights below the checkpoint's adapters", append(args, resume)...)
+	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: none: expected the weights below the checkpoint's adapters", append(args, resume)...)
 	other := "runner.ckpt_path=logs/run/checkpoints/global_step_8/model.safetensors"
 	refused(t, local, dir, 0, "logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: logs/run/checkpoints/global_step_8/model.safetensors: "+
-		"want the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
+		"expected the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
 	local.ok(t, dir, 0, append(args, start, resume)...)
 	if diff := readMetrics(t, filepath.Join(dir, "logs", "ckpt")).diff(want); diff != "" {
 		t.Error(diff)
@@ -252,8 +252,8 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		t.Errorf("the export is not that of adapters on the folder (%v)", err)
 	}
 	const adapters = "runner.ckpt_path=logs/lora/checkpoints/latest/model.safetensors"
-	refused(t, local, dir, 0, "command line: runner.ckpt_path: logs/lora/checkpoints/latest/model.safetensors: want no adapters beside those of resume_dir", append(args, resume, adapters)...)
-	refused(t, local, dir, 0, "command line: runner.ckpt_path: want weights of this model: logs/run/checkpoints/latest/model.safetensors: "+
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: logs/lora/checkpoints/latest/model.safetensors: expected no adapters beside those of resume_dir", append(args, resume, adapters)...)
+	refused(t, local, dir, 0, "command line: runner.ckpt_path: expected weights of this model: logs/run/checkpoints/latest/model.safetensors: "+
 		"model: model.embed_tokens.weight is F32[32 421], this model's is [64 421]", append(args, start, "actor.model.hidden_size=64")...)
 }
 
@@ -292,27 +292,27 @@ func TestTuningMistakes(t *testing.T) {
 	base := components("actor: 0-1") + strings.Split(tuning, "  model:\n")[0] + "  optim: {lr: 1.0e-2}\n"
 	writeFile(t, dir, "folder.yaml", base)
 	for _, c := range []struct{ name, config, arg, want string }{
-		{"no text", "job", "data.train_data_paths=empty.jsonl", from + "data.train_data_paths: want texts to learn from: [empty.jsonl]: no sample: want lines of JSON"},
-		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: want texts to learn from: broken.jsonl:2: no key "answer"`},
-		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: want texts to learn from: long.jsonl:1: % tokens: want at most 96"},
-		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: want texts to learn from: open none.jsonl: no such file or directory"},
-		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: want texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},
-		{"uneven", "job", "actor.global_batch_size=13", from + "actor.global_batch_size: 13: want a multiple of 2 actors"},
-		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: want at most 60, the samples of data.train_data_paths"},
-		{"heads", "job", "actor.model.num_key_value_heads=3", "%: actor.model.model_type: qwen2: want a model that can be made: %"},
+		{"no text", "job", "data.train_data_paths=empty.jsonl", from + "data.train_data_paths: expected texts to learn from: [empty.jsonl]: no sample: expected lines of JSON"},
+		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to learn from: broken.jsonl:2: no key "answer"`},
+		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
+		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
+		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: expected texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},
+		{"uneven", "job", "actor.global_batch_size=13", from + "actor.global_batch_size: 13: expected a multiple of 2 actors"},
+		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: expected at most 60, the samples of data.train_data_paths"},
+		{"heads", "job", "actor.model.num_key_value_heads=3", "%: actor.model.model_type: qwen2: expected a model that can be made: %"},
 		{"another model", "job", "actor.model.model_type=mlp_policy", "%"},
-		{"cut", "folder", folder("short"), from + "actor.model.model_path: short: want a folder of weights: load model: short/model.safetensors: %"},
+		{"cut", "folder", folder("short"), from + "actor.model.model_path: short: expected a folder of weights: load model: short/model.safetensors: %"},
 		{"not a number", "folder", folder("nan"), "actor 0: actor.model.model_path: load model: %"},
-		{"another shape", "folder", folder("shape"), from + "actor.model.model_path: shape: want a folder of weights: load model: shape/model.safetensors: %"},
-		{"a size that is a mistake", "job", "actor.model.hidden_size=100000000000", "%: actor.model.model_type: qwen2: want a model that can be made: hidden_size is 100000000000, must be at most %"},
+		{"another shape", "folder", folder("shape"), from + "actor.model.model_path: shape: expected a folder of weights: load model: shape/model.safetensors: %"},
+		{"a size that is a mistake", "job", "actor.model.hidden_size=100000000000", "%: actor.model.model_type: qwen2: expected a model that can be made: hidden_size is 100000000000, must be at most %"},
 		{"a model beyond the memory", "job", "actor.model.hidden_size=1048576", "%node 0 needs % MiB for parameters, optimiser, activations and texts, and %"},
-		{"another family", "folder", "actor.model={model_type: llama, model_path: model}", from + "actor.model.model_type: llama: want a model that can be made: model has a model of the family qwen2"},
-		{"no chat template", "job", "data.apply_chat_template=1", from + "data.apply_chat_template: 1: want true or false"},
+		{"another family", "folder", "actor.model={model_type: llama, model_path: model}", from + "actor.model.model_type: llama: expected a model that can be made: model has a model of the family qwen2"},
+		{"no chat template", "job", "data.apply_chat_template=1", from + "data.apply_chat_template: 1: expected true or false"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name == "another model" {
 				r := local.run(t, dir, 0, "-c", "job.yaml", c.arg)
-				if r.code != 2 || !strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: want one of qwen2, qwen3,") {
+				if r.code != 2 || !strings.Contains(r.stderr, "actor.model.model_type: mlp_policy: expected one of qwen2, qwen3,") {
 					t.Errorf("exit code %d: %s", r.code, r.stderr)
 				}
 				return

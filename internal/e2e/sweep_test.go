@@ -17,7 +17,7 @@ var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check
 // TestSweepOnProcesses trains a grid on processes of each MPI: three of them take four runs, one of which cannot begin at first. The figures
 // are those of a sweep without a launcher.
 func TestSweepOnProcesses(t *testing.T) {
-	want := filepath.Join(t.TempDir(), "want")
+	want := filepath.Join(t.TempDir(), "expected")
 	if err := os.Mkdir(want, 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -185,7 +185,7 @@ actor: {micro_batch_size: 16, global_batch_size: 16, optim: {lr: 1.0e-3}}
 `)
 	r := openmpi.startProgram(t, program, dir, 1, "-c", "job.yaml", ":", "-np", "1", openmpi.faulty(t, dir), "nan").result()
 	for _, says := range []string{"waiting for the solvers of this MPI job\n",
-		"1 solvers have come in 10s (start_timeout), want 4, 2 for env.train.external, 2 for env.eval.external\n"} {
+		"1 solvers have come in 10s (start_timeout), expected 4, 2 for env.train.external, 2 for env.eval.external\n"} {
 		if strings.Count(r.stderr, says) != 1 {
 			t.Errorf("want once: %s\n%s%s", says, r.stdout, r.stderr)
 		}

@@ -21,7 +21,7 @@ type Group struct {
 }
 
 // ErrNoRun is in the error of a path that exists and holds no run.
-var ErrNoRun = errors.New("want the folder of a run or of a sweep, or a file of kept results")
+var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
 // deepest bounds how far below a folder its runs are looked for: logs, a sweep, its points.
 const deepest = 2

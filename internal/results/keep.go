@@ -61,10 +61,10 @@ func ReadKept(path string) ([]Run, error) {
 	}
 	head, err := in.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: want results that were kept: %w", path, err)
+		return nil, fmt.Errorf("%s: expected results that were kept: %w", path, err)
 	}
 	if len(head) < len(leading) || !slices.Equal(head[:len(leading)], leading) {
-		return nil, fmt.Errorf("%s:1: columns %s: want %s, then metrics: %w", path, strings.Join(head, ","),
+		return nil, fmt.Errorf("%s:1: columns %s: expected %s, then metrics: %w", path, strings.Join(head, ","),
 			strings.Join(leading, ","), ErrNoRun)
 	}
 	var runs []Run
@@ -78,7 +78,7 @@ func ReadKept(path string) ([]Run, error) {
 		numbers := make([]float64, len(line))
 		for i, cell := range line {
 			if numbers[i], err = strconv.ParseFloat(cell, 64); err != nil && cell != "" {
-				return wrong(fmt.Sprintf("%s: %q: want a number", head[i], cell))
+				return wrong(fmt.Sprintf("%s: %q: expected a number", head[i], cell))
 			} else if cell == "" {
 				numbers[i] = math.NaN()
 			}

@@ -88,7 +88,7 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 		}
 	}
 	if len(given) != rows*m.Config.Hidden {
-		return fmt.Errorf("%d numbers for %d rows that are given, want %d each", len(given), rows, m.Config.Hidden)
+		return fmt.Errorf("%d numbers for %d rows that are given, expected %d each", len(given), rows, m.Config.Hidden)
 	}
 	return nil
 }

@@ -37,11 +37,11 @@ func (o *LoRA) check(c *Config) error {
 		return fmt.Errorf("lora rank is %d, must be at most %d", o.Rank, maxSize)
 	}
 	if len(o.Targets) == 0 {
-		return fmt.Errorf("lora has no target modules, want some of %v", Targets)
+		return fmt.Errorf("lora has no target modules, expected some of %v", Targets)
 	}
 	for _, t := range o.Targets {
 		if !slices.Contains(Targets, t) {
-			return fmt.Errorf("lora target module %q, want some of %v", t, Targets)
+			return fmt.Errorf("lora target module %q, expected some of %v", t, Targets)
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		return nil, Image{}, fmt.Errorf("a Layer that no function of package nn made")
 	}
 	if in == nil {
-		return nil, Image{}, fmt.Errorf("%v has no input: want Input(name) before it; there are %s", l, b.names())
+		return nil, Image{}, fmt.Errorf("%v has no input: expected Input(name) before it; there are %s", l, b.names())
 	}
 	switch l.kind {
 	case kindResidual:
@@ -140,11 +140,11 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		return b.point(l, name, *in)
 	case kindDense, kindConv, kindGRU, kindLSTM:
 		if l.width < 1 {
-			return nil, Image{}, fmt.Errorf("%v: want at least 1 output", l)
+			return nil, Image{}, fmt.Errorf("%v: expected at least 1 output", l)
 		}
 	case kindActivate:
 		if l.act != Tanh && l.act != ReLU {
-			return nil, Image{}, fmt.Errorf("%v: want Tanh or ReLU", l)
+			return nil, Image{}, fmt.Errorf("%v: expected Tanh or ReLU", l)
 		}
 	}
 	vector := Image{1, 1, l.width}
@@ -179,7 +179,8 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	s := b.sources[at]
 	if l.kind == kindEmbed || l.kind == kindSentence {
 		if !s.isChoice() || l.width < 1 {
-			return nil, Image{}, fmt.Errorf("%v: want at least 1 feature of choices; numbers and images are Input(%q)",
+			return nil, Image{}, fmt.Errorf("%v: expected at least 1 feature of choices; numbers and images are "+
+				"Input(%q)",
 				l, l.name)
 		}
 		first, places := b.choices(at)
@@ -193,7 +194,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		return e, Image{1, 1, l.width}, nil
 	}
 	if s.isChoice() {
-		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: want Embed(%q, width)", l, l.name)
+		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)
 	}
 	if s.isImage() {
 		index, _ := b.before(at, func(s Source) int { return min(s.Image.C, 1) })
@@ -212,7 +213,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 func (b *builder[T]) find(l Layer) (int, error) {
 	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
 	if at < 0 {
-		return 0, fmt.Errorf("%v: no such input: want one of %s", l, b.names())
+		return 0, fmt.Errorf("%v: no such input: expected one of %s", l, b.names())
 	}
 	return at, nil
 }
@@ -223,8 +224,8 @@ func (b *builder[T]) choices(at int) (first, all int) {
 }
 
 var (
-	errOptions   = errors.New("want the same options at every place")
-	errDeviation = errors.New("want a deviation > 0")
+	errOptions   = errors.New("expected the same options at every place")
+	errDeviation = errors.New("expected a deviation > 0")
 )
 
 // alike tells whether all choices have the same options.
@@ -260,7 +261,7 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	}
 	windows := l.kind == kindConv || l.kind == kindPool
 	if windows && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
-		return nil, Image{}, fmt.Errorf("%v on images %v: want windows that fit into the image", l, in)
+		return nil, Image{}, fmt.Errorf("%v on images %v: expected windows that fit into the image", l, in)
 	}
 	if l.kind == kindKeypoint && !(l.scale > 0) {
 		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
@@ -282,12 +283,13 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 // sequence returns the parts one behind the other.
 func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, error) {
 	if len(l.parts) == 0 {
-		return nil, Image{}, fmt.Errorf("%v: want at least one part", l)
+		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
 	}
 	s := new(sequence[T])
 	for i, part := range l.parts {
 		if i > 0 && !part.needsInput() {
-			return nil, Image{}, fmt.Errorf("%v: part %d, %v, ignores the part before it: want inputs at the front", l,
+			return nil, Image{}, fmt.Errorf("%v: part %d, %v, ignores the part before it: expected inputs at the front",
+				l,
 				i, part)
 		}
 		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
@@ -320,7 +322,7 @@ func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, erro
 	}
 	c := b.sources[at].Choices
 	if !b.sources[at].isChoice() {
-		return nil, Image{}, fmt.Errorf("%v: want choices, the words of a sentence", l)
+		return nil, Image{}, fmt.Errorf("%v: expected choices, the words of a sentence", l)
 	}
 	if !alike(c) {
 		return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
@@ -344,7 +346,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 		return nil, Image{}, err
 	}
 	if out != in {
-		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: want the same shape", l, out, in)
+		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected the same shape", l, out, in)
 	}
 	return &skip[T]{u, in.Len()}, out, nil
 }
@@ -353,7 +355,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
 	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
 	if by.needsInput() {
-		return nil, Image{}, fmt.Errorf("%v: want an input at the front", l)
+		return nil, Image{}, fmt.Errorf("%v: expected an input at the front", l)
 	}
 	u, _, err := b.build(by, name, nil)
 	if err != nil {
@@ -365,7 +367,7 @@ func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error
 // concat returns the parts side by side.
 func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, error) {
 	if len(l.parts) == 0 {
-		return nil, Image{}, fmt.Errorf("%v: want at least one part", l)
+		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
 	}
 	c := new(concat[T])
 	if in != nil {

@@ -163,20 +163,20 @@ func TestNetRefuses(t *testing.T) {
 		layer nn.Layer
 		want  string
 	}{
-		{nn.Dense(3), "Dense(3) has no input: want Input(name) before it; there are state, camera, goal, sentence, words"},
-		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: want one of state, camera, goal, sentence, words`},
-		{nn.Input("words"), `Input("words"): choices are no numbers: want Embed("words", width)`},
-		{nn.Embed("state", 3), `Embed("state", 3): want at least 1 feature of choices; numbers and images are Input("state")`},
-		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): want at least 1 output"},
-		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))), "Residual(Dense(4)): makes {1 1 4} of {1 1 5}: want the same shape"},
-		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")), `part 2, Input("goal"), ignores the part before it: want inputs at the front`},
-		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)), "Conv(4, 11, 1, 0) on images {8 9 4}: want windows that fit into the image"},
-		{nn.Sequence(nn.Input("camera"), nn.Point("state", 1)), "want choices, the words of a sentence"},
-		{nn.Sequence(nn.Input("camera"), nn.Point("sentence", 0)), "want a deviation > 0"},
-		{nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(0)), "SpatialSoftmax(0): want a deviation > 0"},
-		{nn.Sequence(), "Sequence(): want at least one part"},
+		{nn.Dense(3), "Dense(3) has no input: expected Input(name) before it; there are state, camera, goal, sentence, words"},
+		{nn.Sequence(nn.Input("stat"), nn.Dense(3)), `Input("stat"): no such input: expected one of state, camera, goal, sentence, words`},
+		{nn.Input("words"), `Input("words"): choices are no numbers: expected Embed("words", width)`},
+		{nn.Embed("state", 3), `Embed("state", 3): expected at least 1 feature of choices; numbers and images are Input("state")`},
+		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): expected at least 1 output"},
+		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))), "Residual(Dense(4)): makes {1 1 4} of {1 1 5}: expected the same shape"},
+		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")), `part 2, Input("goal"), ignores the part before it: expected inputs at the front`},
+		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)), "Conv(4, 11, 1, 0) on images {8 9 4}: expected windows that fit into the image"},
+		{nn.Sequence(nn.Input("camera"), nn.Point("state", 1)), "expected choices, the words of a sentence"},
+		{nn.Sequence(nn.Input("camera"), nn.Point("sentence", 0)), "expected a deviation > 0"},
+		{nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(0)), "SpatialSoftmax(0): expected a deviation > 0"},
+		{nn.Sequence(), "Sequence(): expected at least one part"},
 		{nn.Layer{}, "a Layer that no function of package nn made"},
-		{nn.Sequence(nn.Input("state"), nn.Activate(7)), "Activate(Activation(7)): want Tanh or ReLU"},
+		{nn.Sequence(nn.Input("state"), nn.Activate(7)), "Activate(Activation(7)): expected Tanh or ReLU"},
 	} {
 		p := new(nn.Params[float32])
 		p.Group("g")

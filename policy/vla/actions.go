@@ -29,12 +29,12 @@ const (
 
 func newActions(s env.Space, c *Config, params *nn.Params[float32]) (*actions, error) {
 	if s.Kind != env.Box || s.DType != tensor.F32 || len(s.Low) == 0 {
-		return nil, fmt.Errorf("kind %d of %v: want a box of F32", s.Kind, s.DType)
+		return nil, fmt.Errorf("kind %d of %v: expected a box of F32", s.Kind, s.DType)
 	}
 	a := &actions{space: s, dims: len(s.Low), gripper: -1, bins: c.ActionBins, params: params}
 	for k, low := range s.Low {
 		if d := s.High[k] - low; !(d > 0) || d-d != 0 {
-			return nil, fmt.Errorf("dimension %d is in [%v, %v]: want bounds", k, low, s.High[k])
+			return nil, fmt.Errorf("dimension %d is in [%v, %v]: expected bounds", k, low, s.High[k])
 		}
 	}
 	if c.Gripper {

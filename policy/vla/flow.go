@@ -117,14 +117,15 @@ func (d *denoising) read(obs tensor.Dict, action []float32, n int, augment *poli
 		return nil
 	}
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
-		return fmt.Errorf("observation %q: %v: want F32[%d %d], the chains behind the actions", policy.Latent, chains,
+		return fmt.Errorf("observation %q: %v: expected F32[%d %d], the chains behind the actions", policy.Latent,
+			chains,
 			n, k)
 	}
 	for row := range n {
 		chain := chains.F32()[row*k : (row+1)*k]
 		at := int(chain[k-1])
 		if at < 0 || at >= p.own.NumSteps {
-			return fmt.Errorf("observation %q: row %d: step %v has the noise: want 0 to %d", policy.Latent, row,
+			return fmt.Errorf("observation %q: row %d: step %v has the noise: expected 0 to %d", policy.Latent, row,
 				chain[k-1], p.own.NumSteps-1)
 		}
 		d.times[row] = d.time0(at)

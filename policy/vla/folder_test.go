@@ -91,7 +91,7 @@ func TestFolderRefused(t *testing.T) {
 	dir, _ := folder(t, 200)
 	cfg, own := small()
 	own.HiddenSize, own.Intermediate, own.NumLayers, own.NumHeads, own.ModelPath = 0, 0, 0, 0, dir
-	if _, err := vla.New(cfg, own, spec(), 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), "want at most vocab_size, 200") {
+	if _, err := vla.New(cfg, own, spec(), 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), "expected at most vocab_size, 200") {
 		t.Errorf("error %v", err)
 	}
 }

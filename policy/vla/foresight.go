@@ -44,7 +44,7 @@ func (f *foresight) evaluate(logProb, goal tensor.Tensor) (tensor.Tensor, error)
 	p, seen := f.w.owner, f.w.trained.seen
 	n, l, width := logProb.Dim(0), logProb.Dim(1), p.senses.guesses
 	if goal.DType() != tensor.F32 || goal.Rank() != 2 || goal.Dim(0) != n || goal.Dim(1) != width {
-		return tensor.Tensor{}, fmt.Errorf("goal %v: want F32[%d %d]", goal, n, width)
+		return tensor.Tensor{}, fmt.Errorf("goal %v: expected F32[%d %d]", goal, n, width)
 	}
 	mean, deviation := p.senses.stats(p.params)
 	all := f.logProb.Slice(0, n)

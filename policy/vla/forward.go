@@ -20,7 +20,7 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 		t.temperature = p.cfg.EvalTemperature
 	}
 	if t.temperature > 0 && (len(noise.Env) != n || len(noise.Step) != n) {
-		return policy.Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: want %d",
+		return policy.Act{}, fmt.Errorf("policy: forward: noise for %d environments and %d steps: expected %d",
 			len(noise.Env), len(noise.Step), n)
 	}
 	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n)}
@@ -54,7 +54,7 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 		return policy.Eval{}, fmt.Errorf("policy: evaluate: %w", err)
 	}
 	if !action.SameShape(w.action.Slice(0, n)) {
-		return policy.Eval{}, fmt.Errorf("policy: evaluate: action %v: want %v", action, w.action.Slice(0, n))
+		return policy.Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))
 	}
 	if w.trained == nil {
 		w.trained = p.newPass(w.maxRows, true)

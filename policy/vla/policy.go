@@ -104,7 +104,7 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc 
 		return nil, fmt.Errorf("action: %w", err)
 	}
 	if n := cfg.ActionDim; n != 0 && n != p.actions.dims {
-		return nil, fmt.Errorf("action_dim: %d: want %d", n, p.actions.dims)
+		return nil, fmt.Errorf("action_dim: %d: expected %d", n, p.actions.dims)
 	}
 	p.senses.declare(p.params)
 	sizes, err := p.sizes()
@@ -189,15 +189,15 @@ func unused(c *policy.Config, own *Config) error {
 		{"normalize_observations", c.NormalizeObservations, d.NormalizeObservations},
 	} {
 		if k.got != k.want {
-			return fmt.Errorf("%s: %v: want none (vla_policy)", k.key, k.got)
+			return fmt.Errorf("%s: %v: expected none (vla_policy)", k.key, k.got)
 		}
 	}
 	switch h := own.ActionHead; {
 	case (h == L1 || h == Flow) && c.Temperature != 1:
-		return fmt.Errorf("rollout.sampling_params.temperature_train: %v: want 1 (action_head %s has no logits)",
+		return fmt.Errorf("rollout.sampling_params.temperature_train: %v: expected 1 (action_head %s has no logits)",
 			c.Temperature, h)
 	case h == L1 && c.EvalTemperature != 0:
-		return fmt.Errorf("rollout.sampling_params.temperature_eval: %v: want 0 (action_head %s does not draw)",
+		return fmt.Errorf("rollout.sampling_params.temperature_eval: %v: expected 0 (action_head %s does not draw)",
 			c.EvalTemperature, h)
 	}
 	return nil
@@ -208,7 +208,7 @@ func (p *Policy) sizes() (lm.Config, error) {
 	if p.own.ModelPath == "" {
 		sizes := p.own.trunk(vocabulary())
 		if sizes.Hidden%(2*sizes.Heads) != 0 {
-			return sizes, fmt.Errorf("num_attention_heads: %d: want a number that divides half of hidden_size, %d",
+			return sizes, fmt.Errorf("num_attention_heads: %d: expected a number that divides half of hidden_size, %d",
 				sizes.Heads, sizes.Hidden)
 		}
 		return sizes, nil
@@ -221,7 +221,7 @@ func (p *Policy) sizes() (lm.Config, error) {
 		return sizes, fmt.Errorf("model_path: %w", err)
 	}
 	if n := p.words.Size(); n > sizes.Vocab {
-		return sizes, fmt.Errorf("model_path: %s: the tokenizer has %d tokens: want at most vocab_size, %d",
+		return sizes, fmt.Errorf("model_path: %s: the tokenizer has %d tokens: expected at most vocab_size, %d",
 			p.own.ModelPath, n, sizes.Vocab)
 	}
 	return sizes, nil

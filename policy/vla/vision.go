@@ -47,7 +47,7 @@ func newSenses(spec env.Spec, c *Config) (*senses, error) {
 			return nil, fmt.Errorf("observation %q: vla_policy chooses actions in a box", f.Name)
 		case f.Words != nil || f.Text && f.DType == tensor.U8:
 			if s.text != "" {
-				return nil, fmt.Errorf("observations %q and %q are texts: want one", s.text, f.Name)
+				return nil, fmt.Errorf("observations %q and %q are texts: expected one", s.text, f.Name)
 			}
 			s.text, s.length, s.words = f.Name, f.Dim(), f.Words
 		case f.Kind == env.Box && f.DType == tensor.U8 && len(f.Shape) >= 3:
@@ -60,12 +60,12 @@ func newSenses(spec env.Spec, c *Config) (*senses, error) {
 			s.numbers = append(s.numbers, numbers{f.Name, f.Dim()})
 			s.width += f.Dim()
 		default:
-			return nil, fmt.Errorf("observation %q: kind %d of %v%v: want images [H W C] of U8, numbers of F32, "+
+			return nil, fmt.Errorf("observation %q: kind %d of %v%v: expected images [H W C] of U8, numbers of F32, "+
 				"or a text", f.Name, f.Kind, f.DType, f.Shape)
 		}
 	}
 	if len(s.cameras)+len(s.numbers) == 0 {
-		return nil, fmt.Errorf("observations: no image and no numbers: want some")
+		return nil, fmt.Errorf("observations: no image and no numbers: expected some")
 	}
 	return s, nil
 }
@@ -77,7 +77,7 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 		c.frames, dims = dims[0], dims[1:]
 	}
 	if len(dims) != 3 {
-		return c, fmt.Errorf("observation %q: image of %v: want [H W C], or [frames H W C]", f.Name, f.Shape)
+		return c, fmt.Errorf("observation %q: image of %v: expected [H W C], or [frames H W C]", f.Name, f.Shape)
 	}
 	c.whole = nn.Image{H: dims[0], W: dims[1], C: dims[2]}
 	side := func(n int) int { return max(1, int(math.Round(float64(n)*math.Sqrt(crop)))) }
@@ -156,7 +156,7 @@ func (s *senses) network(c *Config, d int) (nn.Layer, error) {
 		s.tokens++
 	}
 	if c.Foresight > 0 && s.guesses == 0 {
-		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: want some, or 0")
+		return nn.Layer{}, fmt.Errorf("foresight: no numbers are observed: expected some, or 0")
 	}
 	return nn.Concat(parts...), nil
 }
@@ -171,13 +171,15 @@ func (s *senses) readable(c *Config) error {
 	reads := c.VisionFiLM || c.VisionWords
 	switch {
 	case reads && s.text == "":
-		return fmt.Errorf("%s: no text is observed: want one, or false", key)
+		return fmt.Errorf("%s: no text is observed: expected one, or false", key)
 	case reads && len(s.cameras) == 0:
-		return fmt.Errorf("%s: no image is observed: want one, or false", key)
+		return fmt.Errorf("%s: no image is observed: expected one, or false", key)
 	case c.VisionFiLM && c.Keypoints == 0 && (c.VisionWords || c.Vision == Patches || c.VisionGrid == 0):
-		return fmt.Errorf("vision_film: there are no features for it to choose: want false, or vision_keypoints > 0")
+		return fmt.Errorf("vision_film: there are no features for it to choose: expected false, or vision_keypoints " +
+			"> 0")
 	case len(s.cameras) > 0 && c.VisionGrid == 0 && c.Keypoints == 0 && !c.VisionWords:
-		return fmt.Errorf("observation %q: nothing reads it: want vision_grid or vision_keypoints > 0, or vision_words",
+		return fmt.Errorf("observation %q: nothing reads it: expected vision_grid or vision_keypoints > 0, or "+
+			"vision_words",
 			s.cameras[0].name)
 	}
 	return nil
@@ -198,7 +200,8 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 		steps++
 	}
 	if steps == 0 {
-		return nn.Layer{}, fmt.Errorf("%d×%d pixels: want more than vision_grid, %d, on a side", cam.cut.H, cam.cut.W,
+		return nn.Layer{}, fmt.Errorf("%d×%d pixels: expected more than vision_grid, %d, on a side", cam.cut.H,
+			cam.cut.W,
 			c.VisionGrid)
 	}
 	if c.Vision == Patches {
@@ -206,7 +209,8 @@ func (s *senses) grid(cam *camera, c *Config, d int) (nn.Layer, error) {
 		pad := (size*c.VisionGrid - side + 1) / 2
 		rows, columns := (cam.cut.H+2*pad)/size, (cam.cut.W+2*pad)/size
 		if rows*size < cam.cut.H+pad || columns*size < cam.cut.W+pad {
-			return nn.Layer{}, fmt.Errorf("patches of %d×%d pixels do not cover %d×%d: want another vision_grid, %d",
+			return nn.Layer{}, fmt.Errorf("patches of %d×%d pixels do not cover %d×%d: expected another "+
+				"vision_grid, %d",
 				size, size, cam.cut.H, cam.cut.W, c.VisionGrid)
 		}
 		s.tokens += rows * columns

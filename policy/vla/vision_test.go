@@ -45,7 +45,7 @@ func TestVision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = "patches of 6×6 pixels do not cover 9×12: want another vision_grid, 2"
+	const want = "patches of 6×6 pixels do not cover 9×12: expected another vision_grid, 2"
 	if _, err := s.network(&own, 4); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("error %v: want %q", err, want)
 	}

@@ -496,28 +496,28 @@ func TestTemperature(t *testing.T) {
 // A policy that makes no sense is refused, with the key or the observation.
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*policy.Config, *vla.Config, *env.Spec){
-		"action_head: flower: want one of": func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.ActionHead = "flower" },
-		"action_dim: 7: want 3":            func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
-		"encoder: impala: want none":       func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.Encoder = "impala" },
-		"add_q_head: true":                 func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.AddQHead, c.AddValueHead = true, false },
-		"num_attention_heads":              func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.NumHeads = 3 },
-		"want more than vision_grid, 16":   func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid = 16 },
-		"model_path: model configuration":  func(_ *policy.Config, o *vla.Config, _ *env.Spec) { *o = vla.Defaults(); o.ModelPath = "nowhere" },
+		"action_head: flower: expected one of": func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.ActionHead = "flower" },
+		"action_dim: 7: expected 3":            func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.ActionDim = 7 },
+		"encoder: impala: expected none":       func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.Encoder = "impala" },
+		"add_q_head: true":                     func(c *policy.Config, _ *vla.Config, _ *env.Spec) { c.AddQHead, c.AddValueHead = true, false },
+		"num_attention_heads":                  func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.NumHeads = 3 },
+		"expected more than vision_grid, 16":   func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid = 16 },
+		"model_path: model configuration":      func(_ *policy.Config, o *vla.Config, _ *env.Spec) { *o = vla.Defaults(); o.ModelPath = "nowhere" },
 		"dimension 1 is in": func(_ *policy.Config, _ *vla.Config, s *env.Spec) {
 			s.Action.High = []float32{1, float32(math.Inf(1)), 1}
 		},
 		"no text is observed":  func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[:2] },
 		"no image is observed": func(_ *policy.Config, o *vla.Config, s *env.Spec) { o.VisionWords, s.Obs = true, s.Obs[2:] },
-		"want false, or vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
+		"expected false, or vision_keypoints > 0": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
 			o.VisionWords, o.VisionFiLM, o.Keypoints = true, true, 0
 		},
 		"vision_film: there are no features": func(_ *policy.Config, o *vla.Config, _ *env.Spec) {
 			o.Vision, o.VisionFiLM, o.Keypoints = vla.Patches, true, 0
 		},
-		`observation "image": nothing reads it`:                  func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
-		"rollout.sampling_params.temperature_train: 0.5: want 1": func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.Temperature, o.ActionHead = 0.5, vla.Flow },
-		"rollout.sampling_params.temperature_eval: 1: want 0":    func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.EvalTemperature, o.ActionHead = 1, vla.L1 },
-		"no image and no numbers":                                func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
+		`observation "image": nothing reads it`:                      func(_ *policy.Config, o *vla.Config, _ *env.Spec) { o.VisionGrid, o.Keypoints = 0, 0 },
+		"rollout.sampling_params.temperature_train: 0.5: expected 1": func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.Temperature, o.ActionHead = 0.5, vla.Flow },
+		"rollout.sampling_params.temperature_eval: 1: expected 0":    func(c *policy.Config, o *vla.Config, _ *env.Spec) { c.EvalTemperature, o.ActionHead = 1, vla.L1 },
+		"no image and no numbers":                                    func(_ *policy.Config, _ *vla.Config, s *env.Spec) { s.Obs = s.Obs[2:3] },
 	} {
 		cfg, own := small()
 		s := spec()
@@ -533,7 +533,7 @@ func TestRefused(t *testing.T) {
 	own.MaxPrompt = 3
 	p := newPolicy(t, cfg, own)
 	_, err := p.Forward(p.NewWork(1), observe(1, 0), policy.Sample, noise(1))
-	if err == nil || !strings.Contains(err.Error(), `row 0: "reach the red cube" has 4 tokens: want at most 3`) {
+	if err == nil || !strings.Contains(err.Error(), `row 0: "reach the red cube" has 4 tokens: expected at most 3`) {
 		t.Errorf("a long instruction: %v", err)
 	}
 }

@@ -58,7 +58,7 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	r.text = r.text[:0]
 	for _, n := range numbers {
 		if n < 0 || int(n) >= len(words) {
-			return nil, fmt.Errorf("word %d of an instruction: want 0 to %d", n, len(words)-1)
+			return nil, fmt.Errorf("word %d of an instruction: expected 0 to %d", n, len(words)-1)
 		}
 		if n == 0 {
 			continue
@@ -93,7 +93,7 @@ func (r *reader) read(text []byte) ([]int32, error) {
 		ids = r.spell(string(text))
 	}
 	if len(ids) > r.most {
-		return nil, fmt.Errorf("%q has %d tokens: want at most %d (actor.model.max_prompt_length)", text, len(ids),
+		return nil, fmt.Errorf("%q has %d tokens: expected at most %d (actor.model.max_prompt_length)", text, len(ids),
 			r.most)
 	}
 	if len(r.seen) >= remembered {

@@ -19,7 +19,7 @@ func CheckProgram(s Setup) error {
 		return nil
 	}
 	if len(s.Config.Program.Command) == 0 {
-		return fmt.Errorf("program.command: none: want the program that reward_type %s asks", Program)
+		return fmt.Errorf("program.command: none: expected the program that reward_type %s asks", Program)
 	}
 	if _, err := exec.LookPath(s.Config.Program.Command[0]); err != nil {
 		return fmt.Errorf("program.command: %w", err)

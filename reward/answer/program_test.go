@@ -99,14 +99,14 @@ func TestProgramFails(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an exception":   {"import rlb\nrlb.grade(lambda prompt, answer, solutions: 1 / 0)", "it says: ZeroDivisionError: division by zero (exit status 1)"},
 		"no number":      {"import rlb\nrlb.grade(lambda **_: float('nan'))", "it says: TypeError"},
-		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "it says: ValueError: the judge says nan of the answer '2'; want a finite number or None"},
+		"not finite":     {"import rlb\nrlb.grade(lambda p, a, s: float('nan'))", "it says: ValueError: the judge says nan of the answer '2'; expected a finite number or None"},
 		"no grader":      {"print('hello')", "it ended before it greeted: does it speak RLB1? (exit status 0); its last output:\n    hello"},
 		"a syntax error": {"import rlb\nrlb.grade(", "SyntaxError"},
 		"too slow":       {"import rlb, time\nrlb.grade(lambda p, a, s: time.sleep(60))", "no answer in 1s (reward.program.timeout)"},
 		"an end":         {"import rlb, os\nrlb.grade(lambda p, a, s: os._exit(3))", "the other side is gone (exit status 3)"},
 		"a simulator's greeting": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
 			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"walk\"}')\nc.header()",
-			`"walk" is no grader: want rlb.grade`},
+			`"walk" is no grader: expected rlb.grade`},
 		"too few rewards": {"import rlb, os\nfrom rlb import frames, grading, channel\n" +
 			"c = channel.connect(os.environ['RLB_ADDR'])\ngrading._send(c, frames.HELLO, 0, b'{\"v\": 1, \"name\": \"x\", \"grader\": true}')\n" +
 			"c.header()\ngrading._send(c, frames.RESULT, 1, b'[]')\nc.header()", "RESULT: 0 rewards for 1 answers"},

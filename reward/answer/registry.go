@@ -71,7 +71,7 @@ func (r *Registry) Owner(key string) string {
 func (r *Registry) New(s Setup) (*Grader, error) {
 	build, ok := r.Builder(s.Type)
 	if !ok {
-		return nil, fmt.Errorf("reward_type: %s: want one of %s", s.Type, strings.Join(r.Names(), ", "))
+		return nil, fmt.Errorf("reward_type: %s: expected one of %s", s.Type, strings.Join(r.Names(), ", "))
 	}
 	if s.Type == Program {
 		if err := CheckProgram(s); err != nil {

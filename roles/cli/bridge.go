@@ -45,14 +45,16 @@ func runBridgeCheck(c *cli.Context) (int, error) {
 		Timeout: c.Duration("timeout"), Only: c.String("rule")}
 	switch {
 	case len(check.Command) == 0:
-		return 0, config.UsageError{Err: errors.New("bridge check: want a command, as in rlinf bridge check -- " +
+		return 0, config.UsageError{Err: errors.New("bridge check: expected a command, as in rlinf bridge check -- " +
 			"python3 tank.py")}
 	case check.Envs < 1 || check.Steps < 1 || check.Timeout <= 0:
-		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: want all "+
+		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: "+
+			"expected all "+
 			"> 0",
 			check.Envs, check.Steps, check.Timeout)}
 	case len(check.Rules()) == 0:
-		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: want text from the name of a rule, one "+
+		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: expected text from the name of a "+
+			"rule, one "+
 			"of\n  %s",
 			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))}
 	}

@@ -14,9 +14,9 @@ func TestBridgeCheck(t *testing.T) {
 		code int
 		says string
 	}{
-		{"bridge check", runner.ExitConfig, "want a command"},
+		{"bridge check", runner.ExitConfig, "expected a command"},
 		{"bridge check --steps 0 -- true", runner.ExitConfig, "--steps 0"},
-		{"bridge check --rule stpe -- true", runner.ExitConfig, "--rule \"stpe\": want text from the name of a rule, one of\n  HELLO: a greeting"},
+		{"bridge check --rule stpe -- true", runner.ExitConfig, "--rule \"stpe\": expected text from the name of a rule, one of\n  HELLO: a greeting"},
 		{"bridge check --rule STEP -- true", runner.ExitCheck, "does it speak RLB1?"},
 		{"bridge check -- true --steps 0", runner.ExitCheck, "FAILED  HELLO: a greeting that says what the simulator is\n          it ended before it greeted: does it speak RLB1? (exit status 0)"},
 	} {

@@ -46,16 +46,17 @@ func runCompare(c *cli.Context) (int, error) {
 	write, ok := map[string]func(io.Writer) error{"table": t.Write, "md": t.WriteMarkdown}[c.String("format")]
 	switch {
 	case !c.Args().Present():
-		return 0, config.UsageError{Err: errors.New("compare: want the folders of runs or of sweeps, or files of " +
+		return 0, config.UsageError{Err: errors.New("compare: expected the folders of runs or of sweeps, or files of " +
 			"kept results")}
 	case !ok:
-		return 0, config.UsageError{Err: fmt.Errorf("--format %s: want table or md", c.String("format"))}
+		return 0, config.UsageError{Err: fmt.Errorf("--format %s: expected table or md", c.String("format"))}
 	case t.At <= 0 || math.IsNaN(t.At):
-		return 0, config.UsageError{Err: fmt.Errorf("--at %v: want a number of environment steps > 0", t.At)}
+		return 0, config.UsageError{Err: fmt.Errorf("--at %v: expected a number of environment steps > 0", t.At)}
 	}
 	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
 		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {
-			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: want a file with the ending %s", flag, path, ending)}
+			return 0, config.UsageError{Err: fmt.Errorf("--%s %s: expected a file with the ending %s", flag, path,
+				ending)}
 		}
 	}
 	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
@@ -67,7 +68,7 @@ func runCompare(c *cli.Context) (int, error) {
 		fmt.Fprintln(c.App.ErrWriter, note)
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
-		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: want a number of environment "+
+		return 0, config.UsageError{Err: fmt.Errorf("--at %v: no run has %s there: expected a number of environment "+
 			"steps %s", t.At, t.Metric, stepsOf(t.Groups, t.Metric))}
 	}
 	if path := c.String("keep"); path != "" {
@@ -93,7 +94,7 @@ func runCompare(c *cli.Context) (int, error) {
 	code := runner.ExitOK
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
-			fmt.Fprintf(c.App.Writer, "# %s: %s %s: want at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			fmt.Fprintf(c.App.Writer, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
 			code = runner.ExitCheck
 		}
 	}
@@ -127,11 +128,11 @@ func keptRuns(paths []string) ([]byte, error) {
 			return nil, err
 		}
 		if len(groups) > 1 {
-			return nil, fmt.Errorf("%s: %d groups of runs: want the folder of one", p, len(groups))
+			return nil, fmt.Errorf("%s: %d groups of runs: expected the folder of one", p, len(groups))
 		}
 		for _, r := range groups[0].Runs {
 			if slices.ContainsFunc(runs, func(o results.Run) bool { return o.Seed == r.Seed }) {
-				return nil, fmt.Errorf("%s: seed %d: want each seed once", r.Name, r.Seed)
+				return nil, fmt.Errorf("%s: seed %d: expected each seed once", r.Name, r.Seed)
 			}
 			runs = append(runs, r)
 		}

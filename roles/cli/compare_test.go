@@ -42,7 +42,7 @@ func TestCompare(t *testing.T) {
 | %[1]s/sweep/a | 2 | 100 | 15 ± 7.071 | -48.53 … 78.53 | 10 |  | 50 |
 | b | 1 | 100 | 40 |  | 40 | 25 | 50 |
 | %[1]s/other/a | 1 | 100 | 30 |  | 30 | 15 | 50 |
-# %[1]s/sweep/a: eval/return 15 ± 7.071: want at least 15.5
+# %[1]s/sweep/a: eval/return 15 ± 7.071: expected at least 15.5
 `, dir)
 	if code != runner.ExitCheck || out != want || errs != "" {
 		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
@@ -64,21 +64,21 @@ func TestCompare(t *testing.T) {
 	}
 
 	for _, c := range []struct{ args, want string }{
-		{"", "compare: want the folders of runs or of sweeps, or files of kept results"},
+		{"", "compare: expected the folders of runs or of sweeps, or files of kept results"},
 		{at("none"), "none: no such file or folder"},
-		{t.TempDir(), "want the folder of a run or of a sweep, or a file of kept results"},
-		{at("other", "a") + " --metric eval/success", "no eval/success: want a metric that it has (--metric). It has eval/episode_len, eval/return, env/steps, time/step"},
-		{at("other", "a") + " --metric eval/retrun", "no eval/retrun: want a metric that it has (--metric), did you mean eval/return? It has eval/"},
+		{t.TempDir(), "expected the folder of a run or of a sweep, or a file of kept results"},
+		{at("other", "a") + " --metric eval/success", "no eval/success: expected a metric that it has (--metric). It has eval/episode_len, eval/return, env/steps, time/step"},
+		{at("other", "a") + " --metric eval/retrun", "no eval/retrun: expected a metric that it has (--metric), did you mean eval/return? It has eval/"},
 		{at("c.svg") + " " + t.TempDir(), "no run in any of "},
-		{at("c.svg"), "want the folder of a run or of a sweep, or a file of kept results"},
-		{at("other", "a") + " --out c.png", "--out c.png: want a file with the ending .svg"},
-		{at("other", "a") + " --keep c.txt", "--keep c.txt: want a file with the ending .csv"},
-		{at("other", "a") + " --at 0", "--at 0: want a number of environment steps > 0"},
-		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: want a number of environment steps from 100 to 100"},
-		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: want a number of environment steps from 100 to 100"},
-		{at("other", "a") + " --format html", "--format html: want table or md"},
-		{at("sweep") + " --keep " + at("k.csv"), "2 groups of runs: want the folder of one"},
-		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: want each seed once"},
+		{at("c.svg"), "expected the folder of a run or of a sweep, or a file of kept results"},
+		{at("other", "a") + " --out c.png", "--out c.png: expected a file with the ending .svg"},
+		{at("other", "a") + " --keep c.txt", "--keep c.txt: expected a file with the ending .csv"},
+		{at("other", "a") + " --at 0", "--at 0: expected a number of environment steps > 0"},
+		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: expected a number of environment steps from 100 to 100"},
+		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: expected a number of environment steps from 100 to 100"},
+		{at("other", "a") + " --format html", "--format html: expected table or md"},
+		{at("sweep") + " --keep " + at("k.csv"), "2 groups of runs: expected the folder of one"},
+		{at("sweep", "a") + " " + at("sweep", "b") + " --keep " + at("k.csv"), "seed 1: expected each seed once"},
 	} {
 		code, out, errs := run(t, append([]string{"compare"}, strings.Fields(c.args)...)...)
 		if code != runner.ExitConfig || out != "" || !strings.Contains(errs, c.want) {
@@ -102,8 +102,8 @@ func TestCompareNotes(t *testing.T) {
 		}
 	}
 	code, out, errs := run(t, "compare", a, table, strange, b)
-	want := fmt.Sprintf("ignored: %s: want the folder of a run or of a sweep, or a file of kept results\n"+
-		"ignored: %s:1: columns x,y: want seed,step,env/steps,seconds, then metrics: want the folder of a run or of a sweep, or a file of kept results\n"+
+	want := fmt.Sprintf("ignored: %s: expected the folder of a run or of a sweep, or a file of kept results\n"+
+		"ignored: %s:1: columns x,y: expected seed,step,env/steps,seconds, then metrics: expected the folder of a run or of a sweep, or a file of kept results\n"+
 		"note: %s: dead after step 1\nwarning: different tasks, whose figures say nothing of each other: CartPole-v1, Pendulum-v1\n", table, strange, a)
 	if code != runner.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
 		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)

@@ -35,7 +35,7 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: !cfg.Algorithm.LooksAhead(),
 		Seed: cfg.Actor.Seed}
 	if d.Episodes < 1 || d.Noise < 0 || d.Still < 0 {
-		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: want a number > 0, and two "+
+		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: expected a number > 0, and two "+
 			"that are not negative", d.Episodes, d.Noise, d.Still)}
 	}
 	if err := args.CheckOut(c.String("out")); err != nil {

@@ -31,18 +31,18 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
 	switch {
 	case c.Args().Len() != 1:
-		return config.UsageError{Err: fmt.Errorf("export: %d arguments: want a checkpoint or a run's folder",
+		return config.UsageError{Err: fmt.Errorf("export: %d arguments: expected a checkpoint or a run's folder",
 			c.Args().Len())}
 	case c.String("out") == "":
-		return config.UsageError{Err: fmt.Errorf("export: no folder: want --out FOLDER")}
+		return config.UsageError{Err: fmt.Errorf("export: no folder: expected --out FOLDER")}
 	case !ok:
-		return config.UsageError{Err: fmt.Errorf("export: --dtype %s: want f32, bf16 or f16", c.String("dtype"))}
+		return config.UsageError{Err: fmt.Errorf("export: --dtype %s: expected f32, bf16 or f16", c.String("dtype"))}
 	case c.Int("shard-mb") < 0:
-		return config.UsageError{Err: fmt.Errorf("export: --shard-mb %d: want a number ≥ 0", c.Int("shard-mb"))}
+		return config.UsageError{Err: fmt.Errorf("export: --shard-mb %d: expected a number ≥ 0", c.Int("shard-mb"))}
 	}
 	out := c.String("out")
 	if left, _ := os.ReadDir(out); len(left) > 0 {
-		return config.UsageError{Err: fmt.Errorf("export: --out %s: want a folder without files", out)}
+		return config.UsageError{Err: fmt.Errorf("export: --out %s: expected a folder without files", out)}
 	}
 	m, l, cfg, err := loadTuned(c.Args().First(), reg)
 	if err != nil {

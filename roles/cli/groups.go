@@ -40,7 +40,7 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 		}
 	}
 	if len(groups) == 0 {
-		return nil, "", nil, fmt.Errorf("%s: no %s: want a metric that it has (--metric)%s", paths[0],
+		return nil, "", nil, fmt.Errorf("%s: no %s: expected a metric that it has (--metric)%s", paths[0],
 			candidates[0], suggest(paths[0], candidates[0]))
 	}
 	times := map[string]int{}

@@ -113,20 +113,20 @@ func TestLanguageRefuses(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"generate: no folder: want -m FOLDER":      {"generate"},
-		"config.json":                              {"score", "-m", empty, "--ids", "1,2"},
-		`--ids: "x": want numbers from 0 to 273`:   {"score", "-m", dir, "--ids", "1,x"},
-		`--ids: "280": want numbers from 0 to 273`: {"generate", "-m", dir, "--ids", "280"},
-		"--ids: 1 token: want at least 2":          {"score", "-m", dir, "--ids", "1"},
-		"--ids: not given":                         {"tokenizer", "decode", "-m", dir},
-		"tokenizer.json":                           {"tokenizer", "encode", "-m", empty},
-		"temperature -1":                           {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
-		prompts + ":2: empty":                      {"generate", "-m", dir, "--prompts", prompts},
-		"lora rank is 1000000000000":               {"generate", "-m", dir, "--ids", "1", "--adapter", empty},
-		"a cache of 1000000000016 tokens":          {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1000000000000"},
-		"the cache holds 16 tokens":                {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
-		"no folder: want --out":                    {"tokenizer", "train", "x"},
-		"no files: want texts":                     {"tokenizer", "train", "--out", empty},
+		"generate: no folder: expected -m FOLDER": {"generate"},
+		"config.json": {"score", "-m", empty, "--ids", "1,2"},
+		`--ids: "x": expected numbers from 0 to 273`:   {"score", "-m", dir, "--ids", "1,x"},
+		`--ids: "280": expected numbers from 0 to 273`: {"generate", "-m", dir, "--ids", "280"},
+		"--ids: 1 token: expected at least 2":          {"score", "-m", dir, "--ids", "1"},
+		"--ids: not given":                             {"tokenizer", "decode", "-m", dir},
+		"tokenizer.json":                               {"tokenizer", "encode", "-m", empty},
+		"temperature -1":                               {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
+		prompts + ":2: empty":                          {"generate", "-m", dir, "--prompts", prompts},
+		"lora rank is 1000000000000":                   {"generate", "-m", dir, "--ids", "1", "--adapter", empty},
+		"a cache of 1000000000016 tokens":              {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1000000000000"},
+		"the cache holds 16 tokens":                    {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
+		"no folder: expected --out":                    {"tokenizer", "train", "x"},
+		"no files: expected texts":                     {"tokenizer", "train", "--out", empty},
 	} {
 		if code, out, errs := run(t, args...); code != runner.ExitConfig || !strings.Contains(errs, want) || out != "" {
 			t.Errorf("%v: %d, %q, %q, want %q", args, code, out, errs, want)

@@ -195,18 +195,18 @@ func TestOwnKeysMistakes(t *testing.T) {
 		args, want []string
 	}{
 		{"types", ownJob(t, "  my_coef: lots", "    my_width: [1]", "      wind: {}\n      gusts: 3", "  my_coef: true"), nil, []string{
-			"own.yaml:6: algorithm.my_coef: lots: want a number",
-			"own.yaml:13: actor.model.my_width: a list: want a whole number",
-			"own.yaml:21: env.train.init_params.wind: a map: want a number",
-			"own.yaml:22: env.train.init_params.gusts: 3: want a map of settings",
-			"own.yaml:25: reward.my_coef: true: want a number",
+			"own.yaml:6: algorithm.my_coef: lots: expected a number",
+			"own.yaml:13: actor.model.my_width: a list: expected a whole number",
+			"own.yaml:21: env.train.init_params.wind: a map: expected a number",
+			"own.yaml:22: env.train.init_params.gusts: 3: expected a map of settings",
+			"own.yaml:25: reward.my_coef: true: expected a number",
 		}},
 		{"checks", ownJob(t, "  my_coef: -1", "    my_width: 0", "      wind: 2\n      gusts: {every: -1}", "  my_coef: 0"), nil, []string{
-			"own.yaml:13: actor.model.my_width: 0: want a width > 0",
-			"own.yaml:6: algorithm.my_coef: -1: want a number >= 0",
-			"own.yaml:25: reward.my_coef: 0: want a number other than 0",
-			"own.yaml:21: env.train.init_params.wind: 2: want a number < 1",
-			"own.yaml:22: env.train.init_params.gusts.every: -1: want 0 or more steps",
+			"own.yaml:13: actor.model.my_width: 0: expected a width > 0",
+			"own.yaml:6: algorithm.my_coef: -1: expected a number >= 0",
+			"own.yaml:25: reward.my_coef: 0: expected a number other than 0",
+			"own.yaml:21: env.train.init_params.wind: 2: expected a number < 1",
+			"own.yaml:22: env.train.init_params.gusts.every: -1: expected 0 or more steps",
 		}},
 		{"typos", ownJob(t, "  my_ceof: 1", "    my_witdh: 3", "      wnid: 1\n      gusts: {evry: 2}", "  my_coeff: 1"), []string{"algorithm.gama=1"}, []string{
 			"own.yaml:6: algorithm.my_ceof: unknown key, did you mean my_coef?",
@@ -225,10 +225,10 @@ func TestOwnKeysMistakes(t *testing.T) {
 			}},
 		{"names that are not known, whose keys are not reported", ownJob(t, "  my_coef: 1", "    my_width: 3", "      wind: 0.5", "  my_coef: 1"),
 			[]string{"algorithm.loss_type=my_los", "actor.model.model_type=my_polcy", "env.train.env_type=Windi-v0", "reward.reward_type=my_rewards"}, []string{
-				"command line: actor.model.model_type: my_polcy: want one of mlp_policy, cnn_policy, rnn_policy, vla_policy, my_policy",
-				"command line: env.train.env_type: Windi-v0: want a known environment: unknown environment \"Windi-v0\", did you mean Windy-v0?",
-				"command line: reward.reward_type: my_rewards: want one of env, success, potential, my_reward",
-				"command line: algorithm.loss_type: my_los: want one of actor_critic, actor, decoupled_actor_critic, a2c, my_loss (with adv_type gae)",
+				"command line: actor.model.model_type: my_polcy: expected one of mlp_policy, cnn_policy, rnn_policy, vla_policy, my_policy",
+				"command line: env.train.env_type: Windi-v0: expected a known environment: unknown environment \"Windi-v0\", did you mean Windy-v0?",
+				"command line: reward.reward_type: my_rewards: expected one of env, success, potential, my_reward",
+				"command line: algorithm.loss_type: my_los: expected one of actor_critic, actor, decoupled_actor_critic, a2c, my_loss (with adv_type gae)",
 			}},
 	} {
 		t.Chdir(filepath.Dir(c.path))

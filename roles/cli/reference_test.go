@@ -219,13 +219,13 @@ func TestHelp(t *testing.T) {
 		{"help algorithm.gama", 2, []string{"did you mean algorithm.gamma?"}},
 		{"help gama", 2, []string{`"gama" is no command and no key, did you mean algorithm.gamma?`}},
 		{"trian -c x.yaml", 2, []string{`argument "trian": training has no command of its own: rlinf -c FILE.yaml trains`}},
-		{"cartpole.yaml", 2, []string{`argument "cartpole.yaml": want -c before the configuration: -c cartpole.yaml`}},
+		{"cartpole.yaml", 2, []string{`argument "cartpole.yaml": expected -c before the configuration: -c cartpole.yaml`}},
 		{"-c ../../configs/cartpole_ppo", 2, []string{"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?"}},
 		{"-c x.yaml --seed 3", 2, []string{"unknown flag --seed: settings are written key=value: did you mean runner.seed=…?"}},
 		{"sweep --seed 3", 2, []string{"unknown flag --seed, did you mean --seeds?"}},
 		{"compare --fast x", 2, []string{"unknown flag --fast: rlinf compare --help lists the flags"}},
-		{"bench --max 1MiB", 2, []string{"--max 1MiB: want a whole number (samples to take at most)"}},
-		{"bench --max-time 3", 2, []string{"--max-time 3: want a time with its unit, as 90s (time to spend on each thing at most)"}},
+		{"bench --max 1MiB", 2, []string{"--max 1MiB: expected a whole number (samples to take at most)"}},
+		{"bench --max-time 3", 2, []string{"--max-time 3: expected a time with its unit, as 90s (time to spend on each thing at most)"}},
 		{"help chekc", 2, []string{"did you mean check?"}},
 		{"help evall", 2, []string{"did you mean eval?"}},
 		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
@@ -234,12 +234,12 @@ func TestHelp(t *testing.T) {
 		{"config runner.s", 0, []string{"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random"}},
 		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
 		{"config --format schema", 0, []string{`"$schema"`}},
-		{"config --format xml", 2, []string{"--format xml: want text, markdown or schema"}},
+		{"config --format xml", 2, []string{"--format xml: expected text, markdown or schema"}},
 		{"config gama", 2, []string{`no key begins with "gama", did you mean algorithm.gamma?`}},
-		{"config a b", 2, []string{`argument "b": want one prefix`}},
-		{"chekc -c x.yaml", 2, []string{`argument "chekc": want key=value (or a command), did you mean check?`}},
+		{"config a b", 2, []string{`argument "b": expected one prefix`}},
+		{"chekc -c x.yaml", 2, []string{`argument "chekc": expected key=value (or a command), did you mean check?`}},
 		{"evall", 2, []string{"did you mean eval?"}},
-		{"bench p2", 2, []string{`argument "p2": want none, did you mean p2p?`}},
+		{"bench p2", 2, []string{`argument "p2": expected none, did you mean p2p?`}},
 		{"check --strcit -c x.yaml", 2, []string{"did you mean --strict?"}},
 		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2, []string{"command line: lr: unknown key, did you mean actor.optim.lr?"}},
 		{"check -c " + rolestest.Cartpole + " gama=1", 2, []string{"gama: unknown key, did you mean algorithm.gamma?"}},
@@ -297,7 +297,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
 		}
 	}
-	if code, _, stderr := run(t, "completion", "fish"); code != runner.ExitConfig || !strings.Contains(stderr, "want bash or zsh") {
+	if code, _, stderr := run(t, "completion", "fish"); code != runner.ExitConfig || !strings.Contains(stderr, "expected bash or zsh") {
 		t.Errorf("fish: exit code %d, %s", code, stderr)
 	}
 	_, script, _ := run(t, "completion", "bash")

@@ -40,17 +40,17 @@ func slurmFlags() []cli.Flag {
 func runSlurm(c *cli.Context, reg config.Registries) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
-		return config.UsageError{Err: fmt.Errorf("--template %s: want one of %s", template,
+		return config.UsageError{Err: fmt.Errorf("--template %s: expected one of %s", template,
 			strings.Join(slurm.Names(), ", "))}
 	}
 	for _, name := range []string{"cpus", "gpus"} {
 		if c.IsSet(name) && c.Int(name) <= 0 {
-			return config.UsageError{Err: fmt.Errorf("--%s %d: want a number > 0", name, c.Int(name))}
+			return config.UsageError{Err: fmt.Errorf("--%s %d: expected a number > 0", name, c.Int(name))}
 		}
 	}
 	for _, flag := range slurmWords {
 		if text := c.String(flag.name); c.IsSet(flag.name) && !flag.valid.MatchString(text) {
-			return config.UsageError{Err: fmt.Errorf("--%s %q: want %s", flag.name, text, flag.want)}
+			return config.UsageError{Err: fmt.Errorf("--%s %q: expected %s", flag.name, text, flag.want)}
 		}
 	}
 	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
@@ -60,7 +60,7 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	if _, whole := cfg.ClusterSpec().Extent(); whole && !c.IsSet("np") {
 		return config.UsageError{Err: errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many "+
 			"ranks as there "+
-			"are: want -np N, the ranks of the job"))}
+			"are: expected -np N, the ranks of the job"))}
 	}
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
@@ -104,7 +104,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, c
 		total = sum(asked)
 	}
 	if asked != nil && sum(asked) != total {
-		return nil, fmt.Errorf("--nodes %s: want %d in all, as cluster.num_nodes says", c.String("nodes"), total)
+		return nil, fmt.Errorf("--nodes %s: expected %d in all, as cluster.num_nodes says", c.String("nodes"), total)
 	}
 	j, err := job.NewChecked(cfg, reg, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
 	if err != nil {
@@ -129,7 +129,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, np, c
 	parts, first := make([]slurm.Part, count), 0
 	for i := range parts {
 		if nodes[i] < 1 || ranks[i]%nodes[i] != 0 {
-			return nil, fmt.Errorf("ranks %d..%d on %d nodes: want a number of nodes that divides %d "+
+			return nil, fmt.Errorf("ranks %d..%d on %d nodes: expected a number of nodes that divides %d "+
 				"(cluster.num_nodes, --nodes)",
 				first, first+ranks[i]-1, nodes[i], ranks[i])
 		}
@@ -159,7 +159,7 @@ func nodesAsked(text string, parts int) ([]int, error) {
 		if parts == 2 {
 			want = "two numbers > 0, as 1,4: nodes with actors, and others"
 		}
-		return nil, fmt.Errorf("--nodes %s: want %s", text, want)
+		return nil, fmt.Errorf("--nodes %s: expected %s", text, want)
 	}
 	return nodes, nil
 }

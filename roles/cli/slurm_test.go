@@ -108,22 +108,22 @@ func TestSlurmResources(t *testing.T) {
 func TestSlurmRefuses(t *testing.T) {
 	const ppo, apart = "-c configs/cartpole_ppo.yaml", "-c configs/cartpole_disaggregated.yaml"
 	for _, c := range []struct{ args, want string }{
-		{ppo + " --template array", "--template array: want one of train, requeue, hetjob, sweep, bench"},
-		{ppo + " --cpus 0", "--cpus 0: want a number > 0"},
-		{ppo + " --gpus -1", "--gpus -1: want a number > 0"},
-		{ppo + " --mem much", `--mem "much": want a size as 32G`},
-		{ppo + " --account a;b", `--account "a;b": want a name`},
-		{ppo + " --nodes two", "--nodes two: want a number > 0"},
-		{ppo + " --nodes 1,1", "--nodes 1,1: want a number > 0"},
-		{ppo + " --nodes 2", "--nodes 2: want 1 in all, as cluster.num_nodes says"},
-		{ppo + " cluster.num_nodes=3", "ranks 0..7 on 3 nodes: want a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
-		{ppo + " cluster.component_placement.env=all", "cluster.component_placement: takes as many ranks as there are: want -np N, the ranks of the job"},
-		{ppo + " -np 0", "-np 0: want a number of ranks > 0"},
+		{ppo + " --template array", "--template array: expected one of train, requeue, hetjob, sweep, bench"},
+		{ppo + " --cpus 0", "--cpus 0: expected a number > 0"},
+		{ppo + " --gpus -1", "--gpus -1: expected a number > 0"},
+		{ppo + " --mem much", `--mem "much": expected a size as 32G`},
+		{ppo + " --account a;b", `--account "a;b": expected a name`},
+		{ppo + " --nodes two", "--nodes two: expected a number > 0"},
+		{ppo + " --nodes 1,1", "--nodes 1,1: expected a number > 0"},
+		{ppo + " --nodes 2", "--nodes 2: expected 1 in all, as cluster.num_nodes says"},
+		{ppo + " cluster.num_nodes=3", "ranks 0..7 on 3 nodes: expected a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
+		{ppo + " cluster.component_placement.env=all", "cluster.component_placement: takes as many ranks as there are: expected -np N, the ranks of the job"},
+		{ppo + " -np 0", "-np 0: expected a number of ranks > 0"},
 		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks without actors after them"},
-		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3", "--nodes 3: want two numbers > 0, as 1,4: nodes with actors, and others"},
-		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4", "ranks 2..3 on 3 nodes: want a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},
-		{apart + " actor.global_batch_size=500", "actor.global_batch_size: 500: want a multiple of"},
-		{"runner.max_steps=1", "no configuration: want -c FILE.yaml"},
+		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3", "--nodes 3: expected two numbers > 0, as 1,4: nodes with actors, and others"},
+		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4", "ranks 2..3 on 3 nodes: expected a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},
+		{apart + " actor.global_batch_size=500", "actor.global_batch_size: 500: expected a multiple of"},
+		{"runner.max_steps=1", "no configuration: expected -c FILE.yaml"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			script, err := slurmScript(t, strings.Fields(c.args)...)

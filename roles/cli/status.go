@@ -21,7 +21,7 @@ import (
 // folder that holds runs it writes a line for each.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	if !c.Args().Present() {
-		return config.UsageError{Err: errors.New("status: want the folders of runs, as logs/default")}
+		return config.UsageError{Err: errors.New("status: expected the folders of runs, as logs/default")}
 	}
 	for _, dir := range c.Args().Slice() {
 		write := writeStatus
@@ -60,7 +60,7 @@ func listRuns(c *cli.Context, _ config.Registries, dir string) error {
 		}
 	}
 	if len(runs) == 0 {
-		return fmt.Errorf("%s: want the folder of a run, or one with runs in it", dir)
+		return fmt.Errorf("%s: expected the folder of a run, or one with runs in it", dir)
 	}
 	slices.Sort(runs)
 	for _, run := range runs {
@@ -90,7 +90,7 @@ func standing(dir string) (status runfolder.Status, where string, err error) {
 func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err != nil {
-		return fmt.Errorf("%s: want the folder of a run: %w", dir, err)
+		return fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
 	}
 	cfg, err := config.Parse(reg, text)
 	if err != nil {

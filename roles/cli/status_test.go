@@ -40,7 +40,7 @@ run         LOGS/sweep/lr=1/seed_3: dead
 	}
 	empty := t.TempDir()
 	for dir, want := range map[string]string{
-		empty:                      "status: " + empty + ": want the folder of a run, or one with runs in it\n",
+		empty:                      "status: " + empty + ": expected the folder of a run, or one with runs in it\n",
 		filepath.Join(empty, "no"): "status: " + filepath.Join(empty, "no") + ": no such folder\n",
 	} {
 		if code, out, errs := run(t, "status", dir); code != runner.ExitConfig || out != "" || errs != want {

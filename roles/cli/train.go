@@ -55,14 +55,15 @@ func evalFlags() []cli.Flag {
 // itself.
 func runEval(c *cli.Context, reg config.Registries) (int, error) {
 	if c.IsSet("episodes") && c.Int("episodes") < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--episodes %d: want a number > 0", c.Int("episodes"))}
+		return 0, config.UsageError{Err: fmt.Errorf("--episodes %d: expected a number > 0", c.Int("episodes"))}
 	}
 	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
 		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if wrong == nil && cfg.FineTunes() && !cfg.Reasons() {
-		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: want embodied, or reasoning, which asks "+
+		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: expected embodied, or reasoning, "+
+			"which asks "+
 			"the questions of data.val_data_paths", cfg.Runner.TaskType)}
 	}
 	if args.Launched() || c.IsSet("np") {

@@ -113,7 +113,7 @@ func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 			hi, err = strconv.Atoi(strings.TrimSpace(last))
 		}
 		if err != nil || lo < 0 || hi < lo || hi >= maxRanks {
-			return fmt.Errorf("want ranks, as 3, 0-3 or [0, 2]")
+			return fmt.Errorf("expected ranks, as 3, 0-3 or [0, 2]")
 		}
 		for n := lo; n <= hi; n++ {
 			*r = append(*r, n)

@@ -29,7 +29,8 @@ func (c *Config) OpenVideos() error {
 		err = durable.Writable(v.VideoBaseDir)
 	}
 	if err != nil {
-		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: want a folder that can be written: %w", v.VideoBaseDir,
+		err = fmt.Errorf("env.eval.video_cfg.video_base_dir: %s: expected a folder that can be written: %w",
+			v.VideoBaseDir,
 			err)
 	}
 	return err

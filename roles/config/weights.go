@@ -103,7 +103,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > math.MaxInt/unit {
-		return fmt.Errorf("want bytes, as 536870912 or 512MB")
+		return fmt.Errorf("expected bytes, as 536870912 or 512MB")
 	}
 	*b = Bytes(n * unit)
 	return nil

@@ -82,9 +82,10 @@ func (b *Below) same(trainer tensor.Dict) error {
 	case hash == int64(b.Hash):
 		return nil
 	case hash == 0:
-		return fmt.Errorf("runner.ckpt_path: %s: want none: the checkpoint's adapters stand on other weights", b.Path)
+		return fmt.Errorf("runner.ckpt_path: %s: expected none: the checkpoint's adapters stand on other weights",
+			b.Path)
 	case b.Path == "":
-		return errors.New("runner.ckpt_path: none: want the weights below the checkpoint's adapters")
+		return errors.New("runner.ckpt_path: none: expected the weights below the checkpoint's adapters")
 	}
-	return fmt.Errorf("runner.ckpt_path: %s: want the weights below the checkpoint's adapters, not others", b.Path)
+	return fmt.Errorf("runner.ckpt_path: %s: expected the weights below the checkpoint's adapters, not others", b.Path)
 }

@@ -19,11 +19,11 @@ func (j *Job) CheckMemory(nodes []int, node int, have Available) error {
 		return nil
 	}
 	if j.Tuning != nil {
-		return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: want fewer "+
+		return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, and %v: expected fewer "+
 			"tokens in a micro-batch, adapters (actor.model.is_lora) or more nodes", node, Mebibytes(need), have)
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
-		"%v: want fewer environments, shorter rollouts or more nodes",
+		"%v: expected fewer environments, shorter rollouts or more nodes",
 		node, Mebibytes(need), have)
 }
 

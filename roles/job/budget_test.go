@@ -21,7 +21,7 @@ func TestCheckObservations(t *testing.T) {
 		want      string
 	}{
 		{nil, 1, 128 * 64 * 16, ""}, // steps, environments, bytes of an observation
-		{nil, 1, 128*64*16 - 1, "../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: want fewer environments or shorter rollouts: " +
+		{nil, 1, 128*64*16 - 1, "../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: " +
 			"128 observations of 16 bytes of each are 0 MiB on 1 nodes, and this machine has 0.1 MiB free"},
 		{nil, 2, 64 * 64 * 16, ""},
 		{[]string{"env.train.max_steps_per_rollout_epoch=4611686018427387904", "env.train.rollout_epoch=4611686018427387904"}, 1, 1 << 40, "env.train.total_num_envs: 64"},
@@ -62,8 +62,8 @@ func TestTooLarge(t *testing.T) {
 		key, value, want string
 		policies         int // that were begun
 	}{
-		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "want a smaller policy: ", 1},
-		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: want fewer environments or shorter rollouts: ", 0},
+		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "expected a smaller policy: ", 1},
+		{"env.train.max_steps_per_rollout_epoch", "1099511627776", "env.train.total_num_envs: 64: expected fewer environments or shorter rollouts: ", 0},
 	} {
 		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, c.key+"="+c.value)
 		reg, policies := rolestest.Registries(), 0

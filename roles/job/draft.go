@@ -91,7 +91,7 @@ func (d *draft) placeOn(nodes []int) {
 		if p.Value != "" {
 			value = p.Value
 		}
-		d.problem(p.Key, value, strings.TrimPrefix(p.Want, "want "))
+		d.problem(p.Key, value, strings.TrimPrefix(p.Want, "expected "))
 	}
 }
 

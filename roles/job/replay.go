@@ -62,7 +62,8 @@ func (j *Job) fitReplay(actors int, have Available) error {
 	buffers, demos := config.Product(actors, j.replayBytes(window)), config.Product(actors, j.demoBytes())
 	switch left := have.Free - int64(demos); {
 	case left < 0:
-		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: want a smaller file: the copies that the actors of a "+
+		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
+			"of a "+
 			"node draw from take %s, and %v",
 			j.Config.Algorithm.OffPolicy.Demos.LoadPath, Mebibytes(int64(demos)), have)
 	case int64(buffers) > left:
@@ -70,7 +71,8 @@ func (j *Job) fitReplay(actors int, have Available) error {
 		if demos > 0 {
 			beside = fmt.Sprintf(" beside demonstrations of %s", Mebibytes(int64(demos)))
 		}
-		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: want at most %d: the replay buffers of a "+
+		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
+			"of a "+
 			"node take %s%s, and %v",
 			window, left/int64(config.Product(actors, j.replayBytes(1))), Mebibytes(int64(buffers)), beside, have)
 	}

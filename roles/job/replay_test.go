@@ -34,9 +34,9 @@ func TestReplayFits(t *testing.T) {
 		want string // "": it fits
 	}{
 		{transition * 1500, ""},
-		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: want at most 499: the replay buffers of a node take 0.0 MiB beside " +
+		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay buffers of a node take 0.0 MiB beside " +
 			"demonstrations of 0.0 MiB, and a test has 0.0 MiB free"},
-		{transition*1000 - 1, "want a smaller file: the copies that the actors of a node draw from take 0.0 MiB, and a test has 0.0 MiB free"},
+		{transition*1000 - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, and a test has 0.0 MiB free"},
 	} {
 		if err := j.fitReplay(1, Available{c.free, "a test"}); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("in %d bytes: %v, want %q", c.free, err, c.want)

@@ -67,7 +67,7 @@ func (m *HiddenState) Load(d tensor.Dict) error {
 	}
 	from, ok := d.Get("memory")
 	if !ok || !from.SameShape(m.rows) {
-		return fmt.Errorf("saved memory %v, want %v", from, m.rows)
+		return fmt.Errorf("saved memory %v, expected %v", from, m.rows)
 	}
 	m.rows.CopyFrom(from)
 	return nil

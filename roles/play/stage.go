@@ -182,7 +182,7 @@ func (s *Stage) Load(d tensor.Dict) error {
 		name, t := s.Now.Obs.Entry(i)
 		from, ok := d.Get("observed." + name)
 		if !ok || !from.SameShape(t) {
-			return fmt.Errorf("saved observation %s: %v, want %v", name, from, t)
+			return fmt.Errorf("saved observation %s: %v, expected %v", name, from, t)
 		}
 		t.CopyFrom(from)
 	}

@@ -148,7 +148,7 @@ func TestInferenceWithoutWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "cluster.component_placement: want no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)"
+	want := "cluster.component_placement: expected no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)"
 	if _, err := job.New(cfg, rolestest.Registries(), []int{0}); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

@@ -100,7 +100,7 @@ func (l *loop) timed(phase int, ctx context.Context, f func(context.Context) err
 func (l *loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
-		return false, errors.New("runner: want a call of InitWorkers before the first iteration")
+		return false, errors.New("runner: expected a call of InitWorkers before the first iteration")
 	case l.ended:
 		return false, nil
 	}

@@ -41,6 +41,6 @@ func (l *losses) add(s env.Summary) error {
 	if all < fewestEpisodes || float64(lost) <= l.most*float64(all) {
 		return nil
 	}
-	return fmt.Errorf("%d of the last %d episodes were lost, because their simulators failed: want a share of at "+
+	return fmt.Errorf("%d of the last %d episodes were lost, because their simulators failed: expected a share of at "+
 		"most %v (%s)", lost, all, l.most, l.key)
 }

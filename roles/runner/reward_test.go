@@ -186,11 +186,11 @@ func TestRewardMistakes(t *testing.T) {
 		overrides  []string
 		want       string
 	}{
-		{"actor,env,rollout: 0", potential, "cluster.component_placement: want a place for reward, as 0 or all (the section reward asks for it)"},
-		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"}, "reward.reward_type: sucess: want one of env, success, potential"},
-		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"}, "reward.reward_mode: now: want per_step or terminal"},
+		{"actor,env,rollout: 0", potential, "cluster.component_placement: expected a place for reward, as 0 or all (the section reward asks for it)"},
+		{"actor,env,rollout,reward: 0", []string{"reward.reward_type=sucess"}, "reward.reward_type: sucess: expected one of env, success, potential"},
+		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"}, "reward.reward_mode: now: expected per_step or terminal"},
 		{"actor,env,rollout,reward: 0", []string{"reward.use_reward_model=true", "reward.model.model_path=x", "reward.model.model_type=resnet"},
-			`reward.model.model_type: resnet: want one of mlp_policy`},
+			`reward.model.model_type: resnet: expected one of mlp_policy`},
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", c.components), c.overrides, false)
 		if cfg == nil {

@@ -127,7 +127,8 @@ func (s *session) prepare(cfg *config.Config, how Evaluation) (*evaluation, erro
 			return nil, err
 		}
 		if e.unit = max(own, 1); e.episodes%e.unit != 0 {
-			return nil, fmt.Errorf("%d episodes: want a multiple of %d, the environments of a simulator", e.episodes,
+			return nil, fmt.Errorf("%d episodes: expected a multiple of %d, the environments of a simulator",
+				e.episodes,
 				e.unit)
 		}
 	}
@@ -173,7 +174,7 @@ func readModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
 	if dir == "" {
 		dir = filepath.Join(cfg.Folder(), "checkpoints", "latest")
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
-			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: want a run that saved one "+
+			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
 				"(runner.save_interval), --checkpoint DIR or "+
 				"runner.ckpt_path", cfg.Folder())
 		}

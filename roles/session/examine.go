@@ -76,7 +76,8 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 	t := j.Tuning
 	e := &examination{job: j, questions: len(t.Valid.Samples), from: cmp.Or(t.Below.Path, t.Base)}
 	if n := how.Episodes; n > e.questions {
-		return nil, fmt.Errorf("--episodes %d: want at most %d, the questions of data.val_data_paths", n, e.questions)
+		return nil, fmt.Errorf("--episodes %d: expected at most %d, the questions of data.val_data_paths", n,
+			e.questions)
 	} else if n > 0 {
 		e.questions = n
 	}

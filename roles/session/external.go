@@ -109,7 +109,7 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	var err error
 	out := w.ForeignPeers()
 	if out == nil {
-		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: want mpirun -np N rlinf -c "+
+		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: expected mpirun -np N rlinf -c "+
 			"cfg.yaml : -np M solver", uses[0].Key)
 	} else if w.Rank() == 0 {
 		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
@@ -149,13 +149,14 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ra
 		var hello []byte
 		err := hub.Wait(by, func(until time.Time) (err error) {
 			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.StopRequested() {
-				err = fmt.Errorf("%d solvers have come before %w, want %d%s", len(all), external.ErrStopRequested,
+				err = fmt.Errorf("%d solvers have come before %w, expected %d%s", len(all), external.ErrStopRequested,
 					wanted, each)
 			}
 			return err
 		})
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			err = fmt.Errorf("%d solvers have come in %v (start_timeout), want %d%s", len(all), timeout, wanted, each)
+			err = fmt.Errorf("%d solvers have come in %v (start_timeout), expected %d%s", len(all), timeout, wanted,
+				each)
 		}
 		if err == nil && len(all) == 0 {
 			wanted, each, err = needed(hello, uses)

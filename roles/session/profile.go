@@ -25,7 +25,7 @@ func (p *Profile) start(rank int) error {
 		host, port, err := net.SplitHostPort(p.Address)
 		n, notNumber := strconv.Atoi(port)
 		if err != nil || notNumber != nil {
-			return fmt.Errorf("--pprof %q: want HOST:PORT, as localhost:6060", p.Address)
+			return fmt.Errorf("--pprof %q: expected HOST:PORT, as localhost:6060", p.Address)
 		}
 		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {
 			return fmt.Errorf("--pprof: %w", err)

@@ -37,7 +37,7 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
 		return nil, fmt.Errorf("collect in the background: the actor's parameters take %d bytes, the learner's %d: "+
-			"want policies of the same kind", a, l)
+			"expected policies of the same kind", a, l)
 	}
 	sync, err := NewSyncCollector(reg, cfg, actor, seed)
 	if err != nil {

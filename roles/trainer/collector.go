@@ -56,7 +56,7 @@ func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 // policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
-		return fmt.Errorf("collect labels for chunks of %d actions: want 1", c.chunks)
+		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)
 	}
 	c.CollectTransitions()
 	c.stage.Label()
@@ -88,7 +88,7 @@ func (c *SyncCollector) Spec() env.Spec { return c.spec }
 // cfg.AutoReset is off. The rollout is valid until the next call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	if n <= 0 {
-		return tensor.Dict{}, fmt.Errorf("collect %d steps: want at least 1", n)
+		return tensor.Dict{}, fmt.Errorf("collect %d steps: expected at least 1", n)
 	}
 	if n != c.length {
 		layout := tensor.NewLayout(c.Fields(n)...)

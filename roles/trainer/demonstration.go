@@ -100,7 +100,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
 		if err := env.Act(s.Vec, s.Action.Must("action")); errors.Is(err, errors.ErrUnsupported) {
-			return config.UsageError{Err: fmt.Errorf("%w: want environments that have one", err)}
+			return config.UsageError{Err: fmt.Errorf("%w: expected environments that have one", err)}
 		} else if err != nil {
 			return config.UsageError{Err: err}
 		}
@@ -150,7 +150,8 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 		}
 		d.last.CopyFrom(d.own)
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
-			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: want less --noise, or --all", d.Spec.Name,
+			return fmt.Errorf("%s: the expert succeeded in %d of %d episodes: expected less --noise, or --all",
+				d.Spec.Name,
 				d.Succeeded, d.Played)
 		}
 	}

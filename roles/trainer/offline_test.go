@@ -110,12 +110,12 @@ func TestReadDemos(t *testing.T) {
 		demos tensor.Dict
 		want  string
 	}{
-		{"no actions", without("action"), "no tensor action: want F32[400 1 1]"},
-		{"no rewards", without("reward"), "reward is Tensor{}: want F32[M]"},
-		{"another environment's", with("observation.state", tensor.New(tensor.F32, 400, 4)), "observation.state is F32[400 4]: want F32[400 3]"},
-		{"a tensor too short", with("terminated", tensor.New(tensor.U8, 399)), "terminated is U8[399]: want U8[400]"},
-		{"discrete actions", with("action", tensor.New(tensor.I32, 400, 1, 1)), "action is I32[400 1 1]: want F32[400 1 1]"},
-		{"nothing", demos.Slice(0, 0), "reward is F32[0]: want F32[M] of M > 0 transitions"},
+		{"no actions", without("action"), "no tensor action: expected F32[400 1 1]"},
+		{"no rewards", without("reward"), "reward is Tensor{}: expected F32[M]"},
+		{"another environment's", with("observation.state", tensor.New(tensor.F32, 400, 4)), "observation.state is F32[400 4]: expected F32[400 3]"},
+		{"a tensor too short", with("terminated", tensor.New(tensor.U8, 399)), "terminated is U8[399]: expected U8[400]"},
+		{"discrete actions", with("action", tensor.New(tensor.I32, 400, 1, 1)), "action is I32[400 1 1]: expected F32[400 1 1]"},
+		{"nothing", demos.Slice(0, 0), "reward is F32[0]: expected F32[M] of M > 0 transitions"},
 		{"a NaN", with("action", nan), "action is NaN in transition 7"},
 	} {
 		if _, err := algo.ReadDemos(rolestest.WriteDemos(t, c.demos), fields); err == nil || !strings.Contains(err.Error(), c.want) {

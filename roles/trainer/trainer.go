@@ -138,7 +138,7 @@ func (e *Evaluator) Film(file string) {
 // actions drawn from it, whose random numbers follow from the environments' seed.
 func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
 	if nEpisodes <= 0 {
-		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: want at least 1", nEpisodes)
+		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: expected at least 1", nEpisodes)
 	}
 	if nEpisodes != e.stage.Vec.Len() {
 		if err := e.open(nEpisodes); err != nil {

@@ -34,7 +34,7 @@ func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel
 	w.groups = w.groups[:0]
 	return w.way.each(ctx, in, out, func(a *answers) error {
 		if a.version != step {
-			return fmt.Errorf("answers of weights %d, want %d", a.version, step)
+			return fmt.Errorf("answers of weights %d, expected %d", a.version, step)
 		}
 		if a.reward == nil {
 			if err := a.judge(g, w.tuning); err != nil {

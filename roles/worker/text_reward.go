@@ -34,7 +34,7 @@ func (p *textPassage) each(ctx context.Context, in, out *spmd.Channel, f func(*a
 			return err
 		}
 		if a.group < lo || a.group >= hi {
-			return fmt.Errorf("group %d has come, want %d to %d", a.group, lo, hi-1)
+			return fmt.Errorf("group %d has come, expected %d to %d", a.group, lo, hi-1)
 		}
 		if err := f(a); err != nil {
 			return fmt.Errorf("group %d: %w", a.group, err)

@@ -38,7 +38,7 @@ func main() {
 
 func run(stage, allowed, counts string, command []string) (ok bool, err error) {
 	if len(command) == 0 {
-		return false, errors.New("no command: want go test -json and its arguments")
+		return false, errors.New("no command: expected go test -json and its arguments")
 	}
 	r := newReport(os.Stdout)
 	if allowed != "" {

@@ -200,7 +200,7 @@ func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
 		}
 		pattern, reason, _ := strings.Cut(line, " ")
 		if strings.TrimSpace(reason) == "" {
-			return nil, fmt.Errorf("%d: %s: no reason: want a pattern, a space, and why these tests may be skipped",
+			return nil, fmt.Errorf("%d: %s: no reason: expected a pattern, a space, and why these tests may be skipped",
 				i+1, pattern)
 		}
 		p, err := regexp.Compile("^(?:" + pattern + ")$")

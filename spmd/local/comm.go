@@ -317,9 +317,9 @@ func (c *comm) Close() error {
 func (c *comm) check(k kind, peer, tag int) error {
 	switch {
 	case peer < 0 || peer >= len(c.shared.ends):
-		return c.errorf(k, peer, tag, fmt.Errorf("want a member of 0..%d", len(c.shared.ends)-1))
+		return c.errorf(k, peer, tag, fmt.Errorf("expected a member of 0..%d", len(c.shared.ends)-1))
 	case tag < 0 || tag >= spmd.MaxTag:
-		return c.errorf(k, peer, tag, fmt.Errorf("want a tag of 0..%d", spmd.MaxTag-1))
+		return c.errorf(k, peer, tag, fmt.Errorf("expected a tag of 0..%d", spmd.MaxTag-1))
 	}
 	return nil
 }

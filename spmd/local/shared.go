@@ -44,7 +44,7 @@ func (s shared) Locate(b []byte) (at int64, ok bool) { return s.world.memory[s.r
 
 func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	if rank < 0 || rank >= s.world.size {
-		return nil, fmt.Errorf("view memory of rank %d: want a rank of 0..%d", rank, s.world.size-1)
+		return nil, fmt.Errorf("view memory of rank %d: expected a rank of 0..%d", rank, s.world.size-1)
 	}
 	b, err := s.world.memory[rank].view(at, n)
 	if err != nil {

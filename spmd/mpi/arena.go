@@ -33,7 +33,7 @@ const (
 // alloc returns n zeroed bytes that start on 64 bytes.
 func (a *arena) alloc(n int) ([]byte, error) {
 	if n < 0 || n > 1<<46 {
-		return nil, fmt.Errorf("allocate %d bytes: want 0 or more", n)
+		return nil, fmt.Errorf("allocate %d bytes: expected 0 or more", n)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -131,11 +131,11 @@ func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
 	case c.end == nil:
 		cause = errClosed
 	case peer < 0 || peer >= len(c.seats):
-		cause = fmt.Errorf("want a member from 0 to %d", len(c.seats)-1)
+		cause = fmt.Errorf("expected a member from 0 to %d", len(c.seats)-1)
 	case tag < 0 || tag >= spmd.MaxTag:
-		cause = fmt.Errorf("want a tag from 0 to %d", spmd.MaxTag-1)
+		cause = fmt.Errorf("expected a tag from 0 to %d", spmd.MaxTag-1)
 	default:
-		cause = fmt.Errorf("want at most %d bytes in one message", maxBytes)
+		cause = fmt.Errorf("expected at most %d bytes in one message", maxBytes)
 	}
 	return c.errorf(opText(sending, len(b), peer, tag), cause)
 }

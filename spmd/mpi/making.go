@@ -130,7 +130,7 @@ func layOut(ranks []int, size int) (l layout, err error) {
 	count := make(map[int]int)
 	for m, r := range ranks {
 		if r < 0 || r >= size {
-			return l, fmt.Errorf("member %d is on rank %d: want 0 to %d", m, r, size-1)
+			return l, fmt.Errorf("member %d is on rank %d: expected 0 to %d", m, r, size-1)
 		}
 		if count[r] == 0 {
 			l.processes = append(l.processes, r)

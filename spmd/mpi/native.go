@@ -214,7 +214,7 @@ func (n *native) vain(c *spmd.Collective) error {
 // first: a sum grows, a maximum does not.
 func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	if batch < 1 {
-		return n.errorf(c, fmt.Errorf("batches of %d: want 1 or more", batch))
+		return n.errorf(c, fmt.Errorf("batches of %d: expected 1 or more", batch))
 	}
 	if err := n.prepare(c); err != nil {
 		return err
@@ -297,7 +297,7 @@ func (n *native) fill(c *spmd.Collective) error {
 	size := c.DType.Size()
 	elements, sent := len(c.Data)/size, len(c.Send)/size
 	if elements*size != len(c.Data) || sent*size != len(c.Send) {
-		return fmt.Errorf("%d bytes of data and %d to send: want multiples of %d", len(c.Data), len(c.Send), size)
+		return fmt.Errorf("%d bytes of data and %d to send: expected multiples of %d", len(c.Data), len(c.Send), size)
 	}
 	to.n, to.sent = C.int64_t(elements), C.int64_t(sent)
 	if c.Kind == spmd.Reduce || c.Kind == spmd.AllReduce || c.Kind == spmd.ReduceScatter {
@@ -331,7 +331,7 @@ func (n *native) fill(c *spmd.Collective) error {
 
 func (n *native) checkMember(what string, m int) error {
 	if m < 0 || m >= n.size {
-		return fmt.Errorf("%s %d: want a member from 0 to %d", what, m, n.size-1)
+		return fmt.Errorf("%s %d: expected a member from 0 to %d", what, m, n.size-1)
 	}
 	return nil
 }
@@ -362,7 +362,7 @@ func (n *native) cut(c *spmd.Collective, elements int, alone bool) error {
 		return fit(c.Kind, block, elements)
 	}
 	if c.Kind == spmd.Gather || c.Kind == spmd.Scatter {
-		return fmt.Errorf("want a multiple of %d elements where there are no Counts", n.size)
+		return fmt.Errorf("expected a multiple of %d elements where there are no Counts", n.size)
 	}
 	to.uneven = 1
 	counts, displs := unsafe.Slice(to.counts, n.size), unsafe.Slice(to.displs, n.size)
@@ -403,13 +403,13 @@ func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 		to.in_place, sent = 1, elements
 	}
 	if (c.Counts == nil) != (c.SendCounts == nil) {
-		return errors.New("want Counts and SendCounts, or neither")
+		return errors.New("expected Counts and SendCounts, or neither")
 	}
 	if c.Counts == nil {
 		block := elements / n.size
 		if sent != elements || block*n.size != elements {
 			return fmt.Errorf(
-				"%d elements to send: want as many as arrive, a multiple of %d, where there are no Counts", sent,
+				"%d elements to send: expected as many as arrive, a multiple of %d, where there are no Counts", sent,
 				n.size)
 		}
 		to.block = C.int64_t(block)
@@ -433,13 +433,13 @@ func (n *native) cutExchange(c *spmd.Collective, elements, sent int) error {
 // lay writes counts as C takes them, with where each block begins.
 func (n *native) lay(name string, counts []int, to, displs *C.int) (sum int, equal bool, err error) {
 	if len(counts) != n.size {
-		return 0, false, fmt.Errorf("%d %s: want one for each of %d members", len(counts), name, n.size)
+		return 0, false, fmt.Errorf("%d %s: expected one for each of %d members", len(counts), name, n.size)
 	}
 	equal = true
 	lengths, starts := unsafe.Slice(to, n.size), unsafe.Slice(displs, n.size)
 	for m, k := range counts {
 		if k < 0 {
-			return 0, false, fmt.Errorf("%s[%d] is %d: want 0 or more", name, m, k)
+			return 0, false, fmt.Errorf("%s[%d] is %d: expected 0 or more", name, m, k)
 		}
 		lengths[m], starts[m] = C.int(k), C.int(sum)
 		sum += k

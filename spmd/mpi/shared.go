@@ -93,7 +93,7 @@ func (t *transport) share() error {
 	if n, err := strconv.Atoi(how); err == nil && n > 0 {
 		t.nodes = splitNodes(t.nodes, n)
 	} else if how != "" && how != "off" {
-		return fmt.Errorf("RLINF_SHM=%s: want off, or a number of ranks > 0", how)
+		return fmt.Errorf("RLINF_SHM=%s: expected off, or a number of ranks > 0", how)
 	}
 	fd, cannot := -1, error(nil)
 	if how == "off" {

@@ -68,7 +68,7 @@ func Open(opts Options) (spmd.Transport, error) {
 		opts.StallTimeout = time.Minute
 	}
 	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
-		return nil, fmt.Errorf("open mpi: stall timeout %v: want at least 100ms, or a negative one for none",
+		return nil, fmt.Errorf("open mpi: stall timeout %v: expected at least 100ms, or a negative one for none",
 			opts.StallTimeout)
 	}
 	if opts.Log == nil {

@@ -67,16 +67,16 @@ class Conversation:
         if kind == wire.CLOSE:  # it wanted the greeting alone
             raise SystemExit(0)
         if kind != wire.CONFIG or flags or count or seq or not 0 <= length - wire.CONFIGURATION.size <= wire.MAX_PATH:
-            raise ProtocolError("a frame of type %d with flags %#x, count %d, seq %d and %d bytes came in place of CONFIG; want type %d, %d to %d bytes, and else 0"
+            raise ProtocolError("a frame of type %d with flags %#x, count %d, seq %d and %d bytes came in place of CONFIG; expected type %d, %d to %d bytes, and else 0"
                                 % (kind, flags, count, seq, length, wire.CONFIG, wire.CONFIGURATION.size, wire.CONFIGURATION.size + wire.MAX_PATH))
         payload = self._read(length)
         version, self.num_envs, self.first, self.max_steps, flags, reserved, shared = wire.CONFIGURATION.unpack_from(payload)
         exactly = greeting.get("num_envs", 0)
         if version != wire.VERSION or not 1 <= self.num_envs <= wire.MAX_ENVS or exactly not in (0, self.num_envs):
-            raise ProtocolError("CONFIG is of version %d for %d environments; want version %d for %s"
+            raise ProtocolError("CONFIG is of version %d for %d environments; expected version %d for %s"
                                 % (version, self.num_envs, wire.VERSION, exactly or "1 to %d" % wire.MAX_ENVS))
         if flags & ~wire.NEVER_TERMINATE or reserved:
-            raise ProtocolError("CONFIG has flags %#x and reserved %d; want flags 0 or 1, and reserved 0" % (flags, reserved))
+            raise ProtocolError("CONFIG has flags %#x and reserved %d; expected flags 0 or 1, and reserved 0" % (flags, reserved))
         self.never_terminate = bool(flags & wire.NEVER_TERMINATE)
         self._lay_out(greeting)
         memory = _share(payload[wire.CONFIGURATION.size:], shared, self._reply_begin + self._reply_size) if shared else None
@@ -152,7 +152,7 @@ class Conversation:
         if count != (self.num_envs if batch else 0):
             raise ProtocolError("a request of type %d is for %d environments; there are %d" % (kind, count, self.num_envs))
         if length != (0 if batch and self.shared else self._length(kind)):
-            raise ProtocolError("a request of type %d has %d bytes; want %d" % (kind, length, self._length(kind)))
+            raise ProtocolError("a request of type %d has %d bytes; expected %d" % (kind, length, self._length(kind)))
         self.seq, self._count = seq, count
         if kind == wire.STEP and flags != self._flags:
             self._flags, self._step = flags, self._words(kind, flags)

@@ -30,7 +30,7 @@ def unpack(frame, most=MAX_PAYLOAD):
     """Say the type, flags, count, seq and length of a header."""
     magic, kind, flags, count, reserved, seq, length = HEADER.unpack(frame)
     if magic != MAGIC or reserved or length > most:
-        raise ProtocolError("a frame begins with %r; want the header of an RLB1 frame" % frame)
+        raise ProtocolError("a frame begins with %r; expected the header of an RLB1 frame" % frame)
     return kind, flags, count, seq, length
 
 

@@ -36,7 +36,7 @@ def grade(judge, address=None):
                 break
             seq += 1
             if kind != frames.GRADE or flags or count or got != seq:
-                raise ProtocolError("a frame of type %d with flags %#x, count %d and seq %d came; want type %d, seq %d and else 0"
+                raise ProtocolError("a frame of type %d with flags %#x, count %d and seq %d came; expected type %d, seq %d and else 0"
                                     % (kind, flags, count, got, frames.GRADE, seq))
             payload = bytearray(length)
             channel.read_into(payload)
@@ -58,7 +58,7 @@ def _one(judge, question):
         return None
     number = float(worth)
     if not math.isfinite(number):
-        raise ValueError("the judge says %r of the answer %r; want a finite number or None" % (worth, question["answer"]))
+        raise ValueError("the judge says %r of the answer %r; expected a finite number or None" % (worth, question["answer"]))
     return number
 
 

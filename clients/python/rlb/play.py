@@ -65,14 +65,14 @@ def _pictures(player, payload):
     width, height = struct.unpack_from("<II", payload)
     wanted = payload[8:].count(1)
     if not (1 <= width <= wire.MAX_SIDE and 1 <= height <= wire.MAX_SIDE and wanted * width * height * 3 <= wire.MAX_PAYLOAD):
-        raise ProtocolError("RENDER asks for %d pictures of %d by %d; want sides of 1 to %d, and %d bytes at most"
+        raise ProtocolError("RENDER asks for %d pictures of %d by %d; expected sides of 1 to %d, and %d bytes at most"
                             % (wanted, width, height, wire.MAX_SIDE, wire.MAX_PAYLOAD))
     pictures = []
     for i, wanted in enumerate(payload[8:]):
         if wanted:
             picture = spaces.to_numpy(player.render(i))
             if picture.ndim != 3 or picture.shape[2] != 3:
-                raise ValueError("render returned an array of shape %s; want [height, width, 3]: make the environment with "
+                raise ValueError("render returned an array of shape %s; expected [height, width, 3]: make the environment with "
                                  "render_mode=\"rgb_array\"" % (picture.shape,))
             rows = np.arange(height) * picture.shape[0] // height
             columns = np.arange(width) * picture.shape[1] // width

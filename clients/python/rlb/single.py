@@ -136,7 +136,7 @@ class _Single:
             try:
                 reward_of[i], terminated_of[i], truncated_of[i] = reward, terminated, truncated
             except TypeError:
-                raise TypeError("step returned the reward %r, want a number" % (reward,)) from None
+                raise TypeError("step returned the reward %r, expected a number" % (reward,)) from None
             ended = terminated or truncated
             if more:
                 conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
@@ -192,7 +192,7 @@ class _Single:
 def _of_old_gym(result):
     """Make what step returns today of what it returned before Gym 0.26."""
     if len(result) != 4:
-        raise ValueError("step returned %d values, want observation, reward, terminated, truncated, info" % len(result))
+        raise ValueError("step returned %d values, expected observation, reward, terminated, truncated, info" % len(result))
     observation, reward, done, info = result
     truncated = done and info.get("TimeLimit.truncated", False)
     return observation, reward, done and not truncated, truncated, info

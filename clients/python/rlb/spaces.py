@@ -95,7 +95,7 @@ def fields(space, path=()):
     if hasattr(space, "n"):  # MultiBinary
         return [Field(path, _box("u8" if path == ("action_mask",) else "f32", space.shape, 0, 1))]
     if not hasattr(space, "low"):
-        raise TypeError("%r can't be observed: want Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these" % (space,))
+        raise TypeError("%r can't be observed: expected Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these" % (space,))
     if path == ("action_mask",):
         return [Field(path, _box("u8", space.shape, 0, 1))]
     if np.dtype(space.dtype) == np.uint8 and len(space.shape) in (2, 3):
@@ -149,7 +149,7 @@ class Actions:
             self._dtype, self._shape, self._choices, self._start = space.dtype, tuple(space.shape), None, 0
             self.space = _box("f32", space.shape, _bounds(space.low), _bounds(space.high))
         else:
-            raise TypeError("%r can't be acted in: want Box, Discrete, MultiDiscrete or MultiBinary" % (space,))
+            raise TypeError("%r can't be acted in: expected Box, Discrete, MultiDiscrete or MultiBinary" % (space,))
         self._shifted = bool(np.any(self._start))
 
     def bind(self, rows):

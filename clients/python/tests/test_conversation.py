@@ -75,7 +75,7 @@ class Greeting(unittest.TestCase):
 
     def test_number_of_environments(self):
         with quiet(), Parent(lambda address: rlb.serve(Walk, num_envs=3, address=address), 2) as parent:
-            self.assertIn("want version 1 for 3", parent.error)
+            self.assertIn("expected version 1 for 3", parent.error)
 
 
 class WrongFrames(unittest.TestCase):
@@ -94,8 +94,8 @@ class WrongFrames(unittest.TestCase):
             self.assertIn(message, str(parent.end.code))
 
     def test_frames(self):
-        self.refuse("want the header", STEP, AUTORESET, 2, magic=b"HTTP")
-        self.refuse("want the header", STEP, AUTORESET, 2, length=1 << 40)
+        self.refuse("expected the header", STEP, AUTORESET, 2, magic=b"HTTP")
+        self.refuse("expected the header", STEP, AUTORESET, 2, length=1 << 40)
         self.refuse("request 7 came after 1", STEP, AUTORESET, 2, seq=7)
         self.refuse("has the flags 0x8", STEP, 8, 2)
         self.refuse("has the flags 0x2", RESET, AUTORESET, 2)
@@ -105,7 +105,7 @@ class WrongFrames(unittest.TestCase):
         self.refuse("type 99 came, which is none", 99)
         self.refuse("type 10 came, which is none", SAVE)
         self.refuse("type 12 came, which is none", RENDER)
-        self.refuse("has 4 bytes; want 10", RENDER, 0, 0, b"1234", child=drawn)
+        self.refuse("has 4 bytes; expected 10", RENDER, 0, 0, b"1234", child=drawn)
 
     def test_end_of_stream(self):
         with Parent(child) as parent:
@@ -157,8 +157,8 @@ class WrongFrames(unittest.TestCase):
             ("is of version 2", struct.pack("<IIIIIIQ", 2, 1, 0, 0, 0, 0, 0)),
             ("for 0 environments", struct.pack("<IIIIIIQ", 1, 0, 0, 0, 0, 0, 0)),
             ("and 8 bytes came in place of CONFIG", b"12345678"),
-            ("has flags 0x3 and reserved 0; want flags 0 or 1", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 3, 0, 0)),
-            ("has flags 0x1 and reserved 7; want flags 0 or 1, and reserved 0", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 1, 7, 0)),
+            ("has flags 0x3 and reserved 0; expected flags 0 or 1", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 3, 0, 0)),
+            ("has flags 0x1 and reserved 7; expected flags 0 or 1, and reserved 0", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 1, 7, 0)),
             ("shares 64 bytes; the blocks need", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 64)),
             ("with flags 0x4, count 0", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 0), 4),
             ("with flags 0x0, count 5", struct.pack("<IIIIIIQ", 1, 1, 0, 0, 0, 0, 0), 0, 5),

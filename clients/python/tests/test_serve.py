@@ -504,9 +504,9 @@ class Failures(unittest.TestCase):
 
     def test_wrong_results(self):
         for result, want in [
-            (([0, 0], 1, False), "step returned 3 values, want observation, reward, terminated, truncated, info"),
-            (([0, 0], None, False, False, {}), "step returned the reward None, want a number"),
-            (([0, 0], [1, 2], False, False, {}), r"step returned the reward \[1, 2\], want a number"),
+            (([0, 0], 1, False), "step returned 3 values, expected observation, reward, terminated, truncated, info"),
+            (([0, 0], None, False, False, {}), "step returned the reward None, expected a number"),
+            (([0, 0], [1, 2], False, False, {}), r"step returned the reward \[1, 2\], expected a number"),
         ]:
             class Wrong(Walk):
                 def step(self, action):

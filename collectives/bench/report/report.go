@@ -163,7 +163,7 @@ func (r *Report) BelowBusBandwidth(least float64) []string {
 	var wrong []string
 	for _, key := range order {
 		if best[key] < least {
-			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, want %s", key, short(best[key]),
+			wrong = append(wrong, fmt.Sprintf("%s: best bus bandwidth %s GB/s, expected %s", key, short(best[key]),
 				short(least)))
 		}
 	}
@@ -178,13 +178,13 @@ func Read(path string) (*Report, error) {
 	}
 	r := new(Report)
 	if err := json.Unmarshal(text, r); err != nil {
-		return nil, fmt.Errorf("%s: %w: want the output of rlinf bench -o json", path, err)
+		return nil, fmt.Errorf("%s: %w: expected the output of rlinf bench -o json", path, err)
 	}
 	if r.Schema != Schema {
-		return nil, fmt.Errorf("%s: schema %d: want %d, which this rlinf writes", path, r.Schema, Schema)
+		return nil, fmt.Errorf("%s: schema %d: expected %d, which this rlinf writes", path, r.Schema, Schema)
 	}
 	if r.Bench == "" {
-		return nil, errors.New(path + ": no report of a benchmark: want the output of rlinf bench -o json")
+		return nil, errors.New(path + ": no report of a benchmark: expected the output of rlinf bench -o json")
 	}
 	return r, nil
 }

@@ -176,9 +176,9 @@ func TestJSONReadsBack(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", got, r)
 	}
 	for _, c := range []struct{ text, want string }{
-		{`{"schema":2,"bench":"p2p"}`, "schema 2: want 1"},
+		{`{"schema":2,"bench":"p2p"}`, "schema 2: expected 1"},
 		{`{"schema":1}`, "no report of a benchmark"},
-		{`size,med`, "want the output of rlinf bench -o json"},
+		{`size,med`, "expected the output of rlinf bench -o json"},
 	} {
 		os.WriteFile(path, []byte(c.text), 0o644)
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -206,9 +206,9 @@ func TestSchema(t *testing.T) {
 
 func TestFormatsRefuse(t *testing.T) {
 	for _, c := range []struct{ format, bench, want string }{
-		{"xml", "p2p", "want one of table, wide, csv, json, md, osu, nccl"},
-		{"osu", "env", "want table, wide, csv, json or md"},
-		{"nccl", "p2p", "want table, wide, csv, json or md"},
+		{"xml", "p2p", "expected one of table, wide, csv, json, md, osu, nccl"},
+		{"osu", "env", "expected table, wide, csv, json or md"},
+		{"nccl", "p2p", "expected table, wide, csv, json or md"},
 	} {
 		if _, err := NewWriter(c.format, c.bench, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s for %s: %v, want %q", c.format, c.bench, err, c.want)

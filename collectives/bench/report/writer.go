@@ -35,16 +35,17 @@ func NewWriter(format, bench string, w io.Writer) (Writer, error) {
 		if bench == "collectives" || bench == "p2p" || bench == "overlap" {
 			return &osu{w: w}, nil
 		}
-		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: want table, wide, csv, json or "+
+		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: expected table, wide, csv, "+
+			"json or "+
 			"md", bench)
 	case "nccl":
 		if bench == "collectives" {
 			return &nccl{w: w}, nil
 		}
-		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: want table, wide, csv, json "+
+		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: expected table, wide, csv, json "+
 			"or md", bench)
 	}
-	return nil, fmt.Errorf("format %q: want one of %s", format, strings.Join(Formats(), ", "))
+	return nil, fmt.Errorf("format %q: expected one of %s", format, strings.Join(Formats(), ", "))
 }
 
 // jsonForm writes everything, once it is there.

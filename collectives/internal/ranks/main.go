@@ -20,7 +20,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		usage("want the name of a program")
+		usage("expected the name of a program")
 	}
 	program, ok := programs[os.Args[1]]
 	if !ok {

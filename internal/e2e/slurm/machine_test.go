@@ -276,7 +276,7 @@ func (j job) ended() string {
 func (j job) wants(how string) {
 	j.t.Helper()
 	if got := j.ended(); got != how {
-		j.t.Fatalf("job %s ended with %s, want %s", j.id, got, how)
+		j.t.Fatalf("job %s ended with %s, expected %s", j.id, got, how)
 	}
 }
 

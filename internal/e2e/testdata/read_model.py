@@ -19,9 +19,9 @@ def tensors(path):
     end = 0
     for name, t in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         lo, hi = t["data_offsets"]
-        assert lo == end, f"{path}: {name} begins at {lo}, want {end}"
+        assert lo == end, f"{path}: {name} begins at {lo}, expected {end}"
         end = hi
-    assert end == len(data), f"{path}: {len(data)} bytes of data, want {end}"
+    assert end == len(data), f"{path}: {len(data)} bytes of data, expected {end}"
     return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}
 
 

@@ -101,13 +101,13 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 		o.Tokens = m.Config.Vocab
 	}
 	if o.Tokens < 1 {
-		return nil, fmt.Errorf("engine: %d tokens to draw from: want at least 1", o.Tokens)
+		return nil, fmt.Errorf("engine: %d tokens to draw from: expected at least 1", o.Tokens)
 	}
 	if o.Threads < 0 {
-		return nil, fmt.Errorf("engine: %d threads: want at least 1", o.Threads)
+		return nil, fmt.Errorf("engine: %d threads: expected at least 1", o.Threads)
 	}
 	if o.MaxRunning < 1 || o.ChunkTokens < o.MaxRunning || o.CacheTokens < lm.PageLen {
-		return nil, fmt.Errorf("engine: %d sequences, a cache of %d tokens, passes of %d tokens: want at least 1, "+
+		return nil, fmt.Errorf("engine: %d sequences, a cache of %d tokens, passes of %d tokens: expected at least 1, "+
 			"%d, and a token for each sequence", o.MaxRunning, o.CacheTokens, o.ChunkTokens, lm.PageLen)
 	}
 	pages := o.CacheTokens / lm.PageLen
@@ -153,11 +153,11 @@ func (e *Engine) check(r *Request) error {
 		return err
 	}
 	if len(r.Prompt) == 0 {
-		return fmt.Errorf("an empty prompt: want at least one token")
+		return fmt.Errorf("an empty prompt: expected at least one token")
 	}
 	for i, id := range r.Prompt {
 		if id < 0 || int(id) >= e.model.Config.Vocab {
-			return fmt.Errorf("token %d of the prompt is %d: want 0 to %d", i, id, e.model.Config.Vocab-1)
+			return fmt.Errorf("token %d of the prompt is %d: expected 0 to %d", i, id, e.model.Config.Vocab-1)
 		}
 	}
 	if n := e.length(r); pagesOf(n) > e.pages {

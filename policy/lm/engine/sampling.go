@@ -26,15 +26,15 @@ func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionP
 func (s *Sampling) check() error {
 	switch {
 	case s.MaxTokens < 1:
-		return fmt.Errorf("%d new tokens: want at least 1", s.MaxTokens)
+		return fmt.Errorf("%d new tokens: expected at least 1", s.MaxTokens)
 	case !(s.Temperature >= 0) || math.IsInf(s.Temperature, 0):
-		return fmt.Errorf("temperature %v: want a number ≥ 0", s.Temperature)
+		return fmt.Errorf("temperature %v: expected a number ≥ 0", s.Temperature)
 	case s.TopK < 0:
-		return fmt.Errorf("top_k %d: want a number ≥ 0", s.TopK)
+		return fmt.Errorf("top_k %d: expected a number ≥ 0", s.TopK)
 	case !(s.TopP > 0 && s.TopP <= 1):
-		return fmt.Errorf("top_p %v: want a number in (0, 1]", s.TopP)
+		return fmt.Errorf("top_p %v: expected a number in (0, 1]", s.TopP)
 	case !(s.RepetitionPenalty > 0) || math.IsInf(s.RepetitionPenalty, 0):
-		return fmt.Errorf("repetition penalty %v: want a number > 0", s.RepetitionPenalty)
+		return fmt.Errorf("repetition penalty %v: expected a number > 0", s.RepetitionPenalty)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	if strings.HasPrefix(strings.TrimSpace(string(r.keys["target_modules"])), "[") {
 		o.Targets = get(r, "target_modules", []string(nil))
 	} else {
-		r.fail("target_modules is %.100s, want a list of names", r.keys["target_modules"])
+		r.fail("target_modules is %.100s, expected a list of names", r.keys["target_modules"])
 	}
 	for i, t := range o.Targets { // PEFT also takes whole paths
 		t = t[strings.LastIndexByte(t, '.')+1:]

@@ -70,7 +70,7 @@ func get[T any](r *reader, key string, other T) T {
 	}
 	x := other
 	if err := json.Unmarshal(r.keys[key], &x); err != nil {
-		r.fail("%s is %s, want %T", key, r.keys[key], other)
+		r.fail("%s is %s, expected %T", key, r.keys[key], other)
 		return other
 	}
 	return x
@@ -212,7 +212,7 @@ func (r *reader) rope(c *lm.Config) lm.Rope {
 		}
 		s := &reader{}
 		if err := json.Unmarshal(r.keys[key], &s.keys); err != nil {
-			r.fail("%s is %.100s, want an object", key, r.keys[key])
+			r.fail("%s is %.100s, expected an object", key, r.keys[key])
 			continue
 		}
 		r.ropeObject(&rope, s, c.MaxPositions)

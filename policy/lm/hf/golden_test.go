@@ -186,7 +186,7 @@ func (n *near) check(what string, got, want, tolerance float64) {
 	d := math.Abs(got - want)
 	n.worst = max(n.worst, d)
 	if !(d <= tolerance) {
-		n.t.Errorf("%s, %s: %.9g, want %.9g ± %g", n.name, what, got, want, tolerance)
+		n.t.Errorf("%s, %s: %.9g, expected %.9g ± %g", n.name, what, got, want, tolerance)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestConfigRefuses(t *testing.T) {
 		"the model has about 5e+14 weights":                       minimal("llama", `, "hidden_size": 16777216, "vocab_size": 16000000, "head_dim": 8`),
 		"max_position_embeddings is -1":                           minimal("llama", `, "max_position_embeddings": -1`),
 		"rms_norm_eps is 0":                                       minimal("llama", `, "rms_norm_eps": 0`),
-		`vocab_size is "many", want int`:                          strings.Replace(minimal("llama", ""), "31", `"many"`, 1),
+		`vocab_size is "many", expected int`:                      strings.Replace(minimal("llama", ""), "31", `"many"`, 1),
 		"unexpected end":                                          `{"model_type"`,
 		"partial_rotary_factor is 0.5":                            minimal("llama", `, "partial_rotary_factor": 0.5`),
 		"high_freq_factor 1: the second must be larger":           minimal("llama", `, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": 64}`),

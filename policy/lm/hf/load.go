@@ -152,7 +152,7 @@ func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 		if shape := fileShape(t); !slices.Equal(field.Shape, shape) {
 			bad("%s: tensor %q has shape %v, the configuration says %v", p.path, t.Name, field.Shape, shape)
 		} else if !slices.Contains(readable, field.DType) {
-			bad("%s: tensor %q has type %v, want one of %v", p.path, t.Name, field.DType, readable)
+			bad("%s: tensor %q has type %v, expected one of %v", p.path, t.Name, field.DType, readable)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.where)) {

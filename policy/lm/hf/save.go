@@ -27,7 +27,7 @@ func Save(m *lm.Model, dir string, o SaveOptions) error {
 		o.DType = tensor.F32
 	}
 	if _, ok := dtypeNames[o.DType]; !ok {
-		return fmt.Errorf("save model: weights as %v, want one of %v", o.DType, readable)
+		return fmt.Errorf("save model: weights as %v, expected one of %v", o.DType, readable)
 	}
 	if err := save(m, dir, o); err != nil {
 		return fmt.Errorf("save model: %w", err)

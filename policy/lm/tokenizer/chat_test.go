@@ -128,8 +128,8 @@ func TestTemplateErrors(t *testing.T) {
 		`{{ strftime_now('%Y') }}`:                                      "strftime_now",
 		`{{ messages | tojson(colour=1) }}`:                             "colour",
 		`{{ messages[0].content.fly() }}`:                               "fly",
-		strings.Repeat("x", maxTemplate+1):                              "want at most 131072",
-		strings.Repeat("(", maxTemplate):                                "want at most 1000",
+		strings.Repeat("x", maxTemplate+1):                              "expected at most 131072",
+		strings.Repeat("(", maxTemplate):                                "expected at most 1000",
 		`{{ ` + strings.Repeat("(", 1000):                               "",
 		`{{ ` + strings.Repeat("not ", 30000):                           "",
 		`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`:               "more than 100 calls",
@@ -174,8 +174,8 @@ func TestBuiltinTemplates(t *testing.T) {
 			t.Errorf("%s: got %q, %v\nwant %q", name, got, err, want)
 		}
 		for wrong, message := range map[string]string{
-			`[{"role": "tool", "content": "x"}]`: `messages[0].role: "tool": want system, user or assistant`,
-			`[{"role": "user", "content": 5}]`:   "messages: want a list of objects with role and content",
+			`[{"role": "tool", "content": "x"}]`: `messages[0].role: "tool": expected system, user or assistant`,
+			`[{"role": "user", "content": 5}]`:   "messages: expected a list of objects with role and content",
 		} {
 			if _, err := template.Render(Chat{Messages: json.RawMessage(wrong)}); err == nil || !strings.Contains(err.Error(), message) {
 				t.Errorf("%s of %s: %v, want %q", name, wrong, err, message)

@@ -48,7 +48,7 @@ func BuiltinTemplates() []string {
 func (t *Tokenizer) BuiltinTemplate(name string) (*ChatTemplate, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("chat format %q: want one of %s", name, strings.Join(BuiltinTemplates(), ", "))
+		return nil, fmt.Errorf("chat format %q: expected one of %s", name, strings.Join(BuiltinTemplates(), ", "))
 	}
 	return &ChatTemplate{name: name, tokens: t.config, format: formats[i]}, nil
 }
@@ -59,12 +59,12 @@ func (f *format) render(chat Chat, tokens config) (string, error) {
 	}
 	var messages []Message
 	if err := json.Unmarshal(chat.Messages, &messages); err != nil {
-		return "", fmt.Errorf("messages: want a list of objects with role and content: %w", err)
+		return "", fmt.Errorf("messages: expected a list of objects with role and content: %w", err)
 	}
 	for i := range messages {
 		m := &messages[i]
 		if !slices.Contains([]string{"system", "user", "assistant"}, m.Role) {
-			return "", fmt.Errorf("messages[%d].role: %q: want system, user or assistant", i, m.Role)
+			return "", fmt.Errorf("messages[%d].role: %q: expected system, user or assistant", i, m.Role)
 		}
 		if f.trim {
 			m.Content = strings.TrimSpace(m.Content)
@@ -105,7 +105,7 @@ func (f *format) turns(messages []Message, tokens config) (string, error) {
 	for i, m := range messages {
 		switch want := [2]string{"user", "assistant"}[i%2]; {
 		case m.Role != want:
-			return "", fmt.Errorf("messages: %s where the %s has its turn: want user and assistant in turns, "+
+			return "", fmt.Errorf("messages: %s where the %s has its turn: expected user and assistant in turns, "+
 				"behind a system message or none", m.Role, want)
 		case m.Role == "assistant" && llama2:
 			b.WriteString(" " + m.Content + " " + tokens.eos)

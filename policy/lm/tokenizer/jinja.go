@@ -33,10 +33,10 @@ const (
 
 func parseJinja(source string) (j *jinja, err error) {
 	if len(source) > maxTemplate {
-		return nil, fmt.Errorf("%d bytes: want at most %d", len(source), maxTemplate)
+		return nil, fmt.Errorf("%d bytes: expected at most %d", len(source), maxTemplate)
 	}
 	if n := brackets(source); n > maxBrackets {
-		return nil, fmt.Errorf("%d open brackets: want at most %d", n, maxBrackets)
+		return nil, fmt.Errorf("%d open brackets: expected at most %d", n, maxBrackets)
 	}
 	defer recoverAs(&err)
 	source = plainSource(source)
@@ -87,7 +87,7 @@ func recoverAs(err *error) {
 func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	defer recoverAs(&err)
 	if len(chat.Messages) == 0 {
-		return "", errors.New("messages: missing: want a list")
+		return "", errors.New("messages: missing: expected a list")
 	}
 	values := map[string]any{
 		"bos_token": tokens.bos, "eos_token": tokens.eos, "unk_token": tokens.unk, "pad_token": tokens.pad,

@@ -46,11 +46,11 @@ const maxRange = 100_000
 func numbersFrom(args *exec.VarArgs) (*exec.Value, error) {
 	var n [3]int
 	if len(args.Args) < 1 || len(args.Args) > 3 {
-		return nil, errors.New("range: want 1 to 3 numbers")
+		return nil, errors.New("range: expected 1 to 3 numbers")
 	}
 	for i, v := range args.Args {
 		if !v.IsInteger() {
-			return nil, fmt.Errorf("range: %s: want a whole number", short(v.String()))
+			return nil, fmt.Errorf("range: %s: expected a whole number", short(v.String()))
 		}
 		n[i] = v.Integer()
 	}
@@ -115,7 +115,7 @@ func filters() *exec.FilterSet {
 	set["tojson"] = toJSON
 	set["items"] = func(_ *exec.Evaluator, in *exec.Value, _ *exec.VarArgs) *exec.Value {
 		if !in.IsDict() && !in.IsNil() {
-			return exec.AsValue(errors.New("items: want a mapping"))
+			return exec.AsValue(errors.New("items: expected a mapping"))
 		}
 		return exec.AsValue(items(in))
 	}

@@ -83,7 +83,7 @@ func textMethods() map[string]exec.Method[string] {
 	set["splitlines"] = splitLines
 	set["replace"] = func(s string, _ *exec.Value, args *exec.VarArgs) (any, error) {
 		if len(args.Args) < 2 {
-			return nil, fmt.Errorf("replace: want an old text and a new one")
+			return nil, fmt.Errorf("replace: expected an old text and a new one")
 		}
 		n := -1
 		if v := argument(args, 2, "count"); v != nil {
@@ -94,7 +94,7 @@ func textMethods() map[string]exec.Method[string] {
 	with := func(name string, f func(s, text string) any) {
 		set[name] = func(s string, _ *exec.Value, args *exec.VarArgs) (any, error) {
 			if len(args.Args) != 1 || !args.Args[0].IsString() {
-				return nil, fmt.Errorf("%s: want one text", name)
+				return nil, fmt.Errorf("%s: expected one text", name)
 			}
 			return f(s, args.Args[0].String()), nil
 		}
@@ -107,7 +107,7 @@ func textMethods() map[string]exec.Method[string] {
 	ends := func(name string, has func(s, text string) bool) {
 		set[name] = func(s string, _ *exec.Value, args *exec.VarArgs) (any, error) {
 			if len(args.Args) != 1 {
-				return nil, fmt.Errorf("%s: want one text, or a list of them", name)
+				return nil, fmt.Errorf("%s: expected one text, or a list of them", name)
 			}
 			found := args.Args[0].IsString() && has(s, args.Args[0].String())
 			if args.Args[0].IsList() {

@@ -35,24 +35,24 @@ var trainable = map[string]string{"gpt2": gpt2Pattern, "qwen2": qwen2Pattern, "l
 func (o *Training) check() error {
 	switch least := 256 + len(o.Special); {
 	case o.VocabSize < least || o.VocabSize > maxID:
-		return fmt.Errorf("train tokenizer: vocabulary of %d: want from %d (256 bytes and %d special tokens) to %d",
+		return fmt.Errorf("train tokenizer: vocabulary of %d: expected from %d (256 bytes and %d special tokens) to %d",
 			o.VocabSize, least, len(o.Special), maxID)
 	case trainable[o.Pattern] == "":
-		return fmt.Errorf("train tokenizer: pattern %q: want one of %s", o.Pattern,
+		return fmt.Errorf("train tokenizer: pattern %q: expected one of %s", o.Pattern,
 			strings.Join(sortedKeys(trainable), ", "))
 	case o.MinCount < 1:
-		return fmt.Errorf("train tokenizer: a least count of %d: want 1 or more", o.MinCount)
+		return fmt.Errorf("train tokenizer: a least count of %d: expected 1 or more", o.MinCount)
 	case o.AddBOS && o.BOS == "":
-		return fmt.Errorf("train tokenizer: a token to put before sequences: want the name of BOS")
+		return fmt.Errorf("train tokenizer: a token to put before sequences: expected the name of BOS")
 	}
 	for i, s := range o.Special {
 		if s == "" || slices.Contains(o.Special[:i], s) {
-			return fmt.Errorf("train tokenizer: special token %q: want texts that are not empty, each once", s)
+			return fmt.Errorf("train tokenizer: special token %q: expected texts that are not empty, each once", s)
 		}
 	}
 	for _, s := range []string{o.BOS, o.EOS, o.Pad} {
 		if s != "" && !slices.Contains(o.Special, s) {
-			return fmt.Errorf("train tokenizer: %q: want one of the special tokens %q", s, o.Special)
+			return fmt.Errorf("train tokenizer: %q: expected one of the special tokens %q", s, o.Special)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (v value) fail(want string) {
 		if at != "" {
 			at += ": "
 		}
-		v.reader.err = fmt.Errorf("%s%s: want %s", at, short(string(v.raw)), want)
+		v.reader.err = fmt.Errorf("%s%s: expected %s", at, short(string(v.raw)), want)
 	}
 }
 

@@ -56,7 +56,7 @@ func columns(op string, dst, dstStep, src, srcStep, width, n int) bool {
 		len, step int
 	}{{"dst", dst, dstStep}, {"src", src, srcStep}} {
 		if m.step < 0 || (n-1)*m.step+width > m.len {
-			panic(fmt.Sprintf("kernel: %s: %d elements in %s, want %d rows of %d, %d apart", op, m.len, m.name, n,
+			panic(fmt.Sprintf("kernel: %s: %d elements in %s, expected %d rows of %d, %d apart", op, m.len, m.name, n,
 				width, m.step))
 		}
 	}

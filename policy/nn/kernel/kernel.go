@@ -29,7 +29,7 @@ func float32s[T Float | int32](x []T) []float32 {
 // checkLen panics unless a slice has the length that its shape asks for.
 func checkLen(op, name string, got, rows, cols int) {
 	if rows < 0 || cols < 0 || got != rows*cols {
-		panic(fmt.Sprintf("kernel: %s: %d elements in %s, want %d×%d", op, got, name, rows, cols))
+		panic(fmt.Sprintf("kernel: %s: %d elements in %s, expected %d×%d", op, got, name, rows, cols))
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if word := c.Args().First(); c.Args().Present() {
-			return config.UsageError{Err: fmt.Errorf("%s: argument %q: want none%s", c.Command.Name, word,
+			return config.UsageError{Err: fmt.Errorf("%s: argument %q: expected none%s", c.Command.Name, word,
 				Meant(c.Command.Subcommands, word))}
 		}
 		return run(c)
@@ -50,7 +50,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	}
 	path := c.String("config")
 	if path == "" {
-		return nil, config.UsageError{Err: errors.New("no configuration: want -c FILE.yaml, for example -c " +
+		return nil, config.UsageError{Err: errors.New("no configuration: expected -c FILE.yaml, for example -c " +
 			"configs/cartpole_ppo.yaml (rlinf help says more)")}
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 // write.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
-		return config.UsageError{Err: fmt.Errorf("--out %s: want a file in a folder that can be written: %w", path,
+		return config.UsageError{Err: fmt.Errorf("--out %s: expected a file in a folder that can be written: %w", path,
 			err)}
 	}
 	return nil
@@ -140,7 +140,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 		if np := c.Int("np"); np > 0 {
 			return np, nil
 		}
-		return 0, config.UsageError{Err: fmt.Errorf("-np %d: want a number of ranks > 0", c.Int("np"))}
+		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0", c.Int("np"))}
 	}
 	np, whole := cfg.ClusterSpec().Extent()
 	if whole {

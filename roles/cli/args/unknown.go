@@ -41,13 +41,13 @@ func checkOverride(c *cli.Context, word string) error {
 	if strings.ContainsAny(word, "=~") {
 		return nil
 	}
-	want := "want key=value (or a command: rlinf help lists them)"
+	want := "expected key=value (or a command: rlinf help lists them)"
 	if hint := Meant(c.App.Commands, word); hint != "" {
-		want = "want key=value (or a command)" + hint
+		want = "expected key=value (or a command)" + hint
 	} else if keys.Nearest(word, []string{"train", "run"}) != "" {
 		want = "training has no command of its own: rlinf -c FILE.yaml trains"
 	} else if ext := filepath.Ext(word); ext == ".yaml" || ext == ".yml" {
-		want = "want -c before the configuration: -c " + word
+		want = "expected -c before the configuration: -c " + word
 	}
 	return config.UsageError{Err: fmt.Errorf("argument %q: %s", word, want)}
 }
@@ -90,12 +90,12 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	for _, f := range c.Command.Flags {
 		switch found := slices.Contains(f.Names(), strings.TrimLeft(name, "-")); {
 		case found && missing:
-			return fmt.Errorf("%s: want a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
+			return fmt.Errorf("%s: expected a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
 		case found && wrong:
 			if unquoted, err := strconv.Unquote(value); err == nil {
 				value = unquoted
 			}
-			return fmt.Errorf("%s %s: want %s%s", dashed(name), value, kind(f), usage(f))
+			return fmt.Errorf("%s %s: expected %s%s", dashed(name), value, kind(f), usage(f))
 		}
 	}
 	return err

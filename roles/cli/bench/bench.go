@@ -161,7 +161,7 @@ func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 func benchNP(c *cli.Context) (int, error) {
 	np := c.Int("np")
 	if np < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("-np %d: want a number of ranks > 0", np)}
+		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0", np)}
 	}
 	return np, nil
 }
@@ -181,7 +181,7 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 	if c.IsSet("n") {
 		n := c.Int("n")
 		if n < 1 {
-			return config.UsageError{Err: fmt.Errorf("-n %d: want a number of samples > 0", n)}
+			return config.UsageError{Err: fmt.Errorf("-n %d: expected a number of samples > 0", n)}
 		}
 		rule.MinSamples, rule.MaxSamples = n, n
 	}
@@ -198,16 +198,17 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 		{j.limit >= 0, "threshold", "a part >= 0, as 0.05"},
 	} {
 		if !check.ok {
-			return config.UsageError{Err: fmt.Errorf("--%s %v: want %s", check.name, c.Value(check.name), check.want)}
+			return config.UsageError{Err: fmt.Errorf("--%s %v: expected %s", check.name, c.Value(check.name),
+				check.want)}
 		}
 	}
 	if j.plot = c.String("plot"); j.plot != "" && !strings.HasSuffix(j.plot, ".svg") {
-		return config.UsageError{Err: fmt.Errorf("--plot %s: want a file with the ending .svg", j.plot)}
+		return config.UsageError{Err: fmt.Errorf("--plot %s: expected a file with the ending .svg", j.plot)}
 	}
 	if c.IsSet("cache") {
 		size, err := parseBytes(c.String("cache"))
 		if err != nil || size < 1 {
-			return config.UsageError{Err: fmt.Errorf("--cache %s: want a size > 0, as 32M", c.String("cache"))}
+			return config.UsageError{Err: fmt.Errorf("--cache %s: expected a size > 0, as 32M", c.String("cache"))}
 		}
 		j.opts.Cache = int64(size)
 	}
@@ -247,7 +248,8 @@ func (j *benchJob) openFiles(c *cli.Context, name string) error {
 		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json",
 			".md": "md"}[filepath.Ext(path)]
 		if !ok {
-			return config.UsageError{Err: errors.Join(fmt.Errorf("--out %s: want a file with the ending .txt, .csv, "+
+			return config.UsageError{Err: errors.Join(fmt.Errorf("--out %s: expected a file with the ending .txt, "+
+				".csv, "+
 				".json or .md",
 				path), j.closeFiles())}
 		}

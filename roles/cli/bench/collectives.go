@@ -65,13 +65,13 @@ func benchCollectives(c *cli.Context) (int, error) {
 	}
 	least := c.Float64("check-min-busbw")
 	if least < 0 {
-		return 0, config.UsageError{Err: fmt.Errorf("--check-min-busbw %v: want GB/s >= 0", least)}
+		return 0, config.UsageError{Err: fmt.Errorf("--check-min-busbw %v: expected GB/s >= 0", least)}
 	}
 	table := c.String("tune")
 	verdict := func(r *results.Report) []string { return r.BelowBusBandwidth(least) }
 	return runBench(c, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		if plan.Baseline && !w.HasNative() {
-			return fmt.Errorf("--baseline: the transport %q has no library underneath: want mpirun or srun, and a "+
+			return fmt.Errorf("--baseline: the transport %q has no library underneath: expected mpirun or srun, and a "+
 				"build with -tags mpi", w.Describe().Transport)
 		}
 		if err := r.Collectives(ctx, *plan); err != nil || table == "" || r.Stopped() || w.Rank() != 0 {
@@ -101,7 +101,7 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 		return nil, err
 	}
 	if p.Op = redops[0]; len(redops) > 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--redop %s: want one of %s", c.String("redop"),
+		return nil, config.UsageError{Err: fmt.Errorf("--redop %s: expected one of %s", c.String("redop"),
 			strings.Join(ops, ", "))}
 	}
 	if p.Types, err = named(c, "type", bench.TypeNames(), func(i int) tensor.DType {
@@ -115,7 +115,8 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	}
 	if c.IsSet("tune") {
 		if c.IsSet("algo") {
-			return nil, config.UsageError{Err: fmt.Errorf("--tune measures every algorithm: want it without --algo")}
+			return nil, config.UsageError{Err: fmt.Errorf("--tune measures every algorithm: expected it without " +
+				"--algo")}
 		}
 		p.Algorithms = algorithms[1:] // auto is what the table is for
 	}
@@ -126,12 +127,12 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	places := []string{"in", "out", "both"}
 	place := slices.Index(places, c.String("place"))
 	if place < 0 {
-		return nil, config.UsageError{Err: fmt.Errorf("--place %s: want in, out or both", c.String("place"))}
+		return nil, config.UsageError{Err: fmt.Errorf("--place %s: expected in, out or both", c.String("place"))}
 	}
 	p.InPlace, p.OutOfPlace = place != 1, place != 0
 	if p.Rotate = c.String("root") == "rotate"; !p.Rotate {
 		if p.Root, err = strconv.Atoi(c.String("root")); err != nil || p.Root < 0 || p.Root >= world {
-			return nil, config.UsageError{Err: fmt.Errorf("--root %s: want a rank from 0 to %d, or rotate",
+			return nil, config.UsageError{Err: fmt.Errorf("--root %s: expected a rank from 0 to %d, or rotate",
 				c.String("root"),
 				world-1)}
 		}
@@ -141,7 +142,7 @@ func collectivePlan(c *cli.Context) (*bench.Plan, error) {
 	case "real":
 		p.Real = true
 	default:
-		return nil, config.UsageError{Err: fmt.Errorf("--data %s: want integer or real", data)}
+		return nil, config.UsageError{Err: fmt.Errorf("--data %s: expected integer or real", data)}
 	}
 	if p.Ranks, err = groupSizes(c, world); err != nil {
 		return nil, err
@@ -164,7 +165,7 @@ func named[T any](c *cli.Context, flag string, names []string, of func(i int) T)
 		i := slices.Index(names, s)
 		if i < 0 {
 			var none T
-			return none, fmt.Errorf("%q: want some of %s, or all", s, strings.Join(names, ", "))
+			return none, fmt.Errorf("%q: expected some of %s, or all", s, strings.Join(names, ", "))
 		}
 		return of(i), nil
 	})
@@ -178,7 +179,7 @@ func groupSizes(c *cli.Context, world int) ([]int, error) {
 	return parseList("np-sweep", c.String("np-sweep"), func(s string) (int, error) {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > world {
-			return 0, fmt.Errorf("%q: want numbers from 1 to %d, the ranks that there are", s, world)
+			return 0, fmt.Errorf("%q: expected numbers from 1 to %d, the ranks that there are", s, world)
 		}
 		return n, nil
 	})

@@ -34,7 +34,7 @@ func envFlags() []cli.Flag {
 func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 	n := c.Int("envs")
 	if n < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--envs %d: want a number of environments > 0", n)}
+		return 0, config.UsageError{Err: fmt.Errorf("--envs %d: expected a number of environments > 0", n)}
 	}
 	tasks, err := envTasks(c, reg)
 	if err != nil {
@@ -62,7 +62,7 @@ func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
 	names, file := c.String("name"), c.String("config")
 	switch {
 	case names != "" && file != "":
-		return nil, config.UsageError{Err: errors.New("want -c FILE.yaml or --name NAME, or neither")}
+		return nil, config.UsageError{Err: errors.New("expected -c FILE.yaml or --name NAME, or neither")}
 	case file != "":
 		job, err := args.Config(c, reg, c.App.ErrWriter)
 		if err != nil {
@@ -70,7 +70,7 @@ func envTasks(c *cli.Context, reg config.Registries) ([]env.Config, error) {
 		}
 		return probed(reg, job.Env.Train)
 	case c.Args().Present():
-		return nil, config.UsageError{Err: fmt.Errorf("argument %q: want none without -c", c.Args().First())}
+		return nil, config.UsageError{Err: fmt.Errorf("argument %q: expected none without -c", c.Args().First())}
 	}
 	named := func(name string) env.Config {
 		cfg := env.DefaultConfig()

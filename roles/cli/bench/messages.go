@@ -52,7 +52,7 @@ func benchP2P(c *cli.Context) (int, error) {
 		return 0, err
 	}
 	if p.Window < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--window %d: want a number of messages > 0", p.Window)}
+		return 0, config.UsageError{Err: fmt.Errorf("--window %d: expected a number of messages > 0", p.Window)}
 	}
 	return runBench(c, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.P2P(ctx, p)
@@ -66,7 +66,7 @@ func pairOf(c *cli.Context) (pair [2]int, err error) {
 		return pair, err
 	}
 	if world < 2 {
-		return pair, config.UsageError{Err: fmt.Errorf("%s on %d rank: want at least 2 (-np 2, or more under a "+
+		return pair, config.UsageError{Err: fmt.Errorf("%s on %d rank: expected at least 2 (-np 2, or more under a "+
 			"launcher)",
 			c.Command.Name, world)}
 	}
@@ -76,7 +76,7 @@ func pairOf(c *cli.Context) (pair [2]int, err error) {
 	ranks, err := parseList("pair", c.String("pair"), func(s string) (int, error) {
 		r, err := strconv.Atoi(s)
 		if err != nil || r < 0 || r >= world {
-			return 0, fmt.Errorf("%q: want ranks from 0 to %d", s, world-1)
+			return 0, fmt.Errorf("%q: expected ranks from 0 to %d", s, world-1)
 		}
 		return r, nil
 	})
@@ -84,7 +84,8 @@ func pairOf(c *cli.Context) (pair [2]int, err error) {
 		return pair, err
 	}
 	if len(ranks) != 2 || ranks[0] == ranks[1] {
-		return pair, config.UsageError{Err: fmt.Errorf("--pair %s: want two different ranks, as 0,1", c.String("pair"))}
+		return pair, config.UsageError{Err: fmt.Errorf("--pair %s: expected two different ranks, as 0,1",
+			c.String("pair"))}
 	}
 	return [2]int{ranks[0], ranks[1]}, nil
 }
@@ -119,7 +120,7 @@ func benchOverlap(c *cli.Context) (int, error) {
 		return 0, err
 	}
 	if o.Type = types[0]; len(types) > 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--type %s: want one of %s", c.String("type"),
+		return 0, config.UsageError{Err: fmt.Errorf("--type %s: expected one of %s", c.String("type"),
 			strings.Join(bench.TypeNames(), ", "))}
 	}
 	algorithms := collectives.Algorithms()
@@ -133,7 +134,7 @@ func benchOverlap(c *cli.Context) (int, error) {
 			return 0, err
 		}
 		if _, launcher := mpi.Launched(); launcher != "" {
-			return 0, config.UsageError{Err: fmt.Errorf("--link: %s has started the ranks: want it without a "+
+			return 0, config.UsageError{Err: fmt.Errorf("--link: %s has started the ranks: expected it without a "+
 				"launcher, with -np",
 				launcher)}
 		}
@@ -154,7 +155,7 @@ func benchOverlap(c *cli.Context) (int, error) {
 
 // parseLink reads LATENCY,RATE.
 func parseLink(text string) (local.Link, error) {
-	wrong := config.UsageError{Err: fmt.Errorf("--link %s: want a latency and a rate, as 50us,1GB/s", text)}
+	wrong := config.UsageError{Err: fmt.Errorf("--link %s: expected a latency and a rate, as 50us,1GB/s", text)}
 	latency, rate, ok := strings.Cut(text, ",")
 	d, err := time.ParseDuration(latency)
 	if !ok || err != nil || d < 0 {
@@ -199,7 +200,7 @@ func benchChannel(c *cli.Context) (int, error) {
 		{p.Consume > 0, "consume", "a time > 0, as 100us"},
 	} {
 		if !check.ok {
-			return 0, config.UsageError{Err: fmt.Errorf("--%s %v: want %s", check.name, c.Value(check.name),
+			return 0, config.UsageError{Err: fmt.Errorf("--%s %v: expected %s", check.name, c.Value(check.name),
 				check.want)}
 		}
 	}
@@ -232,7 +233,7 @@ func benchWeights(c *cli.Context) (int, error) {
 		return 0, err
 	}
 	if world < 2 {
-		return 0, config.UsageError{Err: fmt.Errorf("weights on %d rank: want at least 2 (-np 2, or more under a "+
+		return 0, config.UsageError{Err: fmt.Errorf("weights on %d rank: expected at least 2 (-np 2, or more under a "+
 			"launcher)", world)}
 	}
 	if s.Sizes, err = sizesOf(c); err != nil {
@@ -241,12 +242,12 @@ func benchWeights(c *cli.Context) (int, error) {
 	rank := func(text string) (int, error) {
 		r, err := strconv.Atoi(text)
 		if err != nil || r < 0 || r >= world {
-			return 0, fmt.Errorf("%q: want ranks from 0 to %d", text, world-1)
+			return 0, fmt.Errorf("%q: expected ranks from 0 to %d", text, world-1)
 		}
 		return r, nil
 	}
 	if s.Source < 0 || s.Source >= world {
-		return 0, config.UsageError{Err: fmt.Errorf("--source %d: want a rank from 0 to %d", s.Source, world-1)}
+		return 0, config.UsageError{Err: fmt.Errorf("--source %d: expected a rank from 0 to %d", s.Source, world-1)}
 	}
 	if c.IsSet("readers") {
 		if s.Readers, err = parseList("readers", c.String("readers"), rank); err != nil {
@@ -262,7 +263,7 @@ func benchWeights(c *cli.Context) (int, error) {
 	s.Slots, err = parseList("slots", c.String("slots"), func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > 2 {
-			return 0, fmt.Errorf("%q: want 0, 1 or 2", text)
+			return 0, fmt.Errorf("%q: expected 0, 1 or 2", text)
 		}
 		return n, nil
 	})
@@ -273,21 +274,23 @@ func benchWeights(c *cli.Context) (int, error) {
 	case "f32", "bf16":
 		s.Wire = bench.TypeOf(wire)
 	default:
-		return 0, config.UsageError{Err: fmt.Errorf("--wire %s: want f32 or bf16", wire)}
+		return 0, config.UsageError{Err: fmt.Errorf("--wire %s: expected f32 or bf16", wire)}
 	}
 	if s.Wire == tensor.BF16 && slices.Contains(s.Slots, 0) {
-		return 0, config.UsageError{Err: fmt.Errorf("--wire bf16 with --slots %s: want slots 1 or 2: what is read in "+
+		return 0, config.UsageError{Err: fmt.Errorf("--wire bf16 with --slots %s: expected slots 1 or 2: what is "+
+			"read in "+
 			"place is "+
 			"not rounded", c.String("slots"))}
 	}
 	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--bucket %s: want a size > 0, as 4M", c.String("bucket"))}
+		return 0, config.UsageError{Err: fmt.Errorf("--bucket %s: expected a size > 0, as 4M", c.String("bucket"))}
 	}
 	if !(s.Changed > 0 && s.Changed <= 1) {
-		return 0, config.UsageError{Err: fmt.Errorf("--changed %v: want a part > 0 and up to 1", s.Changed)}
+		return 0, config.UsageError{Err: fmt.Errorf("--changed %v: expected a part > 0 and up to 1", s.Changed)}
 	}
 	if s.Sizes[0] < 4 {
-		return 0, config.UsageError{Err: fmt.Errorf("weights of %d bytes: want at least 4, one float32", s.Sizes[0])}
+		return 0, config.UsageError{Err: fmt.Errorf("weights of %d bytes: expected at least 4, one float32",
+			s.Sizes[0])}
 	}
 	return runBench(c, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Weights(ctx, s)

@@ -64,7 +64,7 @@ type scaling struct {
 // benchScale is rlinf bench scale.
 func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	if _, launcher := mpi.Launched(); launcher != "" {
-		return 0, config.UsageError{Err: fmt.Errorf("bench scale starts the jobs itself: want it without %s, and "+
+		return 0, config.UsageError{Err: fmt.Errorf("bench scale starts the jobs itself: expected it without %s, and "+
 			"--launcher '%s "+
 			"-np {np}'", launcher, launcher)}
 	}
@@ -92,11 +92,13 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, err
 	}
 	if s.skip < 0 || s.steps <= s.skip {
-		return 0, config.UsageError{Err: fmt.Errorf("--steps %d, --skip %d: want more steps than are skipped", s.steps,
+		return 0, config.UsageError{Err: fmt.Errorf("--steps %d, --skip %d: expected more steps than are skipped",
+			s.steps,
 			s.skip)}
 	}
 	if len(s.launcher) > 0 && !strings.Contains(c.String("launcher"), "{np}") {
-		return 0, config.UsageError{Err: fmt.Errorf("--launcher %q: want {np} where the number of ranks stands, as "+
+		return 0, config.UsageError{Err: fmt.Errorf("--launcher %q: expected {np} where the number of ranks stands, "+
+			"as "+
 			"'mpirun -np "+
 			"{np}'", c.String("launcher"))}
 	}
@@ -141,7 +143,7 @@ func sweepSizes(c *cli.Context) ([]int, error) {
 	return parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return 0, fmt.Errorf("%q: want numbers of ranks > 0, as 1,2,4", text)
+			return 0, fmt.Errorf("%q: expected numbers of ranks > 0, as 1,2,4", text)
 		}
 		return n, nil
 	})
@@ -250,7 +252,7 @@ func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
 		}
 	}
 	if len(steps) <= s.skip {
-		return nil, fmt.Errorf("it wrote metrics of %d steps: want more than the %d that are skipped", len(steps),
+		return nil, fmt.Errorf("it wrote metrics of %d steps: expected more than the %d that are skipped", len(steps),
 			s.skip)
 	}
 	return steps[s.skip:], lines.Err()
@@ -300,7 +302,7 @@ func (s *scaling) placement(n int) ([]string, error) {
 		ranks := s.place.Group(name).Ranks
 		lo, hi := ranks[0], ranks[len(ranks)-1]+1
 		if hi-lo != len(ranks) || lo*n%s.ranks != 0 || hi*n%s.ranks != 0 || lo*n/s.ranks == hi*n/s.ranks {
-			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: want other "+
+			return nil, fmt.Errorf("--np-sweep %d: %s is on ranks %v of %d, and %d have no such part: expected other "+
 				"numbers, or `all` as its placement",
 				n, name, ranks, s.ranks, n)
 		}

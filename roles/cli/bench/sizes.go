@@ -17,7 +17,7 @@ func parseBytes(s string) (int, error) {
 		"GiB": 30}[s[len(digits):]]
 	n, err := strconv.Atoi(digits)
 	if !ok || err != nil || n < 0 || n > 1<<40>>shift {
-		return 0, fmt.Errorf("%q: want a size as 8, 64K, 1M or 1GiB", s)
+		return 0, fmt.Errorf("%q: expected a size as 8, 64K, 1M or 1GiB", s)
 	}
 	return n << shift, nil
 }
@@ -50,10 +50,11 @@ func sizesOf(c *cli.Context) ([]int, error) {
 	}
 	factor := c.Float64("factor")
 	if !(factor > 1) {
-		return nil, config.UsageError{Err: fmt.Errorf("--factor %v: want a number > 1", factor)}
+		return nil, config.UsageError{Err: fmt.Errorf("--factor %v: expected a number > 1", factor)}
 	}
 	if lo < 1 || hi < lo {
-		return nil, config.UsageError{Err: fmt.Errorf("--begin %s, --end %s: want 1 <= begin <= end", c.String("begin"),
+		return nil, config.UsageError{Err: fmt.Errorf("--begin %s, --end %s: expected 1 <= begin <= end",
+			c.String("begin"),
 			c.String("end"))}
 	}
 	var sizes []int

@@ -47,17 +47,17 @@ func (j *benchJob) countStarts(c *cli.Context) (int, error) {
 		return 0, config.UsageError{Err: errors.Join(fmt.Errorf(format, args...), j.closeFiles())}
 	}
 	if n < 1 || n > mostStarts {
-		return wrong("--starts %d: want a number from 1 to %d", n, mostStarts)
+		return wrong("--starts %d: expected a number from 1 to %d", n, mostStarts)
 	}
 	if _, launcher := mpi.Launched(); launched && n > 1 {
-		return wrong("--starts %d starts the ranks itself: want it without %s, and --launcher '%s -np {np}'", n,
+		return wrong("--starts %d starts the ranks itself: expected it without %s, and --launcher '%s -np {np}'", n,
 			launcher, launcher)
 	}
 	if n > 1 && c.IsSet("tune") {
-		return wrong("--tune measures one start: want it without --starts")
+		return wrong("--tune measures one start: expected it without --starts")
 	}
 	if text := c.String("launcher"); c.Command.Name != "scale" && text != "" && !strings.Contains(text, "{np}") {
-		return wrong("--launcher %q: want {np} where the number of ranks stands, as 'mpirun -np {np}'", text)
+		return wrong("--launcher %q: expected {np} where the number of ranks stands, as 'mpirun -np {np}'", text)
 	}
 	return n, nil
 }

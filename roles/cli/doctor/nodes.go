@@ -38,7 +38,7 @@ func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 		return nil, err
 	}
 	if len(text) > most {
-		return nil, fmt.Errorf("doctor: %d bytes about a rank: want at most %d", len(text), most)
+		return nil, fmt.Errorf("doctor: %d bytes about a rank: expected at most %d", len(text), most)
 	}
 	ranks := make([]int, w.Size())
 	for i := range ranks {

@@ -36,7 +36,7 @@ func dataUsage() string {
 // runData writes the data of a task, and a tokenizer for them.
 func runData(c *cli.Context) error {
 	if c.Args().Len() != 1 {
-		return config.UsageError{Err: fmt.Errorf("data: %d arguments: want the name of a task:\n%s", c.Args().Len(),
+		return config.UsageError{Err: fmt.Errorf("data: %d arguments: expected the name of a task:\n%s", c.Args().Len(),
 			dataUsage())}
 	}
 	t, err := text.TaskNamed(c.Args().First())
@@ -48,7 +48,7 @@ func runData(c *cli.Context) error {
 	}
 	for _, key := range []string{"train", "test"} {
 		if n := c.Int(key); err == nil && n < 0 {
-			err = fmt.Errorf("--%s %d: want a number ≥ 0", key, n)
+			err = fmt.Errorf("--%s %d: expected a number ≥ 0", key, n)
 		}
 	}
 	if err != nil {
@@ -94,7 +94,7 @@ func readSteps(t *text.Task, steps string) error {
 	lo, err := strconv.Atoi(first)
 	hi, err2 := strconv.Atoi(last)
 	if err != nil || err2 != nil || lo < 1 || hi < lo || hi > 5 {
-		return fmt.Errorf("--steps %s: want numbers from 1 to 5, as 1-3", steps)
+		return fmt.Errorf("--steps %s: expected numbers from 1 to 5, as 1-3", steps)
 	}
 	t.MinSteps, t.MaxSteps = lo, hi
 	return nil
@@ -106,7 +106,7 @@ func checkSlips(t *text.Task) error {
 		return fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
 	}
 	if !(t.Slips >= 0 && t.Slips < 1) {
-		return fmt.Errorf("--slips %g: want a share from 0 to below 1", t.Slips)
+		return fmt.Errorf("--slips %g: expected a share from 0 to below 1", t.Slips)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Reques
 		Tokens: tokens,
 	}
 	if o.Threads < 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--threads %d: want at least 1", o.Threads)}
+		return nil, config.UsageError{Err: fmt.Errorf("--threads %d: expected at least 1", o.Threads)}
 	}
 	if cores := runtime.NumCPU(); o.Threads > cores {
 		fmt.Fprintf(c.App.ErrWriter, "warning: --threads %d: there are %d cores\n", o.Threads, cores)
@@ -198,12 +198,12 @@ func (w *writer) answerFile(name string) error {
 		}
 		if len(r.Prompt) == 0 {
 			return config.UsageError{
-				Err: fmt.Errorf("--prompts %s:%d: empty: want a prompt in each line", name, len(lines)+1)}
+				Err: fmt.Errorf("--prompts %s:%d: empty: expected a prompt in each line", name, len(lines)+1)}
 		}
 		lines, requests = append(lines, line), append(requests, r)
 	}
 	if len(requests) == 0 {
-		return config.UsageError{Err: fmt.Errorf("--prompts %s: no line: want a prompt in each", name)}
+		return config.UsageError{Err: fmt.Errorf("--prompts %s: no line: expected a prompt in each", name)}
 	}
 	e, err := newEngine(w.c, w.model, w.tokens.Size(), requests)
 	if err != nil {

@@ -50,7 +50,7 @@ func folder(c *cli.Context) (string, error) {
 	if dir := c.String("model"); dir != "" {
 		return dir, nil
 	}
-	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: want -m FOLDER", c.Command.Name)}
+	return "", config.UsageError{Err: fmt.Errorf("%s: no folder: expected -m FOLDER", c.Command.Name)}
 }
 
 // loadModel reads the weights of a folder, and the adapters of another where --adapter names one.
@@ -104,13 +104,13 @@ func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 		return config.UsageError{Err: fmt.Errorf("--ids: "+format, args...)}
 	}
 	if text == "" {
-		return nil, wrong("not given: want token ids, as 5,17,3")
+		return nil, wrong("not given: expected token ids, as 5,17,3")
 	}
 	var ids []int32
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 0 || n >= vocab {
-			return nil, wrong("%q: want numbers from 0 to %d, as 5,17,3", word, vocab-1)
+			return nil, wrong("%q: expected numbers from 0 to %d, as 5,17,3", word, vocab-1)
 		}
 		ids = append(ids, int32(n))
 	}

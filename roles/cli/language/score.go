@@ -24,7 +24,7 @@ func runScore(c *cli.Context) error {
 		return err
 	}
 	if len(ids) < 2 {
-		return config.UsageError{Err: fmt.Errorf("--ids: %d token: want at least 2", len(ids))}
+		return config.UsageError{Err: fmt.Errorf("--ids: %d token: expected at least 2", len(ids))}
 	}
 	logProbs, err := score(m, ids)
 	if err != nil {

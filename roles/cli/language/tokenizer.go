@@ -76,9 +76,9 @@ func runTrain(c *cli.Context) error {
 	out, files := c.String("out"), c.Args().Slice()
 	switch {
 	case out == "":
-		return config.UsageError{Err: fmt.Errorf("tokenizer train: no folder: want --out FOLDER")}
+		return config.UsageError{Err: fmt.Errorf("tokenizer train: no folder: expected --out FOLDER")}
 	case len(files) == 0:
-		return config.UsageError{Err: fmt.Errorf("tokenizer train: no files: want texts to learn from")}
+		return config.UsageError{Err: fmt.Errorf("tokenizer train: no files: expected texts to learn from")}
 	}
 	var texts []string
 	for _, name := range files {

@@ -128,7 +128,7 @@ func below(keys []settings.Key, section string) []settings.Key {
 // runConfig lists the keys that begin with a prefix.
 func runConfig(c *cli.Context, reg settings.Registries) error {
 	if c.Args().Len() > 1 {
-		return settings.UsageError{Err: fmt.Errorf("config: argument %q: want one prefix", c.Args().Get(1))}
+		return settings.UsageError{Err: fmt.Errorf("config: argument %q: expected one prefix", c.Args().Get(1))}
 	}
 	all := settings.Reference(reg)
 	keys, prefix := all, c.Args().First()
@@ -138,7 +138,7 @@ func runConfig(c *cli.Context, reg settings.Registries) error {
 		})
 	}
 	if len(keys) == 0 {
-		want := "want the beginning of a key, as algorithm or actor.optim"
+		want := "expected the beginning of a key, as algorithm or actor.optim"
 		if near := nearest(all, prefix); near != "" {
 			want = "did you mean " + near + "?"
 		}
@@ -154,6 +154,6 @@ func runConfig(c *cli.Context, reg settings.Registries) error {
 		_, err := c.App.Writer.Write(Schema(reg))
 		return err
 	default:
-		return settings.UsageError{Err: fmt.Errorf("--format %s: want text, markdown or schema", form)}
+		return settings.UsageError{Err: fmt.Errorf("--format %s: expected text, markdown or schema", form)}
 	}
 }

@@ -49,16 +49,16 @@ func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 		}
 		for i, v := range values {
 			if v == "" || slices.Contains(values[:i], v) {
-				return nil, nil, fmt.Errorf("%s: %q: want each value once, and none empty", key, text)
+				return nil, nil, fmt.Errorf("%s: %q: expected each value once, and none empty", key, text)
 			}
 		}
 		switch bare := strings.TrimLeft(key, "+"); {
 		case bare == "runner.seed":
-			return nil, nil, errors.New("runner.seed: want --seeds N: seeds are no part of the grid")
+			return nil, nil, errors.New("runner.seed: expected --seeds N: seeds are no part of the grid")
 		case strings.HasPrefix(bare, "runner.logger."):
-			return nil, nil, fmt.Errorf("%s: want one value: the sweep gives every run a folder", bare)
+			return nil, nil, fmt.Errorf("%s: expected one value: the sweep gives every run a folder", bare)
 		case slices.ContainsFunc(axes, func(a axis) bool { return a.key == key }):
-			return nil, nil, fmt.Errorf("%s: want it once, with all values", key)
+			return nil, nil, fmt.Errorf("%s: expected it once, with all values", key)
 		}
 		axes = append(axes, axis{key, values})
 	}
@@ -136,17 +136,18 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	}
 	seeds := c.Int("seeds")
 	if seeds < 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--seeds %d: want a number of seeds > 0", seeds)}
+		return nil, config.UsageError{Err: fmt.Errorf("--seeds %d: expected a number of seeds > 0", seeds)}
 	}
 	if len(axes) == 0 && seeds == 1 {
-		return nil, config.UsageError{Err: errors.New("nothing to sweep: want key=a,b,… or --seeds N")}
+		return nil, config.UsageError{Err: errors.New("nothing to sweep: expected key=a,b,… or --seeds N")}
 	}
 	n := seeds
 	for _, a := range axes {
 		n = config.Product(n, len(a.values))
 	}
 	if n > maxRuns {
-		return nil, config.UsageError{Err: fmt.Errorf("%d runs: want at most %d: fewer --seeds or values", n, maxRuns)}
+		return nil, config.UsageError{Err: fmt.Errorf("%d runs: expected at most %d: fewer --seeds or values", n,
+			maxRuns)}
 	}
 	var runs []*sweepRun
 	folders := map[string]bool{}
@@ -161,7 +162,8 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 		}
 		for _, r := range point {
 			if folders[r.cfg.Folder()] {
-				wrong.add(r.point, fmt.Errorf("%s: two points of the grid would share this folder: want values whose "+
+				wrong.add(r.point, fmt.Errorf("%s: two points of the grid would share this folder: expected values "+
+					"whose "+
 					"names differ", r.cfg.Folder()))
 			}
 			folders[r.cfg.Folder()] = true
@@ -173,7 +175,8 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	}
 	if a := runs[0].cfg; seeds > 1 && (a.Actor.Seed == runs[1].cfg.Actor.Seed ||
 		a.Env.Train.Seed == runs[1].cfg.Env.Train.Seed) {
-		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: want both to " +
+		return nil, config.UsageError{Err: errors.New("--seeds: actor.seed or env.train.seed is given: expected " +
+			"both to " +
 			"follow " +
 			"runner.seed")}
 	}
@@ -212,7 +215,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []
 		return err
 	}
 	if !r.cfg.Trains() {
-		return config.UsageError{Err: errors.New("sweep: runner.only_eval: want a job that trains")}
+		return config.UsageError{Err: errors.New("sweep: runner.only_eval: expected a job that trains")}
 	}
 	r.ranks, err = place(c, reg, r.cfg)
 	return err

@@ -86,7 +86,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
 		if jobs = c.Int("jobs"); jobs < 1 {
-			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: want a number of runs > 0", jobs)}
+			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: expected a number of runs > 0", jobs)}
 		}
 		if args.Launched() {
 			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes "+

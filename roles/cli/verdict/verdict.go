@@ -98,7 +98,7 @@ func simulator(cfg *config.Config) string {
 }
 
 // plain matches a mistake that has no origin.
-var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (want .*)$`)
+var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
 // mistakes returns what err reports, except for a file of demonstrations that a remedy names.
 func mistakes(err error) []*yaml.FieldError {

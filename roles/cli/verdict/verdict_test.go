@@ -17,17 +17,17 @@ func TestRemedy(t *testing.T) {
 		e    yaml.FieldError
 		want string
 	}{
-		{yaml.FieldError{Key: "env.train.auto_reset", Want: "want true (loss_type embodied_sac)"}, "env.train.auto_reset=true"},
-		{yaml.FieldError{Key: "actor.model.num_action_chunks", Want: "want 1 (experts)"}, "actor.model.num_action_chunks=1"},
-		{yaml.FieldError{Key: "algorithm.gamma", Want: "want a number in [0, 1]"}, ""},
-		{yaml.FieldError{Key: "a.b", Want: "want a multiple of 4 (num_action_chunks)"}, ""},
-		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null", Want: "want a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a divisor of the samples of an iteration, 80 (10 steps × 8 environments)"}, "actor.global_batch_size=16"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 48 (micro_batch_size 4 × 12 actors)"}, "actor.global_batch_size=48"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 16 (x) that divides the samples of an iteration, 96 (y)"}, "actor.global_batch_size=48"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 100 (x) that divides the samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
-		{yaml.FieldError{Key: "actor.global_batch_size", Want: "want a multiple of 7 (x) that divides the samples of an iteration, 80 (y)"}, ""},
-		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "want at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
+		{yaml.FieldError{Key: "env.train.auto_reset", Want: "expected true (loss_type embodied_sac)"}, "env.train.auto_reset=true"},
+		{yaml.FieldError{Key: "actor.model.num_action_chunks", Want: "expected 1 (experts)"}, "actor.model.num_action_chunks=1"},
+		{yaml.FieldError{Key: "algorithm.gamma", Want: "expected a number in [0, 1]"}, ""},
+		{yaml.FieldError{Key: "a.b", Want: "expected a multiple of 4 (num_action_chunks)"}, ""},
+		{yaml.FieldError{Key: "env.eval.total_num_envs", Value: "null", Want: "expected a value; without the key it is 8"}, "env.eval.total_num_envs=8"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a divisor of the samples of an iteration, 80 (10 steps × 8 environments)"}, "actor.global_batch_size=16"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 48 (micro_batch_size 4 × 12 actors)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 16 (x) that divides the samples of an iteration, 96 (y)"}, "actor.global_batch_size=48"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 100 (x) that divides the samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
+		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 7 (x) that divides the samples of an iteration, 80 (y)"}, ""},
+		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "expected at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
 		{yaml.FieldError{Want: "no such file"}, ""},
 	} {
 		if got := strings.Join(remedy(cfg, &tc.e), " "); got != tc.want {
@@ -40,8 +40,8 @@ func TestRemedy(t *testing.T) {
 func TestJudge(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster.ComponentPlacement = yaml.Map[config.PlacementConfig]{{Key: "actor"}}
-	one := &yaml.FieldError{Key: "a", Want: "want 1 (b)"}
-	two := &yaml.FieldError{Key: "c", Want: "want 2 (d)"}
+	one := &yaml.FieldError{Key: "a", Want: "expected 1 (b)"}
+	two := &yaml.FieldError{Key: "c", Want: "expected 2 (d)"}
 	examine := func(more []string, standIn bool) (*config.Config, error) {
 		switch {
 		case standIn:

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		usage("want the name of a program")
+		usage("expected the name of a program")
 	}
 	run, ok := programs[os.Args[1]]
 	if !ok {

@@ -204,10 +204,10 @@ func refusals(ctx context.Context, t spmd.Transport) error {
 		want string
 	}{
 		{post(true, 1, c.Size(), 0), "send 1 bytes to member"},
-		{post(false, 1, -1, 0), "want a member from 0"},
-		{post(true, 1, me, spmd.MaxTag), "want a tag from 0 to 4095"},
-		{post(true, 1, me, -1), "want a tag"},
-		{errHuge, "want at most 1073741824 bytes"},
+		{post(false, 1, -1, 0), "expected a member from 0"},
+		{post(true, 1, me, spmd.MaxTag), "expected a tag from 0 to 4095"},
+		{post(true, 1, me, -1), "expected a tag"},
+		{errHuge, "expected at most 1073741824 bytes"},
 		{second(t.NewComm([]int{t.Size()}, "beyond")), `communicator "beyond": member 0 is on rank`},
 		{second(t.NewComm(nil, "empty")), "no members"},
 	} {
