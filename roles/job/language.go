@@ -63,16 +63,19 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 }
 
 // newModel reads the sizes of a new model. They have the names of config.json, whose reader knows
-// what the families want.
+// what the families want. Sizes that are not given are null, not those of the family's published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
-		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef}
+		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
+		"sliding_window": nil}
 	set := func(key string, n, otherwise int) {
 		if n == 0 {
 			n = otherwise
 		}
 		if n != 0 {
 			sizes[key] = n
+		} else if key != "head_dim" {
+			sizes[key] = nil
 		}
 	}
 	set("vocab_size", k.VocabSize, tokens)

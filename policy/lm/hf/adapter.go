@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,8 @@ const (
 )
 
 // ReadAdapter reads adapter_config.json in an adapter folder of PEFT. A key whose value asks for
-// something else than package lm computes is an error with its name and value.
+// something else than package lm computes, or that is not known and has a value, is an error with its
+// name and value. lora_dropout is accepted, because it acts in training alone; training here has none.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
 	text, err := os.ReadFile(path)
@@ -31,7 +33,7 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	if err := json.Unmarshal(text, &r.keys); err != nil {
 		return nil, fmt.Errorf("adapter %s: %w", path, err)
 	}
-	o := &lm.LoRA{Rank: r.size("r"), Alpha: get(r, "lora_alpha", 8.0), RSLoRA: get(r, "use_rslora", false)}
+	o := &lm.LoRA{Rank: get(r, "r", 8), Alpha: get(r, "lora_alpha", 8.0), RSLoRA: get(r, "use_rslora", false)}
 	if strings.HasPrefix(strings.TrimSpace(string(r.keys["target_modules"])), "[") {
 		o.Targets = get(r, "target_modules", []string(nil))
 	} else {
@@ -44,15 +46,10 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 			o.Targets[i] = t
 		}
 	}
-	r.refuse("peft_type", `only "LORA" is supported`, `"LORA"`)
-	r.refuse("bias", `only "none" is supported`, `"none"`)
-	r.refuse("use_dora", "DoRA is not supported", "false")
-	r.refuse("lora_dropout", "dropout is not supported", "0", "0.0")
-	r.refuse("fan_in_fan_out", "weights are [out, in]", "false")
-	for _, key := range []string{"modules_to_save", "layers_to_transform", "layer_replication", "rank_pattern",
-		"alpha_pattern", "layers_pattern",
-		"exclude_modules", "target_parameters", "trainable_token_indices"} {
-		r.refuse(key, "not supported", "{}", "[]", `""`)
+	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
+		if why := harmful(key, r.keys[key]); why != "" {
+			r.fail("%s is %.100s: %s", key, r.keys[key], why)
+		}
 	}
 	if r.errs != nil {
 		return nil, fmt.Errorf("adapter %s: %s", path, strings.Join(r.errs, "; "))
@@ -60,6 +57,68 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	slices.Sort(o.Targets)
 	o.Targets = slices.Compact(o.Targets)
 	return o, nil
+}
+
+// harmful returns why a key of an adapter asks for something else than plain LoRA; empty where it
+// does not. Keys and values that change nothing are listed here. Any other must be null, false or
+// empty, because a later PEFT may compute something new with it.
+func harmful(key string, raw json.RawMessage) string {
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return err.Error()
+	}
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case bool:
+		if !v {
+			return ""
+		}
+	case string:
+		if v == "" {
+			return ""
+		}
+	case []any:
+		if len(v) == 0 {
+			return ""
+		}
+	case map[string]any:
+		if len(v) == 0 {
+			return ""
+		}
+	}
+	only := func(ok bool, why string) string {
+		if ok {
+			return ""
+		}
+		return why
+	}
+	number, isNumber := value.(float64)
+	switch key {
+	case "r", "lora_alpha", "use_rslora", "target_modules": // read
+		return ""
+	case "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode",
+		"megatron_core", // the name of a module that megatron_config would need
+		"eva_config":    // of the first weights
+		return ""
+	case "peft_type":
+		return only(value == "LORA", `only "LORA" is supported`)
+	case "task_type":
+		return only(value == "CAUSAL_LM", `only "CAUSAL_LM" is supported`)
+	case "bias":
+		return only(value == "none", `only "none" is supported`)
+	case "lora_dropout":
+		return only(isNumber && 0 <= number && number <= 1, "expected a share from 0 to 1")
+	case "qalora_group_size": // counts with use_qalora alone
+		return only(isNumber, "expected a number")
+	case "init_lora_weights":
+		// Others, such as pissa and olora, change the weights below, too.
+		name, _ := value.(string)
+		name = strings.ToLower(name)
+		return only(value == true || name == "gaussian" || name == "eva" || name == "orthogonal",
+			"expected a start that leaves the weights below as they are: true, false, gaussian, eva or orthogonal")
+	}
+	return "not supported"
 }
 
 // LoadAdapter fills the adapters of m, which was made with the LoRA of ReadAdapter, from an adapter

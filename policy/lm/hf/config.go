@@ -16,7 +16,7 @@ import (
 
 // ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. A key
 // whose value asks for something that package lm does not compute is an error with its name and
-// value.
+// value. A key that is not there has the default that the family has in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := os.ReadFile(path)
@@ -37,6 +37,7 @@ func ParseConfig(text []byte) (lm.Config, error) {
 		return lm.Config{}, err
 	}
 	r := &reader{keys: keys}
+	r.addDefaults()
 	c := r.config()
 	if r.errs != nil {
 		return lm.Config{}, errors.New(strings.Join(r.errs, "; "))
@@ -103,8 +104,8 @@ func (r *reader) config() lm.Config {
 	c.Vocab, c.Hidden, c.Layers = r.size("vocab_size"), r.size("hidden_size"), r.size("num_hidden_layers")
 	c.Heads, c.Intermediate = r.size("num_attention_heads"), r.size("intermediate_size")
 	c.KVHeads = get(r, "num_key_value_heads", c.Heads)
-	c.HeadDim = get(r, "head_dim", defaultHeadDim(&c))
-	c.Eps = get(r, "rms_norm_eps", defaultEps(c.Family))
+	c.HeadDim = get(r, "head_dim", c.Hidden/max(c.Heads, 1))
+	c.Eps = get(r, "rms_norm_eps", 1e-6)
 	c.Tied = get(r, "tie_word_embeddings", false)
 	c.MaxPositions = get(r, "max_position_embeddings", 0)
 	c.InitRange = get(r, "initializer_range", 0.02)
@@ -139,21 +140,6 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// defaultHeadDim is what transformers takes where head_dim is not given.
-func defaultHeadDim(c *lm.Config) int {
-	if c.Family == lm.Qwen3 {
-		return 128
-	}
-	return c.Hidden / max(c.Heads, 1)
-}
-
-func defaultEps(f lm.Family) float64 {
-	if f == lm.Mixtral {
-		return 1e-5
-	}
-	return 1e-6
-}
-
 // window returns the length up to which every layer sees the whole sequence, 0 for any length.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)
@@ -185,7 +171,9 @@ func (r *reader) window(c *lm.Config) int {
 	case lm.Llama:
 		return 0
 	}
-	if get(r, "use_sliding_window", false) && get(r, "max_window_layers", 0) < c.Layers {
+	// Which layers of a mixture slide depends on the version of transformers: then all count as such.
+	mixture := c.Family == lm.Qwen2MoE || c.Family == lm.Qwen3MoE
+	if get(r, "use_sliding_window", false) && (mixture || get(r, "max_window_layers", 0) < c.Layers) {
 		if size < 1 {
 			r.fail("sliding_window is %d, but use_sliding_window is true", size)
 		}
@@ -201,11 +189,7 @@ var ropeKeys = []string{"rope_type", "type", "rope_theta", "factor", "low_freq_f
 
 // rope reads rope_theta and rope_scaling of transformers 4, or rope_parameters of 5.
 func (r *reader) rope(c *lm.Config) lm.Rope {
-	theta := 1e4
-	if c.Family == lm.Mixtral {
-		theta = 1e6
-	}
-	rope := lm.Rope{Theta: get(r, "rope_theta", theta), Type: lm.RopeDefault}
+	rope := lm.Rope{Theta: get(r, "rope_theta", 1e4), Type: lm.RopeDefault}
 	for _, key := range []string{"rope_scaling", "rope_parameters"} {
 		if !r.has(key) {
 			continue

@@ -19,11 +19,11 @@ import (
 // minimal is a config.json with further keys.
 func minimal(family, more string) string {
 	return `{"model_type": "` + family + `", "vocab_size": 31, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
-		"num_attention_heads": 4` + more + `}`
+		"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64` + more + `}`
 }
 
 func TestConfigForms(t *testing.T) {
-	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6,
+	base := lm.Config{Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12, Eps: 1e-6, MaxPositions: 64,
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
 	with := func(f lm.Family, change func(c *lm.Config)) lm.Config {
 		c := base
@@ -60,9 +60,19 @@ func TestConfigForms(t *testing.T) {
 			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Window = true, 8 })},
 		{minimal("qwen2", `, "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]`),
 			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Window = true, 8 })},
-		{minimal("mistral", `, "sliding_window": 4096`), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
+		{minimal("qwen2", `, "use_sliding_window": true, "num_hidden_layers": 29`), // max_window_layers 28
+			with(lm.Qwen2, func(c *lm.Config) { c.QKVBias, c.Layers, c.Window = true, 29, 4096 })},
+		{minimal("qwen2", `, "use_sliding_window": true`), with(lm.Qwen2, func(c *lm.Config) { c.QKVBias = true })},
+		{minimal("mistral", ""), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
+		{minimal("mistral", `, "sliding_window": 99`), with(lm.Mistral, func(c *lm.Config) { c.Window = 99 })},
+		{minimal("mistral", `, "num_key_value_heads": null`), with(lm.Mistral, func(c *lm.Config) { c.Window = 4096 })},
 		{minimal("mistral", `, "sliding_window": null, "head_dim": null`), with(lm.Mistral, func(*lm.Config) {})},
 		{minimal("qwen3", ""), with(lm.Qwen3, func(c *lm.Config) { c.HeadDim, c.QKNorm = 128, true })},
+		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "use_sliding_window": true`),
+			with(lm.Qwen3MoE, func(c *lm.Config) {
+				c.QKNorm, c.Window = true, 4096
+				c.Experts = lm.Experts{Count: 4, PerToken: 2, Intermediate: 6, AuxCoef: 0.001}
+			})},
 		{minimal("qwen2_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, "shared_expert_intermediate_size": 10`),
 			with(lm.Qwen2MoE, func(c *lm.Config) {
 				c.QKVBias = true
@@ -103,6 +113,32 @@ func TestConfigForms(t *testing.T) {
 	}
 }
 
+// TestAbsentKeys: a configuration with the family alone has the sizes that transformers 5 gives it.
+func TestAbsentKeys(t *testing.T) {
+	for family, want := range map[lm.Family]string{
+		lm.Llama:    "32000 4096 32 32 32 128 11008 1e-06 10000 2048 0 / 0 0 0 0 / 1 [2]",
+		lm.Mistral:  "32000 4096 32 32 8 128 14336 1e-06 10000 131072 4096 / 0 0 0 0 / 1 [2]",
+		lm.Mixtral:  "32000 4096 32 32 8 128 14336 1e-05 1e+06 131072 0 / 8 2 14336 0 / 1 [2]",
+		lm.Qwen2:    "151936 4096 32 32 32 128 22016 1e-06 10000 32768 0 / 0 0 0 0 / -1 []",
+		lm.Qwen3:    "151936 4096 32 32 32 128 22016 1e-06 10000 32768 0 / 0 0 0 0 / -1 []",
+		lm.Qwen2MoE: "151936 2048 24 16 16 128 5632 1e-06 10000 32768 0 / 60 4 1408 5632 / -1 []",
+		lm.Qwen3MoE: "151936 2048 24 32 4 64 6144 1e-06 10000 32768 0 / 128 8 768 0 / -1 []",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"model_type": %q}`, family), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, err := hf.ReadConfig(dir)
+		tokens, err2 := hf.ReadTokens(dir)
+		x := c.Experts
+		got := fmt.Sprintf("%d %d %d %d %d %d %d %g %g %d %d / %d %d %d %d / %d %v", c.Vocab, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim,
+			c.Intermediate, c.Eps, c.Rope.Theta, c.MaxPositions, c.Window, x.Count, x.PerToken, x.Intermediate, x.SharedIntermediate, tokens.BOS, tokens.EOS)
+		if err != nil || err2 != nil || got != want {
+			t.Errorf("%s: %v, %v\n%s, want\n%s", family, err, err2, got, want)
+		}
+	}
+}
+
 func TestGoldenConfigs(t *testing.T) {
 	four, err := os.ReadFile("testdata/qwen2/config.json")
 	if err != nil {
@@ -126,7 +162,7 @@ func TestGoldenConfigs(t *testing.T) {
 func TestConfigRefuses(t *testing.T) {
 	for want, text := range map[string]string{
 		`model_type is "gpt2"`:                                    `{"model_type": "gpt2"}`,
-		"vocab_size is missing":                                   `{"model_type": "llama"}`,
+		"vocab_size is missing":                                   `{"model_type": "llama", "vocab_size": null}`,
 		`rope_scaling.rope_type is "dynamic"`:                     minimal("llama", `, "rope_scaling": {"type": "dynamic", "factor": 2}`),
 		`rope_parameters.rope_type is "longrope"`:                 minimal("llama", `, "rope_parameters": {"rope_type": "longrope", "factor": 2}`),
 		"rope_scaling.factor is missing":                          minimal("llama", `, "rope_scaling": {"type": "linear"}`),
@@ -151,8 +187,8 @@ func TestConfigRefuses(t *testing.T) {
 		"unexpected end":                                          `{"model_type"`,
 		"partial_rotary_factor is 0.5":                            minimal("llama", `, "partial_rotary_factor": 0.5`),
 		"high_freq_factor 1: the second must be larger":           minimal("llama", `, "rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 1, "original_max_position_embeddings": 64}`),
-		"original_max_position_embeddings is 0":                   minimal("llama", `, "rope_scaling": {"rope_type": "yarn", "factor": 8}`),
-		"sliding_window is 0, but use_sliding_window is t":        minimal("qwen2", `, "use_sliding_window": true, "max_window_layers": 0`),
+		"original_max_position_embeddings is 0":                   minimal("llama", `, "rope_scaling": {"rope_type": "yarn", "factor": 8}, "max_position_embeddings": null`),
+		"sliding_window is 0, but use_sliding_window is t":        minimal("qwen2", `, "sliding_window": null, "use_sliding_window": true, "max_window_layers": 0`),
 	} {
 		if _, err := hf.ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
@@ -306,9 +342,11 @@ func TestLoadRefuses(t *testing.T) {
 			os.WriteFile(file(dir), b, 0o666)
 		},
 		`tensor "x" is missing, which the index places there`: func(_ *lm.Config, dir string) {
-			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "model.safetensors"}}`), 0o666)
+			os.Rename(file(dir), filepath.Join(dir, "model-1.safetensors"))
+			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "model-1.safetensors"}}`), 0o666)
 		},
 		"is not in the folder": func(_ *lm.Config, dir string) {
+			os.Remove(file(dir))
 			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), []byte(`{"weight_map": {"x": "../y"}}`), 0o666)
 		},
 	} {
@@ -317,6 +355,43 @@ func TestLoadRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+}
+
+// TestStaleFiles: model.safetensors counts, whatever an index beside it says, and a model that is saved over another in any form is
+// the one that is read.
+func TestStaleFiles(t *testing.T) {
+	old, dir := newModel(t, tiny(lm.Llama), lm.Options{}), t.TempDir()
+	old.Init(5)
+	m := newModel(t, tiny(lm.Llama), lm.Options{})
+	save := func(m *lm.Model, shard int) {
+		t.Helper()
+		if err := hf.Save(m, dir, hf.SaveOptions{ShardBytes: shard}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func(what string) {
+		t.Helper()
+		again := newModel(t, tiny(lm.Llama), lm.Options{})
+		again.Init(9)
+		if err := hf.Load(again, dir); err != nil || !slices.Equal(again.Params.Data, m.Params.Data) {
+			t.Errorf("%s: other weights, %v", what, err)
+		}
+	}
+	save(old, 2000)
+	index := filepath.Join(dir, "model.safetensors.index.json")
+	text, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	save(m, 0)
+	same("one file over shards")
+	if err := os.WriteFile(index, text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	same("a stale index")
+	save(old, 0)
+	save(m, 2000)
+	same("shards over one file")
 }
 
 // An adapter survives its folder, and merging it gives a model that computes the same.
@@ -382,21 +457,60 @@ func forward(t *testing.T, m *lm.Model, b lm.Batch) *lm.Work {
 	return w
 }
 
-func TestAdapterRefuses(t *testing.T) {
-	for want, text := range map[string]string{
-		`peft_type is "IA3"`:         `{"peft_type": "IA3", "r": 4, "target_modules": ["q_proj"]}`,
-		"use_dora is true":           `{"use_dora": true, "r": 4, "target_modules": ["q_proj"]}`,
-		"rank_pattern is {":          `{"rank_pattern": {"q": 3}, "r": 4, "target_modules": ["q_proj"]}`,
-		`target_modules is "all-li`:  `{"r": 4, "target_modules": "all-linear"}`,
-		"r is missing":               `{"target_modules": ["q_proj"]}`,
-		`modules_to_save is ["embed`: `{"r": 4, "target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]}`,
-	} {
-		dir := t.TempDir()
+// TestAdapterKeys: what a PEFT of today writes is accepted as long as it means plain LoRA, and anything else is named.
+func TestAdapterKeys(t *testing.T) {
+	read := func(more string) error {
+		t.Helper()
+		text, dir := `{"r": 4, "target_modules": ["q_proj"]`+more+`}`, t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hf.ReadAdapter(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		_, err := hf.ReadAdapter(dir)
+		return err
+	}
+	for _, more := range []string{
+		`, "lora_dropout": 0.05`, `, "lora_dropout": 1`, `, "init_lora_weights": true`, `, "init_lora_weights": false`, `, "init_lora_weights": "gaussian"`,
+		`, "init_lora_weights": "eva", "eva_config": {"rho": 2.0}`, `, "init_lora_weights": "orthogonal"`, `, "init_lora_weights": null`,
+		`, "a_key_of_tomorrow": null, "another": false, "a_third": {}, "a_fourth": [], "a_fifth": ""`,
+		`, "alora_invocation_tokens": null, "alpha_pattern": {}, "arrow_config": null, "auto_mapping": null, "base_model_name_or_path": "b", "bias": "none",
+			"corda_config": null, "ensure_weight_tying": false, "eva_config": null, "exclude_modules": null, "fan_in_fan_out": false, "inference_mode": true,
+			"init_lora_weights": true, "layer_replication": null, "layers_pattern": null, "layers_to_transform": null, "loftq_config": {}, "lora_alpha": 16,
+			"lora_bias": false, "lora_dropout": 0.1, "megatron_config": null, "megatron_core": "megatron.core", "modules_to_save": null, "peft_type": "LORA",
+			"peft_version": "0.18.0", "qalora_group_size": 16, "rank_pattern": {}, "revision": "main", "target_parameters": null, "task_type": "CAUSAL_LM",
+			"trainable_token_indices": null, "use_dora": false, "use_qalora": false, "use_rslora": true`,
+	} {
+		if err := read(more); err != nil {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+	for want, more := range map[string]string{
+		`peft_type is "IA3"`:                 `, "peft_type": "IA3"`,
+		`task_type is "SEQ_CLS"`:             `, "task_type": "SEQ_CLS"`,
+		`bias is "all"`:                      `, "bias": "all"`,
+		"use_dora is true":                   `, "use_dora": true`,
+		"use_qalora is true":                 `, "use_qalora": true, "qalora_group_size": 16`,
+		"lora_bias is true":                  `, "lora_bias": true`,
+		"fan_in_fan_out is true":             `, "fan_in_fan_out": true`,
+		"alora_invocation_tokens is [1, 2]":  `, "alora_invocation_tokens": [1, 2]`,
+		"rank_pattern is {":                  `, "rank_pattern": {"q": 3}`,
+		"alpha_pattern is {":                 `, "alpha_pattern": {"q": 3}`,
+		`target_modules is "all-li`:          `, "target_modules": "all-linear"`,
+		`modules_to_save is ["embed`:         `, "modules_to_save": ["embed_tokens"]`,
+		`init_lora_weights is "pissa"`:       `, "init_lora_weights": "pissa"`,
+		`init_lora_weights is "pissa_niter_`: `, "init_lora_weights": "pissa_niter_4"`,
+		`init_lora_weights is "olora"`:       `, "init_lora_weights": "olora"`,
+		`init_lora_weights is "corda"`:       `, "init_lora_weights": "corda"`,
+		`init_lora_weights is "loftq"`:       `, "init_lora_weights": "loftq"`,
+		`init_lora_weights is 1`:             `, "init_lora_weights": 1`,
+		"lora_dropout is 1.5":                `, "lora_dropout": 1.5`,
+		`lora_dropout is "some"`:             `, "lora_dropout": "some"`,
+		"layers_to_transform is 3":           `, "layers_to_transform": 3`,
+		"a_key_of_tomorrow is 0":             `, "a_key_of_tomorrow": 0`,
+		"another is true":                    `, "another": true`,
+		"a_third is {":                       `, "a_third": {"a": 1}`,
+	} {
+		if err := read(more); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %q", more, err, want)
 		}
 	}
 }

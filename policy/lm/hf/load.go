@@ -53,7 +53,13 @@ type place struct {
 	index  int
 }
 
-// index is model.safetensors.index.json.
+// A folder has all of its weights in one file, or an index that names the file of each tensor.
+const (
+	oneFile   = "model.safetensors"
+	indexFile = "model.safetensors.index.json"
+)
+
+// index is the text of an indexFile.
 type index struct {
 	Metadata  map[string]any    `json:"metadata"`
 	WeightMap map[string]string `json:"weight_map"`
@@ -61,13 +67,13 @@ type index struct {
 
 func openFolder(dir string) (*folder, error) {
 	f := &folder{where: map[string]place{}}
-	one, many := filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "model.safetensors.index.json")
+	one, many := filepath.Join(dir, oneFile), filepath.Join(dir, indexFile)
+	if _, err := os.Stat(one); err == nil { // an index beside it is of an earlier save: transformers ignores it, too
+		return f, f.closeAt(f.open(one, nil))
+	}
 	text, err := os.ReadFile(many)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(one); err != nil {
-			return nil, fmt.Errorf("%s has neither model.safetensors nor model.safetensors.index.json", dir)
-		}
-		return f, f.closeAt(f.open(one, nil))
+		return nil, fmt.Errorf("%s has neither %s nor %s", dir, oneFile, indexFile)
 	}
 	if err != nil {
 		return nil, err

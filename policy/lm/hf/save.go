@@ -3,8 +3,10 @@ package hf
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -21,7 +23,8 @@ type SaveOptions struct {
 
 // Save writes a checkpoint folder that transformers reads: config.json and the weights, with
 // adapters merged into them. The folder may exist; what Save writes replaces files of the same
-// names.
+// names. It removes a model.safetensors or an index of an earlier save, so that every reader finds
+// the new weights.
 func Save(m *lm.Model, dir string, o SaveOptions) error {
 	if o.DType == 0 {
 		o.DType = tensor.F32
@@ -47,8 +50,15 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 		return err
 	}
 	shards, total := split(m, o)
+	stale := oneFile
 	if len(shards) == 1 {
-		return writeShard(m, filepath.Join(dir, "model.safetensors"), shards[0])
+		stale = indexFile
+	}
+	if err := os.Remove(filepath.Join(dir, stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if len(shards) == 1 {
+		return writeShard(m, filepath.Join(dir, oneFile), shards[0])
 	}
 	x := index{Metadata: map[string]any{"total_size": total}, WeightMap: map[string]string{}}
 	for i, fields := range shards {
@@ -63,7 +73,7 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 	if text, err = json.MarshalIndent(x, "", "  "); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"), append(text, '\n'), 0o666)
+	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
 }
 
 // split deals the tensors to files.

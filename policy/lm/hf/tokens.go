@@ -18,7 +18,7 @@ type Tokens struct {
 }
 
 // ReadTokens reads the ids from config.json and, where that is there, generation_config.json, whose
-// values come first.
+// values come first. Where config.json has none, they are those of the family.
 func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {
@@ -33,6 +33,9 @@ func ReadTokens(dir string) (Tokens, error) {
 		r := &reader{}
 		if err := json.Unmarshal(text, &r.keys); err != nil {
 			return t, fmt.Errorf("special tokens: %s: %w", path, err)
+		}
+		if name == "config.json" {
+			r.addDefaults()
 		}
 		t.BOS, t.Pad = get(r, "bos_token_id", t.BOS), get(r, "pad_token_id", t.Pad)
 		if r.has("eos_token_id") {
@@ -49,8 +52,10 @@ func ReadTokens(dir string) (Tokens, error) {
 	return t, nil
 }
 
-// addTo sets the keys of config.json.
+// addTo sets the keys of config.json. Tokens that are not there are null, because a key that is absent
+// means the family's.
 func (t Tokens) addTo(keys map[string]any) {
+	keys["bos_token_id"], keys["pad_token_id"], keys["eos_token_id"] = nil, nil, nil
 	if t.BOS >= 0 {
 		keys["bos_token_id"] = t.BOS
 	}
