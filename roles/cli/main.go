@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -35,27 +36,33 @@ func Run(args []string, reg config.Registries, program runner.Program) int {
 	defer hub.Close()
 	reg = session.WithHub(reg, hub)
 	app := newApp(reg, program, &code)
+	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if err != nil {
-		return explain(err)
+		return explain(err, leads)
 	}
 	return code
 }
 
+// followersWait is how long the other processes of a launcher wait for it to end them, after what
+// the leading one tells the user. Some launchers end a job with the first process that fails, and
+// drop what another has just written.
+const followersWait = 2 * time.Second
+
 // explain writes err and returns the exit code that goes with it. What is wrong with the call is
-// the same in every process that a launcher started: one tells, and the others leave with 0,
-// because launchers end a job with the first process that fails, before another may have spoken.
-func explain(err error) int {
+// the same in every process that a launcher started: the leading one tells.
+func explain(err error, leads bool) int {
 	var usage config.UsageError
 	var help cli.ExitCoder // help for a command that there is not
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
 		fmt.Fprintln(os.Stderr, err)
 		return runner.ExitFailed
-	case !mpi.Leads():
-		return runner.ExitOK
+	case leads:
+		fmt.Fprintln(os.Stderr, err)
+	default:
+		time.Sleep(followersWait)
 	}
-	fmt.Fprintln(os.Stderr, err)
 	return runner.ExitConfig
 }
 

@@ -13,6 +13,7 @@ func TestOpenWithoutMPI(t *testing.T) {
 		t.Errorf("Open: %v, want an error that names the build command", err)
 	}
 	t.Setenv("OMPI_COMM_WORLD_SIZE", "8")
+	t.Setenv("PMIX_NAMESPACE", "7")
 	if _, err := Open(Options{}); err == nil || !strings.Contains(err.Error(), "mpirun started 8 processes") {
 		t.Errorf("Open under a launcher: %v, want an error that names it", err)
 	}

@@ -77,10 +77,10 @@ func Open(opts Options) (spmd.Transport, error) {
 	if gompi.IsOn() {
 		return nil, errors.New("open mpi: MPI was started in this process before, and it starts once")
 	}
+	launched, launcher := Launched()
 	if err := start(); err != nil {
 		return nil, fmt.Errorf("open mpi: %w", err)
 	}
-	launched, launcher := Launched()
 	if launched > 1 && gompi.WorldSize() == 1 {
 		gompi.Stop()
 		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is "+
