@@ -71,9 +71,9 @@ var mistakes = []struct {
 	{name: "fraction for a whole number", args: []string{"env.train.total_num_envs=8.5"},
 		want: "command line: env.train.total_num_envs: 8.5: expected a whole number"},
 	{name: "list for a number", edit: [2]string{"lr: 1.0e-3", "lr: [1, 2]"},
-		want: "job.yaml:26: actor.optim.lr: %want a number%"},
+		want: "job.yaml:26: actor.optim.lr: %expected a number%"},
 	{name: "map for a list", edit: [2]string{"hidden_sizes: [8]", "hidden_sizes: {a: 1}"},
-		want: "job.yaml:24: actor.model.hidden_sizes: %want a list%"},
+		want: "job.yaml:24: actor.model.hidden_sizes: %expected a list%"},
 	{name: "number for a truth value", args: []string{"runner.deterministic=2"},
 		want: "command line: runner.deterministic: 2: expected true or false"},
 	{name: "no duration", args: []string{"comm.stall_timeout=soon"},
@@ -305,7 +305,7 @@ func TestCommandMistakes(t *testing.T) {
 			"verdict: runs with these overrides\n  rlinf -c job.yaml actor.global_batch_size=32"},
 		{"eval -c job.yaml", "no checkpoint in logs/default: expected a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
 		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
-		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: want%"},
+		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: expected%"},
 		{"-c job.yaml runner.task_type=embodied_evil", "command line: runner.task_type: embodied_evil: expected embodied, embodied_eval, sft or reasoning"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

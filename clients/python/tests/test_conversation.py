@@ -100,7 +100,7 @@ class WrongFrames(unittest.TestCase):
         self.refuse("has the flags 0x8", STEP, 8, 2)
         self.refuse("has the flags 0x2", RESET, AUTORESET, 2)
         self.refuse("for 3 environments; there are 2", STEP, AUTORESET, 3)
-        self.refuse("has 5 bytes; want", STEP, AUTORESET, 2, b"12345")
+        self.refuse("has 5 bytes; expected", STEP, AUTORESET, 2, b"12345")
         self.refuse("type 2 came, which is none", CONFIG)
         self.refuse("type 99 came, which is none", 99)
         self.refuse("type 10 came, which is none", SAVE)

@@ -24,12 +24,12 @@ func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []stri
 	return overrides
 }
 
-// only matches what is valid where that is one value, with a reason behind it: "want true
+// only matches what is valid where that is one value, with a reason behind it: "expected true
 // (loss_type embodied_sac)".
-var only = regexp.MustCompile(`^want ([A-Za-z0-9_.-]+) \(`)
+var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 
 // null matches what is said of a null that takes a default away.
-var null = regexp.MustCompile(`^want a value; without the key it is (\S+)$`)
+var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
 // remedy returns the overrides that mend e; none if they cannot be told.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
@@ -64,7 +64,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
 // atMost matches the greatest window that fits into the memory.
-var atMost = regexp.MustCompile(`^want at most (\d+): `)
+var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
 // window returns the override of a window of the replay buffer, a power of ten, that fits into half
 // of the memory.
