@@ -26,7 +26,9 @@ const (
 	ExitCheck       = runner.ExitCheck
 	ExitRequeue     = runner.ExitRequeue
 	ExitStalled     = runner.ExitStalled
+	ExitHungUp      = runner.ExitHungUp
 	ExitInterrupted = runner.ExitInterrupted
+	ExitCrashed     = runner.ExitCrashed
 	ExitTerminated  = runner.ExitTerminated
 )
 

@@ -31,6 +31,7 @@ func Main(args []string, reg config.Registries) int { return Run(args, reg, runn
 
 // Run is Main with a program of your own: each rank of a job that trains runs it.
 func Run(args []string, reg config.Registries, program runner.Program) int {
+	defer endOnlyAsDocumented()()
 	code := runner.ExitOK
 	hub := external.NewHub(os.Stderr, 0)
 	defer hub.Close()
@@ -68,7 +69,8 @@ func explain(err error, leads bool) int {
 
 // exitCodes are in the help of every command.
 const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;\n" +
-	"75 checkpointed on request: queue the job again; 76 a rank fell silent; 130 interrupted; 143 terminated."
+	"75 checkpointed on request: queue the job again; 76 a rank fell silent; 129 its terminal was closed;\n" +
+	"130 interrupted; 134 crashed; 143 terminated."
 
 func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
@@ -90,6 +92,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
 		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
 		Description: exitCodes,
+		Writer:      readerOptional{os.Stdout}, ErrWriter: readerOptional{os.Stderr},
 		HideVersion: true, Flags: append(train, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}

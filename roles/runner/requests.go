@@ -22,7 +22,9 @@ const (
 	ExitCheck       = 3
 	ExitRequeue     = 75
 	ExitStalled     = 76
+	ExitHungUp      = 129
 	ExitInterrupted = 130
+	ExitCrashed     = 134 // of Go's runtime, by SIGABRT
 	ExitTerminated  = 143
 )
 
@@ -33,7 +35,7 @@ type Requests struct {
 	stop     atomic.Int64    // exit code plus one; 0: none
 	signaled context.Context // ends with the first signal that asks to stop
 	signal   context.CancelFunc
-	pressed  context.Context // ends with the first that gives little time for it: INT or TERM
+	pressed  context.Context // ends with the first that gives little time for it: INT, TERM or HUP
 	press    context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // in Unix nanoseconds; 0: none
@@ -47,12 +49,16 @@ type Requests struct {
 // Watch starts to listen to signals. USR1 stops with a checkpoint and asks for a requeue, INT and
 // TERM stop, and end the process at once when they come again. The same signal within a second
 // counts once: timeout sends it to the process and to its group, and a launcher may pass it on
-// beside the terminal. USR2 writes all goroutines to standard error.
+// beside the terminal. HUP counts as TERM, and is ignored if it was when the process started, as
+// nohup has it. USR2 writes all goroutines to standard error.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
 	r.pressed, r.press = context.WithCancel(context.Background())
 	signal.Notify(r.arrived, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // Notify would end that
+		signal.Notify(r.arrived, syscall.SIGHUP)
+	}
 	go r.listen()
 	return r
 }
@@ -68,6 +74,8 @@ func (r *Requests) listen() {
 			r.interrupt(ExitInterrupted)
 		case syscall.SIGTERM:
 			r.interrupt(ExitTerminated)
+		case syscall.SIGHUP:
+			r.interrupt(ExitHungUp)
 		case syscall.SIGUSR2:
 			pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
 		}
@@ -84,12 +92,13 @@ func (r *Requests) interrupt(code int) {
 		fmt.Fprintln(os.Stderr, "second signal: stopping at once, without a new checkpoint")
 		os.Exit(code)
 	}
-	r.stop.Store(int64(code) + 1)
+	r.stop.Store(int64(r.urgent.code) + 1)
 	r.signal()
 	r.press()
 }
 
-// An urgency decides which signals, of those that ask to stop, ask to stop at once.
+// An urgency decides which signals, of those that ask to stop, ask to stop at once. HUP and TERM are
+// the same signal to it: a session that ends may send both.
 type urgency struct {
 	code  int // of the first signal; 0: none has come
 	since time.Time
@@ -105,7 +114,7 @@ func (u *urgency) add(code int, now time.Time) bool {
 		u.code, u.since = code, now
 		return false
 	}
-	return code != u.code || now.Sub(u.since) >= sameSignal
+	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || now.Sub(u.since) >= sameSignal
 }
 
 // BeforeExit has f called, with the exit code, before a second signal ends the process, unless
@@ -185,7 +194,7 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop calls f when a signal or the clock asks to stop; the argument is true for INT or TERM.
+// AtStop calls f when a signal or the clock asks to stop; the argument is true for INT, TERM or HUP.
 // cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}

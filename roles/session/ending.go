@@ -40,7 +40,7 @@ func statusOf(code int) runfolder.Status {
 	switch code {
 	case runner.ExitRequeue:
 		return runfolder.Checkpointed
-	case runner.ExitInterrupted, runner.ExitTerminated:
+	case runner.ExitInterrupted, runner.ExitTerminated, runner.ExitHungUp:
 		return runfolder.Interrupted
 	}
 	return runfolder.Failed

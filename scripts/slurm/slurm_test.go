@@ -68,7 +68,7 @@ func TestRequeue(t *testing.T) {
 	}{
 		{75, false, "", true}, {75, true, "19", true}, {75, true, "20", false}, {75, false, "21", false},
 		{0, true, "19", true}, {0, true, "20", false}, {0, false, "", false},
-		{1, true, "", false}, {1, false, "", false}, {143, true, "", false},
+		{1, true, "", false}, {1, false, "", false}, {129, true, "", false}, {134, true, "", false}, {143, true, "", false},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			t.Parallel()

@@ -200,7 +200,7 @@ func (s *sweep) note(o outcome) {
 		value := s.value(run)
 		done := s.board.finished(run, value, time.Duration(o.Seconds*float64(time.Second)))
 		s.board.print("%d/%d · %s · %s %.4g · %.0fs\n", done, len(s.runs), run.name(), s.metric, value, o.Seconds)
-	case runner.ExitRequeue, runner.ExitInterrupted, runner.ExitTerminated:
+	case runner.ExitRequeue, runner.ExitInterrupted, runner.ExitTerminated, runner.ExitHungUp:
 		s.requeue = true
 		s.board.ended(run)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// A crash of Go's runtime is not an end with exit code 2, which means wrong usage; a program that is started finds SIGPIPE as it was, and no core file.
+func TestEndOnlyAsDocumented(t *testing.T) {
+	if os.Getenv("RLINF_TEST_CRASH") != "" {
+		endOnlyAsDocumented()
+		new(sync.Mutex).Unlock() // a fatal error, from which there is no recovery
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "RLINF_TEST_CRASH=yes")
+	out, _ := cmd.CombinedOutput()
+	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signal() != syscall.SIGABRT || !strings.Contains(string(out), "fatal error: ") {
+		t.Errorf("a crash: %v, expected SIGABRT, which a shell calls 134\n%s", cmd.ProcessState, out)
+	}
+
+	defer endOnlyAsDocumented()()
+	text, err := exec.Command("sh", "-c", "ulimit -Sc; kill -PIPE $$; echo ignored").Output()
+	if exit, ok := err.(*exec.ExitError); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE || string(text) != "0\n" {
+		t.Errorf("a program that is started: %v, says %q", err, text)
+	}
+}
+
+// A command that only prints ends well though nobody reads it.
+func TestNobodyReads(t *testing.T) {
+	if os.Getenv("RLINF_TEST_NOBODY") != "" {
+		os.Exit(Main([]string{"rlinf", "help"}, rolestest.Registries()))
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "RLINF_TEST_NOBODY=yes")
+	cmd.Stdout, cmd.Stderr = w, w
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+}
