@@ -1,14 +1,14 @@
 package text
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
-	"os"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
@@ -23,8 +23,10 @@ type Sample struct {
 
 // A Source is what a sample was made of.
 type Source struct {
-	Prompt  string   // as the line has it; a list of messages as the chat template writes it
-	Answers []string // all that the line has
+	Prompt  string   // as the record has it; a list of messages as the chat template writes it
+	Answers []string // all that the record has
+	File    string
+	Line    int // where the record begins
 }
 
 // Targets returns how many tokens of s are to be predicted.
@@ -78,7 +80,7 @@ func (d *Dataset) Bytes() int {
 	for _, s := range d.Samples {
 		n += 5*len(s.IDs) + 56
 		if s.Source != nil {
-			n += len(s.Source.Prompt) + 40
+			n += len(s.Source.Prompt) + 64
 			for _, a := range s.Source.Answers {
 				n += len(a) + 16
 			}
@@ -87,12 +89,22 @@ func (d *Dataset) Bytes() int {
 	return n
 }
 
-// Read reads files of JSON lines. The error names the file and the line of the first sample that
-// cannot be learnt from. Files without a sample are an error.
+// Read reads files of JSON lines or of a JSON list, plain or with gzip. No text is changed: a record that
+// cannot be used as it is meant is an error with the file and the line, and so is a file without a
+// sample. A record has one of these forms, tried in this order:
+//
+//	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
+//	{"conversations": [{"from": "human", "value": "…"}, …]}                 ShareGPT's
+//	{"instruction": "…", "input": "…", "output": "…"}                       Alpaca's
+//	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
+//
+// The first form may have "tools", and "tool_calls" in messages. A message of the assistant with a weight
+// of 0 is not learnt. A content of several texts is read as one, end to end.
 func Read(paths []string, f Format) (*Dataset, error) {
-	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder()}
+	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
 	for _, path := range paths {
-		if err := r.file(path); err != nil {
+		err := eachRecord(path, func(line int, record []byte) error { return r.record(path, line, record) })
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -128,50 +140,21 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
+	written map[string]bool // what the chat template writes of messages, by their roles
 }
 
-// byteOrderMark begins the files of some editors.
-const byteOrderMark = "\ufeff"
-
-func (r *reader) file(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	in := bufio.NewReader(file)
-	if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-		_, _ = in.Discard(len(byteOrderMark)) // they are in the buffer
-	}
-	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if err := r.line(line); err != nil {
-				return fmt.Errorf("%s:%d: %w", path, number, err)
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
-}
-
-func (r *reader) line(line []byte) error {
+// record adds the sample of a record, a JSON object.
+func (r *reader) record(path string, line int, record []byte) error {
 	var keys map[string]json.RawMessage
-	if err := json.Unmarshal(line, &keys); err != nil {
+	if err := json.Unmarshal(record, &keys); err != nil {
 		return fmt.Errorf("expected a JSON object: %w", err)
 	}
-	var s Sample
-	var err error
-	if messages, ok := keys[r.Messages]; ok && r.Messages != "" {
-		s, err = r.conversation(messages)
-	} else {
-		s, err = r.pair(keys)
-	}
+	s, err := r.sample(keys)
 	if err != nil {
 		return err
+	}
+	if s.Source != nil {
+		s.Source.File, s.Source.Line = path, line
 	}
 	for i, id := range s.IDs {
 		if id < 0 || int(id) >= r.Vocab {
@@ -191,48 +174,73 @@ func (r *reader) line(line []byte) error {
 	return nil
 }
 
-// pair makes a sample of a prompt and an answer.
-func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
+// sample makes a sample of a record in any of its forms.
+func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
+	has := func(key string) bool { _, ok := keys[key]; return ok }
+	isPair, isAlpaca := has(r.Prompt) || has(r.Answer), has("instruction") && has("output")
+	switch {
+	case r.Messages != "" && !isNull(keys[r.Messages]):
+		return r.conversation(r.Messages, keys)
+	case !isPair && !isNull(keys["conversations"]):
+		return r.conversation("conversations", keys)
+	case isAlpaca && (!isPair || r.Prompt == "instruction" && r.Answer == "output"):
+		return r.alpaca(keys)
+	}
 	for _, key := range []string{r.Prompt, r.Answer} {
-		if _, ok := keys[key]; !ok {
-			return s, fmt.Errorf("no key %q", key)
+		if !has(key) {
+			return Sample{}, fmt.Errorf("no key %q: the record has %s", key,
+				strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
 		}
 	}
 	answers, err := answersIn(keys[r.Answer])
 	if err != nil {
-		return s, fmt.Errorf("%q: %w", r.Answer, err)
+		return Sample{}, fmt.Errorf("%q: %w", r.Answer, err)
 	}
-	answer := answers[0]
+	tools, err := toolsIn(keys)
+	if err != nil {
+		return Sample{}, err
+	}
+	prompt, isText := textIn(keys[r.Prompt])
+	switch {
+	case isText:
+		return r.pair(prompt, []message{said("user", prompt)}, tools, answers)
+	case r.Chat == nil:
+		return Sample{}, fmt.Errorf("%q: expected a text (lists of messages need data.apply_chat_template)", r.Prompt)
+	case isNull(keys[r.Prompt]):
+		return Sample{}, fmt.Errorf("%q is null: expected a text or a list of messages", r.Prompt)
+	}
+	messages, err := messagesIn(keys[r.Prompt])
+	if err != nil {
+		return Sample{}, fmt.Errorf("%q: %w", r.Prompt, err)
+	}
+	return r.pair("", messages, tools, answers)
+}
+
+// pair makes a sample of a prompt and its answers. With Chat the prompt is messages.
+func (r *reader) pair(prompt string, messages []message, tools json.RawMessage, answers []string) (s Sample,
+	err error) {
 	if r.Chat == nil {
-		var prompt string
-		if json.Unmarshal(keys[r.Prompt], &prompt) != nil {
-			return s, fmt.Errorf("%q: expected a text (lists of messages need data.apply_chat_template)", r.Prompt)
+		if tools != nil {
+			return s, errors.New(`"tools" need data.apply_chat_template`)
 		}
 		if r.Sources {
 			s.Source = &Source{Prompt: prompt, Answers: answers}
 		}
 		ids := r.encoder.EncodeSequence(nil, prompt)
 		s.add(ids, false)
-		s.add(r.encoder.Encode(nil, answer), true)
+		s.add(r.encoder.Encode(nil, answers[0]), true)
 		if r.EOS >= 0 {
 			s.add([]int32{r.EOS}, true)
 		}
 		s.begin()
 		return s, nil
 	}
-	var messages []json.RawMessage
-	var prompt string
-	if json.Unmarshal(keys[r.Prompt], &prompt) == nil {
-		messages = []json.RawMessage{message("user", prompt)}
-	} else if json.Unmarshal(keys[r.Prompt], &messages) != nil {
-		return s, fmt.Errorf("%q: expected a text or a list of messages", r.Prompt)
-	}
-	s, err = r.render(append(messages, message("assistant", answer)), len(messages))
+	s, err = r.render(append(messages, said("assistant", answers[0])), tools, len(messages))
 	if err != nil || !r.Sources {
 		return s, err
 	}
-	if prompt == "" {
-		prompt, err = r.chat(messages, true)
+	if prompt == "" || len(messages) > 1 || tools != nil {
+		prompt, err = r.chat(messages, tools, true)
 	}
 	s.Source = &Source{Prompt: prompt, Answers: answers}
 	return s, err
@@ -240,86 +248,81 @@ func (r *reader) pair(keys map[string]json.RawMessage) (s Sample, err error) {
 
 // answersIn reads a text, or a list of them.
 func answersIn(raw json.RawMessage) (answers []string, err error) {
-	var one string
-	if json.Unmarshal(raw, &one) == nil {
+	if one, ok := textIn(raw); ok {
 		return []string{one}, nil
 	}
-	if json.Unmarshal(raw, &answers) == nil && len(answers) > 0 {
-		return answers, nil
+	if isNull(raw) {
+		return nil, errors.New("it is null: expected a text, or a list of texts")
 	}
-	return nil, errors.New("expected a text, or a list of texts")
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
+		return nil, errors.New("expected a text, or a list of texts")
+	}
+	for i, raw := range list {
+		text, ok := textIn(raw)
+		if !ok {
+			return nil, fmt.Errorf("item %d is %.40s: expected a text", i, raw)
+		}
+		answers = append(answers, text)
+	}
+	return answers, nil
 }
 
-func message(role, content string) json.RawMessage {
-	text, err := json.Marshal(tokenizer.Message{Role: role, Content: content})
+// alpaca makes a sample of an instruction, perhaps with an input below it, and an output.
+func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
+	texts := map[string]string{}
+	for _, key := range []string{"instruction", "input", "system"} {
+		text, ok := textIn(keys[key])
+		if !ok && (key == "instruction" || !isNull(keys[key])) {
+			return Sample{}, fmt.Errorf("%q is %.40s: expected a text", key, keys[key])
+		}
+		texts[key] = text
+	}
+	if history := keys["history"]; !isNull(history) && string(bytes.TrimSpace(history)) != "[]" {
+		return Sample{}, errors.New(`"history" is not read: expected a conversation, as messages`)
+	}
+	answers, err := answersIn(keys["output"])
 	if err != nil {
-		panic(err) // two texts
+		return Sample{}, fmt.Errorf(`"output": %w`, err)
 	}
-	return text
+	tools, err := toolsIn(keys)
+	if err != nil {
+		return Sample{}, err
+	}
+	prompt := texts["instruction"]
+	if input := texts["input"]; input != "" {
+		prompt += "\n" + input
+	}
+	messages := []message{said("user", prompt)}
+	if system := texts["system"]; system != "" {
+		if r.Chat == nil {
+			return Sample{}, errors.New(`"system" needs data.apply_chat_template`)
+		}
+		messages = slices.Insert(messages, 0, said("system", system))
+	}
+	return r.pair(prompt, messages, tools, answers)
 }
 
-// conversation makes a sample of messages.
-func (r *reader) conversation(raw json.RawMessage) (Sample, error) {
+// conversation makes a sample of the messages of a key.
+func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sample, err error) {
 	if r.Sources {
-		return Sample{}, fmt.Errorf("%q: a conversation is no prompt: expected the keys %q and %q", r.Messages,
-			r.Prompt,
-			r.Answer)
+		return s, fmt.Errorf("%q: a conversation is no prompt: expected the keys %q and %q", key, r.Prompt, r.Answer)
 	}
 	if r.Chat == nil {
-		return Sample{}, fmt.Errorf("%q: a conversation needs data.apply_chat_template", r.Messages)
+		return s, fmt.Errorf("%q: a conversation needs data.apply_chat_template", key)
 	}
-	var messages []json.RawMessage
-	if err := json.Unmarshal(raw, &messages); err != nil {
-		return Sample{}, fmt.Errorf("%q: expected a list of messages: %w", r.Messages, err)
-	}
-	return r.render(messages, 0)
-}
-
-// render writes messages as the template does, and learns what the assistant says in those from
-// index first on. The text before an answer is the one that the template writes with a generation prompt,
-// so that a model meets the same tokens when it answers.
-func (r *reader) render(messages []json.RawMessage, first int) (s Sample, err error) {
-	done := "" // the text that s holds
-	for i, raw := range messages {
-		var m struct {
-			Role string `json:"role"`
-		}
-		if err := json.Unmarshal(raw, &m); err != nil || m.Role == "" {
-			return s, fmt.Errorf("message %d: expected an object with role and content", i)
-		}
-		if m.Role != "assistant" || i < first {
-			continue
-		}
-		before, err := r.chat(messages[:i], true)
-		if err != nil {
-			return s, err
-		}
-		after, err := r.chat(messages[:i+1], false)
-		if err != nil {
-			return s, err
-		}
-		if !hasPrefix(before, done) || !hasPrefix(after, before) {
-			return s, fmt.Errorf("message %d: the chat template rewrites what stands before it: only a conversation "+
-				"whose text grows can be learnt", i)
-		}
-		s.add(r.encoder.Encode(nil, before[len(done):]), false)
-		s.add(r.encoder.Encode(nil, after[len(before):]), true)
-		done = after
-	}
-	s.begin()
-	return s, nil
-}
-
-func hasPrefix(text, prefix string) bool {
-	return len(text) >= len(prefix) && text[:len(prefix)] == prefix
-}
-
-func (r *reader) chat(messages []json.RawMessage, prompt bool) (string, error) {
-	list, err := json.Marshal(messages)
+	messages, err := messagesIn(keys[key])
 	if err != nil {
-		return "", err
+		return s, fmt.Errorf("%q: %w", key, err)
 	}
-	return r.Chat.Render(tokenizer.Chat{Messages: list, GenerationPrompt: prompt})
+	if system, _ := textIn(keys["system"]); system != "" && (len(messages) == 0 || messages[0].role != "system") {
+		messages = slices.Insert(messages, 0, said("system", system))
+	}
+	tools, err := toolsIn(keys)
+	if err != nil {
+		return s, err
+	}
+	return r.render(messages, tools, 0)
 }
 
 // add appends tokens, to be learnt or not.

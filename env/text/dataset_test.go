@@ -1,6 +1,8 @@
 package text
 
 import (
+	"bytes"
+	"compress/gzip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,16 +36,17 @@ func write(t *testing.T, lines ...string) []string {
 // shown writes what is learnt in brackets.
 func shown(k *tokenizer.Tokenizer, s Sample) string {
 	var b strings.Builder
-	learn := false
-	for i, id := range s.IDs {
-		if s.Learn[i] != learn {
-			b.WriteString(map[bool]string{true: "[", false: "]"}[s.Learn[i]])
-			learn = s.Learn[i]
+	for at := 0; at < len(s.IDs); {
+		end := at
+		for end < len(s.IDs) && s.Learn[end] == s.Learn[at] {
+			end++
 		}
-		b.WriteString(k.Decode([]int32{id}))
-	}
-	if learn {
-		b.WriteString("]")
+		text := k.Decode(s.IDs[at:end])
+		if s.Learn[at] {
+			text = "[" + text + "]"
+		}
+		b.WriteString(text)
+		at = end
 	}
 	return b.String()
 }
@@ -87,6 +90,190 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// plainTemplate writes all that messages may have.
+const plainTemplate = `{% if tools %}<tools>{{ tools | tojson }}</tools>{% endif %}{% for m in messages %}<{{ m.role }}>` +
+	`{{ m.content or "" }}{% for c in m.tool_calls %}[{{ c.function.name }}({{ c.function.arguments | tojson }})]{% endfor %}</>{% endfor %}` +
+	`{% if add_generation_prompt %}<assistant>{% endif %}`
+
+// TestForms: the forms in which chat data lie around give the samples that they mean.
+func TestForms(t *testing.T) {
+	k := bytewise(t)
+	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 400}
+	chat, keyed := plain, plain
+	var err error
+	if chat.Chat, err = k.ParseChatTemplate(plainTemplate); err != nil {
+		t.Fatal(err)
+	}
+	escaping := plain
+	if escaping.Chat, err = k.ParseChatTemplate("{% for m in messages %}{{ m.role }}{{ m.content | tojson }}{% endfor %}"); err != nil {
+		t.Fatal(err)
+	}
+	keyed.Prompt, keyed.Answer = "instruction", "output"
+	for _, c := range []struct {
+		name, record string
+		f            Format
+		want         string
+	}{
+		{"Alpaca", `{"instruction": "add", "input": "1 1", "output": "2"}`, plain, "add\n1 1[2<|endoftext|>]"},
+		{"Alpaca without input", `{"instruction": "add", "input": "", "output": "2"}`, plain, "add[2<|endoftext|>]"},
+		{"Alpaca by its keys", `{"instruction": "add", "input": "1 1", "output": "2"}`, keyed, "add\n1 1[2<|endoftext|>]"},
+		{"Alpaca, chat", `{"instruction": "add", "input": null, "output": "2", "system": "be brief", "history": []}`, chat,
+			"<system>be brief</><user>add</><assistant>[2</>]"},
+		{"ShareGPT", `{"id": "7", "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b", "weight": null}]}`, chat,
+			"<user>a</><assistant>[b</>]"},
+		{"ShareGPT with a system", `{"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}], "system": "s", "tools": ""}`, chat,
+			"<system>s</><user>a</><assistant>[b</>]"},
+		{"ShareGPT under the key of messages", `{"messages": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}`, chat,
+			"<user>a</><assistant>[b</>]"},
+		{"OpenAI under ShareGPT's key", `{"conversations": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, chat,
+			"<user>a</><assistant>[b</>]"},
+		{"a column that is not used", `{"messages": null, "prompt": "a", "answer": "b"}`, chat, "<user>a</><assistant>[b</>]"},
+		{"a list of texts", `{"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, ` +
+			`{"role": "assistant", "content": ["c"]}]}`, chat, "<user>ab</><assistant>[c</>]"},
+		{"weights", `{"messages": [{"role": "user", "content": "a", "weight": 0}, {"role": "assistant", "content": "b", "weight": 0}, ` +
+			`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "weight": 1}]}`, chat,
+			"<user>a</><assistant>b</><user>c</><assistant>[d</>]"},
+		{"train", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "train": true}, ` +
+			`{"role": "user", "content": "c"}, {"role": "assistant", "content": "d", "train": false}]}`, chat,
+			"<user>a</><assistant>[b</>]<user>c</><assistant>d</>"},
+		{"tool calls", `{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": ` +
+			`{"name": "f", "arguments": {"x": 1}}}]}, {"role": "tool", "content": "3"}, {"role": "assistant", "content": "d"}], "tools": [{"name": "f"}]}`, chat,
+			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[[f({"x": 1})]</>]<tool>3</><assistant>[d</>]`},
+		{"a tool's answer as JSON", `{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "{\"x\":\n1}"}, {"role": "assistant", "content": "b"}]}`,
+			escaping, `user"a"tool"{\"x\":\n1}"[assistant"b"]`},
+		{"tools as a text", `{"prompt": "a", "answer": "b", "tools": "[{\"name\": \"f\"}]"}`, chat,
+			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[b</>]`},
+		{"no tools", `{"prompt": "a", "answer": "b", "tools": []}`, plain, "a[b<|endoftext|>]"},
+		{"both halves", `{"prompt": "\ud83d\ude00 \\ud83d", "answer": "b"}`, plain, "😀 \\ud83d[b<|endoftext|>]"},
+		{"U+FFFD itself", "{\"prompt\": \"\\ufffd\ufffd\", \"answer\": \"b\"}", plain, "\ufffd\ufffd[b<|endoftext|>]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := Read(write(t, c.record), c.f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := d.Samples[0]
+			if got := shown(k, s); got != c.want {
+				t.Errorf("got      %q\nexpected %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestContainers: a JSON list and files with gzip have the samples of JSON lines, and errors have the line of the record.
+func TestContainers(t *testing.T) {
+	k := bytewise(t)
+	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
+	a, b, bad := `{"prompt": "a", "answer": "b"}`, `{"prompt": "c", "answer": "d"}`, `{"prompt": "c"}`
+	want, err := Read(write(t, a, b), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zip := func(text string) string {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		w.Write([]byte(text))
+		w.Close()
+		return z.String()
+	}
+	pretty := "[\n  {\n    \"prompt\": \"a\",\n    \"answer\": \"b\"\n  },\n  " + b + "\n]\n"
+	for name, text := range map[string]string{
+		"a list": "[" + a + "," + b + "]", "a list over lines": pretty, "a list after a mark and lines": "\ufeff\n\n" + pretty, "gzip": zip(a + "\n" + b),
+		"a list with gzip": zip(pretty), "gzip in two parts": zip(a+"\n") + zip(b),
+	} {
+		if got, err := Read(write(t, text), f); err != nil || got.Hash != want.Hash {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"the second of a list", "[\n" + a + ",\n\n" + bad + "]", `:4: no key "answer": the record has prompt`},
+		{"the second line of gzip", zip(a + "\n" + bad), `:2: no key "answer"`},
+		{"a list that is cut off", "[\n" + a + ",\n", ":3: expected a JSON list: unexpected EOF"},
+		{"a list that is cut off in a record", "[\n" + a + ",\n{\"prompt\"", ":3: expected a JSON list: unexpected EOF"},
+		{"more after a list", "[" + a + "]\n" + b, `:2: expected the end of a JSON list: "{\"prompt\": \"c\", \"ans"`},
+		{"a list of texts", "[\n" + `"a"]`, ":2: expected a JSON object"},
+		{"gzip that is cut off", zip(a + "\n" + b)[:30], "unexpected EOF"},
+		{"an empty list", "[]", "no sample"},
+		{"Parquet", "PAR1\x15\x04", `data.jsonl is Parquet: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip. In Python: pandas.read_parquet(FILE).to_json(`},
+		{"zstd", "\x28\xb5\x2f\xfd\x00", "is compressed with zstd: expected lines of JSON"},
+		{"UTF-16", "\xff\xfe{\x00", "is UTF-16: expected"},
+		{"bytes that are no UTF-8", a + "\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}", ":2: byte 16 is 0xe9: expected UTF-8"},
+		{"such bytes in a list", "[" + a + ",\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}]", ":2: byte 16 is 0xe9: expected UTF-8"},
+		{"a first half", `{"prompt": "\ud83d", "answer": "b"}`, `:1: \ud83d is half a character`},
+		{"a first half and a letter", `{"prompt": "\ud83d\u0041", "answer": "b"}`, `:1: \ud83d is half a character`},
+		{"a second half", `{"prompt": "a", "answer": "\uDE00"}`, `:1: \uDE00 is half a character`},
+		{"halves in the wrong order", `{"prompt": "\ude00\ud83d", "answer": "b"}`, `:1: \ude00 is half a character`},
+	} {
+		if _, err := Read(write(t, c.text), f); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %s", c.name, err, c.want)
+		}
+	}
+}
+
+// TestNothingChanges: a record is refused if some of it would be lost or changed.
+func TestNothingChanges(t *testing.T) {
+	k := bytewise(t)
+	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259, Length: 400}
+	with := func(source string) Format {
+		f := plain
+		var err error
+		if f.Chat, err = k.ParseChatTemplate(source); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	full := with(plainTemplate)
+	bare := with(`{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`)
+	forgetful := with(`{% for m in messages %}{% if m.role in ["user", "assistant"] %}<{{ m.role }}>{{ m.content.split("</think>")[-1] }}</>{% endif %}{% endfor %}` +
+		`{% if add_generation_prompt %}<assistant>{% endif %}`)
+	talk := func(first, second string) string {
+		return `{"messages": [{"role": "user", ` + first + `}, {` + second + `}]}`
+	}
+	answer := `"role": "assistant", "content": "b"`
+	call := `"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]`
+	for _, c := range []struct {
+		name, record string
+		f            Format
+		want         string
+	}{
+		{"prompt null", `{"prompt": null, "answer": "b"}`, plain, `"prompt": expected a text`},
+		{"prompt null, chat", `{"prompt": null, "answer": "b"}`, full, `"prompt" is null`},
+		{"answer null", `{"prompt": "a", "answer": null}`, plain, `"answer": it is null`},
+		{"null in a list", `{"prompt": "a", "answer": ["b", null]}`, plain, `"answer": item 1 is null`},
+		{"a null record", `null`, plain, `no key "prompt"`},
+		{"no content", talk(`"value": "a"`, answer), full, "message 0: the user has no content"},
+		{"content null", talk(`"content": null`, answer), full, "message 0: the user has no content"},
+		{"the assistant without content", talk(`"content": "a"`, `"role": "assistant"`), full, "message 1: the assistant has no content"},
+		{"a number", talk(`"content": 3`, answer), full, "message 0: content is 3"},
+		{"an image", talk(`"content": [{"type": "image_url"}]`, answer), full, `message 0: content[0] is of type "image_url"`},
+		{"an empty part", talk(`"content": [{"type": "text"}]`, answer), full, "message 0: content[0] has no text"},
+		{"an unknown role", talk(`"content": "a"`, `"role": "bot", "content": "b"`), full, `message 1: role is "bot": expected one of system, `},
+		{"an unknown side", `{"conversations": [{"from": "alien", "value": "a"}]}`, full, `message 0: from is "alien": expected one of assistant, `},
+		{"ShareGPT without value", `{"conversations": [{"from": "human"}]}`, full, "message 0: the user has no content"},
+		{"half a weight", talk(`"content": "a"`, answer+`, "weight": 0.5`), full, "message 1: weight is 0.5: expected 0 or 1"},
+		{"a user to be learnt", talk(`"content": "a", "weight": 1`, answer), full, "message 0: the user has weight 1"},
+		{"nothing of weight", talk(`"content": "a"`, answer+`, "weight": 0`), full, "nothing to learn"},
+		{"tools that are no list", `{"prompt": "a", "answer": "b", "tools": "a hammer"}`, full, `"tools" is a hammer: expected a list`},
+		{"tools without a template", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, plain, `"tools" need data.apply_chat_template`},
+		{"tools that the template leaves out", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, bare, `"tools": the chat template does not write them`},
+		{"a call that a template leaves out", talk(`"content": "a"`, call), bare, "message 1: the chat template does not write"},
+		{"a user's call", talk(`"content": "a", "tool_calls": [{"function": {"name": "f"}}]`, answer), full, "message 0: the user has tool_calls"},
+		{"a role that the template leaves out", `{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {` + answer + `}]}`, forgetful,
+			`message 0: the chat template does not write all that the system says: "s"`},
+		{"thoughts that the template leaves out", talk(`"content": "a"`, `"role": "assistant", "content": "hm</think>b"`), forgetful,
+			"message 1: the chat template does not write all that the assistant says"},
+		{"thoughts in a key", talk(`"content": "a"`, answer+`, "reasoning_content": "hm"`), full, "does not write all that the assistant says"},
+		{"Alpaca's history", `{"instruction": "a", "output": "b", "history": [["c", "d"]]}`, full, `"history" is not read`},
+		{"Alpaca's null", `{"instruction": "a", "output": null}`, full, `"output": it is null`},
+		{"Alpaca's list", `{"instruction": "a", "input": ["b"], "output": "c"}`, full, `"input" is ["b"]: expected a text`},
+		{"other keys", `{"question": "a", "answer": "b"}`, plain, `no key "prompt": the record has answer, question`},
+	} {
+		if _, err := Read(write(t, c.record), c.f); err == nil || !strings.Contains(err.Error(), "data.jsonl:1: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, expected %s", c.name, err, c.want)
+		}
+	}
+}
+
 // TestSources: lines of RLinf's math files have several solutions, of which any is right, and keys that nobody asks for.
 func TestSources(t *testing.T) {
 	k := bytewise(t)
@@ -103,10 +290,10 @@ func TestSources(t *testing.T) {
 		prompt string // in tokens
 		source Source
 	}{
-		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=", Source{"1+1=", []string{`\boxed{2}`, "two"}}},
-		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Source{"1+1=", []string{"2"}}},
+		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=", Source{Prompt: "1+1=", Answers: []string{`\boxed{2}`, "two"}}},
+		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Source{Prompt: "1+1=", Answers: []string{"2"}}},
 		{`{"prompt": [{"role": "user", "content": "1+1="}], "solutions": ["2"]}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
-			Source{"<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", []string{"2"}}},
+			Source{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
 	} {
 		d, err := Read(write(t, c.line), c.f)
 		if err != nil {
@@ -116,7 +303,7 @@ func TestSources(t *testing.T) {
 		if got := k.Decode(s.IDs[:slices.Index(s.Learn, true)]); got != c.prompt {
 			t.Errorf("%s: prompt %q, want %q", c.line, got, c.prompt)
 		}
-		if s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
+		if s.Source.Line != 1 || !strings.HasSuffix(s.Source.File, "data.jsonl") || s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
 			t.Errorf("%s: %+v, want %+v", c.line, *s.Source, c.source)
 		}
 	}
@@ -143,7 +330,7 @@ func TestReadMistakes(t *testing.T) {
 		want       string
 	}{
 		{"no JSON", `prompt`, f, ":2: expected a JSON object: "},
-		{"a list", `[]`, f, ":2: expected a JSON object: "},
+		{"a list in a line", `[]`, f, ":2: expected a JSON object: "},
 		{"no answer", `{"prompt": "a"}`, f, `:2: no key "answer"`},
 		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": expected a text, or a list of texts`},
 		{"messages without a template", `{"prompt": [], "answer": "b"}`, f, `:2: "prompt": expected a text (lists of messages need`},

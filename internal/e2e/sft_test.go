@@ -293,7 +293,7 @@ func TestTuningMistakes(t *testing.T) {
 	writeFile(t, dir, "folder.yaml", base)
 	for _, c := range []struct{ name, config, arg, want string }{
 		{"no text", "job", "data.train_data_paths=empty.jsonl", from + "data.train_data_paths: expected texts to learn from: [empty.jsonl]: no sample: expected lines of JSON"},
-		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to learn from: broken.jsonl:2: no key "answer"`},
+		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to learn from: broken.jsonl:2: no key "answer": the record has prompt`},
 		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
 		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
 		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: expected texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},

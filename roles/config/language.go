@@ -156,7 +156,7 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 
 // DataConfig is the section data: the texts that a language model learns from.
 type DataConfig struct {
-	// TrainDataPaths are files of JSON lines, one sample each.
+	// TrainDataPaths are files of JSON lines, one sample each, or of a JSON list, plain or with gzip.
 	TrainDataPaths config.Words `yaml:"train_data_paths"`
 	// ValDataPaths are the same, to evaluate with every runner.val_check_interval steps.
 	ValDataPaths config.Words `yaml:"val_data_paths"`

@@ -1,0 +1,188 @@
+package text
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"unicode/utf8"
+)
+
+// eachRecord calls do for every record of a file, with its line: lines of JSON, or a JSON list. Either may be
+// compressed with gzip. An error names the file and the line.
+func eachRecord(path string, do func(line int, record []byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	in := bufio.NewReader(file)
+	if begins(in, "\x1f\x8b") {
+		unzip, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("%s: gzip: %w", path, err)
+		}
+		in = bufio.NewReader(unzip)
+	}
+	for _, f := range foreign {
+		if begins(in, f.begin) {
+			return fmt.Errorf("%s is %s: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip%s", path,
+				f.name, f.remedy)
+		}
+	}
+	if begins(in, byteOrderMark) {
+		_, _ = in.Discard(len(byteOrderMark)) // they are in the buffer
+	}
+	line, err := skipSpace(in)
+	if err == nil && begins(in, "[") {
+		return eachItem(path, in, line, do)
+	}
+	return eachLine(path, in, line, do)
+}
+
+// byteOrderMark begins the files of some editors.
+const byteOrderMark = "\ufeff"
+
+// foreign are formats that are not read, by how they begin.
+var foreign = []struct{ begin, name, remedy string }{
+	{"PAR1", "Parquet", `. In Python: pandas.read_parquet(FILE).to_json("data.jsonl", orient="records", lines=True)`},
+	{"ARROW1", "Arrow", ""}, {"\xff\xff\xff\xff", "Arrow", ""},
+	{"\x28\xb5\x2f\xfd", "compressed with zstd", ""}, {"BZh", "compressed with bzip2", ""},
+	{"\xfd7zXZ", "compressed with xz", ""}, {"PK\x03\x04", "a zip archive", ""},
+	{"\xff\xfe", "UTF-16", ""}, {"\xfe\xff", "UTF-16", ""},
+}
+
+func begins(in *bufio.Reader, prefix string) bool {
+	head, _ := in.Peek(len(prefix))
+	return string(head) == prefix
+}
+
+// skipSpace reads white space and returns the number of the line that it ends in.
+func skipSpace(in *bufio.Reader) (line int, err error) {
+	for line = 1; ; {
+		c, err := in.ReadByte()
+		switch {
+		case err != nil:
+			return line, err
+		case c == '\n':
+			line++
+		case c != ' ' && c != '\t' && c != '\r':
+			return line, in.UnreadByte()
+		}
+	}
+}
+
+func eachLine(path string, in *bufio.Reader, number int, do func(line int, record []byte) error) error {
+	for ; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if err := checkText(line); err != nil {
+				return fmt.Errorf("%s:%d: %w", path, number, err)
+			}
+			if err := do(number, line); err != nil {
+				return fmt.Errorf("%s:%d: %w", path, number, err)
+			}
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// eachItem reads a JSON list that begins in a line.
+func eachItem(path string, in *bufio.Reader, line int, do func(line int, record []byte) error) error {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	d, seen := json.NewDecoder(bytes.NewReader(text)), 0
+	lineOf := func(at int64) int {
+		line += bytes.Count(text[seen:at], []byte("\n"))
+		seen = int(at)
+		return line
+	}
+	fail := func(err error) error {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%s:%d: expected a JSON list: %w", path, lineOf(max(d.InputOffset(), int64(seen))), err)
+	}
+	if _, err := d.Token(); err != nil {
+		return fail(err)
+	}
+	for d.More() {
+		at := d.InputOffset()
+		at += int64(len(text[at:]) - len(bytes.TrimLeft(text[at:], " \t\r\n,")))
+		number := lineOf(at)
+		var record json.RawMessage
+		if err := d.Decode(&record); err != nil {
+			return fail(err)
+		}
+		if err := checkText(record); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+		if err := do(number, record); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, number, err)
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return fail(err)
+	}
+	if rest := bytes.TrimLeft(text[d.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		number := lineOf(int64(len(text) - len(rest)))
+		return fmt.Errorf("%s:%d: expected the end of a JSON list: %.20q", path, number, rest)
+	}
+	return nil
+}
+
+// checkText returns an error for JSON whose texts would change when they are read: bytes that are not
+// UTF-8, and escapes of half a character. Both would become U+FFFD.
+func checkText(record []byte) error {
+	if !utf8.Valid(record) {
+		at := 0
+		for {
+			r, size := utf8.DecodeRune(record[at:])
+			if r == utf8.RuneError && size == 1 {
+				break
+			}
+			at += size
+		}
+		return fmt.Errorf("byte %d is 0x%02x: expected UTF-8", at+1, record[at])
+	}
+	for rest := record; ; {
+		at := bytes.IndexByte(rest, '\\')
+		if at < 0 || at+1 == len(rest) {
+			return nil
+		}
+		rest = rest[at:]
+		unit := surrogate(rest)
+		switch {
+		case unit == 0:
+			rest = rest[2:]
+		case unit < 0xdc00 && surrogate(rest[6:]) >= 0xdc00:
+			rest = rest[12:]
+		default:
+			return fmt.Errorf(`%s is half a character (a lone surrogate): expected both halves`, rest[:6])
+		}
+	}
+}
+
+// surrogate returns the half of a character that an escape such as \ud83d begins s with, else 0.
+func surrogate(s []byte) uint64 {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	if err != nil || unit < 0xd800 || unit > 0xdfff {
+		return 0
+	}
+	return unit
+}

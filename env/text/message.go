@@ -1,0 +1,348 @@
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+)
+
+// A message is one of a conversation.
+type message struct {
+	raw   json.RawMessage // as the chat template gets it
+	role  string
+	learn bool     // of the assistant, and not of weight 0
+	parts []string // what the template must write, or the message would change
+}
+
+// roles are those that a message may have.
+var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
+
+// shareGPT are the names of roles in messages with from and value.
+var shareGPT = map[string]string{
+	"system": "system", "human": "user", "user": "user", "gpt": "assistant", "chatgpt": "assistant",
+	"assistant": "assistant", "tool": "tool", "observation": "tool",
+}
+
+// weightKeys say whether an answer is learnt: 1 or true, 0 or false.
+var weightKeys = []string{"weight", "train", "loss", "loss_weight"}
+
+// messagesIn reads a list of messages, in the form of OpenAI (role and content) or ShareGPT (from and value).
+func messagesIn(raw json.RawMessage) ([]message, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil || isNull(raw) {
+		return nil, errors.New("expected a list of messages")
+	}
+	messages := make([]message, len(list))
+	for i, raw := range list {
+		m, err := readMessage(raw)
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		messages[i] = m
+	}
+	return messages, nil
+}
+
+func readMessage(raw json.RawMessage) (m message, err error) {
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(raw, &keys) != nil || keys == nil {
+		return m, errors.New("expected an object with role and content")
+	}
+	changed := false
+	if _, ok := keys["role"]; !ok && keys["from"] != nil {
+		from, ok := textIn(keys["from"])
+		if m.role = shareGPT[from]; !ok || m.role == "" {
+			return m, fmt.Errorf("from is %s: expected one of %s", keys["from"],
+				strings.Join(slices.Sorted(maps.Keys(shareGPT)), ", "))
+		}
+		keys["role"], keys["content"], changed = encoded(m.role), keys["value"], true
+	}
+	var ok bool
+	if m.role, ok = textIn(keys["role"]); !ok {
+		return m, errors.New("expected an object with role and content")
+	}
+	if !slices.Contains(roles, m.role) {
+		return m, fmt.Errorf("role is %q: expected one of %s", m.role, strings.Join(roles, ", "))
+	}
+	if m.learn, err = learns(m.role, keys); err != nil {
+		return m, err
+	}
+	if err := m.readCalls(keys); err != nil {
+		return m, err
+	}
+	content, isText := textIn(keys["content"])
+	switch {
+	case isText:
+		m.parts = append(m.parts, content)
+	case isNull(keys["content"]):
+		if len(m.parts) == 0 {
+			return m, fmt.Errorf("the %s has no content: expected a text", m.role)
+		}
+	default:
+		if content, err = joinParts(keys["content"]); err != nil {
+			return m, err
+		}
+		m.parts = append(m.parts, content)
+		keys["content"], changed = encoded(content), true
+	}
+	if thought, ok := textIn(keys["reasoning_content"]); ok {
+		m.parts = append(m.parts, thought)
+	}
+	if m.raw = raw; changed {
+		m.raw, err = json.Marshal(keys)
+	}
+	return m, err
+}
+
+// readCalls notes the names of the functions that a message calls.
+func (m *message) readCalls(keys map[string]json.RawMessage) error {
+	type function struct {
+		Name string `json:"name"`
+	}
+	for _, key := range []string{"tool_calls", "function_call"} {
+		raw := keys[key]
+		if isNull(raw) {
+			continue
+		}
+		if m.role != "assistant" {
+			return fmt.Errorf("the %s has %s: only the assistant calls", m.role, key)
+		}
+		var calls []struct {
+			function
+			Function *function `json:"function"`
+		}
+		list := raw
+		if key == "function_call" {
+			list = slices.Concat([]byte("["), raw, []byte("]"))
+		}
+		if err := json.Unmarshal(list, &calls); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		for _, c := range calls {
+			if c.Function != nil {
+				c.function = *c.Function
+			}
+			if c.Name == "" {
+				return fmt.Errorf("%s: a call without the name of a function", key)
+			}
+			m.parts = append(m.parts, c.Name)
+		}
+	}
+	return nil
+}
+
+// learns reports whether what a message says is learnt.
+func learns(role string, keys map[string]json.RawMessage) (bool, error) {
+	learn := role == "assistant"
+	for _, key := range weightKeys {
+		switch value := string(bytes.TrimSpace(keys[key])); value {
+		case "", "null":
+		case "0", "0.0", "false":
+			learn = false
+		case "1", "1.0", "true":
+			if role != "assistant" {
+				return false, fmt.Errorf("the %s has %s %s: only what the assistant says is learnt", role, key, value)
+			}
+		default:
+			return false, fmt.Errorf("%s is %.40s: expected 0 or 1", key, value)
+		}
+	}
+	return learn, nil
+}
+
+// joinParts returns the text of a content that is a list of texts, end to end.
+func joinParts(raw json.RawMessage) (string, error) {
+	var parts []json.RawMessage
+	if json.Unmarshal(raw, &parts) != nil {
+		return "", fmt.Errorf("content is %.40s: expected a text", raw)
+	}
+	var all strings.Builder
+	for i, p := range parts {
+		text, ok := textIn(p)
+		if !ok {
+			var keys map[string]json.RawMessage
+			if json.Unmarshal(p, &keys) != nil || keys == nil {
+				return "", fmt.Errorf("content[%d] is %.40s: expected a text", i, p)
+			}
+			if kind, _ := textIn(keys["type"]); kind != "text" {
+				return "", fmt.Errorf("content[%d] is of type %q: expected text", i, kind)
+			}
+			if text, ok = textIn(keys["text"]); !ok {
+				return "", fmt.Errorf("content[%d] has no text", i)
+			}
+		}
+		all.WriteString(text)
+	}
+	return all.String(), nil
+}
+
+// toolsIn returns the tools of a record, as a list or as the text of one; nil without.
+func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
+	raw := keys["tools"]
+	if text, ok := textIn(raw); ok {
+		raw = json.RawMessage(text)
+	}
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || isNull(raw) {
+		return nil, nil
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fmt.Errorf(`"tools" is %.40s: expected a list of functions`, raw)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return raw, nil
+}
+
+// render writes messages as the template does, and learns what the assistant says in those from
+// index first on. The text before an answer is the one that the template writes with a generation prompt,
+// so that a model meets the same tokens when it answers.
+func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
+	done, last := "", 0 // the text that s holds, and how many messages it has
+	for i, m := range messages {
+		if m.role != "assistant" || i < first {
+			continue
+		}
+		before, err := r.chat(messages[:i], tools, true)
+		if err != nil {
+			return s, err
+		}
+		after, err := r.chat(messages[:i+1], tools, false)
+		if err != nil {
+			return s, err
+		}
+		if !strings.HasPrefix(before, done) || !strings.HasPrefix(after, before) {
+			return s, fmt.Errorf("message %d: the chat template rewrites what stands before it: only a conversation "+
+				"whose text grows can be learnt", i)
+		}
+		s.add(r.encoder.Encode(nil, before[len(done):]), false)
+		s.add(r.encoder.Encode(nil, after[len(before):]), m.learn)
+		done, last = after, i+1
+	}
+	s.begin()
+	return s, r.checkWritten(messages[:last], tools, done)
+}
+
+// checkWritten returns an error if a chat template leaves out some of what messages have.
+func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string) error {
+	text = withoutSpace(text)
+	for i, m := range messages {
+		for _, part := range m.parts {
+			plain := withoutSpace(part)
+			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(part)))
+			if !there || len(plain) < len(marker)/2 && !r.writes(messages, i, tools) {
+				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %.60q", i, m.role,
+					part)
+			}
+		}
+	}
+	if tools == nil {
+		return nil
+	}
+	without, err := r.chat(messages, nil, false)
+	if err == nil && withoutSpace(without) == text {
+		err = errors.New(`"tools": the chat template does not write them`)
+	}
+	return err
+}
+
+// escaped returns a text as JSON has it between quotes: a template may write a tool's answer so.
+func escaped(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil {
+		panic(err) // a text
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
+}
+
+// marker is a text that stands in no other message.
+const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
+
+// writes reports whether the template writes the content of a message: a short one may stand elsewhere in the
+// text by chance. It tries each order of roles once.
+func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
+	var order strings.Builder
+	for _, m := range messages {
+		order.WriteString(m.role + " ")
+	}
+	fmt.Fprint(&order, i, tools != nil)
+	if known, ok := r.written[order.String()]; ok {
+		return known
+	}
+	var keys map[string]json.RawMessage
+	if json.Unmarshal(messages[i].raw, &keys) != nil {
+		return false
+	}
+	keys["content"] = encoded(marker)
+	marked := slices.Clone(messages)
+	raw, err := json.Marshal(keys)
+	marked[i].raw = raw
+	if err != nil {
+		return false
+	}
+	text, err := r.chat(marked, tools, false)
+	r.written[order.String()] = err != nil || strings.Contains(text, marker)
+	return r.written[order.String()]
+}
+
+func withoutSpace(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsSpace(c) {
+			return -1
+		}
+		return c
+	}, text)
+}
+
+func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (string, error) {
+	raw := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		raw[i] = m.raw
+	}
+	list, err := json.Marshal(raw)
+	if err != nil {
+		return "", err
+	}
+	return r.Chat.Render(tokenizer.Chat{Messages: list, Tools: tools, GenerationPrompt: prompt})
+}
+
+// said is a message with a text.
+func said(role, content string) message {
+	raw, err := json.Marshal(tokenizer.Message{Role: role, Content: content})
+	if err != nil {
+		panic(err) // two texts
+	}
+	return message{raw: raw, role: role, learn: role == "assistant", parts: []string{content}}
+}
+
+// textIn returns a JSON text; ok is false for anything else.
+func textIn(raw json.RawMessage) (text string, ok bool) {
+	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return text, json.Unmarshal(raw, &text) == nil
+}
+
+// isNull reports whether a value is null or not there.
+func isNull(raw json.RawMessage) bool {
+	raw = bytes.TrimSpace(raw)
+	return len(raw) == 0 || string(raw) == "null"
+}
+
+func encoded(text string) json.RawMessage {
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a text
+	}
+	return raw
+}
