@@ -22,7 +22,7 @@ type External struct {
 	// same MPI job. A host that is left out is this machine alone.
 	Listen string `yaml:"listen"`
 	// TokenFile has the secret in its first line. Children must know it to connect. The file is
-	// made if it does not exist. TCP needs one.
+	// made if it does not exist. Nobody but its owner may read or change it. TCP needs one.
 	TokenFile string `yaml:"token_file"`
 	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
 	SharedMemory bool `yaml:"shared_memory"`

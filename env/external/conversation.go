@@ -21,6 +21,7 @@ type conversation struct {
 	greeting *greeting
 	text     string // the greeting, without its token
 	log      io.Writer
+	stranger bool // has not shown its token yet
 
 	n      int
 	blocks blocks
@@ -48,24 +49,35 @@ type conversation struct {
 	accept   func(head []byte) (uint64, error) // expect
 }
 
-// errMute is the error of a child that ends without a greeting.
-var errMute = errors.New("it ended before it greeted: does it speak RLB1?")
+// The errors of a child that does not greet as it should.
+var (
+	errMute    = errors.New("it ended before it greeted: does it speak RLB1?")
+	errNoHello = errors.New("its first frame is no HELLO")
+	errNoToken = errors.New("greeting: not the token it was to have")
+)
 
-// greet waits for the child's greeting, which must contain token.
+// greet waits for the child's greeting, which must contain token. As long as it does not know that
+// the child has the token, it writes nothing of what the child sends.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
-	c := &conversation{link: link, proc: proc, who: who, log: log}
+	c := &conversation{link: link, proc: proc, who: who, log: log, stranger: token != ""}
 	c.accept, c.wanted = c.expect, hello
 	payload, err := c.receive(by)
-	if errors.Is(err, ErrGone) {
+	switch {
+	case errors.Is(err, ErrGone):
 		return nil, errMute
-	} else if err != nil {
+	case errors.Is(err, errNoHello):
+		return nil, errNoHello
+	case err != nil:
 		return nil, fmt.Errorf("greeting: %w", err)
+	case c.stranger && !sameSecret(tokenIn(payload), token):
+		return nil, errNoToken
 	}
+	c.stranger = false
 	if c.greeting, err = readGreeting(payload); err != nil {
 		return nil, err
 	}
 	if !sameSecret(c.greeting.Token, token) {
-		return nil, errors.New("greeting: not the token it was to have")
+		return nil, errNoToken
 	}
 	c.text, err = withoutToken(payload)
 	return c, err
@@ -221,7 +233,8 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 		case c.received.kind == failure:
 			return nil, complaint(strings.TrimSpace(string(payload)))
 		default:
-			fmt.Fprintf(c.log, "%s: %s\n", c.who, strings.TrimSpace(string(payload)))
+			lines := strings.ReplaceAll(strings.TrimSpace(string(payload)), "\n", "\n"+c.who+": ")
+			fmt.Fprintf(c.log, "%s: %s\n", c.who, printable(lines))
 			if time.Now().After(by) { // the child may send LOG frames for ever
 				return nil, os.ErrDeadlineExceeded
 			}
@@ -232,11 +245,14 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 // A complaint is the text of a child's ERROR.
 type complaint string
 
-func (c complaint) Error() string { return "it says: " + string(c) }
+func (c complaint) Error() string { return "it says: " + printable(string(c)) }
 
 // expect checks every header before its payload is read, and returns the payload's size.
 func (c *conversation) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
+	if c.stranger && (err != nil || h.kind != hello) {
+		return 0, errNoHello
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMaskChecked: a mask has zeros and ones, and allows an option of each choice of an action while the episode goes on.
@@ -95,5 +96,53 @@ func TestUnexpected(t *testing.T) {
 		if _, err := c.expect(head); (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 			t.Errorf("%v, with shared memory %v, answered by %+v: %v, want %q", tt.asked, tt.shared, tt.says, err, tt.want)
 		}
+	}
+}
+
+// TestPrintable: what simulators say does nothing to a terminal, and can be read in any language.
+func TestPrintable(t *testing.T) {
+	for text, want := range map[string]string{
+		"zwölf 机器人\u3000\U0001f916\n\tok":    "zwölf 机器人\u3000\U0001f916\n\tok",
+		"\x1b]0;title\a\x1b[2J":              `\x1b]0;title\x07\x1b[2J`,
+		"10%\r20%\b\x7f":                     `10%\x0d20%\x08\x7f`,
+		"\u009b2J \u202eright to left\u200e": `\u009b2J \u202eright to left\u200e`,
+		"\xff\x80\xe4\xbd":                   `\xff\x80\xe4\xbd`,
+		"\ufffd \U000e0001":                  "\ufffd " + `\U000e0001`,
+	} {
+		if got := printable(text); got != want {
+			t.Errorf("%q: %q, expected %q", text, got, want)
+		}
+	}
+}
+
+// A script is a Link that a child's frames come from.
+type script [][]byte
+
+func (s *script) Send(time.Time, []byte, []byte) error { return nil }
+func (s *script) Close() error                         { return nil }
+
+func (s *script) Receive(_ time.Time, accept func([]byte) (uint64, error)) (head, payload []byte, err error) {
+	if len(*s) == 0 {
+		return nil, nil, ErrGone
+	}
+	next := (*s)[0]
+	*s = (*s)[1:]
+	return Split(next, accept)
+}
+
+// TestHostileText: LOG and ERROR reach the log and messages without control characters, and no line of a LOG can be taken for another's.
+func TestHostileText(t *testing.T) {
+	var log strings.Builder
+	link := &script{frame(header{kind: logLine}, []byte("one\x1b[2J\nrank 0: all is well"), nil), frame(header{kind: failure}, []byte("no\x1b[1m licence"), nil)}
+	_, err := greet(link, nil, "child 3", "", &log, time.Now().Add(time.Minute))
+	if want := `greeting: it says: no\x1b[1m licence`; err == nil || err.Error() != want {
+		t.Errorf("%v, expected %s", err, want)
+	}
+	if got, want := log.String(), "child 3: one\\x1b[2J\nchild 3: rank 0: all is well\n"; got != want {
+		t.Errorf("the log has %q, expected %q", got, want)
+	}
+	link = &script{frame(header{kind: logLine}, []byte("one"), nil)}
+	if _, err := greet(link, nil, "child 3", "a secret", &log, time.Now().Add(time.Minute)); err != errNoHello {
+		t.Errorf("LOG of a stranger: %v, expected %v", err, errNoHello)
 	}
 }

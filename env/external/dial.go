@@ -19,12 +19,11 @@ func Token() (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(file)
+	line, err := readSecret(file)
 	if err != nil {
 		return "", fmt.Errorf("RLB_TOKEN_FILE: %w", err)
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSpace(line), nil
+	return line, nil
 }
 
 // patience is how long a child tries to connect to a parent that does not listen yet.

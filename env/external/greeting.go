@@ -108,6 +108,17 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
+// tokenIn returns the token in the payload of a HELLO, "" where there is none.
+func tokenIn(text []byte) string {
+	var g struct {
+		Token string `json:"token"`
+	}
+	if json.Unmarshal(text, &g) != nil {
+		return ""
+	}
+	return g.Token
+}
+
 // withoutToken returns the text of a greeting without its token, with its members sorted by name.
 func withoutToken(text []byte) (string, error) {
 	var members map[string]json.RawMessage

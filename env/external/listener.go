@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,20 +27,32 @@ import (
 type listener struct {
 	net       net.Listener
 	queue     chan *conversation
-	greeting  chan struct{} // one element for each connection that has not greeted yet
 	done      chan struct{} // closed when it stops listening
+	room      chan struct{} // one element for each visitor
 	accepting sync.WaitGroup
+	greeting  sync.WaitGroup
+
+	mu       sync.Mutex
+	visitors []*visitor // oldest first
+	refused  int        // so far
+}
+
+// A visitor is a connection that has not greeted yet.
+type visitor struct {
+	conn  net.Conn
+	since time.Time
 }
 
 // maxWaiting is how many children may wait in the queue. Further ones block until there is room.
 const maxWaiting = 1024
 
-// maxGreeting is how many connections may be about to greet. Each takes a thread. Further ones are
-// not accepted yet.
-const maxGreeting = 64
-
-// greetingTime is how long a connection may take to greet.
-const greetingTime = 10 * time.Second
+// A visitor may take greetingTime to greet. If there are maxVisitors already, the oldest is sent
+// away for a new one. It has had firstTime at least.
+const (
+	greetingTime = 10 * time.Second
+	firstTime    = 500 * time.Millisecond
+	maxVisitors  = 1024
+)
 
 // listen listens at address, in the form of env.External.Listen, for rank.
 func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
@@ -61,8 +75,8 @@ func (h *Hub) listen(address, tokenFile string, rank int) (*listener, error) {
 		}
 		on.Control = ownersOnly
 	}
-	l := &listener{queue: make(chan *conversation, maxWaiting), greeting: make(chan struct{}, maxGreeting),
-		done: make(chan struct{})}
+	l := &listener{queue: make(chan *conversation, maxWaiting), done: make(chan struct{}),
+		room: make(chan struct{}, mostVisitors())}
 	if l.net, err = on.Listen(context.Background(), network, at); err != nil {
 		return nil, err
 	}
@@ -141,63 +155,216 @@ func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
 	return err
 }
 
+// mostVisitors returns maxVisitors, or fewer where this process may open few files.
+func mostVisitors() int {
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+		return maxVisitors
+	}
+	return int(max(min(files.Cur/4, maxVisitors), 1))
+}
+
 func (l *listener) accept(h *Hub, token string) {
 	for {
-		select {
-		case l.greeting <- struct{}{}:
-		case <-l.done:
-			return
-		}
 		conn, err := l.net.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
 			fmt.Fprintf(h.log, "listen at %v: %v\n", l.net.Addr(), err)
-			time.Sleep(time.Second) // for example, out of descriptors
-			<-l.greeting
+			select {
+			case <-time.After(time.Second): // for example, out of descriptors
+			case <-l.done:
+			}
 			continue
 		}
-		go l.welcome(h, conn, token)
+		v := l.admit(conn)
+		if v == nil {
+			return
+		}
+		l.greeting.Go(func() {
+			c, err := l.welcome(h, conn, token)
+			if sent := l.leave(v); sent && err != nil {
+				err = fmt.Errorf("no greeting in %v, and %d connections wait that have not greeted", firstTime,
+					cap(l.room))
+			}
+			if err != nil {
+				l.refuse(h, conn, err)
+				return
+			}
+			select {
+			case l.queue <- c:
+			case <-l.done:
+				c.close(true)
+			}
+		})
 	}
 }
 
-// welcome receives a greeting and puts its child into the queue.
-func (l *listener) welcome(h *Hub, conn net.Conn, token string) {
-	who := fmt.Sprintf("child at %v", conn.RemoteAddr())
-	if conn.RemoteAddr().Network() == "unix" {
-		who = fmt.Sprintf("child at %v", l.net.Addr())
+// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed
+// before.
+func (l *listener) admit(conn net.Conn) *visitor {
+	select {
+	case l.room <- struct{}{}:
+		return l.enter(conn)
+	default:
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetNoDelay(true)
+	l.mu.Lock()
+	wait := firstTime
+	if len(l.visitors) > 0 {
+		wait = time.Until(l.visitors[0].since.Add(firstTime))
 	}
-	link, err := newSocket(conn)
-	var c *conversation
-	if err == nil && conn.RemoteAddr().Network() == "unix" {
-		err = knownUser(link.in)
-	}
-	if err == nil {
-		c, err = greet(link, nil, who, token, h.output, time.Now().Add(greetingTime))
-	}
-	<-l.greeting
-	if err != nil {
-		fmt.Fprintf(h.output, "%s: refused: %v\n", who, err)
-		if link != nil {
-			link.Close()
-		}
-		return
+	l.mu.Unlock()
+	select {
+	case l.room <- struct{}{}:
+		return l.enter(conn)
+	case <-time.After(wait):
+		l.sendAway(1)
+	case <-l.done:
 	}
 	select {
-	case l.queue <- c:
+	case l.room <- struct{}{}:
+		return l.enter(conn)
 	case <-l.done:
-		c.close(true)
+		conn.Close()
+		return nil
 	}
 }
 
-// knownUser returns an error unless the peer of the Unix socket fd runs as the same user as this
-// process, or as root.
-func knownUser(fd int) error {
-	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+func (l *listener) enter(conn net.Conn) *visitor {
+	v := &visitor{conn, time.Now()}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visitors = append(l.visitors, v)
+	return v
+}
+
+// sendAway closes the connections of the n oldest visitors, or of all if there are fewer.
+func (l *listener) sendAway(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n = min(n, len(l.visitors))
+	for _, v := range l.visitors[:n] {
+		v.conn.Close()
+	}
+	l.visitors = slices.Delete(l.visitors, 0, n)
+}
+
+// leave makes room for another visitor. It reports whether v was sent away.
+func (l *listener) leave(v *visitor) (sent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.visitors, v)
+	if i >= 0 {
+		l.visitors = slices.Delete(l.visitors, i, i+1)
+	}
+	<-l.room
+	return i < 0
+}
+
+// welcome receives the greeting of a visitor.
+func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, error) {
+	switch conn := conn.(type) {
+	case *net.UnixConn:
+		if err := knownUser(conn); err != nil {
+			return nil, err
+		}
+	case *net.TCPConn:
+		conn.SetNoDelay(true)
+	}
+	c, err := greet(door{conn}, nil, l.name(conn), token, h.output, time.Now().Add(greetingTime))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, fmt.Errorf("no greeting in %v", greetingTime)
+	}
+	if err != nil {
+		return nil, err
+	}
+	link, err := newSocket(conn)
+	if err != nil {
+		return nil, err
+	}
+	c.link = link
+	return c, nil
+}
+
+// name returns what messages call the child behind conn.
+func (l *listener) name(conn net.Conn) string {
+	if conn.RemoteAddr().Network() == "unix" {
+		return fmt.Sprintf("child at %v", l.net.Addr())
+	}
+	return fmt.Sprintf("child at %v", conn.RemoteAddr())
+}
+
+// manyRefusals is how many refusals have a line each. After them only each has one that doubles
+// their number, so that strangers cannot fill the log.
+const manyRefusals = 8
+
+// refuse closes conn because of err.
+func (l *listener) refuse(h *Hub, conn net.Conn, err error) {
+	defer conn.Close()
+	select {
+	case <-l.done: // all visitors are sent away
+		return
+	default:
+	}
+	l.mu.Lock()
+	l.refused++
+	n := l.refused
+	l.mu.Unlock()
+	switch {
+	case n <= manyRefusals:
+		fmt.Fprintf(h.log, "%s: refused: %v\n", l.name(conn), err)
+	case n&(n-1) == 0:
+		fmt.Fprintf(h.log, "%s: refused: %v (%d refusals so far)\n", l.name(conn), err, n)
+	}
+}
+
+// A door is the Link to a visitor. It waits in Go's poller, because a stream takes a thread while it
+// waits.
+type door struct{ conn net.Conn }
+
+func (d door) Send(by time.Time, head, payload []byte) error {
+	d.conn.SetWriteDeadline(by)
+	_, err := (&net.Buffers{head, payload}).WriteTo(d.conn)
+	return err
+}
+
+func (d door) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+	d.conn.SetReadDeadline(by)
+	read := func(n uint64) []byte { // takes no memory for bytes that do not come
+		var b []byte
+		if b, err = io.ReadAll(io.LimitReader(d.conn, int64(n))); errors.Is(err, unix.ECONNRESET) ||
+			err == nil && uint64(len(b)) < n {
+			err = ErrGone
+		}
+		return b
+	}
+	if head = read(headerSize); err != nil {
+		return nil, nil, err
+	}
+	n, err := accept(head)
+	if err != nil {
+		return nil, nil, err
+	}
+	payload = read(n)
+	return head, payload, err
+}
+
+func (d door) Close() error { return d.conn.Close() }
+
+// knownUser returns an error unless the peer of conn runs as the same user as this process, or as
+// root.
+func knownUser(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	if e := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); e != nil {
+		return e
+	}
 	if err != nil {
 		return os.NewSyscallError("getsockopt", err)
 	}
@@ -211,6 +378,8 @@ func (l *listener) close() error {
 	close(l.done)
 	err := l.net.Close()
 	l.accepting.Wait()
+	l.sendAway(maxVisitors)
+	l.greeting.Wait()
 	for {
 		select {
 		case c := <-l.queue:
@@ -224,22 +393,44 @@ func (l *listener) close() error {
 // secret returns the first line of file. If there is no file, it makes one with a new secret and
 // mode 0600.
 func secret(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	line, err := readSecret(file)
 	if errors.Is(err, os.ErrNotExist) {
 		made, err := newSecret(file)
 		if errors.Is(err, os.ErrExist) { // by another rank
-			return secret(file)
+			return readSecret(file)
 		}
 		return made, err
 	}
+	if err == nil && line == "" {
+		err = fmt.Errorf("%s: its first line is empty, expected a secret", file)
+	}
+	return line, err
+}
+
+// maxSecret is the greatest length of a secret in bytes.
+const maxSecret = 4096
+
+// readSecret returns the first line of file. A file that other users can read holds no secret.
+func readSecret(file string) (string, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {
 		return "", err
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	if line = strings.TrimSpace(line); line == "" {
-		return "", fmt.Errorf("%s: its first line is empty, expected a secret", file)
+	defer f.Close()
+	about, err := f.Stat()
+	switch {
+	case err != nil:
+		return "", err
+	case !about.Mode().IsRegular():
+		return "", fmt.Errorf("%s: it is no file (%v), expected one with a secret in its first line", file,
+			about.Mode())
+	case about.Mode().Perm()&0o077 != 0:
+		return "", fmt.Errorf("%s: other users may read or change it (%v), expected mode 0600: chmod 600 %[1]s", file,
+			about.Mode())
 	}
-	return line, nil
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret))
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSpace(line), err
 }
 
 // newSecret makes file atomically, with a new secret.

@@ -17,64 +17,92 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSilentConnections: of many that do not greet few take a thread each, and who greets comes in once they are gone.
-func TestSilentConnections(t *testing.T) {
+// TestStrangers: connections that say nothing, little, or something else than a greeting with the token keep no simulator out, take no thread each,
+// and write nothing of theirs into the log.
+func TestStrangers(t *testing.T) {
+	const silent, slow, noise = 2000, 70, "\x1b]0;mine\a stranger"
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil || files.Cur < 4*(silent+slow) {
+		t.Skipf("it needs %d open files, and this process may have %d (ulimit -n): %v", 4*(silent+slow), files.Cur, err)
+	}
 	threads := func() int { // that are taken: those that idle may be taken again
 		sample := []metrics.Sample{{Name: "/sched/goroutines/not-in-go:goroutines"}}
 		metrics.Read(sample)
 		return int(sample[0].Value.Uint64())
 	}
-	hub := NewHub(io.Discard, 0)
-	path := filepath.Join(t.TempDir(), "s")
-	l, err := hub.listen("unix:"+path, "", 0)
+	greeting := func(token string) []byte {
+		return fmt.Appendf(nil, `{"v":1,"token":%q,"name":"a","lang":%[2]q,"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`, token, "stranger")
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func() net.Conn {
-		conn, err := net.Dial("unix", path)
+	address := free.Addr().String()
+	free.Close()
+	var log strings.Builder
+	l, err := NewHub(&log, 0).listen("tcp:"+address, file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial := func(sends []byte) net.Conn {
+		conn, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)
 		}
+		if sends != nil {
+			conn.Write(sends)
+		}
+		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	before, most := threads(), 0
-	var silent []net.Conn
-	for range 4 * maxGreeting {
-		silent = append(silent, dial())
+	said := frame(header{kind: logLine}, []byte(noise), nil)
+	for _, sends := range [][]byte{said, frame(header{kind: failure}, []byte(noise), nil), []byte("GET /" + noise + " HTTP/1.1\r\n\r\n"),
+		frame(header{kind: hello}, []byte(noise), nil), frame(header{kind: hello}, greeting("open stranger"), nil), {}} {
+		conn := dial(sends)
+		if len(sends) == 0 {
+			conn.(*net.TCPConn).CloseWrite()
+		}
+		conn.Read(make([]byte, 1)) // until it is refused
 	}
-	for range 30 {
-		time.Sleep(10 * time.Millisecond)
-		most = max(most, threads()-before)
-	}
-	if most < maxGreeting/2 || most > maxGreeting+maxGreeting/2 {
-		t.Errorf("%d silent connections take %d threads, want some %d", len(silent), most, maxGreeting)
-	}
-	for _, conn := range silent {
-		conn.Close()
-	}
-	conn := dial()
-	defer conn.Close()
-	conn.Write(frame(header{kind: hello}, []byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`), nil))
-	select {
-	case c := <-l.queue:
-		c.close(true)
-	case <-time.After(20 * time.Second):
-		t.Error("who greets does not come in")
-	}
-	for i := range 2 * maxGreeting { // it ends while no more are accepted
-		silent[i] = dial()
+	before := threads()
+	for i := range silent + slow {
+		var sends []byte
+		if i%(silent/slow) == 0 {
+			sends = said[:i/(silent/slow)%len(said)] // the rest does not come
+		}
+		dial(sends)
 	}
 	began := time.Now()
-	if err := l.close(); err != nil || time.Since(began) > greetingTime/2 {
-		t.Errorf("close: %v after %v", err, time.Since(began))
+	dial(frame(header{kind: hello}, greeting("open sesame"), nil))
+	select {
+	case c := <-l.queue:
+		t.Logf("accepted after %v", time.Since(began))
+		c.close(true)
+	case <-time.After(20 * time.Second):
+		t.Error("a simulator does not come in")
 	}
-	for _, conn := range silent {
-		conn.Close()
+	if more := threads() - before; more > 50 {
+		t.Errorf("strangers take %d threads", more)
 	}
-	for threads() > before {
-		if time.Sleep(time.Millisecond); time.Since(began) > greetingTime {
-			t.Fatalf("%d threads are taken still, %d before", threads(), before)
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+	text := log.String()
+	if strings.Contains(text, "stranger") || strings.Contains(text, "\x1b") {
+		t.Errorf("the log has what strangers sent: %.2000q", text)
+	}
+	for _, want := range []string{"refused: its first frame is no HELLO\n", "refused: greeting: not the token it was to have\n",
+		"refused: it ended before it greeted", "refused: no greeting in 500ms, and 1024 connections wait that have not greeted"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log lacks %q: %.2000q", want, text)
 		}
+	}
+	if n := strings.Count(text, "\n"); n > manyRefusals+12 {
+		t.Errorf("%d lines for strangers", n)
 	}
 }
 
@@ -268,6 +296,35 @@ func TestSecret(t *testing.T) {
 		left, _ := os.ReadDir(dir)
 		if err != nil || info.Mode().Perm() != 0o600 || len(left) != 1 {
 			t.Fatalf("%v, mode %v, %d files", err, info.Mode(), len(left))
+		}
+	}
+}
+
+// TestLooseSecret: a token file that other users can read or change is refused, and so is what is no file, without a wait.
+func TestLooseSecret(t *testing.T) {
+	dir := t.TempDir()
+	file, fifo := filepath.Join(dir, "token"), filepath.Join(dir, "fifo")
+	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "chmod 600", 0o604: "chmod 600", 0o620: "chmod 600"} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("RLB_TOKEN_FILE", file)
+		line, err := secret(file)
+		token, childs := Token()
+		if fmt.Sprint(err == nil, childs == nil) != fmt.Sprint(want == "", want == "") || want == "" && (line != "open sesame" || token != line) ||
+			err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("mode %v: %q, %v; of a child %q, %v; expected an error with %q", mode, line, err, token, childs, want)
+		}
+	}
+	for _, name := range []string{fifo, "/dev/zero", dir} {
+		if _, err := secret(name); err == nil || !strings.Contains(err.Error(), "it is no file") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -140,12 +140,13 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 		defer out.Close()
 		lines := bufio.NewReaderSize(out, lineLimit)
 		for {
-			line, _, err := lines.ReadLine() // splits longer lines
+			text, _, err := lines.ReadLine() // splits longer lines
 			if err != nil {
 				return
 			}
+			line := printable(string(text))
 			p.mu.Lock()
-			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], string(line))
+			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], line)
 			p.mu.Unlock()
 			if _, err := fmt.Fprintf(log, "%s: %s\n", who, line); err != nil {
 				p.mu.Lock()

@@ -496,9 +496,17 @@ func TestNoChild(t *testing.T) {
 			e.Listen = "unix:" + filepath.Join(dir, "s")
 			e.StartTimeout = 100 * time.Millisecond
 		}, "no simulator connected in 100ms (start_timeout)"},
-		"TCP":            {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) }, "a token_file is needed"},
-		"another job":    {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") }, "another job listens there"},
-		"an empty token": {func(e *env.External) { e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), os.DevNull }, "its first line is empty"},
+		"TCP":         {func(e *env.External) { e.Listen = fmt.Sprintf("tcp::%d", freePort(t)) }, "a token_file is needed"},
+		"another job": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(dir, "taken") }, "another job listens there"},
+		"an empty token": {func(e *env.External) {
+			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, "empty")
+			os.WriteFile(e.TokenFile, nil, 0o600)
+		}, "its first line is empty"},
+		"a token for all": {func(e *env.External) {
+			e.Listen, e.TokenFile = fmt.Sprintf("tcp::%d", freePort(t)), filepath.Join(dir, "loose")
+			os.WriteFile(e.TokenFile, []byte("open sesame"), 0o600)
+			os.Chmod(e.TokenFile, 0o644)
+		}, "loose: other users may read or change it (-rw-r--r--), expected mode 0600: chmod 600 "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := env.DefaultConfig()

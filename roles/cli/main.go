@@ -84,7 +84,8 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		&cli.BoolFlag{Name: "debug",
 			Usage: "check that nobody touches memory that was handed on; list the groups and their ranks"},
 		&cli.StringFlag{Name: "cpu-profile", Usage: "write CPU profiles to `PREFIX`-rank-R.pprof"},
-		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank"},
+		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank; :PORT is for " +
+			"this machine alone"},
 	)
 	// Neither help nor errors end the process here: a rank that leaves alone would strand the
 	// others.

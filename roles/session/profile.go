@@ -13,7 +13,7 @@ import (
 // A Profile is what --cpu-profile and --pprof ask for. The zero value asks for nothing.
 type Profile struct {
 	Prefix  string // the file is PREFIX-rank-R.pprof
-	Address string // HOST:PORT; each rank serves on PORT + rank
+	Address string // HOST:PORT; each rank serves on PORT + rank; without HOST, for this machine alone
 
 	file   *os.File
 	server net.Listener
@@ -26,6 +26,9 @@ func (p *Profile) start(rank int) error {
 		n, notNumber := strconv.Atoi(port)
 		if err != nil || notNumber != nil {
 			return fmt.Errorf("--pprof %q: expected HOST:PORT, as localhost:6060", p.Address)
+		}
+		if host == "" { // not all interfaces: everybody who reaches the port may use it
+			host = "127.0.0.1"
 		}
 		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {
 			return fmt.Errorf("--pprof: %w", err)
