@@ -5,7 +5,7 @@
 // figures. Both take the names and values of a step, and a resumed run goes on in them from its
 // checkpoint's step:
 //
-//	removed, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
+//	lost, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
 //	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
 //	events, err := metrics.CreateEvents(folder+"/tensorboard", host, time.Now(), resumedAt+1)
 //	...

@@ -83,6 +83,14 @@ func (l *Log) Write(step int64, at time.Time, names []string, values []float64) 
 	return nil
 }
 
+// Sync returns when the lines written so far are on disk.
+func (l *Log) Sync() error {
+	if err := l.f.Sync(); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
 // Close returns when the file is on disk.
 func (l *Log) Close() error { return errors.Join(l.f.Sync(), l.f.Close()) }
 
@@ -108,15 +116,38 @@ func appendNumber(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }
 
-// CutBack removes what the file path holds beyond step, and lines that a crash damaged, and returns
-// how many lines went. A run that resumes at step calls it before it opens the Log. No file is
-// fine.
-func CutBack(path string, step int64) (removed int, err error) {
+// A Gap is a range of steps, both ends included.
+type Gap struct{ First, Last int64 }
+
+func (g Gap) String() string {
+	if g.First == g.Last {
+		return fmt.Sprintf("step %d", g.First)
+	}
+	return fmt.Sprintf("steps %d to %d", g.First, g.Last)
+}
+
+// CutBack removes what the file path holds beyond step, and lines that a crash damaged. It returns
+// the steps up to that one whose metrics are lost: those of damaged lines, and those behind the last
+// line. A run that resumes at step calls it before it opens the Log. No file is fine.
+func CutBack(path string, step int64) (lost []Gap, err error) {
+	last, damaged := int64(0), false
+	reach := func(at int64) {
+		if damaged && at > last+1 {
+			lost = append(lost, Gap{last + 1, at - 1})
+		}
+		last, damaged = max(last, at), false
+	}
+	end := func() []Gap {
+		if step > last {
+			lost = append(lost, Gap{last + 1, step})
+		}
+		return lost
+	}
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
-		return 0, nil
+		return end(), nil
 	} else if err != nil {
-		return 0, fmt.Errorf("cut metrics back: %w", err)
+		return nil, fmt.Errorf("cut metrics back: %w", err)
 	}
 	defer f.Close()
 	if err := durable.Write(path, func(w io.Writer) error {
@@ -129,18 +160,23 @@ func CutBack(path string, step int64) (removed int, err error) {
 			if len(line) == 0 {
 				return out.Flush()
 			}
-			if at, ok := stepOf(line); err == io.EOF || !ok || at > step {
-				removed++
+			at, ok := stepOf(line)
+			if err == io.EOF || !ok {
+				damaged = true
 				continue
 			}
+			if at > step {
+				continue
+			}
+			reach(at)
 			if _, err := out.Write(line); err != nil {
 				return err
 			}
 		}
 	}); err != nil {
-		return 0, fmt.Errorf("cut metrics back to step %d: %w", step, err)
+		return nil, fmt.Errorf("cut metrics back to step %d: %w", step, err)
 	}
-	return removed, nil
+	return end(), nil
 }
 
 // LastStep returns the step of the last whole line of the file path; ok is false where there is none.

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -102,28 +103,35 @@ no json
 {"step":4}
 {"step":5`
 	for _, c := range []struct {
-		step    int64
-		kept    []string
-		removed int
+		step int64
+		kept []string
+		lost []metrics.Gap
 	}{
-		{9, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`, `{"step":3}`, `{"step":4}`}, 3},
-		{2, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`}, 5},
-		{0, nil, 8},
+		{9, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`, `{"step":3}`, `{"step":4}`}, []metrics.Gap{{5, 9}}},
+		{2, []string{`{"step":1,"eval/return":9}`, `{"step":1,"env/return":1}`, `{"step":2}`}, nil},
+		{0, nil, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.jsonl")
 		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		removed, err := metrics.CutBack(path, c.step)
+		lost, err := metrics.CutBack(path, c.step)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.FieldsFunc(read(t, path), func(r rune) bool { return r == '\n' }); !slices.Equal(got, c.kept) || removed != c.removed {
-			t.Errorf("back to %d: %d removed, %q left, want %d and %q", c.step, removed, got, c.removed, c.kept)
+		if got := strings.FieldsFunc(read(t, path), func(r rune) bool { return r == '\n' }); !slices.Equal(got, c.kept) || !slices.Equal(lost, c.lost) {
+			t.Errorf("back to %d: lost %v, %q left, want %v and %q", c.step, lost, got, c.lost, c.kept)
 		}
 	}
-	if removed, err := metrics.CutBack(filepath.Join(t.TempDir(), "none"), 3); removed != 0 || err != nil {
-		t.Errorf("no file: %d, %v", removed, err)
+	if lost, err := metrics.CutBack(filepath.Join(t.TempDir(), "none"), 3); !slices.Equal(lost, []metrics.Gap{{1, 3}}) || err != nil {
+		t.Errorf("no file: lost %v, %v", lost, err)
+	}
+	holed := filepath.Join(t.TempDir(), "holed") // as a file system leaves it that lost a block
+	if err := os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := metrics.CutBack(holed, 26); fmt.Sprint(lost) != "[steps 6 to 19 step 26]" || err != nil {
+		t.Errorf("a hole: lost %v, %v", lost, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,22 +135,50 @@ const (
 	Dead Status = "dead"
 )
 
-// SetStatus writes STATUS.
-func (f *Folder) SetStatus(s Status) error { return f.write("STATUS", []byte(s+"\n")) }
+// SetStatus writes STATUS, as Mark does.
+func (f *Folder) SetStatus(s Status) error { return Mark(f.path, s) }
 
 // Mark writes STATUS into the run folder path, for any rank that ends the job: rank 0, whose folder
-// it is, may not live to do it. Several may do so at once.
+// it is, may not live to do it. Several may do so at once. Where the disk has no room for another
+// file, it writes over the word that is there.
 func Mark(path string, s Status) error {
 	status := filepath.Join(path, "STATUS")
 	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
 	err := durable.WriteFile(mine, []byte(s+"\n"))
 	if err == nil {
-		err = os.Rename(mine, status)
+		if err = os.Rename(mine, status); err == nil {
+			return nil
+		}
+		err = errors.Join(err, os.Remove(mine))
 	}
-	if err != nil {
+	if overwrite(status, s) != nil {
 		return fmt.Errorf("run folder: %w", err)
 	}
 	return nil
+}
+
+// overwrite puts s in the place of the word in the file path. Whoever reads it meanwhile sees the old
+// word or the new one, and perhaps empty lines behind it.
+func overwrite(path string, s Status) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	old, err := io.ReadAll(io.LimitReader(f, 64))
+	if err == nil {
+		word := []byte(s + "\n")
+		for len(word) < len(old) {
+			word = append(word, '\n')
+		}
+		_, err = f.WriteAt(word, 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(s) + 1))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // ReadStatus returns what has become of the run in the folder path. Any process may ask. It is the

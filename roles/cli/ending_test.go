@@ -3,6 +3,7 @@ package cli
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,5 +47,36 @@ func TestNobodyReads(t *testing.T) {
 	cmd.Stdout, cmd.Stderr = w, w
 	if err := cmd.Run(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A run that resumes names the steps whose metrics it lacks, and no others.
+func TestResumeNamesLostMetrics(t *testing.T) {
+	dir := t.TempDir()
+	run := func(args ...string) {
+		t.Helper()
+		if code := Main(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries()); code != 0 {
+			t.Fatalf("exit code %d", code)
+		}
+	}
+	run()
+	metrics := filepath.Join(dir, "grid", "metrics.jsonl")
+	text, err := os.ReadFile(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n") // four, as a crash leaves them
+	if err := os.WriteFile(metrics, []byte(lines[0]+"{\x00\x00\n"+lines[2]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run("--resume", "auto", "runner.max_epochs=6")
+	log, err := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log"))
+	if want := "warning: " + metrics + " lacks the metrics of step 2\nwarning: " + metrics + " lacks the metrics of step 4\n"; !strings.Contains(string(log), want) {
+		t.Errorf("%q, %v, expected %q", log, err, want)
+	}
+	os.Remove(filepath.Join(dir, "grid", "logs", "rank-0000.log"))
+	run("--resume", "auto", "runner.max_epochs=8")
+	if log, _ := os.ReadFile(filepath.Join(dir, "grid", "logs", "rank-0000.log")); strings.Contains(string(log), "lacks") {
+		t.Errorf("metrics that are not lost: %s", log)
 	}
 }

@@ -320,6 +320,27 @@ func (l *Logbook) tooManyLost() error {
 	return l.excess
 }
 
+// sync returns when the metrics of all steps so far are on disk. A checkpoint that follows lacks none.
+func (l *Logbook) sync() error {
+	if l == nil {
+		return nil
+	}
+	if err := l.flush(); err != nil {
+		return err
+	}
+	return l.log.Sync()
+}
+
+// flush writes what has come since the last line.
+func (l *Logbook) flush() error {
+	if len(l.names) == 0 {
+		return nil
+	}
+	err := l.write()
+	l.progress.Update(l.state)
+	return err
+}
+
 // Where says how far the run has come, and how many episodes it lost since it was started.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
@@ -334,11 +355,7 @@ func (l *Logbook) Close() error {
 	if l == nil {
 		return nil
 	}
-	var err error
-	if len(l.names) > 0 {
-		err = l.write()
-		l.progress.Update(l.state)
-	}
+	err := l.flush()
 	l.progress.Done()
 	err = errors.Join(err, l.log.Close())
 	if l.events != nil {

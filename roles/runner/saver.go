@@ -63,6 +63,9 @@ func (s *Saver) save(ctx context.Context, r *loop) error {
 	if s.Store == nil {
 		return nil
 	}
+	if err := r.with.Log.sync(); err != nil {
+		return err
+	}
 	// rank 0 writes its own part without a copy: it does not change before the next step of all ranks
 	st, err := join(mine, all, r.job.Train.Envs)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
@@ -110,8 +111,14 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 			return nil, b, err
 		}
 	}
-	if _, err := metrics.CutBack(f.Metrics(), b.Step); err != nil {
+	lost, err := metrics.CutBack(f.Metrics(), b.Step)
+	if err != nil {
 		return nil, b, err
+	}
+	if own, err := filepath.EvalSymlinks(f.Checkpoints()); err == nil && own == filepath.Dir(b.From) {
+		for _, gap := range lost {
+			s.warn(fmt.Sprintf("%s lacks the metrics of %v", f.Metrics(), gap))
+		}
 	}
 	switch {
 	case b.Step > 0:

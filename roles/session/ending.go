@@ -29,10 +29,13 @@ func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error
 	if err == nil {
 		err = s.folder.Load().SetStatus(status)
 	}
-	if end := s.ending.Swap(nil); err == nil && end != nil { // a second signal changes nothing any more
+	if err != nil {
+		return err
+	}
+	if end := s.ending.Swap(nil); end != nil { // a second signal changes nothing any more
 		end.write(s.Out, status, book.Where())
 	}
-	return err
+	return nil
 }
 
 // statusOf returns the status of a run that ends with an exit code before its last step.
