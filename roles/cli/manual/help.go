@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands returns the commands help, config and completion. alone lets a command run in one
+// Commands returns the commands help, config, completion and man. alone lets a command run in one
 // process.
 func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
 	return []*cli.Command{
@@ -27,6 +27,14 @@ func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func
 		{Name: "completion", Usage: "print a script that completes commands, flags and keys: bash or zsh",
 			UsageText: completionUsage, ArgsUsage: "bash|zsh",
 			Action: alone(func(c *cli.Context) error { return runCompletion(c, reg) })},
+		{Name: "man", Usage: "print the manual page: rlinf man | man -l -",
+			Action: alone(args.NoArguments(func(c *cli.Context) error {
+				page, err := c.App.ToManWithSection(1)
+				if err == nil {
+					_, err = io.WriteString(c.App.Writer, page)
+				}
+				return err
+			}))},
 	}
 }
 
