@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rlinf/rlinf/reward/verify"
@@ -27,4 +28,30 @@ func exact(r *Response) Grade {
 // as RLinf's math reward does.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
+}
+
+// CheckQuestion returns an error if no answer to a question can be right under the rule of that name, as
+// far as the rule knows before it sees one. note says what the user may not expect of the solutions; empty
+// is nothing.
+func CheckQuestion(rule string, q *Question) (note string, err error) {
+	switch rule {
+	case "math":
+		return checkSolutions(q.Solutions)
+	case "countdown":
+		if _, _, ok := countdownTask(q.Text); !ok {
+			return "", fmt.Errorf("prompt %.60q: expected numbers and a target, as 3 7 12:15=", q.Text)
+		}
+	}
+	return "", nil
+}
+
+// checkSolutions is CheckQuestion for reward_type math: one solution that can be read is enough.
+func checkSolutions(solutions []string) (note string, err error) {
+	for _, s := range solutions {
+		if note, err = verify.CheckSolution(s); err == nil {
+			return note, nil
+		}
+		err = fmt.Errorf("answer %.60q: %w", s, err)
+	}
+	return "", err
 }

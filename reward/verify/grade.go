@@ -1,6 +1,10 @@
 package verify
 
-import "strings"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // An Outcome says how a response was judged. The zero value is Unparsable.
 type Outcome uint8
@@ -32,7 +36,8 @@ type Verdict struct {
 	Answer  string // the text in the last box; empty without one
 }
 
-// Grade judges the last boxed answer of a response. A solution may stand in a box too.
+// Grade judges the last boxed answer of a response. A solution may stand in a box too, or after the last
+// #### of a worked text, as in GSM8K.
 func Grade(response string, solutions []string) Verdict {
 	text, ok := boxed(response)
 	if !ok {
@@ -44,20 +49,57 @@ func Grade(response string, solutions []string) Verdict {
 		return v
 	}
 	for _, s := range solutions {
-		if strings.Contains(s, box) {
-			if s, ok = boxed(s); !ok {
-				continue
-			}
+		if s, ok = solutionIn(s); !ok {
+			continue
 		}
 		if b := read(s); b != nil && equalAnswers(a, b) {
 			v.Outcome = Right
 			return v
 		}
 	}
-	if a.tree != nil || a.choice != "" || a.isWords() {
+	if a.isReadable() {
 		v.Outcome = Wrong
 	}
 	return v
+}
+
+// isReadable reports whether an answer is mathematics, a choice or words.
+func (a *answer) isReadable() bool { return a.tree != nil || a.choice != "" || a.isWords() }
+
+// solutionIn returns the answer in the text of a solution. A box that does not close has none.
+func solutionIn(s string) (text string, ok bool) {
+	if strings.Contains(s, box) {
+		return boxed(s)
+	}
+	if at := strings.LastIndex(s, gsm8k); at >= 0 {
+		s = s[at+len(gsm8k):]
+	}
+	return s, true
+}
+
+// gsm8k stands before the answers of that data set.
+const gsm8k = "####"
+
+// CheckSolution returns an error if no answer can equal a solution. note says what the user may not expect
+// of it; empty is nothing.
+func CheckSolution(solution string) (note string, err error) {
+	s, ok := solutionIn(solution)
+	switch {
+	case !ok, closing("{"+s+"}") != len(s)+1:
+		return "", errors.New("its braces do not match")
+	case len(s) > maxBytes:
+		return "", fmt.Errorf("%d bytes: expected at most %d", len(s), maxBytes)
+	}
+	a := read(s)
+	switch {
+	case a == nil:
+		return "", errors.New("it is empty: expected an answer")
+	case !a.isReadable():
+		return "no mathematics, so only the same text is right", nil
+	case strings.Contains(solution, gsm8k) && !strings.Contains(solution, box):
+		return "worked text, of which the answer after " + gsm8k + " counts", nil
+	}
+	return "", nil
 }
 
 // Equal reports whether two answers, without boxes, are the same. Text that cannot be read as

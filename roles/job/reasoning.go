@@ -1,9 +1,12 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/text"
@@ -24,6 +27,8 @@ func (d *draft) readPrompts(t *Tuning) {
 	d.setSampling(t)
 	d.keepPrompts(t.Train)
 	d.keepPrompts(t.Valid)
+	d.checkQuestions(t, "data.train_data_paths", t.Train)
+	d.checkQuestions(t, "data.val_data_paths", t.Valid)
 	if n := len(t.Train.Samples); n < t.batch {
 		d.problem("data.rollout_batch_size", t.batch,
 			fmt.Sprintf("at most %d, the prompts of data.train_data_paths", n))
@@ -83,6 +88,42 @@ func (d *draft) keepPrompts(set *text.Dataset) {
 	}
 }
 
+// checkQuestions reports prompts to which no answer can be right, and notes the user should know of.
+func (d *draft) checkQuestions(t *Tuning, key string, set *text.Dataset) {
+	if set == nil {
+		return
+	}
+	type found struct {
+		count int
+		first string
+	}
+	var wrong []string
+	notes, rule := map[string]found{}, d.Config.Reward.RewardType
+	for _, s := range set.Samples {
+		q := question(s, 0)
+		at := fmt.Sprintf("%s:%d", s.Source.File, s.Source.Line)
+		note, err := answer.CheckQuestion(rule, &q)
+		if err != nil {
+			wrong = append(wrong, at+": "+err.Error())
+		}
+		if note != "" {
+			n := notes[note]
+			notes[note] = found{n.count + 1, cmp.Or(n.first, at)}
+		}
+	}
+	if n := len(wrong); n > 0 {
+		if n > 3 {
+			wrong = append(wrong[:3], fmt.Sprintf("and %d more", n-3))
+		}
+		d.problem(key, nil, fmt.Sprintf("prompts that reward_type %s can reward: %s", rule, strings.Join(wrong, "; ")))
+	}
+	for _, note := range slices.Sorted(maps.Keys(notes)) {
+		n := notes[note]
+		t.Notes = append(t.Notes, fmt.Sprintf("%s: %d of %d answers are %s, the first in %s", key, n.count,
+			len(set.Samples), note, n.first))
+	}
+}
+
 // tryGrader reports a rule that cannot be made. It starts no program.
 func (d *draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
@@ -104,6 +145,7 @@ func NewExamination(cfg *config.Config, reg config.Registries) (*Job, error) {
 		t.Valid = d.readSet(t, "data.val_data_paths", cfg.Data.ValDataPaths)
 		d.setSampling(t)
 		d.keepPrompts(t.Valid)
+		d.checkQuestions(t, "data.val_data_paths", t.Valid)
 		d.tryGrader()
 	}
 	d.Tuning = t

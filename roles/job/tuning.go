@@ -25,6 +25,7 @@ type Tuning struct {
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // of what an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
+	Notes                       []string // about the answers of the data, that the user should know
 
 	answering
 
@@ -293,6 +294,7 @@ func (t *Tuning) lines() []string {
 	if t.Train.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", t.Train.Dropped, texts))
 	}
+	lines = append(lines, t.Notes...)
 	if t.Valid != nil {
 		lines = append(lines, fmt.Sprintf("evaluation: %d texts", len(t.Valid.Samples)))
 	}

@@ -22,6 +22,11 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 	if j.Undrawn != "" {
 		s.warn("env.eval.video_cfg.save_video: there is no film, because " + j.Undrawn + " draws no pictures")
 	}
+	if t := j.Tuning; t != nil {
+		for _, note := range t.Notes {
+			s.warn(note)
+		}
+	}
 	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
 	var b runner.StartState
 	var err error
