@@ -45,7 +45,7 @@ func TestPPOBalancesCartPole(t *testing.T) {
 	rollout := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 	out := env.Step{
 		Reward: tensor.New(tensor.F32, N, 1), Terminated: tensor.New(tensor.U8, N, 1), Truncated: tensor.New(tensor.U8, N, 1),
-		Info: tensor.New(tensor.F32, N, len(vec.Spec().Info)),
+		Info: tensor.New(tensor.F32, N, 1, len(vec.Spec().Info)),
 	}
 	out.Obs.Set("state", tensor.New(tensor.F32, N, 4))
 	out.FinalObs.Set("state", tensor.New(tensor.F32, N, 4))

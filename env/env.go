@@ -14,11 +14,11 @@ type Vec interface {
 	Reset(mask []bool, seeds []uint64, out *Step) error
 	// Step applies action, "action" [N,K,A], and fills out. K > 1 is a chunk: the environment takes
 	// the K actions in turn and stops at the first end of an episode; later rewards and flags are
-	// 0. With seeds, an environment whose episode ended resets itself with its seed: FinalObs gets
-	// the last observation of the old episode, Obs the first of the new one. With nil seeds it
-	// stays done: until Reset, its further steps keep Obs and Info, give Reward 0, and repeat its
-	// status and, in the first column of a chunk, its flags. Bad actions, bad buffers, and a step
-	// before the first Reset return an error and do nothing.
+	// 0, and so is their Info. With seeds, an environment whose episode ended resets itself with its
+	// seed: FinalObs gets the last observation of the old episode, Obs the first of the new one. With
+	// nil seeds it stays done: until Reset, its further steps keep Obs, give Reward 0, repeat its
+	// status and, in the first column of a chunk, its flags and the last Info. Bad actions, bad
+	// buffers, and a step before the first Reset return an error and do nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -38,8 +38,12 @@ type Step struct {
 	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
 	// cannot fail
 	Status tensor.Tensor
-	// F32 [N, len(Spec.Info)], what the last step of the chunk said; the zero Tensor: not wanted
+	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, of all Spec.Repeats
+	// steps of an action; 0 behind the end of an episode. The zero Tensor: not wanted
 	Info tensor.Tensor
+	// I32 [N]: how many steps each environment took, counting repeated actions. The zero Tensor is
+	// allowed where Spec.Repeats is 1: Took says it
+	Steps tensor.Tensor
 }
 
 // The values of Step.Status. Each describes one environment after one Step. With Aborted and
@@ -63,6 +67,9 @@ type Spec struct {
 	Action   Space    // what Step takes
 	MaxSteps int      // steps after which an episode is truncated; 0: never
 	Info     []string // names of per-step figures
+	// Repeat is how many times ActionRepeat takes an action: as many rows of Info has each action. 0
+	// is 1.
+	Repeat int
 	// Tasks are the names of what an episode may be about, in environments that have several. The
 	// figure TaskNumber tells which it is. nil: there is one.
 	Tasks []string

@@ -16,7 +16,7 @@ type Episodes struct {
 	first      int
 	success    int   // column of the Info Success, -1: none
 	wrong      int   // column of the Info WrongObject, -1: none
-	told       int   // column of the Info ToldObject, -1: none
+	byName     int   // column of the Info ToldObject, -1: none
 	task       int   // column of the Info TaskNumber, -1: none
 	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
 	figures    []int // columns of the Info that are reported as they are
@@ -28,7 +28,7 @@ type Episodes struct {
 	mistaken tensor.Tensor // U8 [n]: wrong_object so far
 	obeyed   tensor.Tensor // U8 [n]: told_object so far
 	figured  tensor.Tensor // F64 [n, figures]: sums of the figures so far
-	calls    tensor.Tensor // I64 [n]: how often they were told, once for each chunk
+	told     tensor.Tensor // I64 [n]: steps that told them, each repetition of an action for itself
 	over     tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	number   []int         // of its task, as the last step said
 	failed   []bool        // the last episode was aborted, and no step has succeeded since
@@ -50,12 +50,12 @@ type Episode struct {
 	Aborted      bool      // its simulator failed: nothing else of it counts
 	Len          int       // steps
 	Return       float64   // sum of the task's own rewards
-	SuccessOnce  bool      // a step said success; a chunk says what its last step says
+	SuccessOnce  bool      // a step said success
 	SuccessAtEnd bool      // the last step did
 	WrongObject  bool      // a step said wrong_object: the task was done with another object than the one meant
 	ToldObject   bool      // a step said told_object
 	Task         int       // which of Spec.Tasks it is about, counted from 1; 0 where there are none
-	Info         []float64 // means over the steps of the Spec's Figures; a chunk says what its last step says
+	Info         []float64 // means over the steps of the Spec's Figures
 }
 
 // Figures returns the names of the Info that episodes report unchanged: those that this package
@@ -91,12 +91,12 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	}
 	return &Episodes{
 		first: first, success: spec.InfoIndex(Success), wrong: spec.InfoIndex(WrongObject),
-		told: spec.InfoIndex(ToldObject), task: task,
+		byName: spec.InfoIndex(ToldObject), task: task,
 		taskReward: spec.InfoIndex(TaskReward), autoReset: autoReset,
 		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		once: tensor.New(tensor.U8, n), mistaken: tensor.New(tensor.U8, n), over: tensor.New(tensor.U8, n),
 		obeyed: tensor.New(tensor.U8, n), figures: figures,
-		figured: tensor.New(tensor.F64, n, len(figures)), calls: tensor.New(tensor.I64, n),
+		figured: tensor.New(tensor.F64, n, len(figures)), told: tensor.New(tensor.I64, n),
 		number: make([]int, n), failed: make([]bool, n),
 		finished: room(), taken: room(),
 	}
@@ -115,10 +115,6 @@ func (e *Episodes) Started(mask []bool) {
 // Observe adds one step of all environments.
 func (e *Episodes) Observe(step *Step) {
 	chunk := step.Reward.Dim(1)
-	info, columns := step.Info.F32(), 0
-	if len(info) > 0 {
-		columns = step.Info.Dim(1)
-	}
 	for n, over := range e.over.U8() {
 		if over != 0 {
 			continue
@@ -133,32 +129,14 @@ func (e *Episodes) Observe(step *Step) {
 		}
 		e.failed[n] = false
 		e.length.I64()[n] += int64(steps)
-		if e.taskReward >= 0 && columns > 0 {
-			e.ret.F64()[n] += float64(info[n*columns+e.taskReward])
-		} else {
+		if e.taskReward < 0 || step.Info.IsZero() {
 			for _, r := range step.Reward.F32()[n*chunk : n*chunk+steps] {
 				e.ret.F64()[n] += float64(r)
 			}
 		}
-		success := e.success >= 0 && columns > 0 && info[n*columns+e.success] != 0
-		if success {
-			e.once.U8()[n] = 1
-		}
-		if e.wrong >= 0 && columns > 0 && info[n*columns+e.wrong] != 0 {
-			e.mistaken.U8()[n] = 1
-		}
-		if e.told >= 0 && columns > 0 && info[n*columns+e.told] != 0 {
-			e.obeyed.U8()[n] = 1
-		}
-		if e.task >= 0 && columns > 0 {
-			e.number[n] = int(info[n*columns+e.task]) + 1
-		}
-		if columns > 0 {
-			e.calls.I64()[n]++
-			sums := e.sums(n)
-			for i, column := range e.figures {
-				sums[i] += float64(info[n*columns+column])
-			}
+		success := false
+		for info := step.InfoOf(n); len(info) > 0; info = info[step.Info.Dim(2):] {
+			success = e.add(n, info)
 		}
 		if ended {
 			e.finish(n, success, false)
@@ -166,12 +144,33 @@ func (e *Episodes) Observe(step *Step) {
 	}
 }
 
+// add adds the figures of one step of environment n, and returns whether it was a success.
+func (e *Episodes) add(n int, info []float32) (success bool) {
+	says := func(column int) bool { return column >= 0 && info[column] != 0 }
+	if e.taskReward >= 0 {
+		e.ret.F64()[n] += float64(info[e.taskReward])
+	}
+	success = says(e.success)
+	e.once.U8()[n] |= bit(success)
+	e.mistaken.U8()[n] |= bit(says(e.wrong))
+	e.obeyed.U8()[n] |= bit(says(e.byName))
+	if e.task >= 0 {
+		e.number[n] = int(info[e.task]) + 1
+	}
+	sums := e.sums(n)
+	for i, column := range e.figures {
+		sums[i] += float64(info[column])
+	}
+	e.told.I64()[n]++
+	return success
+}
+
 func (e *Episodes) finish(n int, success, aborted bool) {
 	e.mu.Lock()
 	f := &e.finished
 	first := len(f.info)
 	for _, sum := range e.sums(n) {
-		f.info = append(f.info, sum/float64(max(e.calls.I64()[n], 1)))
+		f.info = append(f.info, sum/float64(max(e.told.I64()[n], 1)))
 	}
 	f.episodes = append(f.episodes, Episode{
 		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
@@ -187,7 +186,7 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 }
 
 func (e *Episodes) begin(n int) {
-	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n], e.calls.I64()[n] = 0, 0, 0, 0, 0
+	e.ret.F64()[n], e.length.I64()[n], e.once.U8()[n], e.mistaken.U8()[n], e.told.I64()[n] = 0, 0, 0, 0, 0
 	e.obeyed.U8()[n] = 0
 	clear(e.sums(n))
 }
@@ -254,11 +253,11 @@ func (e *Episodes) fields() []namedTensor {
 	if e.wrong >= 0 {
 		fields = append(fields, namedTensor{"episodes.wrong_object", e.mistaken})
 	}
-	if e.told >= 0 {
+	if e.byName >= 0 {
 		fields = append(fields, namedTensor{"episodes.told_object", e.obeyed})
 	}
 	if len(e.figures) > 0 {
-		fields = append(fields, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.calls})
+		fields = append(fields, namedTensor{"episodes.info", e.figured}, namedTensor{"episodes.told", e.told})
 	}
 	return fields
 }

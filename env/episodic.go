@@ -108,6 +108,7 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	out.Terminated.Zero()
 	out.Truncated.Zero()
 	out.Status.Zero()
+	out.Info.Zero()
 	over := e.over.U8()
 	for n, f := range over {
 		if f&needsReset != 0 {
@@ -117,6 +118,7 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 		if f != 0 { // still done
 			out.Terminated.U8()[n*chunk] = f & terminated
 			out.Truncated.U8()[n*chunk] = f & truncated / truncated
+			e.inform(out, n, n*chunk)
 		}
 	}
 	for k := 0; k < chunk && e.takeTurns(); k++ {
@@ -126,9 +128,6 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 		e.judge(out, k, chunk)
 	}
 	e.sim.Observe(nil, out.Obs)
-	if !out.Info.IsZero() {
-		out.Info.CopyFrom(e.info)
-	}
 	if seeds == nil {
 		return nil
 	}
@@ -178,6 +177,7 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 			continue
 		}
 		i := n*chunk + k
+		e.inform(out, n, i)
 		reward[i] = e.reward[n]
 		if e.sparse >= 0 {
 			reward[i] = e.info.F32()[n*len(e.spec.Info)+e.sparse]
@@ -190,6 +190,13 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 			trunc[i] = 1
 			over[n] |= truncated
 		}
+	}
+}
+
+// inform writes what the last step of environment n said to row i of Info, if it is wanted.
+func (e *Episodic) inform(out *Step, n, i int) {
+	if columns := len(e.spec.Info); !out.Info.IsZero() {
+		copy(out.Info.F32()[i*columns:], e.info.F32()[n*columns:(n+1)*columns])
 	}
 }
 

@@ -33,7 +33,7 @@ func TestEpisodicIgnoreTerminations(t *testing.T) {
 	wantF32(t, "reward", out.Reward, 1, 100, 2, 100, 60)
 	wantU8(t, "terminated", out.Terminated, 0, 0, 0, 0, 0)
 	wantU8(t, "truncated", out.Truncated, 0, 0, 0, 0, 1)
-	wantF32(t, "info", out.Info, 1)
+	wantF32(t, "info", out.Info, 0, 1, 0, 1, 1)
 }
 
 func TestEpisodicChunk(t *testing.T) {
@@ -42,12 +42,13 @@ func TestEpisodicChunk(t *testing.T) {
 	step(t, v, out, actions(4, 1, 2, 3, 4, 5, 100, 60, 7))
 	wantF32(t, "reward", out.Reward, 1, 2, 3, 4, 5, 100, 0, 0)
 	wantU8(t, "terminated", out.Terminated, 0, 0, 0, 0, 0, 1, 0, 0)
+	wantF32(t, "info", out.Info, 0, 0, 0, 0, 0, 1, 0, 0)
 	wantF32(t, "obs", out.Obs.Must("state"), 10.04, 20.02)
 	step(t, v, out, actions(4, 1, 2, 3, 4, 60, 60, 60, 60))
 	wantF32(t, "reward of the second chunk", out.Reward, 1, 0, 0, 0, 0, 0, 0, 0)
 	wantU8(t, "truncated", out.Truncated, 1, 0, 0, 0, 0, 0, 0, 0)
 	wantU8(t, "terminated, again", out.Terminated, 0, 0, 0, 0, 1, 0, 0, 0)
-	wantF32(t, "info, again", out.Info, 0, 1)
+	wantF32(t, "info, again", out.Info, 0, 0, 0, 0, 1, 0, 0, 0)
 }
 
 func TestEpisodicClose(t *testing.T) {

@@ -103,7 +103,7 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 // share lets the inner Vec write all but the state straight to the caller's memory.
 func (w *Partial) share(out *Step) {
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
-	w.inner.Status, w.inner.Info = out.Status, out.Info
+	w.inner.Status, w.inner.Info, w.inner.Steps = out.Status, out.Info, out.Steps
 	for _, f := range w.spec.Obs {
 		if f.Name != stateName {
 			w.inner.Obs.Set(f.Name, out.Obs.Must(f.Name))

@@ -4,12 +4,14 @@ import "github.com/rlinf/rlinf/tensor"
 
 // ActionRepeat takes every action several times and adds up the rewards; the end of an episode cuts
 // the repetition short. To the Vec inside, a repeated action is a chunk of equal ones, so nothing
-// of the contract is lost.
+// of the contract is lost. Info has the figures of every repetition.
 type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	inner  Step        // with Reward, Terminated, Truncated [N,K·times]; the rest is the caller's
+	// with Reward, Terminated, Truncated [N,K·times], and Steps where it is inner.Repeat; the rest is
+	// the caller's
+	inner Step
 }
 
 var (
@@ -20,6 +22,9 @@ var (
 // NewActionRepeat wraps v.
 func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	w := &ActionRepeat{wrapper: wrapper{v}, times: times}
+	if v.Spec().Repeats() > 1 {
+		w.inner.Steps = tensor.New(tensor.I32, v.Len())
+	}
 	w.size(1)
 	return w
 }
@@ -28,12 +33,13 @@ func NewActionRepeat(v Vec, times int) *ActionRepeat {
 func (w *ActionRepeat) Spec() Spec {
 	s := w.Vec.Spec()
 	s.MaxSteps = (s.MaxSteps + w.times - 1) / w.times
+	s.Repeat = s.Repeats() * w.times
 	return s
 }
 
 // Step takes the actions of one chunk; see Vec.
 func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	a, err := w.Vec.Spec().CheckStep(w.Len(), action, seeds, out)
+	a, err := w.Spec().CheckStep(w.Len(), action, seeds, out)
 	if err != nil {
 		return err
 	}
@@ -44,6 +50,9 @@ func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error
 	w.inner.Obs, w.inner.FinalObs, w.inner.Status, w.inner.Info = out.Obs, out.FinalObs, out.Status, out.Info
 	if err := w.Vec.Step(w.action, seeds, &w.inner); err != nil {
 		return err
+	}
+	for n := range w.Len() {
+		out.Steps.I32()[n] = int32(w.inner.taken(n))
 	}
 	reward, terminated, truncated := w.inner.Reward.F32(), w.inner.Terminated.U8(), w.inner.Truncated.U8()
 	for i := range out.Reward.F32() {

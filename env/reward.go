@@ -2,8 +2,8 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// TaskReward is the Info that a Vec gives when its Reward is not the task's own: the sum over the
-// chunk of what it would have been.
+// TaskReward is the Info that a Vec gives when its Reward is not the task's own: what it would have
+// been. Where an action is repeated, its first row has the sum and the others have 0.
 const TaskReward = "task_reward"
 
 // RewardScale makes rewards relative, if that is asked for, multiplies them by a factor and clips
@@ -15,7 +15,7 @@ type RewardScale struct {
 	// relative
 	last []float32
 	spec Spec
-	info tensor.Tensor // F32 [N,I] for the Vec inside
+	info tensor.Tensor // F32 [N,K·Repeats,I] for the Vec inside; the zero Tensor: it has no Info
 }
 
 var (
@@ -29,9 +29,6 @@ func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
 		w.last = make([]float32, v.Len())
-	}
-	if inside := len(w.spec.Info); inside > 0 {
-		w.info = tensor.New(tensor.F32, v.Len(), inside)
 	}
 	w.spec.Info = append(append([]string(nil), w.spec.Info...), TaskReward)
 	return w
@@ -55,12 +52,17 @@ func (w *RewardScale) Reset(mask []bool, seeds []uint64, out *Step) error {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	if _, err := w.spec.CheckStep(w.Len(), action, seeds, out); err != nil {
+	a, err := w.spec.CheckStep(w.Len(), action, seeds, out)
+	if err != nil {
 		return err
+	}
+	rows, inside := a.Dim(1)*w.spec.Repeats(), len(w.spec.Info)-1
+	if inside > 0 && (w.info.IsZero() || w.info.Dim(1) != rows) {
+		w.info = tensor.New(tensor.F32, w.Len(), rows, inside)
 	}
 	info := out.Info
 	out.Info = w.info
-	err := w.Vec.Step(action, seeds, out)
+	err = w.Vec.Step(action, seeds, out)
 	out.Info = info
 	if err != nil {
 		return err
@@ -81,17 +83,15 @@ func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error 
 	return nil
 }
 
-// inform writes the rows of info: what the Vec inside said, then the sum of its rewards.
+// inform writes the rows of info: what the Vec inside said, then its reward.
 func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
-	inside, chunk := len(w.spec.Info)-1, reward.Dim(1)
-	for n := range w.Len() {
-		row := info[n*(inside+1) : (n+1)*(inside+1)]
-		copy(row, w.info.F32()[n*inside:(n+1)*inside])
-		sum := 0.0
-		for _, r := range reward.F32()[n*chunk : (n+1)*chunk] {
-			sum += float64(r)
+	inside, repeats := len(w.spec.Info)-1, w.spec.Repeats()
+	for i := range len(info) / (inside + 1) {
+		row := info[i*(inside+1) : (i+1)*(inside+1)]
+		copy(row, w.info.F32()[i*inside:(i+1)*inside])
+		if row[inside] = 0; i%repeats == 0 {
+			row[inside] = reward.F32()[i/repeats]
 		}
-		row[inside] = float32(sum)
 	}
 }
 

@@ -16,10 +16,16 @@ func (s Spec) NewStep(n, k int) *Step {
 		Status:     tensor.New(tensor.U8, n),
 	}
 	if len(s.Info) > 0 {
-		out.Info = tensor.New(tensor.F32, n, len(s.Info))
+		out.Info = tensor.New(tensor.F32, n, k*s.Repeats(), len(s.Info))
+	}
+	if s.Repeats() > 1 {
+		out.Steps = tensor.New(tensor.I32, n)
 	}
 	return out
 }
+
+// Repeats returns how many times an action is taken.
+func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
 // Took returns how many steps of its chunk environment n took, and whether the last of them ended
 // its episode.
@@ -32,6 +38,25 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 		}
 	}
 	return chunk, false
+}
+
+// InfoOf returns the rows of Info of the steps that environment n took, one behind the other, and nil
+// where Info is the zero Tensor. An environment that was done before has one row, its last.
+func (s *Step) InfoOf(n int) []float32 {
+	if s.Info.IsZero() {
+		return nil
+	}
+	row := s.Info.Dim(2)
+	return s.Info.F32()[n*s.Info.Dim(1)*row:][:s.taken(n)*row]
+}
+
+// taken returns how many steps environment n took, counting repeated actions.
+func (s *Step) taken(n int) int {
+	if !s.Steps.IsZero() {
+		return int(s.Steps.I32()[n])
+	}
+	steps, _ := s.Took(n)
+	return steps
 }
 
 // StatusOf returns the status of environment n. It is Normal where Status is the zero Tensor.
@@ -115,8 +140,13 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	if t := out.Status; !t.IsZero() && (t.DType() != tensor.U8 || t.Rank() != 1 || t.Dim(0) != n) {
 		return fmt.Errorf("%s: buffer of Status: %v, expected U8[%d]", s.Name, t, n)
 	}
-	if !out.Info.IsZero() && !matrix(out.Info, tensor.F32, n, len(s.Info)) {
-		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d]", s.Name, out.Info, n, len(s.Info))
+	rows := k * s.Repeats()
+	if t := out.Info; !t.IsZero() && (t.DType() != tensor.F32 || t.Rank() != 3 || t.Dim(0) != n || t.Dim(1) != rows ||
+		t.Dim(2) != len(s.Info)) {
+		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d %d]", s.Name, t, n, rows, len(s.Info))
+	}
+	if t := out.Steps; (!t.IsZero() || s.Repeats() > 1) && (t.DType() != tensor.I32 || t.Rank() != 1 || t.Dim(0) != n) {
+		return fmt.Errorf("%s: buffer of Steps: %v, expected I32[%d]", s.Name, t, n)
 	}
 	return nil
 }

@@ -59,6 +59,24 @@ func TestActionRepeat(t *testing.T) {
 	step(t, v, out, actions(2, 1, 2, 60, 3), 30, 40)
 	wantF32(t, "reward of a chunk", out.Reward, 3, 4, 180, 6)
 	wantU8(t, "truncated of a chunk", out.Truncated, 0, 1, 0, 1)
+	wantF32(t, "info of a chunk", out.Info, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0)
+	if steps := out.Steps.I32(); steps[0] != 5 || steps[1] != 5 {
+		t.Errorf("steps of a chunk: %v, want 5 each", steps)
+	}
+	step(t, v, out, actions(2, 1, 2, 100, 3))
+	step(t, v, out, actions(2, 1, 2, 100, 3))
+	wantF32(t, "info of what is done", out.Info, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0)
+	if steps := out.Steps.I32(); steps[0] != 1 || steps[1] != 1 {
+		t.Errorf("steps of what is done: %v, want 1 each: the last", steps)
+	}
+	twice := env.NewActionRepeat(env.NewActionRepeat(newCounter(env.DefaultConfig(), 1), 2), 2)
+	out = begin(t, twice, 1, 10)
+	step(t, twice, out, actions(1, 1), 30)
+	step(t, twice, out, actions(1, 60), 30)
+	wantF32(t, "info of repeats repeated", out.Info, 1, 0, 0, 0)
+	if steps := out.Steps.I32()[0]; steps != 1 {
+		t.Errorf("%d steps of repeats repeated, want the last of 5", steps)
+	}
 }
 
 func TestRewardScale(t *testing.T) {
@@ -68,7 +86,7 @@ func TestRewardScale(t *testing.T) {
 	out := begin(t, v, 2, 10, 20)
 	step(t, v, out, actions(2, 1, 2, -60, 60))
 	wantF32(t, "reward", out.Reward, -0.5, -1, 3, -3)
-	wantF32(t, "info", out.Info, 0, 3, 1, 0) // success, task_reward
+	wantF32(t, "info", out.Info, 0, 1, 0, 2, 0, -60, 1, 60) // success, task_reward
 	v = env.NewRewardScale(newCounter(cfg, 1), 2, 0, false)
 	out = begin(t, v, 1, 10)
 	step(t, v, out, actions(1, 90))
@@ -80,7 +98,7 @@ func TestRelativeReward(t *testing.T) {
 	out := begin(t, v, 2, 10, 20)
 	step(t, v, out, actions(2, 1, 4, 100, 3), 30, 40) // the second ends in its first step, and begins again
 	wantF32(t, "first", out.Reward, 2, 6, 200, 0)
-	wantF32(t, "the task's", out.Info, 0, 5, 1, 100)
+	wantF32(t, "the task's", out.Info, 0, 1, 0, 4, 1, 100, 0, 0)
 	state, err := env.Save(v)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,8 @@ type Batch struct {
 	Reward     []float32     // the environment's own, added up over a chunk
 	Terminated []uint8
 	Truncated  []uint8
-	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)]; the zero Tensor where that is none
+	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor where that is none
+	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 where none was taken; as Info
 }
 
 // A Rule sets score, n numbers, to what the transitions of b are worth, each by itself. It belongs

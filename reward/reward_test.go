@@ -24,7 +24,8 @@ func three() *Batch {
 	b := &Batch{
 		Action: tensor.FromI32([]int32{0, 1, 0}, 3, 1, 1), Reward: []float32{1, 2, 3},
 		Terminated: []uint8{0, 1, 0}, Truncated: []uint8{0, 0, 1},
-		Info: tensor.FromF32([]float32{7, 0, 7, 1, 7, 0}, 3, 2),
+		Info:  tensor.FromF32([]float32{7, 0, 7, 0, 7, 0}, 3, 2),
+		Infos: tensor.FromF32([]float32{7, 0, 7, 0, 7, 1, 7, 0, 7, 0, 7, 0}, 3, 2, 2), // the second succeeds in the first step of its chunk alone
 	}
 	b.Obs.Set("state", tensor.FromF32([]float32{3, 4, 0, 2, 1, 1}, 3, 2))
 	b.Next.Set("state", tensor.FromF32([]float32{0, 2, 0, 0, 1, 3}, 3, 2))

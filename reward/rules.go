@@ -17,7 +17,8 @@ func newEnv(Setup) (Rule, error) {
 	}, nil
 }
 
-// newSuccess makes the rule success: 1 where the environment says that the task was solved, else 0.
+// newSuccess makes the rule success: 1 where the environment says in a step of the transition that the
+// task was solved, else 0.
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
 	if column < 0 {
@@ -25,11 +26,11 @@ func newSuccess(s Setup) (Rule, error) {
 			strings.Join(s.Spec.Info, ", "))
 	}
 	return func(score []float32, b *Batch) error {
-		info, width := b.Info.F32(), b.Info.Dim(1)
-		for i := range score {
-			score[i] = 0
-			if info[i*width+column] != 0 {
-				score[i] = 1
+		infos, rows, width := b.Infos.F32(), b.Infos.Dim(1), b.Infos.Dim(2)
+		clear(score)
+		for i := range len(score) * rows {
+			if infos[i*width+column] != 0 {
+				score[i/rows] = 1
 			}
 		}
 		return nil

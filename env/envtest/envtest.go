@@ -8,8 +8,11 @@ package envtest
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -164,8 +167,12 @@ func (s suite) done(t *testing.T) {
 	for k := range steps {
 		before, over := clone(r.obs()), slices.Clone(r.over)
 		flags := clone([]tensor.Tensor{r.out.Terminated, r.out.Truncated})
+		said := r.last()
 		r.step(k, false)
-		for n := range over {
+		for n, info := range r.last() {
+			if over[n] && !slices.Equal(info, said[n]) {
+				t.Fatalf("step %d: environment %d is done, and its Info is %v, expected still %v", k, n, info, said[n])
+			}
 			still := bytes.Equal(row(r.obs(), n), row(before, n)) && r.out.Reward.F32()[n] == 0 &&
 				bytes.Equal(row([]tensor.Tensor{r.out.Terminated, r.out.Truncated}, n), row(flags, n))
 			if over[n] && !still {
@@ -174,6 +181,19 @@ func (s suite) done(t *testing.T) {
 		}
 	}
 	r.wantEnds()
+}
+
+// last returns the Info of each environment's last step, without TaskReward.
+func (r *rollout) last() [][]float32 {
+	last, width := make([][]float32, r.vec.Len()), len(r.spec.Info)
+	for n := range last {
+		info := r.out.InfoOf(n)
+		last[n] = slices.Clone(info[len(info)-min(width, len(info)):])
+		if i := r.spec.InfoIndex(env.TaskReward); i >= 0 && len(info) > 0 {
+			last[n][i] = 0
+		}
+	}
+	return last
 }
 
 // limit: an episode ends after MaxSteps at the latest, and is truncated only then.
@@ -200,67 +220,103 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// chunks: K actions at once are K steps, up to the end of the episode.
+// chunks: K actions at once, each taken several times, are as many single steps, up to the end of the
+// episode. Episodes say the same of both.
 func (s suite) chunks(t *testing.T) {
-	const chunk = 3
-	r, single := s.open(t, envs, chunk), s.open(t, envs, 1)
+	for _, c := range []struct{ actions, times int }{{3, 1}, {10, 1}, {1, 3}, {2, 3}} {
+		t.Run(fmt.Sprintf("%d of %d", c.actions, c.times), func(t *testing.T) { s.chunk(t, c.actions, c.times) })
+	}
+}
+
+func (s suite) chunk(t *testing.T, chunk, times int) {
+	repeating := s
+	if times > 1 {
+		repeating.make = func(n int) (env.Vec, error) {
+			v, err := s.make(n)
+			if err != nil {
+				return nil, err
+			}
+			return env.NewActionRepeat(v, times), nil
+		}
+	}
+	r, single := repeating.open(t, envs, chunk), s.open(t, envs, 1)
+	single.times = times
 	r.resetAll()
 	single.resetAll()
-	ended := 0
-	for k := range steps / chunk {
+	got, want := env.NewEpisodes(r.spec, 0, envs, true), env.NewEpisodes(single.spec, 0, envs, false)
+	width := chunk * r.spec.Repeats() * len(r.spec.Info)
+	for k := range steps / (chunk * times) {
 		r.step(k, true)
-		mask := make([]bool, envs)
-		last := make([]float32, envs*len(r.spec.Info))
-		for j := range chunk {
-			single.step(k*chunk+j, false)
+		got.Observe(r.out)
+		mask, said := make([]bool, envs), make([][]float32, envs)
+		reward, flags := make([]float64, envs*chunk), make([][2]byte, envs*chunk)
+		for j := range chunk * times {
+			single.step(k*chunk*times+j, false)
+			want.Observe(single.out)
 			for n := range envs {
-				i := n*chunk + j
 				if mask[n] {
-					if r.out.Reward.F32()[i] != 0 || r.out.Terminated.U8()[i]|r.out.Truncated.U8()[i] != 0 {
-						t.Fatalf("chunk %d: environment %d has a reward or flags after its end", k, n)
-					}
 					continue
 				}
-				if got, want := r.out.Reward.F32()[i], single.out.Reward.F32()[n]; got != want {
-					t.Fatalf("chunk %d: environment %d: reward %d is %v, want %v", k, n, j, got, want)
-				}
-				if r.out.Terminated.U8()[i] != single.out.Terminated.U8()[n] ||
-					r.out.Truncated.U8()[i] != single.out.Truncated.U8()[n] {
-					t.Fatalf("chunk %d: environment %d: flags %d differ from those of single steps", k, n, j)
-				}
-				info := single.out.Info.F32()
-				for c, name := range r.spec.Info {
-					if name == env.TaskReward {
-						last[n*len(r.spec.Info)+c] += info[n*len(r.spec.Info)+c]
-					} else {
-						last[n*len(r.spec.Info)+c] = info[n*len(r.spec.Info)+c]
-					}
-				}
-				if _, mask[n] = single.out.Took(n); mask[n] {
-					ended++
-				}
+				i := n*chunk + j/times
+				reward[i] += float64(single.out.Reward.F32()[n])
+				flags[i] = [2]byte{single.out.Terminated.U8()[n], single.out.Truncated.U8()[n]}
+				said[n] = append(said[n], single.out.InfoOf(n)...)
+				_, mask[n] = single.out.Took(n)
 			}
 		}
-		for i, want := range last {
-			if got := r.out.Info.F32()[i]; math.Abs(float64(got-want)) > 1e-5*math.Abs(float64(want)) {
-				t.Fatalf("chunk %d: Info of environment %d is %v, want that of the last step %v", k, i/len(r.spec.Info),
-					got, want)
+		for i := range reward {
+			if got, want := r.out.Reward.F32()[i], float32(reward[i]); got != want {
+				t.Fatalf("step %d: environment %d: reward %d is %v, want %v", k, i/chunk, i%chunk, got, want)
+			}
+			if got := [2]byte{r.out.Terminated.U8()[i], r.out.Truncated.U8()[i]}; got != flags[i] {
+				t.Fatalf("step %d: environment %d: flags %d are %v, want %v", k, i/chunk, i%chunk, got, flags[i])
+			}
+		}
+		for n := range envs {
+			if got := r.out.InfoOf(n); !slices.Equal(got, said[n]) {
+				t.Fatalf("step %d: Info of environment %d is %v, want %v", k, n, got, said[n])
+			}
+			rest := r.out.Info.F32()[n*width : (n+1)*width][len(said[n]):]
+			if slices.ContainsFunc(rest, func(x float32) bool { return x != 0 }) {
+				t.Fatalf("step %d: environment %d has Info behind its end: %v", k, n, rest)
 			}
 		}
 		if !s.opt.ChunkFrames {
 			for n, m := range mask {
 				if m && !bytes.Equal(row(finals(r.out.FinalObs), n), row(finals(single.out.Obs), n)) {
-					t.Fatalf("chunk %d: FinalObs of environment %d", k, n)
+					t.Fatalf("step %d: FinalObs of environment %d", k, n)
 				}
 			}
 		}
 		single.reset(mask, single.seeds())
+		want.Started(mask)
 		if !s.opt.ChunkFrames {
 			r.equal("after a chunk", r.obs(), single.obs())
 		}
 	}
-	if ended == 0 {
-		t.Errorf("no episode ended in %d steps", steps)
+	equalEpisodes(t, got.Take(), want.Take(), times == 1)
+}
+
+// equalEpisodes compares all that Episodes say; the lengths only if told, since they count actions.
+func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
+	t.Helper()
+	if len(got) == 0 || len(got) != len(want) {
+		t.Fatalf("%d episodes ended, of single steps %d", len(got), len(want))
+	}
+	byEnv := func(a, b env.Episode) int { return cmp.Compare(a.Env, b.Env) }
+	slices.SortStableFunc(got, byEnv)
+	slices.SortStableFunc(want, byEnv)
+	for i, g := range got {
+		w := want[i]
+		if math.Abs(g.Return-w.Return) > 1e-5*(1+math.Abs(w.Return)) { // rewards of an action add up in float32
+			t.Errorf("return of environment %d is %v, want %v", g.Env, g.Return, w.Return)
+		}
+		if w.Return = g.Return; !lengths {
+			w.Len = g.Len
+		}
+		if !reflect.DeepEqual(g, w) {
+			t.Errorf("episode %+v, want %+v", g, w)
+		}
 	}
 }
 
@@ -393,6 +449,7 @@ type rollout struct {
 	spec    env.Spec
 	first   int // environment 0 takes the actions and seeds of this one
 	chunk   int
+	times   int // each action is drawn for so many steps
 	action  tensor.Dict
 	out     *env.Step
 	guards  [][]byte
@@ -413,8 +470,8 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 			t.Error(err)
 		}
 	})
-	r := &rollout{t: t, vec: vec, spec: vec.Spec(), chunk: chunk, episode: make([]uint64, n), over: make([]bool, n),
-		ended: make([]bool, n)}
+	r := &rollout{t: t, vec: vec, spec: vec.Spec(), chunk: chunk, times: 1, episode: make([]uint64, n),
+		over: make([]bool, n), ended: make([]bool, n)}
 	r.action.Set("action", tensor.New(r.spec.Action.DType, n, chunk, r.spec.Action.Dim()))
 	r.out = r.spec.NewStep(n, chunk)
 	for _, d := range []tensor.Dict{r.out.Obs, r.out.FinalObs} {
@@ -428,6 +485,9 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	r.out.Status = r.guard(r.out.Status)
 	if len(r.spec.Info) > 0 {
 		r.out.Info = r.guard(r.out.Info)
+	}
+	if r.spec.Repeats() > 1 {
+		r.out.Steps = r.guard(r.out.Steps)
 	}
 	return r
 }
@@ -493,7 +553,7 @@ func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {
 		for j := range r.chunk {
-			s := philox.New(1, philox.Action, uint64(r.first+n), uint64(k*r.chunk+j))
+			s := philox.New(1, philox.Action, uint64(r.first+n), uint64((k*r.chunk+j)/r.times))
 			for i := range dim {
 				at := (n*r.chunk+j)*dim + i
 				if a.DType() == tensor.I32 {
@@ -553,6 +613,9 @@ func (r *rollout) outcome() []tensor.Tensor {
 	ts := []tensor.Tensor{r.out.Reward, r.out.Terminated, r.out.Truncated, r.out.Status}
 	if len(r.spec.Info) > 0 {
 		ts = append(ts, r.out.Info)
+	}
+	if r.spec.Repeats() > 1 {
+		ts = append(ts, r.out.Steps)
 	}
 	return ts
 }

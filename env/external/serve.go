@@ -16,7 +16,7 @@ import (
 
 // Serve makes this program a child: it plays environments for the parent at address, usually
 // RLB_ADDR, until the parent sends CLOSE or is gone. new makes one environment, which must obey
-// maxSteps and ignoreTerminations.
+// maxSteps and ignoreTerminations and repeat no actions.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
@@ -92,7 +92,10 @@ func (s *server) greet(token string) error {
 	if err != nil {
 		return err
 	}
-	s.spec = vec.Spec()
+	if s.spec = vec.Spec(); s.spec.Repeats() > 1 {
+		return fmt.Errorf("%s: action_repeat %d, expected 1: a step of the bridge says the figures of one step; "+
+			"env.train.action_repeat of the job that trains repeats actions", s.spec.Name, s.spec.Repeats())
+	}
 	first := s.spec.NewStep(1, 1)
 	if err := vec.Reset(nil, []uint64{0}, first); err != nil {
 		return err

@@ -152,6 +152,14 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	out.Terminated.Zero()
 	out.Truncated.Zero()
 	out.Status.Zero()
+	out.Info.Zero()
+	for _, c := range v.children {
+		for n := c.lo; n < c.hi; n++ {
+			if v.over[n] != 0 { // the last step of its episode
+				v.inform(c, n, n*chunk, out)
+			}
+		}
+	}
 	for n, f := range v.over {
 		if f&needsReset != 0 {
 			return fmt.Errorf("%s: step of environment %d before its first reset", v.spec.Name, n)
@@ -188,9 +196,6 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		for i := range v.spec.Obs {
 			_, dst := out.Obs.Entry(i)
 			v.showAll(c, dst, i)
-		}
-		if !out.Info.IsZero() {
-			c.showInfo(out.Info)
 		}
 	}
 	return nil
@@ -276,6 +281,7 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 			continue
 		}
 		i, at := n-c.lo, n*chunk+k
+		v.inform(c, n, at, out)
 		if reward[at] = c.reward[i]; v.sparse >= 0 {
 			reward[at] = c.info.F32()[i*len(v.spec.Info)+v.sparse]
 		}
@@ -347,13 +353,11 @@ func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
-// showInfo copies the figures of all environments of c.
-func (c *child) showInfo(dst tensor.Tensor) {
-	if c.conversation == nil {
-		dst.Slice(c.lo, c.hi).Zero()
-		return
+// inform writes the figures that child c has of environment n to row i of Info, if they are wanted.
+func (v *Vec) inform(c *child, n, i int, out *env.Step) {
+	if figures := len(v.spec.Info); !out.Info.IsZero() && c.conversation != nil {
+		copy(out.Info.F32()[i*figures:], c.info.F32()[(n-c.lo)*figures:(n-c.lo+1)*figures])
 	}
-	copy(dst.F32()[c.lo*dst.Dim(1):], c.info.F32())
 }
 
 func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {

@@ -179,7 +179,11 @@ func (j *Job) StepLayout(l Route) *tensor.Layout {
 		fs = append(fs, tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{n}})
 	}
 	if infos := len(j.Spec.Info); infos > 0 && j.Rewards > 0 && training { // reward workers need them
-		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
+		rows := j.Chunks * spec.Repeats()
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, rows, infos}})
+		if spec.Repeats() > 1 {
+			fs = append(fs, tensor.Field{Name: "steps", DType: tensor.I32, Shape: []int{n}})
+		}
 	}
 	return tensor.NewLayout(fs...)
 }

@@ -80,7 +80,9 @@ func (j *Job) TransitionLayout(l Route) *tensor.Layout {
 		tensor.Field{Name: "truncated", DType: tensor.U8, Shape: []int{n}},
 	)
 	if infos := len(j.Spec.Info); infos > 0 {
-		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}})
+		rows := j.Chunks * j.Spec.Repeats()
+		fs = append(fs, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, infos}},
+			tensor.Field{Name: "infos", DType: tensor.F32, Shape: []int{n, rows, infos}})
 	}
 	return tensor.NewLayout(fs...)
 }

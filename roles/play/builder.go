@@ -214,8 +214,13 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 		rows("terminated").CopyFrom(p.terminated.At(t))
 		rows("truncated").CopyFrom(p.truncated.At(t))
 	}
-	if info, ok := to.Get("info"); ok {
-		info.CopyFrom(step.Info)
+	if all, ok := to.Get("infos"); ok {
+		all.CopyFrom(step.Info)
+		last, width := to.Must("info").F32(), step.Info.Dim(2)
+		for n := range step.Info.Dim(0) {
+			rows := step.InfoOf(n)
+			copy(last[n*width:(n+1)*width], rows[len(rows)-width:])
+		}
 	}
 }
 

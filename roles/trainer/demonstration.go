@@ -128,7 +128,10 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			if ended || len(running[i]) == 0 || !d.still(d.own, i) {
 				running[i] = append(running[i], d.transition(i, before, s, ended))
 			}
-			succeeded[i] = succeeded[i] || success >= 0 && s.Now.Info.F32()[i*len(d.Spec.Info)+success] != 0
+			infos := s.Now.InfoOf(i)
+			for at := success; success >= 0 && at < len(infos); at += len(d.Spec.Info) {
+				succeeded[i] = succeeded[i] || infos[at] != 0
+			}
 			if !ended {
 				continue
 			}
@@ -138,7 +141,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			}
 			of := 0
 			if len(d.Spec.Tasks) > 0 {
-				of = int(s.Now.Info.F32()[i*len(d.Spec.Info)+task])
+				of = int(infos[len(infos)-len(d.Spec.Info)+task])
 			}
 			if (succeeded[i] || d.All) && want[of] > 0 {
 				want[of]--

@@ -59,6 +59,18 @@ func TestDemonstration(t *testing.T) {
 	}
 }
 
+// An episode of repeated actions is a success where a repetition was: walkers that go past 3 were there.
+func TestDemonstrationRepeats(t *testing.T) {
+	cfg := rolestest.EnvConfig("walker", 4)
+	cfg.IgnoreTerminations = true
+	for _, cfg.ActionRepeat = range []int{1, 2, 4} {
+		d := Demonstration{Episodes: 6, All: true}
+		if err := d.Play(rolestest.Walkers(), cfg); err != nil || d.Played != 6 || d.Succeeded != 3 {
+			t.Errorf("each action %d times: %d of %d episodes, want 3 of 6: %v", cfg.ActionRepeat, d.Succeeded, d.Played, err)
+		}
+	}
+}
+
 // written plays d and returns what it writes.
 func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config) tensor.Dict {
 	t.Helper()

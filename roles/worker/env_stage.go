@@ -88,9 +88,12 @@ func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	rows(from.Terminated)
 	rows(from.Truncated)
 	for at < to.Len() {
-		if name, _ := to.Entry(at); name == "status" {
+		switch name, _ := to.Entry(at); name {
+		case "status":
 			rows(from.Status)
-		} else {
+		case "steps":
+			rows(from.Steps)
+		default:
 			rows(from.Info)
 		}
 	}

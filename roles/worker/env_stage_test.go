@@ -19,7 +19,7 @@ func TestStatusTravels(t *testing.T) {
 	fields := []tensor.Field{{Name: "reward", DType: tensor.F32, Shape: []int{2, 1}}, {Name: "terminated", DType: tensor.U8, Shape: []int{2, 1}},
 		{Name: "truncated", DType: tensor.U8, Shape: []int{2, 1}}}
 	status := tensor.Field{Name: "status", DType: tensor.U8, Shape: []int{2}}
-	info := tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{2, 1}}
+	info := tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{2, 1, 1}}
 	for name, more := range map[string][]tensor.Field{"neither": nil, "status": {status}, "info": {info}, "both": {status, info}} {
 		layout := tensor.NewLayout(append(fields[:3:3], more...)...)
 		item := &spmd.Item{Dict: layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())}

@@ -114,10 +114,12 @@ func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
 	}
 	d := item.Dict
 	info, _ := d.Get("info")
+	infos, _ := d.Get("infos")
 	w.views = append(w.views, transitionView{item, rows, reward.Batch{
 		Obs: d.Sub("observation"), Next: d.Sub("next_observation"), Action: d.Must("action"),
 		Reward:     d.Must("reward").F32(),
 		Terminated: d.Must("terminated").U8(), Truncated: d.Must("truncated").U8(), Info: info,
+		Infos: infos,
 	}})
 	return &w.views[len(w.views)-1].batch
 }

@@ -385,11 +385,12 @@ func (v *stepViews) of(item *spmd.Item) *env.Step {
 	d := item.Dict
 	status, _ := d.Get("status")
 	info, _ := d.Get("info")
+	steps, _ := d.Get("steps")
 	v.items = append(v.items, item)
 	v.steps = append(v.steps, &env.Step{
 		Obs: d.Sub("observation"), FinalObs: d.Sub("final_observation"),
 		Reward: d.Must("reward"), Terminated: d.Must("terminated"), Truncated: d.Must("truncated"),
-		Status: status, Info: info,
+		Status: status, Info: info, Steps: steps,
 	})
 	return v.steps[len(v.steps)-1]
 }
