@@ -26,7 +26,6 @@ type SFT struct {
 	replicas Replicas
 	counters tensor.Tensor // I64 [1]: updates made
 	dlogp    []float32
-	likely   []bool
 	sums     []float64
 }
 
@@ -96,45 +95,18 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 	return m, nil
 }
 
-// Evaluate measures all replicas' sequences together, without learning from them. The metrics are:
-//
-//   - loss: the mean over their tokens to be learnt
-//   - token_accuracy: the share of these tokens that the model finds likeliest
-//   - exact_match: the share of sequences in which that is true of all of them, so that greedy
-//     generation answers token for token
+// Evaluate measures all replicas' sequences together, without learning from them; see
+// TextSums.Metrics.
 func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	clear(s.sums)
-	err := s.each(mine, func(int, int) error {
-		s.likely = s.model.Likeliest(s.work, s.likely[:0], s.targets)
-		for i, p := range s.logp {
-			s.sums[0] -= float64(p)
-			if s.likely[i] {
-				s.sums[2]++
-			}
-		}
-		s.sums[1] += float64(len(s.targets))
-		i := 0
-		for b := range len(s.batch.Starts) - 1 {
-			exact := true
-			for ; i < len(s.targets) && s.targets[i].Row < s.batch.Starts[b+1]; i++ {
-				exact = exact && s.likely[i]
-			}
-			if exact {
-				s.sums[3]++
-			}
-			s.sums[4]++
-		}
-		return nil
-	})
-	if err != nil {
+	sums := (*TextSums)(s.sums[:5])
+	if err := s.measure(mine, func(int) *TextSums { return sums }); err != nil {
 		return Metrics{}, fmt.Errorf("sft: %w", err)
 	}
 	if err := s.replicas.Sum(s.sums); err != nil {
 		return Metrics{}, err
 	}
-	t := s.sums
-	return Metrics{Names: []string{"loss", "token_accuracy", "exact_match"},
-		Values: []float64{t[0] / t[1], t[2] / t[1], t[3] / t[4]}}, nil
+	return sums.Metrics(), nil
 }
 
 // Permutation returns 0..n-1 in an order that belongs to the seed and an epoch alone; without

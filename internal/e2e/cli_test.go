@@ -37,7 +37,7 @@ func TestArgumentOrder(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		local.ok(t, dir, 0, strings.Fields(args)...)
-		text, err := os.ReadFile(filepath.Join(dir, "logs", "default", "config.yaml"))
+		text, err := os.ReadFile(filepath.Join(dir, "logs", "job", "config.yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,12 +66,12 @@ func TestRanksWithoutLauncher(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		r := local.ok(t, dir, 0, append(strings.Fields(c.args), "-c", "job.yaml")...)
-		if got := len(readRanks(t, filepath.Join(dir, "logs", "default"))); got != c.want {
+		if got := len(readRanks(t, filepath.Join(dir, "logs", "job"))); got != c.want {
 			t.Errorf("%q: %d ranks, want %d", c.args, got, c.want)
 		}
 		says := ""
 		if c.want > 1 {
-			says = fmt.Sprintf("no launcher: %d ranks as goroutines of this process\n", c.want)
+			says = fmt.Sprintf("running without MPI: %d ranks in one process\n", c.want)
 		}
 		if r.stderr != says {
 			t.Errorf("%q: on standard error %q, want %q", c.args, r.stderr, says)
@@ -88,7 +88,7 @@ func TestRunFolder(t *testing.T) {
 			writeFile(t, dir, "job.yaml", good)
 			args := []string{"-c", "job.yaml", "runner.logger.project_name=balance"}
 			p.ok(t, dir, 2, append(args, "rollout.enable_offload=true")...)
-			run := filepath.Join(dir, "logs", "default")
+			run := filepath.Join(dir, "logs", "job")
 			want := []string{
 				"STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest", "config.yaml", "logs/rank-0000.log",
 				"metrics.jsonl", "provenance.json", "ranks.jsonl", "tensorboard/events",
@@ -113,13 +113,13 @@ func TestRunFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.ok(t, again, 2, "-c", filepath.Join(run, "config.yaml"))
-			if d := readMetrics(t, filepath.Join(again, "logs", "default")).diff(readMetrics(t, run)); d != "" {
+			if d := readMetrics(t, filepath.Join(again, "logs", "job")).diff(readMetrics(t, run)); d != "" {
 				t.Errorf("from config.yaml: %s", d)
 			}
 
 			checkOrigin(t, p, run)
 			r := p.ok(t, dir, 2, append(args, "runner.logger.logger_backends=[]")...)
-			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "default", "earlier-1")) &&
+			if !strings.Contains(r.stdout, "an earlier run of this name is now in "+filepath.Join("logs", "job", "earlier-1")) &&
 				!strings.Contains(r.stdout, filepath.Join(run, "earlier-1")) {
 				t.Errorf("nothing said of the earlier run: %s", r.stdout)
 			}
@@ -267,7 +267,7 @@ func TestEval(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", strings.Replace(good, "  eval:\n", "  eval:\n    total_num_envs: 12\n", 1))
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.val_check_interval=1", "runner.max_steps=4", "actor.optim.lr=0.01")
-	run := filepath.Join(dir, "logs", "default")
+	run := filepath.Join(dir, "logs", "job")
 	last := readMetrics(t, run)[3]
 	length, err := last["eval/return"].(json.Number).Float64()
 	if err != nil {
@@ -282,10 +282,10 @@ func TestEval(t *testing.T) {
 		"  eval/success_once 0",
 	}
 	before := contents(t, dir)
-	const model = "logs/default/checkpoints/global_step_4/model.safetensors"
+	const model = "logs/job/checkpoints/global_step_4/model.safetensors"
 	for _, args := range []string{
 		"eval -c job.yaml",
-		"eval -c job.yaml --checkpoint logs/default/checkpoints/global_step_4 env.train.total_num_envs=64",
+		"eval -c job.yaml --checkpoint logs/job/checkpoints/global_step_4 env.train.total_num_envs=64",
 		"eval runner.ckpt_path=" + model + " -c job.yaml",
 		"-c job.yaml runner.only_eval=true",
 		"-c job.yaml runner.task_type=embodied_eval runner.ckpt_path=" + model,
@@ -295,7 +295,7 @@ func TestEval(t *testing.T) {
 			t.Errorf("%s says\n%s%s\nwant\n%s", args, r.stdout, r.stderr, strings.Join(want, "\n"))
 		}
 	}
-	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint", "logs/default/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
+	if r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--checkpoint", "logs/job/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
 		t.Errorf("an earlier policy plays the same: %s", r.stdout)
 	}
 	// All ranks play, and the figures are those of one.
@@ -321,7 +321,7 @@ func TestFilms(t *testing.T) {
 	for _, where := range []string{"cluster.component_placement={actor: 0-1, env: 0, rollout: 1}", "cluster.component_placement={actor: 0-1, env: 0-1, rollout: 0-1}"} {
 		args := []string{"-c", "job.yaml", "runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, width: 24, height: 16, num_envs: 2}", where}
 		local.ok(t, dir, 0, args...)
-		run := filepath.Join(dir, "logs", "default")
+		run := filepath.Join(dir, "logs", "job")
 		for step, line := range readMetrics(t, run) {
 			film, _ := videotest.Frames(t, filepath.Join(run, "videos", fmt.Sprintf("global_step_%d.png", step+1)))
 			// Environments of untrained policies fall alike: a film is about as long as their mean episode.
@@ -359,15 +359,15 @@ func TestFirstWeights(t *testing.T) {
 		return b
 	}
 	for _, p := range []*platform{local, mpich} {
-		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/default/checkpoints/global_step_2/model.safetensors", "actor.optim.lr=1e-30",
+		r := p.ok(t, dir, 2, "-c", "job.yaml", "runner.ckpt_path=logs/job/checkpoints/global_step_2/model.safetensors", "actor.optim.lr=1e-30",
 			"runner.logger.experiment_name="+p.name)
-		if !strings.HasPrefix(r.stdout, "starting from the weights in logs/default/checkpoints/global_step_2/model.safetensors\n") {
+		if !strings.HasPrefix(r.stdout, "starting from the weights in logs/job/checkpoints/global_step_2/model.safetensors\n") {
 			t.Errorf("%s says %s", p.name, r.stdout)
 		}
 		if len(readMetrics(t, filepath.Join(dir, "logs", p.name))) != 2 {
 			t.Errorf("%s: not two steps", p.name)
 		}
-		if !bytes.Equal(model(p.name, 2), model("default", 2)) || bytes.Equal(model("default", 1), model("default", 2)) {
+		if !bytes.Equal(model(p.name, 2), model("job", 2)) || bytes.Equal(model("job", 1), model("job", 2)) {
 			t.Errorf("%s: trained from other weights", p.name)
 		}
 	}
@@ -453,7 +453,7 @@ func TestWatched(t *testing.T) {
 					t.Errorf("rank %d: no runner among its goroutines:\n%s", r, text)
 				}
 			}
-			run := filepath.Join(dir, "logs", "default")
+			run := filepath.Join(dir, "logs", "job")
 			poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 }) // the ranks are listed by then
 			for _, about := range readRanks(t, run)[:ranks] {
 				if err := syscall.Kill(about.PID, syscall.SIGUSR2); err != nil {
@@ -552,7 +552,7 @@ func TestRequeued(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.max_steps=1")
-	lock := writeFile(t, filepath.Join(dir, "logs", "default"), "lock", `{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
+	lock := writeFile(t, filepath.Join(dir, "logs", "job"), "lock", `{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
 	beat := time.Now().Add(-40 * time.Second)
 	if err := os.Chtimes(lock, beat, beat); err != nil {
 		t.Fatal(err)
@@ -567,7 +567,7 @@ func TestRequeued(t *testing.T) {
 func TestResumeAutoKeepsMetrics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	run := filepath.Join(dir, "logs", "default")
+	run := filepath.Join(dir, "logs", "job")
 	writeFile(t, dir, "job.yaml", good)
 	none, last := "runner.save_interval=-1", "runner.save_at_end=false"
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", none, last, "runner.max_steps=2")

@@ -55,7 +55,7 @@ func TestOwnKeys(t *testing.T) {
 	if r := local.startProgram(t, program, work, 0, "-c", "job.yaml").result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	m := readMetrics(t, filepath.Join(work, "logs", "default"))
+	m := readMetrics(t, filepath.Join(work, "logs", "job"))
 	got, ok := m[len(m)-1]["eval/return"].(json.Number)
 	if x, err := got.Float64(); !ok || err != nil || x < -3 {
 		t.Errorf("eval/return %v, want some -0.1 (-421 at first)", got)

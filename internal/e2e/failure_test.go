@@ -111,7 +111,7 @@ func fails(t *testing.T, p *platform, f failure) {
 	if !slices.Contains(f.codes, r.code) && (f.codes != nil || r.code == 0) {
 		t.Errorf("exit code %d, want one of %d", r.code, f.codes)
 	}
-	run := filepath.Join(dir, "logs", "default")
+	run := filepath.Join(dir, "logs", "job")
 	says := strings.ReplaceAll(f.says, "$PID", fmt.Sprint(processOf(t, run, 1)))
 	if says != "" && count(r.stderr, says) != 1 {
 		t.Errorf("want once: %s", says)
@@ -169,7 +169,7 @@ func TestDivergence(t *testing.T) {
 				count(r.stderr, "actor[0] rank 0 host % step %: run_training: ppo: epoch %: minibatch %: gradient of %[%]: % at element %") != 1 {
 				t.Errorf("exit code %d, want 1 and, once, the gradient that is not finite\n%s", r.code, r.stderr)
 			}
-			if got := readStatus(t, filepath.Join(dir, "logs", "default")); got != runfolder.Failed {
+			if got := readStatus(t, filepath.Join(dir, "logs", "job")); got != runfolder.Failed {
 				t.Errorf("STATUS %q", got)
 			}
 		})

@@ -198,13 +198,13 @@ var mistakes = []struct {
 		want: "command line: env.train.step_delay_max: -1ms: expected at least 0s (step_delay), or 0"},
 
 	{name: "log path below a file", args: []string{"runner.logger.log_path=job.yaml/logs"},
-		want: "run folder %/job.yaml/logs/default: mkdir %/job.yaml: not a directory; choose another with runner.logger.log_path"},
+		want: "run folder %/job.yaml/logs/job: mkdir %/job.yaml: not a directory; choose another with runner.logger.log_path"},
 	{name: "log path where nobody may write", args: []string{"runner.logger.log_path=/proc/logs"},
-		want: "run folder /proc/logs/default: mkdir /proc/logs: no such file or directory; choose another with runner.logger.log_path"},
+		want: "run folder /proc/logs/job: mkdir /proc/logs: no such file or directory; choose another with runner.logger.log_path"},
 	{name: "run folder outside the log path", args: []string{"runner.logger.experiment_name=../other"},
 		want: "command line: runner.logger.experiment_name: ../other: expected the name of a folder below log_path"},
-	{name: "checkpoint that is not there", args: []string{"--resume", "logs/default/checkpoints/global_step_9"},
-		want: "checkpoint logs/default/checkpoints/global_step_9: %no such file or directory"},
+	{name: "checkpoint that is not there", args: []string{"--resume", "logs/job/checkpoints/global_step_9"},
+		want: "checkpoint logs/job/checkpoints/global_step_9: %no such file or directory"},
 	{name: "weights that are not there", args: []string{"runner.ckpt_path=model.safetensors"},
 		want: "runner.ckpt_path: open model.safetensors: no such file or directory"},
 	{name: "profile that cannot be written", args: []string{"--cpu-profile", "nowhere/profile"},
@@ -303,9 +303,9 @@ func TestCommandMistakes(t *testing.T) {
 			"verdict: runs with these overrides\n  rlinf -c job.yaml -np 4 cluster.allow_idle_ranks=true"},
 		{"check -c job.yaml actor.global_batch_size=40", "command line: actor.global_batch_size: 40: expected a multiple of 32%\n" +
 			"verdict: runs with these overrides\n  rlinf -c job.yaml actor.global_batch_size=32"},
-		{"eval -c job.yaml", "no checkpoint in logs/default: expected a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
+		{"eval -c job.yaml", "no checkpoint in logs/job: expected a run that saved one (runner.save_interval), --checkpoint DIR or runner.ckpt_path"},
 		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
-		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/default: expected%"},
+		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/job: expected%"},
 		{"-c job.yaml runner.task_type=embodied_evil", "command line: runner.task_type: embodied_evil: expected embodied, embodied_eval, sft or reasoning"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -320,7 +320,7 @@ func TestCheckpointMistakes(t *testing.T) {
 	made := t.TempDir()
 	writeFile(t, made, "job.yaml", good)
 	local.ok(t, made, 0, "-c", "job.yaml")
-	const newest = "logs/default/checkpoints/global_step_2"
+	const newest = "logs/job/checkpoints/global_step_2"
 	damage := func(file string, change func([]byte) []byte) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			path := filepath.Join(dir, newest, file)
@@ -439,7 +439,7 @@ func TestBusyFolder(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
-			path := filepath.Join(dir, "logs", "default")
+			path := filepath.Join(dir, "logs", "job")
 			first, err := runfolder.Open(path, "1234")
 			if err != nil {
 				t.Fatal(err)

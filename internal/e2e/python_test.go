@@ -88,7 +88,7 @@ func TestPythonReadme(t *testing.T) {
 	writeFile(t, dir, "boat.py", shown[0])
 	writeFile(t, dir, "boat.yaml", block(t, string(page), "yaml", "tanks.py"))
 	local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=10", "runner.val_check_interval=10")
-	if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -10 {
+	if got := lastEval(t, filepath.Join(dir, "logs", "boat")); got < -10 {
 		t.Errorf("eval/return %v, want more than -10; a boat that drifts has some -100", got)
 	}
 }
@@ -104,7 +104,7 @@ func TestPythonTutorial(t *testing.T) {
 	writeFile(t, dir, "tanks.py", block(t, string(text), "python", "rlb.serve"))
 	writeFile(t, dir, "tanks.yaml", block(t, string(text), "yaml", "tanks.py"))
 	local.ok(t, dir, 0, "-c", "tanks.yaml", "env.train.external.command="+python+" tanks.py", "runner.max_steps=20", "runner.val_check_interval=20")
-	if got := lastEval(t, filepath.Join(dir, "logs", "default")); got < -5 {
+	if got := lastEval(t, filepath.Join(dir, "logs", "tanks")); got < -5 {
 		t.Errorf("eval/return %v, want more than -5; a pump at random has -25", got)
 	}
 }

@@ -24,7 +24,7 @@ func TestReadmeJob(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", block(t, string(text), "yaml", "component_placement"))
 		local.ok(t, dir, 0, append([]string{"-c", "job.yaml"}, short...)...)
-		if m := readMetrics(t, filepath.Join(dir, "logs", "default")); len(m) != 2 {
+		if m := readMetrics(t, filepath.Join(dir, "logs", "job")); len(m) != 2 {
 			t.Errorf("%s: metrics of %d iterations, want 2", name, len(m))
 		}
 	}
@@ -79,7 +79,7 @@ func TestOwnParts(t *testing.T) {
 	if code := j.wait(); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
 	}
-	m := readMetrics(t, filepath.Join(module, "logs", "default"))
+	m := readMetrics(t, filepath.Join(module, "logs", "job"))
 	got, ok := m[len(m)-1]["eval/return"].(json.Number)
 	if x, err := got.Float64(); !ok || err != nil || x < -7 {
 		t.Errorf("eval/return %v, want nearly the best, -5.5", got)

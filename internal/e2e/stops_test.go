@@ -114,7 +114,7 @@ func TestStops(t *testing.T) {
 func (s stop) try(t *testing.T, instant int) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
-	run := filepath.Join(dir, "logs", "default")
+	run := filepath.Join(dir, "logs", "job")
 	args := append([]string{"-c", "job.yaml", "runner.max_steps=1000000", "env.train.step_delay=1ms", "runner.save_interval=-1"}, s.args...)
 	j := s.p.startBelow(t, s.below, s.p.program(t, "."), dir, 2, args...)
 	poll(t, j, func() bool { return len(readMetrics(t, run)) > 1+instant })
@@ -124,7 +124,7 @@ func (s stop) try(t *testing.T, instant int) {
 		t.Errorf("exit code %d, want %d", r.code, s.code)
 	}
 	got, err := runfolder.ReadStatus(run)
-	printed := nextCommand(r.stdout+r.stderr) != ""
+	printed := printedCommand(r.stdout+r.stderr, "resume") != ""
 	if s.orDead && got == runfolder.Dead {
 		s.status, s.prints = got, printed // the lines may come before the word, and before the end
 	}
@@ -145,18 +145,18 @@ func (s stop) try(t *testing.T, instant int) {
 	if printed != s.prints {
 		t.Errorf("it prints the next command: %v, want %v", printed, s.prints)
 	}
-	told := local.ok(t, dir, 0, "status", filepath.Join("logs", "default"))
-	if !strings.Contains(told.stdout, fmt.Sprintf("logs/default: %s after step ", s.status)) {
+	told := local.ok(t, dir, 0, "status", filepath.Join("logs", "job"))
+	if !strings.Contains(told.stdout, fmt.Sprintf("logs/job: %s after step ", s.status)) {
 		t.Errorf("rlinf status says %s", told.stdout)
 	}
 	if t.Failed() {
 		t.Fatalf("%s%s", r.stdout, r.stderr)
 	}
 
-	// The command goes on, without a launcher where rlinf status gives it.
-	next := nextCommand(r.stdout + r.stderr)
+	// The command goes on, without a launcher where rlinf status gives it: that binary has no MPI.
+	next := printedCommand(r.stdout+r.stderr, "resume")
 	if next == "" {
-		next = nextCommand(told.stdout)
+		next = printedCommand(told.stdout, "resume")
 	}
 	done := len(readMetrics(t, run))
 	if launcher, _ := s.p.launcher(); launcher != "" && s.prints { // the name that the launcher goes by
@@ -170,16 +170,6 @@ func (s stop) try(t *testing.T, instant int) {
 	if got := readStatus(t, run); got != runfolder.Done || len(readMetrics(t, run)) != done+2 {
 		t.Errorf("%s: STATUS %q, %d iterations, want %d", next, got, len(readMetrics(t, run)), done+2)
 	}
-}
-
-// nextCommand returns the command of the last lines that goes on with the run; "" if there is none.
-func nextCommand(text string) (command string) {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "resume "); ok {
-			command = strings.TrimSpace(rest)
-		}
-	}
-	return command
 }
 
 // before returns text up to the first line with one of these.

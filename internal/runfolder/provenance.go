@@ -11,6 +11,8 @@ import (
 	"time"
 )
 
+const provenanceFile = "provenance.json"
+
 // Provenance says what ran, where and how: enough to run it again, or to see why it cannot be.
 // Describe fills in the facts about this process. The caller adds the rest.
 type Provenance struct {
@@ -30,6 +32,8 @@ type Provenance struct {
 	Hosts     []string `json:"hosts"`              // of each rank
 	Binding   []string `json:"binding"`            // the CPUs of each rank; see Binding
 	Resumed   string   `json:"resumed,omitempty"`  // the checkpoint that the run went on from
+
+	Iterations int64 `json:"iterations,omitempty"` // of the whole run; 0: no end is known
 }
 
 // A Build is what this binary was made of.
@@ -122,9 +126,20 @@ func Binding() string {
 	return ""
 }
 
+// LastStart returns what the newest start of the run in the folder path wrote in provenance.json; ok is
+// false where there is none.
+func LastStart(path string) (p Provenance, ok bool) {
+	var starts []Provenance
+	text, err := os.ReadFile(filepath.Join(path, provenanceFile))
+	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+		return p, false
+	}
+	return starts[len(starts)-1], true
+}
+
 // AddProvenance adds p to provenance.json, a list with an entry for each start of the run.
 func (f *Folder) AddProvenance(p Provenance) error {
-	path := filepath.Join(f.path, "provenance.json")
+	path := filepath.Join(f.path, provenanceFile)
 	var starts []json.RawMessage
 	if old, err := os.ReadFile(path); err == nil {
 		if err := json.Unmarshal(old, &starts); err != nil {
@@ -141,5 +156,5 @@ func (f *Folder) AddProvenance(p Provenance) error {
 	if err != nil {
 		return fmt.Errorf("run folder: provenance: %w", err)
 	}
-	return f.write("provenance.json", append(all, '\n'))
+	return f.write(provenanceFile, append(all, '\n'))
 }

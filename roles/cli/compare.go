@@ -3,12 +3,10 @@ package cli
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,12 +145,10 @@ func keptRuns(paths []string) ([]byte, error) {
 // has.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
-		var starts []runfolder.Provenance
-		text, err := os.ReadFile(filepath.Join(r.Name, "provenance.json"))
-		if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+		last, ok := runfolder.LastStart(r.Name)
+		if !ok {
 			continue
 		}
-		last := starts[len(starts)-1]
 		words := []string{r.Task, last.Started.Format("2006-01-02"), last.Build.Go, last.Build.Platform,
 			last.Build.Tags, last.Build.Revision}
 		return []string{strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")}

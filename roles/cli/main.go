@@ -120,13 +120,13 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg) })},
-		{Name: "eval", Usage: "play evaluation episodes with a checkpoint's policy, or ask a language model questions",
+		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
 			Flags: append(slices.Clone(job), evalFlags()...),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = runEval(c, reg)
 				return err
 			}},
-		{Name: "render", Usage: "draw the states that evaluations begin with, as env.eval.video_cfg says",
+		{Name: "render", Usage: "render initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
@@ -135,14 +135,14 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "envs", Usage: "list the environments", Action: alone(args.NoArguments(func(c *cli.Context) error {
 			return listEnvs(c.App.Writer, reg)
 		}))},
-		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the ranks there are",
+		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = sweep.Run(c, reg, program)
 				return err
 			}},
-		{Name: "status", Usage: "say what has become of runs, and how to go on with them",
+		{Name: "status", Usage: "show the status of runs, and the commands that go on with them",
 			ArgsUsage: "FOLDER [FOLDER...]", Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
@@ -64,27 +65,33 @@ func listRuns(c *cli.Context, _ config.Registries, dir string) error {
 	}
 	slices.Sort(runs)
 	for _, run := range runs {
-		status, where, err := standing(run)
+		status, step, err := standing(run)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(c.App.Writer, "%-11s %s: %s\n", "run", run, strings.TrimSpace(string(status)+" "+where))
+		fmt.Fprintf(c.App.Writer, "%-11s %s: %s\n", "run", run, strings.TrimSpace(string(status)+" "+after(step)))
 	}
 	return nil
 }
 
-// standing returns what has become of the run in dir, and how far it has come; "": nowhere.
-func standing(dir string) (status runfolder.Status, where string, err error) {
+// standing returns the state of the run in dir, and how many iterations it has made.
+func standing(dir string) (status runfolder.Status, step int64, err error) {
 	if status, err = runfolder.ReadStatus(dir); err != nil {
-		return "", "", err
+		return "", 0, err
 	}
 	if status == "" {
 		status = "not begun"
 	}
-	if step, ok := metrics.LastStep(filepath.Join(dir, "metrics.jsonl")); ok && step > 0 {
-		where = fmt.Sprintf("after step %d", step)
+	step, _ = metrics.LastStep(filepath.Join(dir, "metrics.jsonl"))
+	return status, step, nil
+}
+
+// after says how far a run has come that has made step iterations; "": nowhere.
+func after(step int64) string {
+	if step == 0 {
+		return ""
 	}
-	return status, where, nil
+	return fmt.Sprintf("after step %d", step)
 }
 
 func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
@@ -96,20 +103,10 @@ func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(dir, "config.yaml"), err)
 	}
-	status, where, err := standing(dir)
+	status, step, err := standing(dir)
 	if err != nil {
 		return err
 	}
-	if !sameFolder(dir, cfg.Folder()) {
-		cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
-		where += "; these commands work in the folder in which the job was started"
-	}
-	session.WriteNext(c.App.Writer, os.Args[0], cfg, status, where)
+	session.WriteNext(c.App.Writer, os.Args[0], mpi.Compiled, cfg, dir, status, step, after(step))
 	return nil
-}
-
-func sameFolder(a, b string) bool {
-	at, err := os.Stat(a)
-	bt, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(at, bt)
 }

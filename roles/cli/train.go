@@ -44,8 +44,8 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
-		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes, or ask a language model the first N questions",
-			DefaultText: "env.eval.total_num_envs, or all questions"},
+		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes, or take the first N samples of data.val_data_paths",
+			DefaultText: "env.eval.total_num_envs, or all samples"},
 		&cli.BoolFlag{Name: "json", Usage: "write the figures as a JSON object"},
 	}
 }
@@ -61,11 +61,6 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
-	if wrong == nil && cfg.FineTunes() && !cfg.Reasons() {
-		wrong = config.UsageError{Err: fmt.Errorf("eval: runner.task_type %s: expected embodied, or reasoning, "+
-			"which asks "+
-			"the questions of data.val_data_paths", cfg.Runner.TaskType)}
-	}
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
 		if err != nil {

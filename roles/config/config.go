@@ -225,7 +225,8 @@ type LoggerConfig struct {
 	LogPath string `yaml:"log_path"`
 	// ProjectName stands in the run's provenance. Default rlinf.
 	ProjectName string `yaml:"project_name"`
-	// ExperimentName is the name of the run's folder. Default "default".
+	// ExperimentName is the name of the run's folder. Default: the name of the configuration's file,
+	// without its ending.
 	ExperimentName string `yaml:"experiment_name"`
 	// LoggerBackends are written beside metrics.jsonl: tensorboard (default), or none.
 	LoggerBackends config.Words `yaml:"logger_backends"`

@@ -19,6 +19,7 @@ import (
 // it can be checked further, with its names and in a world. It is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
+	c.Runner.Logger.ExperimentName = experimentName(path)
 	tree, err := config.Load(path, overrides, c.options(p))
 	if err != nil {
 		return nil, nil, err
@@ -28,6 +29,15 @@ func Load(reg Registries, path string, overrides []string, strict bool) (*Config
 		c.found.Strict()
 	}
 	return c, c.found.Warnings(), c.Err()
+}
+
+// experimentName returns the name of a run whose configuration, the file path, gives it none.
+func experimentName(path string) string {
+	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+	if strings.Trim(name, ".") == "" {
+		return Default().Runner.Logger.ExperimentName
+	}
+	return name
 }
 
 // Parse reads what Resolved returned, on another rank or in another run.

@@ -62,6 +62,9 @@ func Reference(reg Registries) []Key {
 		if !f.Section && !strings.Contains(strings.ToLower(k.Doc), "no default") {
 			k.Default = defaultText(f.Value)
 		}
+		if f.Key == "runner.logger.experiment_name" {
+			k.Default = "" // it depends on the file
+		}
 		if like := explained[field[f.Key]]; like != f.Key {
 			k.Like = like
 		}

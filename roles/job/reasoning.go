@@ -135,18 +135,23 @@ func (d *draft) tryGrader() {
 	}
 }
 
-// NewExamination makes the job of cfg in which a language model answers the questions of validation and
-// learns nothing. It has no placement.
+// NewExamination makes the job of cfg in which a language model answers the questions of validation, or
+// after fine-tuning is measured on its texts, and learns nothing. It has no placement.
 func NewExamination(cfg *config.Config, reg config.Registries) (*Job, error) {
 	d := &draft{Job: &Job{Config: cfg, Registries: reg}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
 	t := new(Tuning)
 	if d.found.Err() == nil && d.readModel(t) {
 		t.Valid = d.readSet(t, "data.val_data_paths", cfg.Data.ValDataPaths)
-		d.setSampling(t)
-		d.keepPrompts(t.Valid)
-		d.checkQuestions(t, "data.val_data_paths", t.Valid)
-		d.tryGrader()
+		if cfg.Reasons() {
+			d.setSampling(t)
+			d.keepPrompts(t.Valid)
+			d.checkQuestions(t, "data.val_data_paths", t.Valid)
+			d.tryGrader()
+		} else if t.Valid != nil {
+			longest := t.Valid.Longest()
+			t.Limit.Tokens = max(config.Product(longest, max(1, cfg.Actor.MicroBatchSize)), cfg.Runner.MaxTokensPerMbs)
+		}
 	}
 	d.Tuning = t
 	return d.Job, d.found.Err()

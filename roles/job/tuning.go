@@ -265,10 +265,10 @@ func (t *Tuning) leveled(whole []int32, actor int) (share []int32) {
 	return share
 }
 
-// Validation returns what an actor evaluates.
-func (t *Tuning) Validation(actor int) (mine []algo.Sequence) {
+// Validation returns what the i-th of so many evaluates.
+func (t *Tuning) Validation(i, of int) (mine []algo.Sequence) {
 	n := len(t.Valid.Samples)
-	for _, s := range t.Valid.Samples[actor*n/t.actors : (actor+1)*n/t.actors] {
+	for _, s := range t.Valid.Samples[i*n/of : (i+1)*n/of] {
 		mine = append(mine, sequence(s))
 	}
 	return mine

@@ -341,6 +341,9 @@ func (l *Logbook) flush() error {
 	return err
 }
 
+// Step returns how many iterations the run has made.
+func (l *Logbook) Step() int64 { return l.state.Step }
+
 // Where says how far the run has come, and how many episodes it lost since it was started.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)

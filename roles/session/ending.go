@@ -1,13 +1,19 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -33,7 +39,7 @@ func (s *session) finish(w *spmd.World, stopped int, book *runner.Logbook) error
 		return err
 	}
 	if end := s.ending.Swap(nil); end != nil { // a second signal changes nothing any more
-		end.write(s.Out, status, book.Where())
+		end.write(s.Out, status, book.Step(), book.Where())
 	}
 	return nil
 }
@@ -57,7 +63,7 @@ func (s *session) abandon(code int) {
 	}
 	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // what is wrong with that changes nothing
 	if s.lead == 0 {
-		end.write(s.Out, statusOf(code), "")
+		end.write(s.Out, statusOf(code), end.reached(), "")
 	}
 }
 
@@ -81,7 +87,7 @@ func (s *session) Stalled(stacks []byte) {
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
 		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // the error itself is what counts
-		end.write(&s.log, runfolder.Failed, "")
+		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}
 }
 
@@ -97,33 +103,78 @@ type ending struct {
 	program string // how it is called in one process; "": nothing is written
 	launch  string // what stands before it to start all ranks
 	ranks   string // what stands behind it to start them
-	foreign bool   // other programs take part in the job
+	place   string // settings that find the folder from here
+	most    int64  // iterations of the whole run; 0: no end is known
 }
 
 // newEnding returns the ending of j as it was started.
 func (s *session) newEnding(w *spmd.World, j *job.Job) *ending {
-	e := &ending{cfg: j.Config, program: s.Command, foreign: w.ForeignPeers() != nil}
-	switch launcher := w.Describe().Launcher; launcher {
-	case "":
-		if n, whole := j.Config.ClusterSpec().Extent(); whole || n != w.Size() {
-			e.ranks = fmt.Sprintf(" -np %d", w.Size())
-		}
-	case "srun":
-		e.launch = fmt.Sprintf("srun -n %d ", w.Size())
-	default:
-		e.launch = fmt.Sprintf("%s -np %d ", launcher, w.Size())
-	}
+	e := &ending{cfg: j.Config, program: s.Command, most: plannedSteps(j)}
+	e.launchedBy(w.Describe().Launcher, w.Size(), os.Getenv)
 	return e
 }
 
-// WriteNext writes what has become of the run of cfg, where it and its newest checkpoint are, and the
-// commands of one process that go on with it. program is how rlinf is called.
-func WriteNext(out io.Writer, program string, cfg *config.Config, status runfolder.Status, where string) {
-	(&ending{cfg: cfg, program: program}).write(out, status, where)
+// plannedSteps returns after how many iterations j ends; 0: no end is known.
+func plannedSteps(j *job.Job) int64 {
+	if j.MaxSteps == math.MaxInt64 {
+		return 0
+	}
+	return j.MaxSteps
 }
 
-// write writes the last lines. where says how far the run has come; "": nothing.
-func (e *ending) write(out io.Writer, status runfolder.Status, where string) {
+// launchedBy says how so many ranks are started. getenv returns variables of the job's environment.
+func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
+	switch launcher {
+	case "":
+		if n, whole := e.cfg.ClusterSpec().Extent(); whole || n != size {
+			e.ranks = fmt.Sprintf(" -np %d", size)
+		}
+	case "srun":
+		e.launch = fmt.Sprintf("srun -n %d ", size)
+	default:
+		flags := ""
+		if getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1" {
+			flags += "--oversubscribe "
+		}
+		if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
+			flags += "--bind-to none "
+		}
+		e.launch = fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+	}
+}
+
+// WriteNext writes the state of the run of cfg in the folder dir, where its newest checkpoint is, and
+// the commands that go on with it. program is how rlinf is called; launchable tells whether a launcher
+// can start it. where says how far the run has come.
+func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
+	status runfolder.Status, step int64, where string) {
+	here := *cfg
+	e := &ending{cfg: &here, program: program, most: int64(max(cfg.Runner.Iterations(), 0))}
+	if start, ok := runfolder.LastStart(dir); ok {
+		if !launchable {
+			start.Launcher = ""
+		}
+		e.launchedBy(start.Launcher, len(start.Hosts), func(name string) string { return start.Env[name] })
+		e.most = start.Iterations
+	}
+	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
+		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
+		e.place = " " + quote("runner.logger.log_path="+l.LogPath) + " " +
+			quote("runner.logger.experiment_name="+l.ExperimentName)
+		where += "; other paths are relative to the folder in which the job was started"
+	}
+	e.write(out, status, step, where)
+}
+
+func sameFolder(a, b string) bool {
+	at, err := os.Stat(a)
+	bt, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(at, bt)
+}
+
+// write writes the last lines of a run that has made step iterations. where says how far it has come;
+// "": nothing.
+func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
 	}
@@ -137,45 +188,100 @@ func (e *ending) write(out io.Writer, status runfolder.Status, where string) {
 	}
 	line("run", "%s: %s", folder, what)
 	program, config := quote(e.program), quote(filepath.Join(folder, "config.yaml"))
-	again := fmt.Sprintf("%s%s -c %s%s", e.launch, program, config, e.ranks)
-	if e.foreign {
-		again = "the command of this job, with"
+	anew := fmt.Sprintf("%s%s -c %s%s", e.launch, program, config, e.ranks)
+	evaluate := fmt.Sprintf("%s eval -c %s%s", program, config, e.place)
+	if envs := &e.cfg.Env; envs.Train.External.Listen == env.ListenMPI || envs.Eval.External.Listen == env.ListenMPI {
+		anew = "the command of this job, with"
+		if envs.Eval.External.Listen == env.ListenMPI {
+			evaluate = "the command of this job, with eval before -c"
+		}
 	}
 	saved := checkpoint.Latest(filepath.Join(folder, "checkpoints"))
-	if saved == "" {
-		line("checkpoint", "none")
-		if status != runfolder.Done && !e.foreign {
-			line("again", "%s", again)
-		}
-	} else {
-		line("checkpoint", "%s", saved)
-		line("resume", "%s --resume auto%s", again, e.longer(status))
-		if !e.cfg.FineTunes() {
-			line("evaluate", "%s eval -c %s", program, config)
-		}
+	line("checkpoint", "%s", cmp.Or(saved, "none"))
+	switch {
+	case status == runfolder.Running:
+	case saved == "" && status != runfolder.Done:
+		line("rerun", "%s%s", anew, e.place)
+	case saved != "" && status == runfolder.Done && step >= e.most && e.annealed() != "":
+		line("longer", "%s%s", anew, e.anew())
+		line("", "a new run: a resume would raise the %s, which this one has annealed", e.annealed())
+	case saved != "":
+		line("resume", "%s --resume auto%s%s", anew, e.place, e.longer(status, step))
 	}
-	label := "look"
-	line(label, "%s compare %s", program, quote(folder))
-	label = ""
+	if saved != "" && (!e.cfg.FineTunes() || len(e.cfg.Data.ValDataPaths) > 0) {
+		line("evaluate", "%s", evaluate)
+	}
+	label := "inspect"
+	if step > 0 {
+		line(label, "%s compare %s", program, quote(folder))
+		label = ""
+	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
 		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
 	}
 }
 
-// longer returns the arguments with which a run that is done goes on, twice as long.
-func (e *ending) longer(status runfolder.Status) string {
-	r, n := &e.cfg.Runner, e.cfg.Runner.Iterations()
-	if status != runfolder.Done || n <= 0 {
+// annealed names what has come to the end of a schedule with the run, and would begin again in a longer
+// one; "": nothing.
+func (e *ending) annealed() string {
+	a, c := &e.cfg.Algorithm, &e.cfg.Actor
+	if e.most == 0 {
 		return ""
 	}
-	args := ""
-	if r.MaxEpochs == n {
+	for _, o := range []algo.OptimConfig{c.Optim, c.CriticOptim, a.OffPolicy.EntropyTuning.Optim} {
+		if o.LRScheduler != algo.ScheduleConstant && o.TotalTrainingSteps <= 0 {
+			return "learning rate"
+		}
+	}
+	if a.ClipRatioSchedule != algo.ScheduleConstant {
+		return "clip range"
+	}
+	return ""
+}
+
+// anew returns the settings of a new run that is twice as long.
+func (e *ending) anew() string {
+	l := &e.cfg.Runner.Logger
+	place := ""
+	if e.place != "" {
+		place = " " + quote("runner.logger.log_path="+l.LogPath)
+	}
+	name := quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", l.ExperimentName, 2*e.most))
+	return place + " " + name + e.twice()
+}
+
+// longer returns the settings with which a run goes on that is done: to the end that it was to have,
+// if fine-tuning stopped before, else twice as long.
+func (e *ending) longer(status runfolder.Status, step int64) string {
+	switch {
+	case status != runfolder.Done:
+		return ""
+	case e.most == 0 || step < e.most:
+		if e.cfg.Runner.EarlyStop.Enabled {
+			return " runner.early_stop.enabled=false"
+		}
+		return ""
+	}
+	return e.twice()
+}
+
+// twice returns the bounds of a run that is twice as long.
+func (e *ending) twice() (args string) {
+	r := &e.cfg.Runner
+	// an epoch of fine-tuning is any number of iterations
+	if n := r.MaxEpochs; n >= 0 && (e.cfg.FineTunes() || int64(n) < 2*e.most) {
 		args += fmt.Sprintf(" runner.max_epochs=%d", 2*n)
 	}
-	if r.MaxSteps == n {
+	if n := r.MaxSteps; n >= 0 && int64(n) < 2*e.most {
 		args += fmt.Sprintf(" runner.max_steps=%d", 2*n)
 	}
 	return args
+}
+
+// reached returns the last iteration whose metrics were written.
+func (e *ending) reached() int64 {
+	step, _ := metrics.LastStep(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
+	return step
 }
 
 // quote returns a word as a shell wants it.

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
@@ -25,12 +28,22 @@ func TestLastLines(t *testing.T) {
 		set    func(e *ending)
 		want   string
 	}{
-		{name: "done", status: runfolder.Done, saved: true, end: ending{program: "./rlinf"}, want: `
+		{name: "done", status: runfolder.Done, saved: true, end: ending{program: "./rlinf", most: 4}, want: `
 run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      ./rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8
 evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
-look        ./rlinf compare 'my runs/a'
+inspect     ./rlinf compare 'my runs/a'
+            tensorboard --logdir 'my runs/a/tensorboard'
+`},
+		{name: "annealed", status: runfolder.Done, saved: true, end: ending{program: "./rlinf", most: 4},
+			set: func(e *ending) { e.cfg.Actor.Optim.LRScheduler = algo.ScheduleLinear }, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+longer      ./rlinf -c 'my runs/a/config.yaml' runner.logger.experiment_name=a-8 runner.max_epochs=8
+            a new run: a resume would raise the learning rate, which this one has annealed
+evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
+inspect     ./rlinf compare 'my runs/a'
             tensorboard --logdir 'my runs/a/tensorboard'
 `},
 		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true, end: ending{program: "rlinf", launch: "mpirun -np 3 "},
@@ -39,22 +52,61 @@ run         my runs/a: checkpointed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      mpirun -np 3 rlinf -c 'my runs/a/config.yaml' --resume auto
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-look        rlinf compare 'my runs/a'
+inspect     rlinf compare 'my runs/a'
 `},
 		{name: "killed before it could save", status: runfolder.Dead, end: ending{program: "rlinf", ranks: " -np 4"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
 run         my runs/a: dead after step 4
 checkpoint  none
-again       rlinf -c 'my runs/a/config.yaml' -np 4
-look        rlinf compare 'my runs/a'
+rerun       rlinf -c 'my runs/a/config.yaml' -np 4
+inspect     rlinf compare 'my runs/a'
 `},
-		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf", foreign: true},
-			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf"},
+			set: func(e *ending) {
+				e.cfg.Runner.Logger.LoggerBackends = nil
+				e.cfg.Env.Train.External.Listen, e.cfg.Env.Eval.External.Listen = env.ListenMPI, env.ListenMPI
+			}, want: `
 run         my runs/a: interrupted after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      the command of this job, with --resume auto
+evaluate    the command of this job, with eval before -c
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "running", status: runfolder.Running, saved: true, end: ending{program: "rlinf"},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: running after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-look        rlinf compare 'my runs/a'
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true, end: ending{program: "rlinf", most: 6},
+			set: func(e *ending) {
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled = config.TaskSFT, nil, true
+				e.cfg.Data.ValDataPaths = []string{"val.jsonl"}
+			}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
+evaluate    rlinf eval -c 'my runs/a/config.yaml'
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true, end: ending{program: "rlinf", most: 4},
+			set: func(e *ending) {
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.MaxSteps = config.TaskSFT, nil, 4
+				e.cfg.Actor.Optim.LRScheduler, e.cfg.Actor.Optim.TotalTrainingSteps = algo.ScheduleLinear, 4
+			}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
+inspect     rlinf compare 'my runs/a'
+`},
+		{name: "in another folder", status: runfolder.Failed, saved: true, end: ending{program: "rlinf", place: " runner.logger.log_path='my runs'"},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: failed after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.logger.log_path='my runs'
+evaluate    rlinf eval -c 'my runs/a/config.yaml' runner.logger.log_path='my runs'
+inspect     rlinf compare 'my runs/a'
 `},
 		{name: "of a sweep", status: runfolder.Done, saved: true, want: "\n"},
 	} {
@@ -77,7 +129,7 @@ look        rlinf compare 'my runs/a'
 				}
 			}
 			var out strings.Builder
-			e.write(&out, c.status, "after step 4")
+			e.write(&out, c.status, 4, "after step 4")
 			if got := "\n" + out.String(); got != c.want {
 				t.Errorf("got%s\nwant%s", got, c.want)
 			}

@@ -25,10 +25,10 @@ import (
 
 // An Evaluation says how a policy is evaluated. The zero value plays one episode in each environment
 // of env.eval with the newest checkpoint of the run's folder, or with runner.ckpt_path. A language
-// model answers all questions of data.val_data_paths.
+// model answers all questions of data.val_data_paths, or after fine-tuning is measured on their texts.
 type Evaluation struct {
 	Checkpoint string // a folder; "": see above
-	Episodes   int    // 0: env.eval.total_num_envs, or all questions
+	Episodes   int    // 0: env.eval.total_num_envs, or all questions or texts
 	JSON       bool   // write the figures as JSON
 }
 
@@ -38,8 +38,15 @@ func (s *session) evaluates(cfg *config.Config) bool { return s.Evaluation != ni
 // evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
 // episodes, and rank 0 writes the figures: the same on any number of ranks.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
-	if cfg.Reasons() {
-		return s.examine(ctx, w, world, cfg)
+	how := Evaluation{}
+	if s.Evaluation != nil {
+		how = *s.Evaluation
+	}
+	switch {
+	case cfg.Reasons():
+		return s.examine(ctx, w, world, cfg, how)
+	case cfg.FineTunes():
+		return s.measure(ctx, w, world, cfg, how)
 	}
 	ranks := make([]int, w.Size())
 	for r := range ranks {
@@ -48,11 +55,8 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	if cfg.Env.Eval.External.Listen != "" {
 		ranks = ranks[:1] // simulators come to rank 0
 	}
-	alone, how := *cfg, Evaluation{}
+	alone := *cfg
 	alone.Runner.OnlyEval = true
-	if s.Evaluation != nil {
-		how = *s.Evaluation
-	}
 	cfg, err := s.askAll(ctx, w, world, &alone, ranks)
 	if err != nil || cfg == nil {
 		return err

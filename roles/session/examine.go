@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -24,11 +25,8 @@ import (
 
 // examine is the life of one rank of a job that evaluates a language model. Each rank answers a share
 // of the questions, and rank 0 writes the figures: the same on any number of ranks.
-func (s *session) examine(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
-	how := Evaluation{}
-	if s.Evaluation != nil {
-		how = *s.Evaluation
-	}
+func (s *session) examine(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
+	how Evaluation) error {
 	e, err := s.prepareExam(w, cfg, how)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return err
@@ -69,33 +67,12 @@ type examination struct {
 
 // prepareExam reads the model of cfg and the questions. Its errors are mistakes of the user.
 func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation) (*examination, error) {
-	j, err := job.NewExamination(cfg, s.reg)
+	j, m, from, err := s.loadExamined(w, cfg, how)
 	if err != nil {
 		return nil, err
 	}
-	t := j.Tuning
-	e := &examination{job: j, questions: len(t.Valid.Samples), from: cmp.Or(t.Below.Path, t.Base)}
-	if n := how.Episodes; n > e.questions {
-		return nil, fmt.Errorf("--episodes %d: expected at most %d, the questions of data.val_data_paths", n,
-			e.questions)
-	} else if n > 0 {
-		e.questions = n
-	}
-	m, err := t.Load(w.Alloc)
-	if err != nil {
-		return nil, err
-	}
-	from, weights, err := readLanguageModel(cfg, &t.Language, how.Checkpoint)
-	if err != nil {
-		return nil, err
-	}
-	if from != "" {
-		if err := job.LoadModel(m.Params, weights); err != nil {
-			return nil, fmt.Errorf("%s: %w", from, err)
-		}
-		e.from = from
-	}
-	o := t.EngineOptions()
+	e := &examination{job: j, questions: len(j.Tuning.Valid.Samples), from: from}
+	o := j.Tuning.EngineOptions()
 	o.Threads = cfg.Actor.Threads
 	en, err := engine.New(m, o)
 	if err != nil {
@@ -111,6 +88,33 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 		return grader.Close()
 	}
 	return e, nil
+}
+
+// loadExamined returns the language model of cfg, the folder or file that it is from, and the job in
+// which it is evaluated, with as many samples as how asks for.
+func (s *session) loadExamined(w *spmd.World, cfg *config.Config, how Evaluation) (j *job.Job, m *lm.Model, from string,
+	err error) {
+	if j, err = job.NewExamination(cfg, s.reg); err != nil {
+		return nil, nil, "", err
+	}
+	t := j.Tuning
+	if n := how.Episodes; n > len(t.Valid.Samples) {
+		return nil, nil, "", fmt.Errorf("--episodes %d: expected at most %d, the samples of data.val_data_paths", n,
+			len(t.Valid.Samples))
+	} else if n > 0 {
+		t.Valid.Samples = t.Valid.Samples[:n]
+	}
+	if m, err = t.Load(w.Alloc); err != nil {
+		return nil, nil, "", err
+	}
+	from, weights, err := readLanguageModel(cfg, &t.Language, how.Checkpoint)
+	if err != nil || from == "" {
+		return j, m, cmp.Or(t.Below.Path, t.Base), err
+	}
+	if err := job.LoadModel(m.Params, weights); err != nil {
+		return nil, nil, "", fmt.Errorf("%s: %w", from, err)
+	}
+	return j, m, from, nil
 }
 
 // readLanguageModel returns the trained tensors of a checkpoint: that in dir, else the newest of the
@@ -131,11 +135,7 @@ func readLanguageModel(cfg *config.Config, l *job.Language, dir string) (from st
 const shownAtEnd = 3
 
 func (e *examination) take(ctx context.Context, rank, size int) ([]float64, []play.Shown, error) {
-	t := *e.job.Tuning
-	set := *t.Valid
-	set.Samples = set.Samples[:e.questions]
-	t.Valid = &set
-	return e.Take(ctx, t.ValidationQuestions(rank, size), shownAtEnd)
+	return e.Take(ctx, e.job.Tuning.ValidationQuestions(rank, size), shownAtEnd)
 }
 
 // write writes the figures, and some answers. JSON has one object with the same names.

@@ -38,10 +38,10 @@ func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.
 		return err
 	}
 	if about.Launcher == "" && w.Size() > 1 {
-		fmt.Fprintf(&s.log, "no launcher: %d ranks as goroutines of this process\n", w.Size())
+		fmt.Fprintf(&s.log, "running without MPI: %d ranks in one process\n", w.Size())
 	}
 	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
-	p.Project, p.Resumed = j.Config.Runner.Logger.ProjectName, from.From
+	p.Project, p.Resumed, p.Iterations = j.Config.Runner.Logger.ProjectName, from.From, plannedSteps(j)
 	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
 		about.Threads, about.Shared
 	ranks := make([]runfolder.Rank, len(all))

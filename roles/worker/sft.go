@@ -73,7 +73,7 @@ func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Mod
 		Threads: j.Config.Actor.Threads, Replicas: w.replicas,
 		Alloc: m.World().Alloc})
 	if w.tuning.Valid != nil {
-		w.mine = w.tuning.Validation(m.Index())
+		w.mine = w.tuning.Validation(m.Index(), m.Size())
 	}
 	return w, err
 }
