@@ -71,6 +71,15 @@ func Dismisses(head []byte) bool {
 	return err == nil && h.kind == closing
 }
 
+// Plays reports whether head is the header of a request to a simulator that has said that it is ready.
+func Plays(head []byte) bool {
+	if len(head) < headerSize {
+		return false
+	}
+	h, err := parse(head)
+	return err == nil && h.kind != config
+}
+
 // ErrGone is a Link's error after the other side has closed the connection or ended. A timeout is
 // os.ErrDeadlineExceeded instead.
 var ErrGone = errors.New("the other side is gone")

@@ -28,6 +28,10 @@ const (
 // stop.
 var ErrStopRequested = errors.New("the program was asked to stop")
 
+// errNotBegun is the error of a wait for a simulator that was not ready to play yet, when the program
+// was asked to stop.
+var errNotBegun = fmt.Errorf("not ready to play before %w", ErrStopRequested)
+
 // errNoReply is the error of a pending reply that a shutdown cut short.
 var errNoReply = fmt.Errorf("no reply within %v after %w", replyLimit, ErrStopRequested)
 
@@ -62,6 +66,18 @@ func (s *shutdown) pollMillis() int64 {
 	return pollInterval.Milliseconds()
 }
 
+// tooLate returns the error of a wait that a shutdown has ended by now, nil if none has. The wait
+// began at start. It is for a simulator that plays, or for a new one, which nobody waits for any more.
+func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
+	switch {
+	case !plays && s.requested():
+		return errNotBegun
+	case time.Now().Before(s.deadline(start, by)):
+		return nil
+	}
+	return errNoReply
+}
+
 // deadline returns when a wait for a reply ends that began at start and has the deadline by.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
@@ -85,10 +101,10 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
 // Wait calls look until it returns anything but os.ErrDeadlineExceeded. Each call gets the time at
-// which it must return. Wait ends with os.ErrDeadlineExceeded at by. After a RequestStop with
-// atOnce it ends earlier, with an error that is ErrStopRequested. It is for Links that wait in
-// their own way.
-func (h *Hub) Wait(by time.Time, look func(until time.Time) error) error {
+// which it must return. Wait ends with os.ErrDeadlineExceeded at by. After a RequestStop it ends
+// earlier, with an error that is ErrStopRequested: with atOnce, and also without it if the simulator
+// that it waits for does not play yet. It is for Links that wait in their own way.
+func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, by)
 		next := time.Now().Add(pollInterval)
@@ -96,11 +112,11 @@ func (h *Hub) Wait(by time.Time, look func(until time.Time) error) error {
 			next = until
 		}
 		err := look(next)
-		switch {
-		case !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(by):
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(by) {
 			return err
-		case !time.Now().Before(until):
-			return errNoReply
+		}
+		if err := h.shutdown.tooLate(start, by, plays); err != nil {
+			return err
 		}
 	}
 }

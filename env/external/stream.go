@@ -21,6 +21,7 @@ type stream struct {
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
+	plays    bool // the other side, as it was asked to do more than to be ready
 	head     [headerSize]byte
 	payload  []byte
 }
@@ -64,6 +65,7 @@ func own(f *os.File) (int, error) {
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
+	s.plays = s.plays || Plays(head)
 	if s.bells != nil && carries(head) && s.bells.ring(head) {
 		return nil
 	}
@@ -291,8 +293,9 @@ func (s *stream) wait(fd int, events int16, by time.Time) error {
 			return nil // the next call finds out whether there is data
 		case !time.Now().Before(by):
 			return os.ErrDeadlineExceeded
-		case !time.Now().Before(until):
-			return errNoReply
+		}
+		if err := s.shutdown.tooLate(start, by, s.plays); err != nil {
+			return err
 		}
 	}
 }

@@ -383,8 +383,8 @@ func TestRequestStop(t *testing.T) {
 		atMost time.Duration
 	}{
 		"nobody connects": {func(e *env.External) { e.Listen = "unix:" + filepath.Join(t.TempDir(), "s") }, false, "before the program was asked to stop", time.Minute},
-		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, true,
-			"greeting: no reply within 5s after the program was asked to stop", time.Minute},
+		"no greeting": {func(e *env.External) { e.Command = env.Command{os.Args[0], "silent"} }, false,
+			"greeting: not ready to play before the program was asked to stop", time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -421,6 +421,17 @@ func TestRequestStop(t *testing.T) {
 		took := soon(c.hub, false)
 		if err := errors.Join(env.Load(c.vec, state), c.step(0)); err != nil || c.lost() != 4 || took() > time.Minute {
 			t.Errorf("after %v: %v, status %v, want 4 environments that are lost", took(), err, c.out.Status)
+		}
+	})
+	t.Run("greeted, and not ready", func(t *testing.T) {
+		t.Parallel()
+		c := newCrew(t, nil, "unready")
+		c.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
+		took := soon(c.hub, false)
+		c.reset()
+		const says = "after CONFIG: not ready to play before the program was asked to stop"
+		if err := c.step(0); err != nil || c.lost() != 4 || took() > time.Minute || !strings.Contains(c.log.String(), says) {
+			t.Errorf("after %v: %v, status %v, expected 4 environments that are lost, and %q in\n%s", took(), err, c.out.Status, says, c.log)
 		}
 	})
 	for name, c := range map[string]struct {

@@ -120,6 +120,8 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			"before the program was asked to stop", ""},
 		{"nobody comes, requeue", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGUSR1}, 75,
 			"before the program was asked to stop", ""},
+		{"one comes and says nothing", []string{`env.train.external.command=[sh, -c, "> s; exec sleep 1000"]`}, []syscall.Signal{syscall.SIGUSR1}, 75,
+			"not ready to play before the program was asked to stop", ""},
 		{"one comes", []string{"env.train.external.command=[]", "env.train.external.listen=unix:s"}, []syscall.Signal{syscall.SIGTERM}, 143,
 			"before the program was asked to stop", runfolder.Interrupted},
 		{"no answer", nil, []syscall.Signal{syscall.SIGINT}, 130, "no other child takes over, because the program was asked to stop", runfolder.Interrupted},

@@ -147,7 +147,7 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []job.ExternalUse, ra
 	for wanted, each := 1, " at least"; len(all) < wanted; {
 		var process int
 		var hello []byte
-		err := hub.Wait(by, func(until time.Time) (err error) {
+		err := hub.Wait(by, false, func(until time.Time) (err error) {
 			if process, hello, err = out.ReceiveForeign(until, -1, nil); err != nil && hub.StopRequested() {
 				err = fmt.Errorf("%d solvers have come before %w, expected %d%s", len(all), external.ErrStopRequested,
 					wanted, each)
@@ -239,6 +239,7 @@ type solver struct {
 	message []byte // the last that came
 	read    bool   // it was taken
 	told    bool   // it was told to end
+	plays   bool   // it was asked to do more than to be ready
 	closed  bool
 }
 
@@ -252,13 +253,14 @@ func (s *solver) Send(by time.Time, head, payload []byte) error {
 		return s.out.DeliverForeign(by, s.process, head)
 	}
 	s.told = external.Dismisses(head)
+	s.plays = s.plays || external.Plays(head)
 	return s.out.SendForeign(by, s.process, head, payload)
 }
 
 // Receive returns the next frame.
 func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if s.read {
-		err := s.hub.Wait(by, func(until time.Time) (err error) {
+		err := s.hub.Wait(by, s.plays, func(until time.Time) (err error) {
 			_, s.message, err = s.out.ReceiveForeign(until, s.process, s.message)
 			return err
 		})
