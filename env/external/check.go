@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -15,10 +16,11 @@ import (
 // command, and drives them through the whole protocol and through input that the protocol forbids.
 type Check struct {
 	Command []string
-	Envs    int           // environments of a child whose greeting leaves the number open; > 0
-	Steps   int           // of each environment when episodes are compared; > 0
-	Timeout time.Duration // for every answer, and for the end of a child; > 0
-	Only    string        // checks the greeting and the rules whose name contains this text; "": all rules
+	Envs    int            // environments of a child whose greeting leaves the number open; > 0
+	Steps   int            // of each environment when episodes are compared; > 0
+	Timeout time.Duration  // for every answer, and for the end of a child; > 0
+	Only    string         // checks the greeting and the rules whose name contains this text; "": all rules
+	By      programs.Entry // whose supervisors start the children
 }
 
 // A Verdict is the result of one rule.
@@ -75,8 +77,8 @@ func (c Check) Rules() []string {
 // Run checks the rules in order, calls say with the verdict of each, and returns how many failed.
 // It ends after the first rule if the child sends no greeting.
 func (c Check) Run(say func(Verdict)) (failed int) {
-	k := &checker{Check: c}
-	defer k.starter.close()
+	k := &checker{Check: c, programs: c.By.NewStarter()}
+	defer k.programs.Close()
 	for _, r := range append(rules(), attacks()...) {
 		if k.greeting != nil && !strings.Contains(r.says, c.Only) {
 			continue
@@ -104,7 +106,7 @@ func (n notSpoken) Error() string { return string(n) }
 // A checker is a running Check.
 type checker struct {
 	Check
-	starter  starter
+	programs *programs.Starter
 	greeting *greeting // nil: not heard yet
 	n        int       // environments of a child
 }
@@ -113,7 +115,7 @@ func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
 // open starts a child and receives its greeting.
 func (k *checker) open() (*trial, error) {
-	proc, link, err := k.starter.start(k.Command, nil, "child", io.Discard)
+	proc, link, err := start(k.programs, k.Command, nil, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("%w: expected a program that can be found and run", err)
 	}

@@ -3,9 +3,9 @@ package external
 import (
 	"errors"
 	"fmt"
-	"os/exec"
-	"syscall"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/programs"
 )
 
 func (k *checker) closes() error {
@@ -50,8 +50,8 @@ func (t *trial) leaves() error {
 	if err := t.ends(t.check.by()); err != nil {
 		return err
 	}
-	if t.proc.died != nil {
-		return fmt.Errorf("%v, expected exit status 0", t.proc.died)
+	if t.proc.program.Err() != nil {
+		return fmt.Errorf("%v, expected exit status 0", t.proc.program.Err())
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (t *trial) ends(by time.Time) error {
 	case <-time.After(time.Until(by)):
 		return fmt.Errorf("it still runs after %v, expected its end", t.check.Timeout)
 	}
-	if exit := (*exec.ExitError)(nil); errors.As(t.proc.died, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+	if exit := (*programs.ExitError)(nil); errors.As(t.proc.program.Err(), &exit) && exit.Status.Signaled() {
 		return fmt.Errorf("it crashed: %v", exit)
 	}
 	return nil

@@ -202,7 +202,7 @@ func (t *trial) bear(a attack) error {
 		}
 		failed = failed || h.kind == failure
 	}
-	if err := t.ends(by); err != nil || failed || t.proc.died != nil || a.tolerable {
+	if err := t.ends(by); err != nil || failed || t.proc.program.Err() != nil || a.tolerable {
 		return err
 	}
 	if said == nil {

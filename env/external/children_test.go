@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -239,7 +240,7 @@ func beParent() error {
 	cfg.EnvType = env.ExternalID
 	cfg.External.Command = env.Command{os.Args[0], "undead"} // by the end of the stream, that is
 	cfg.External.N = 2
-	hub := external.NewHub(os.Stderr, 0)
+	hub := newHub(os.Stderr)
 	vec, err := hub.New(cfg, 4)
 	if err == nil {
 		err = vec.Reset(nil, make([]uint64, 4), vec.Spec().NewStep(4, 1))
@@ -252,8 +253,19 @@ func beParent() error {
 	return nil
 }
 
-// offspring returns the numbers of the processes that this one has started.
-func offspring() []string {
-	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(os.Getpid())).Output()
-	return strings.Fields(string(out))
+// offspring returns the numbers of the processes that this one has started, or its supervisors.
+func offspring() (pids []string) {
+	children := func(of string, more ...string) []string {
+		out, _ := exec.Command("pgrep", append(more, "-P", of)...).Output()
+		return strings.Fields(string(out))
+	}
+	supervisors := children(strconv.Itoa(os.Getpid()), "-f", "^rlinf-supervisor")
+	for _, pid := range children(strconv.Itoa(os.Getpid())) {
+		if slices.Contains(supervisors, pid) {
+			pids = append(pids, children(pid)...)
+		} else {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }

@@ -2,6 +2,7 @@ package external_test
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,11 +12,16 @@ import (
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/env/envtest"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The test program is a child too, one that plays CartPole, where RLB_ADDR is set.
+// entry starts the children of these tests, except those of BenchmarkStep.
+var entry programs.Entry
+
+// The test program is a supervisor too, and where RLB_ADDR is set a child that plays CartPole.
 func TestMain(m *testing.M) {
+	entry = programs.Enter()
 	if address := os.Getenv("RLB_ADDR"); address != "" {
 		token, err := external.Token()
 		if err == nil {
@@ -29,6 +35,8 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+func newHub(log io.Writer) *external.Hub { return external.NewHub(log, 0).Supervise(entry) }
 
 func newCartPole(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 	cfg := env.DefaultConfig()
@@ -91,7 +99,7 @@ func TestContract(t *testing.T) {
 		t.Run(tr.name, func(t *testing.T) {
 			cfg, come := tr.config(t)
 			cfg.MaxEpisodeSteps = 25
-			hub := external.NewHub(t.Output(), 0)
+			hub := newHub(t.Output())
 			t.Cleanup(func() { hub.Close() })
 			cfg.External.N = 2
 			come(1)

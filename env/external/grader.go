@@ -7,14 +7,16 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/programs"
 )
 
 // A Grader is a program that says what answers of a language model are worth (docs/bridge.md, Graders).
 // After an error it can only be closed.
 type Grader struct {
-	c       *conversation
-	starter starter
-	patient time.Duration
+	c        *conversation
+	programs *programs.Starter
+	patient  time.Duration
 }
 
 // A Submission is an answer to be graded.
@@ -24,15 +26,14 @@ type Submission struct {
 	Solutions []string `json:"solutions"`
 }
 
-// StartGrader starts the program command, and waits for its greeting. timeout bounds that, and each
-// call of Grade. The program's output goes to log.
-func StartGrader(command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
-	g := &Grader{patient: timeout}
+// StartGrader starts the program command by a supervisor, and waits for its greeting. timeout bounds
+// that, and each call of Grade. The program's output goes to log.
+func StartGrader(by programs.Entry, command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
+	g := &Grader{patient: timeout, programs: by.NewStarter()}
 	lines := &lineWriter{to: log}
-	proc, link, err := g.starter.start(command, nil, "grader", &limitedWriter{to: lines, left: maxOutput})
+	proc, link, err := start(g.programs, command, nil, "grader", &limitedWriter{to: lines, left: maxOutput})
 	if err != nil {
-		g.starter.close()
-		return nil, err
+		return nil, errors.Join(err, g.programs.Close())
 	}
 	g.c = &conversation{link: link, proc: proc, who: "grader", log: lines}
 	g.c.accept, g.c.wanted = g.c.expect, hello
@@ -100,7 +101,5 @@ func (g *Grader) explain(err error) error {
 func (g *Grader) Close() error { return g.end(false) }
 
 func (g *Grader) end(useless bool) error {
-	err := g.c.close(useless)
-	g.starter.close()
-	return err
+	return errors.Join(g.c.close(useless), g.programs.Close())
 }

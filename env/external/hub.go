@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 )
 
 // A Hub starts children, or accepts those that connect. One Hub serves a whole process. Several
@@ -22,7 +23,7 @@ type Hub struct {
 	log      io.Writer
 	output   io.Writer // for the children's output: goes to log, up to maxOutput bytes
 	rank     int
-	starter  starter
+	programs *programs.Starter
 	shutdown *shutdown
 	repeats  repeats            // of errors that simulators report
 	offered  chan *conversation // children that came over other links
@@ -41,10 +42,17 @@ type Hub struct {
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	return &Hub{
-		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank,
+		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank, programs: new(programs.Starter),
 		shutdown: &shutdown{asked: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}
+}
+
+// Supervise makes the Hub start its children by a supervisor, so that whatever they start ends with
+// this process. It returns the Hub. Call it before the Hub starts children.
+func (h *Hub) Supervise(by programs.Entry) *Hub {
+	h.programs = by.NewStarter()
+	return h
 }
 
 // A lineWriter serialises writes.
@@ -153,8 +161,7 @@ func (h *Hub) Close() error {
 		case c := <-h.offered:
 			err = errors.Join(err, c.close(false))
 		default:
-			h.starter.close()
-			return err
+			return errors.Join(err, h.programs.Close())
 		}
 	}
 }
@@ -176,7 +183,7 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	who := fmt.Sprintf("child %d", h.started)
 	h.started++
 	h.mu.Unlock()
-	proc, link, err := h.starter.start(cfg.Command, nil, who, h.output)
+	proc, link, err := start(h.programs, cfg.Command, nil, who, h.output)
 	if err != nil {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			err = fmt.Errorf("%w: expected a program that can be found and run; for a script, the program that its #! "+

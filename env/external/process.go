@@ -7,19 +7,19 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/programs"
 )
 
 // A process is a child that this process started.
 type process struct {
-	cmd    *exec.Cmd
-	memory *os.File // shared memory that it inherits
-	done   chan struct{}
-	died   error // of Wait, once done is closed
+	program *programs.Process
+	memory  *os.File      // shared memory that it inherits
+	done    chan struct{} // closed when it has ended and its output was read
 
 	mu       sync.Mutex
 	lines    []string // the last lines of its output
@@ -36,46 +36,11 @@ const (
 // grace is how long a child may take to end by itself before it is killed.
 const grace = 2 * time.Second
 
-// A starter starts all processes from one thread, because a child gets its parent-death signal when
-// the thread that started it ends.
-type starter struct {
-	mu   sync.Mutex
-	jobs chan func() // nil while there is no thread
-}
-
-func (s *starter) do(start func() error) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.jobs == nil {
-		jobs := make(chan func())
-		s.jobs = jobs
-		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-			for job := range jobs {
-				job()
-			}
-		}()
-	}
-	done := make(chan struct{})
-	s.jobs <- func() { err = start(); close(done) }
-	<-done
-	return err
-}
-
-// close ends the thread, which ends the children that it started.
-func (s *starter) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.jobs != nil {
-		close(s.jobs)
-		s.jobs = nil
-	}
-}
-
-// start runs command as a child, with env added to its environment, and returns a stream to it. Its
-// output goes to log, each line with the prefix who.
-func (s *starter) start(command, env []string, who string, log io.Writer) (p *process, link *stream, err error) {
-	p = &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
+// start runs command as a child of s, with env added to its environment, and returns a stream to it.
+// Its output goes to log, each line with the prefix who.
+func start(s *programs.Starter, command, env []string, who string, log io.Writer) (p *process, link *stream,
+	err error) {
+	p = &process{done: make(chan struct{})}
 	var files []*os.File // to be closed here when the child has them
 	defer func() {
 		for _, f := range files {
@@ -99,11 +64,12 @@ func (s *starter) start(command, env []string, who string, log io.Writer) (p *pr
 	if err != nil {
 		return nil, nil, err
 	}
-	p.cmd.Env = append(withoutMPI(os.Environ()), append(env, "RLB_ADDR=fd:3,4")...)
-	p.cmd.ExtraFiles = []*os.File{requestsOut, answersIn, p.memory} // 3, 4, inherited
-	p.cmd.Stdout, p.cmd.Stderr = linesIn, linesIn
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := s.do(p.cmd.Start); err != nil {
+	cmd := exec.Command(command[0], command[1:]...)
+	own := slices.DeleteFunc(programs.Environ(), func(e string) bool { return strings.HasPrefix(e, "RLB_") })
+	cmd.Env = append(own, append(env, "RLB_ADDR=fd:3,4")...)
+	cmd.ExtraFiles = []*os.File{requestsOut, answersIn, p.memory} // 3, 4, inherited
+	cmd.Stdout, cmd.Stderr = linesIn, linesIn
+	if p.program, err = s.Start(cmd); err != nil {
 		return nil, nil, errors.Join(err, p.memory.Close())
 	}
 	files = []*os.File{requestsOut, answersIn, linesIn}
@@ -114,25 +80,7 @@ func (s *starter) start(command, env []string, who string, log io.Writer) (p *pr
 	return p, link, nil
 }
 
-// withoutMPI returns the environment without the launcher's variables for this rank. With them, a
-// child that links MPI would try to join the job.
-func withoutMPI(environ []string) []string {
-	var kept []string
-	for _, e := range environ {
-		mpi := false
-		for _, prefix := range []string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_",
-			"RLB_"} {
-			mpi = mpi || strings.HasPrefix(e, prefix)
-		}
-		if !mpi {
-			kept = append(kept, e)
-		}
-	}
-	return kept
-}
-
-// watch passes on the child's output and waits for its end. Then it kills the processes that the
-// child has started: they could hold its pipes open and hide its end.
+// watch passes on the child's output and waits for its end.
 func (p *process) watch(out *os.File, who string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
@@ -155,8 +103,7 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 			}
 		}
 	}()
-	p.died = p.cmd.Wait()
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.program.Done()
 	select { // a process that left the group may still hold the pipe open
 	case <-written:
 	case <-time.After(time.Second):
@@ -173,7 +120,7 @@ func (p *process) end(useless bool) error {
 		case <-time.After(grace):
 		}
 	}
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.program.Kill()
 	<-p.done
 	return p.memory.Close()
 }
@@ -188,10 +135,10 @@ func (p *process) fate(err error) string {
 	}
 	select {
 	case <-p.done:
-		if p.died == nil {
-			return " (exit status 0)"
+		if err := p.program.Err(); err != nil {
+			return fmt.Sprintf(" (%v)", err)
 		}
-		return fmt.Sprintf(" (%v)", p.died)
+		return " (exit status 0)"
 	case <-time.After(patience):
 		return ""
 	}

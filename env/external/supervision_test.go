@@ -58,7 +58,7 @@ func newCrew(t *testing.T, change func(*env.External), args ...string) *crew {
 		change(&cfg.External)
 	}
 	c := &crew{t: t, log: &record{}, seeds: []uint64{11, 12, 13, 14}}
-	c.hub = external.NewHub(c.log, 0)
+	c.hub = newHub(c.log)
 	t.Cleanup(func() { c.close() })
 	var err error
 	if c.vec, err = c.hub.New(cfg, 4); err != nil {
@@ -391,7 +391,7 @@ func TestRequestStop(t *testing.T) {
 			cfg := env.DefaultConfig()
 			cfg.EnvType = env.ExternalID
 			c.change(&cfg.External)
-			hub := external.NewHub(&record{}, 0)
+			hub := newHub(&record{})
 			defer hub.Close()
 			took := soon(hub, c.atOnce)
 			if _, err := hub.Ask(cfg); err == nil || !strings.Contains(err.Error(), c.says) || took() > c.atMost {
@@ -523,7 +523,7 @@ func TestNoChild(t *testing.T) {
 			cfg := env.DefaultConfig()
 			cfg.EnvType = env.ExternalID
 			c.change(&cfg.External)
-			hub := external.NewHub(&record{}, 0)
+			hub := newHub(&record{})
 			defer hub.Close()
 			if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %q", err, c.says)
@@ -542,7 +542,7 @@ func TestMuchOutput(t *testing.T) {
 			cfg := env.DefaultConfig()
 			cfg.EnvType, cfg.External.Command = env.ExternalID, command
 			log := &record{}
-			hub := external.NewHub(log, 0)
+			hub := newHub(log)
 			defer hub.Close()
 			for range 2 { // the second error says no more
 				_, err := hub.New(cfg, 2)
@@ -564,7 +564,7 @@ func TestOwnLoop(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Command, cfg.IgnoreTerminations = env.ExternalID, env.Command{"solver"}, true
 	cfg.External.Greeting = `{"v":1,"name":"solver","owns_loop":true,"obs":[{"name":"x","kind":"discrete","n":2}],"action":{"kind":"discrete","n":2}}`
-	hub := external.NewHub(&record{}, 0)
+	hub := newHub(&record{})
 	defer hub.Close()
 	if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), "solver: ignore_terminations: true: a solver that owns its loop") {
 		t.Errorf("%v, want what is wrong with ignore_terminations", err)
@@ -600,7 +600,7 @@ func TestWrongToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := &record{}
-	hub := external.NewHub(log, 0)
+	hub := newHub(log)
 	defer hub.Close()
 	come := func(token string) *exec.Cmd {
 		c := exec.Command(os.Args[0])

@@ -201,14 +201,19 @@ func (j *job) children() (pids []int) {
 	return pids
 }
 
-// holds counts what is held by the processes that have these children.
+// parentOf returns the parent of a process.
+func parentOf(pid int) (parent int) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	var state string
+	fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
+	return parent
+}
+
+// holds counts what is held by the processes that have these children, by their supervisors.
 func holds(children []int) map[int]held {
 	all := map[int]held{}
 	for _, c := range children {
-		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c))
-		var state string
-		var parent int
-		fmt.Sscan(string(stat[bytes.LastIndexByte(stat, ')')+1:]), &state, &parent)
+		parent := parentOf(parentOf(c))
 		h, known := all[parent]
 		if !known {
 			proc := fmt.Sprintf("/proc/%d/", parent)
@@ -256,6 +261,66 @@ func TestChildrenGivenUp(t *testing.T) {
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2)) // and with another max_restarts
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
 		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)
+	}
+}
+
+// family is a simulator with processes of its own: children, some that called setsid, and some that were forked twice.
+const family = `#!/bin/sh
+for how in "" setsid; do
+	$how sleep 1000 3>&- 4>&- 5>&- >/dev/null 2>&1 &
+	($how sleep 1000 3>&- 4>&- 5>&- >/dev/null 2>&1 &)
+done
+exec %s bridge serve -c served.yaml
+`
+
+// TestFamiliesEnd: what simulators have started ends with the job, in whatever way that ends.
+func TestFamiliesEnd(t *testing.T) {
+	endings := []struct {
+		name string
+		args []string
+		do   func(*testing.T, *job, string) // nil: it ends by itself
+		on   []*platform                    // nil: all
+	}{
+		{"done", []string{"runner.max_steps=2"}, nil, nil},
+		{"failure", []string{"actor.optim.lr=1e30"}, nil, nil},
+		{"76", []string{"comm.stall_timeout=2s"}, rank(1, syscall.SIGSTOP), []*platform{openmpi, mpich}},
+		{"kill -9", nil, rank(1, syscall.SIGKILL), []*platform{openmpi, mpich}},
+		{"kill -9, launcher", nil, signals(syscall.SIGKILL), nil},
+		{"TERM", nil, signals(syscall.SIGTERM), nil},
+		{"INT", nil, signals(syscall.SIGINT), nil},
+		{"USR1", nil, signals(syscall.SIGUSR1), nil},
+	}
+	for _, e := range endings {
+		for _, p := range platforms {
+			name := e.name + "/" + p.name
+			if e.on != nil && !slices.Contains(e.on, p) || !full && !slices.Contains([]string{"failure/local", "kill -9/openmpi", "TERM/mpich"}, name) {
+				continue
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				program := p.program(t, ".") // or skip
+				dir := t.TempDir()
+				writeFile(t, dir, "served.yaml", served)
+				script := writeFile(t, dir, "family", fmt.Sprintf(family, program))
+				if err := os.Chmod(script, 0o777); err != nil {
+					t.Fatal(err)
+				}
+				writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 1000000, script), " bridge serve -c served.yaml", ""))
+				j := p.start(t, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"}, e.args...)...)
+				if run := filepath.Join(dir, "logs", "run"); e.do != nil {
+					poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 })
+					if n := len(j.children()); n != 2 {
+						t.Errorf("%d simulators, expected 2", n)
+					}
+					e.do(t, j, run)
+				}
+				r := j.result() // which fails where a process is left
+				t.Logf("exit code %d, the last process ended %v later", r.code, j.lasted.Round(time.Millisecond))
+				if e.do == nil && (r.code == 0) != (e.name == "done") {
+					t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+				}
+			})
+		}
 	}
 }
 

@@ -140,7 +140,8 @@ type job struct {
 	mark           string // in the environment of all its processes
 	stdout, stderr bytes.Buffer
 	ended          chan struct{}
-	code           int // once it has ended
+	code           int           // once it has ended
+	lasted         time.Duration // its last process, after that
 }
 
 // jobs counts, to tell one job's processes from another's.
@@ -240,13 +241,15 @@ func (j *job) wait() int {
 			j.t.Fatalf("%v: not over after %v\n%s%s", j.cmd.Args, hung, &j.stdout, &j.stderr)
 		}
 	}
-	for start := time.Now(); len(j.processes()) > 0; time.Sleep(5 * time.Millisecond) {
+	start := time.Now()
+	for ; len(j.processes()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Since(start) > 20*time.Second {
 			left := j.processes()
 			j.kill()
 			j.t.Fatalf("%v: processes are left: %v\n%s%s", j.cmd.Args, left, &j.stdout, &j.stderr)
 		}
 	}
+	j.lasted = time.Since(start)
 	return j.code
 }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
@@ -36,11 +37,11 @@ type Judge struct {
 	users   int
 }
 
-func (j *Judge) open(c *ProgramConfig, log io.Writer) (err error) {
+func (j *Judge) open(by programs.Entry, c *ProgramConfig, log io.Writer) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users == 0 {
-		if j.program, err = external.StartGrader(c.Command, c.Timeout, log); err != nil {
+		if j.program, err = external.StartGrader(by, c.Command, c.Timeout, log); err != nil {
 			return fmt.Errorf("program %s: %w", c.Command[0], err)
 		}
 	}
@@ -69,7 +70,7 @@ func newProgram(s Setup, log io.Writer) (*Grader, error) {
 	if judge == nil {
 		judge = new(Judge)
 	}
-	if err := judge.open(c, log); err != nil {
+	if err := judge.open(s.Programs, c, log); err != nil {
 		return nil, err
 	}
 	rule := func(grades []Grade, responses []Response) error {

@@ -6,16 +6,18 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/params"
 )
 
 // A Setup is what a Grader is made of.
 type Setup struct {
-	Type   string // the name of the rule
-	Config Config
-	Own    params.Own // keys of the rule itself, below reward
-	Seed   uint64     // of random rewards
-	Judge  *Judge     // that graders share; nil: one of its own
+	Type     string // the name of the rule
+	Config   Config
+	Own      params.Own     // keys of the rule itself, below reward
+	Seed     uint64         // of random rewards
+	Judge    *Judge         // that graders share; nil: one of its own
+	Programs programs.Entry // whose supervisors start programs
 }
 
 // toss returns 0 or 1, half of each. The question and the sample alone decide.

@@ -33,16 +33,16 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 					&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
 				},
 				Action: func(c *cli.Context) (err error) {
-					*code, err = runBridgeCheck(c)
+					*code, err = runBridgeCheck(c, reg)
 					return err
 				}},
 		}}
 }
 
 // runBridgeCheck writes the result of every rule, and returns the exit code.
-func runBridgeCheck(c *cli.Context) (int, error) {
+func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
-		Timeout: c.Duration("timeout"), Only: c.String("rule")}
+		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs()}
 	switch {
 	case len(check.Command) == 0:
 		return 0, config.UsageError{Err: errors.New("bridge check: expected a command, as in rlinf bridge check -- " +

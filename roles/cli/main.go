@@ -7,9 +7,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/doctor"
@@ -31,11 +33,15 @@ func Main(args []string, reg config.Registries) int { return Run(args, reg, runn
 
 // Run is Main with a program of your own: each rank of a job that trains runs it.
 func Run(args []string, reg config.Registries, program runner.Program) int {
+	entry := programs.Enter() // in a supervisor, this is the end
+	if testing.Testing() {    // a copy of it would first run tests
+		entry = programs.Entry{}
+	}
 	defer endOnlyAsDocumented()()
 	code := runner.ExitOK
-	hub := external.NewHub(os.Stderr, 0)
+	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
-	reg = session.WithHub(reg, hub)
+	reg = session.WithHub(reg.WithPrograms(entry), hub)
 	app := newApp(reg, program, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))

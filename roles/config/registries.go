@@ -3,6 +3,7 @@ package config
 import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/reward/answer"
@@ -18,7 +19,18 @@ type Registries struct {
 	// Components are the names of a program's own components, that cluster.component_placement may
 	// place beside actor, rollout, env, reward and inference.
 	Components []string
+
+	programs programs.Entry
 }
+
+// WithPrograms returns reg with the Entry whose Starters start the programs of jobs.
+func (reg Registries) WithPrograms(by programs.Entry) Registries {
+	reg.programs = by
+	return reg
+}
+
+// Programs returns the Entry of WithPrograms.
+func (reg Registries) Programs() programs.Entry { return reg.programs }
 
 // AnswerRules returns the rules for answers of language models.
 func (reg Registries) AnswerRules() *answer.Registry {

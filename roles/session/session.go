@@ -65,7 +65,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, wrong
 	}
-	s.hub = external.NewHub(&s.log, s.lead)
+	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs())
 	s.reg = WithHub(s.Registries, s.hub)
 	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code
 	err := s.close()

@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench"
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -31,18 +32,19 @@ import (
 // Command returns rlinf bench with its subcommands. It stores the exit code in code.
 func Command(reg config.Registries, code *int) *cli.Command {
 	common, starts := benchFlags(), startFlags()
-	withOverrides := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
+	type action = func(*cli.Context, config.Registries) (int, error)
+	withOverrides := func(name, usage string, flags []cli.Flag, run action) *cli.Command {
 		with := starts
 		if name == "scale" {
 			with = starts[:1] // it has a launcher of its own
 		}
 		return &cli.Command{Name: name, Usage: usage, Flags: slices.Concat(common, with, flags),
 			Action: func(c *cli.Context) (err error) {
-				*code, err = run(c)
+				*code, err = run(c, reg)
 				return err
 			}}
 	}
-	below := func(name, usage string, flags []cli.Flag, run func(*cli.Context) (int, error)) *cli.Command {
+	below := func(name, usage string, flags []cli.Flag, run action) *cli.Command {
 		c := withOverrides(name, usage, flags, run)
 		c.Action = args.NoArguments(c.Action)
 		return c
@@ -56,10 +58,9 @@ func Command(reg config.Registries, code *int) *cli.Command {
 			benchChannel),
 		below("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
 		withOverrides("env", "environment steps per second, and per second of a core", envFlags(),
-			func(c *cli.Context) (int, error) { return benchEnv(c, reg) }),
+			benchEnv),
 		withOverrides("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits",
-			scaleFlags(),
-			func(c *cli.Context) (int, error) { return benchScale(c, reg) }),
+			scaleFlags(), benchScale),
 	}
 	return root
 }
@@ -93,22 +94,25 @@ func benchFlags() []cli.Flag {
 
 // A benchJob is one rlinf bench in this process.
 type benchJob struct {
-	opts    bench.Options
-	asked   *runner.Requests
-	before  *results.Report // to compare with; nil: nothing
-	limit   float64         // by how much
-	plot    string
-	files   []*os.File
-	report  *results.Report // of rank 0, once done
-	verdict func(*results.Report) []string
-	log     session.RankLog
+	opts     bench.Options
+	asked    *runner.Requests
+	before   *results.Report // to compare with; nil: nothing
+	limit    float64         // by how much
+	plot     string
+	files    []*os.File
+	report   *results.Report // of rank 0, once done
+	verdict  func(*results.Report) []string
+	log      session.RankLog
+	programs *programs.Starter
 }
 
 // runBench opens the world, runs measure, and does with the report what the flags ask for. verdict,
 // if any, returns what is wrong with the report.
-func runBench(c *cli.Context, name string, ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
+func runBench(c *cli.Context, reg config.Registries, name string,
+	ranks func(*cli.Context, io.Writer) ([]spmd.Transport, error),
 	measure func(context.Context, *bench.Run, *spmd.World) error, verdict func(*results.Report) []string) (int, error) {
-	j := &benchJob{verdict: verdict}
+	j := &benchJob{verdict: verdict, programs: reg.Programs().NewStarter()}
+	defer j.programs.Close()
 	if err := j.configure(c, name); err != nil {
 		return 0, err
 	}

@@ -58,7 +58,7 @@ func kindNames() (names []string) {
 }
 
 // benchCollectives is rlinf bench.
-func benchCollectives(c *cli.Context) (int, error) {
+func benchCollectives(c *cli.Context, reg config.Registries) (int, error) {
 	plan, err := collectivePlan(c)
 	if err != nil {
 		return 0, err
@@ -69,7 +69,7 @@ func benchCollectives(c *cli.Context) (int, error) {
 	}
 	table := c.String("tune")
 	verdict := func(r *results.Report) []string { return r.BelowBusBandwidth(least) }
-	return runBench(c, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
+	return runBench(c, reg, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		if plan.Baseline && !w.HasNative() {
 			return fmt.Errorf("--baseline: the transport %q has no library underneath: expected mpirun or srun, and a "+
 				"build with -tags mpi", w.Describe().Transport)

@@ -40,7 +40,7 @@ func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return runBench(c, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
+	return runBench(c, reg, "env", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
 		method := fmt.Sprintf("dissemination barrier, then a step of %d environments by each rank, with actions "+
 			"drawn beforehand; resets included", n)
 		if err := r.Columns(method, []string{"op", "n"}, []string{"steps_s", "steps_s_core", "steps_s_least",

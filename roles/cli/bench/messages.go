@@ -39,7 +39,7 @@ func p2pFlags() []cli.Flag {
 }
 
 // benchP2P is rlinf bench p2p.
-func benchP2P(c *cli.Context) (int, error) {
+func benchP2P(c *cli.Context, reg config.Registries) (int, error) {
 	p := bench.Pair{Window: c.Int("window"), Check: c.Bool("check")}
 	var err error
 	if p.Sizes, err = sizesOf(c); err != nil {
@@ -54,7 +54,7 @@ func benchP2P(c *cli.Context) (int, error) {
 	if p.Window < 1 {
 		return 0, config.UsageError{Err: fmt.Errorf("--window %d: expected a number of messages > 0", p.Window)}
 	}
-	return runBench(c, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(c, reg, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.P2P(ctx, p)
 	}, nil)
 }
@@ -104,7 +104,7 @@ func overlapFlags() []cli.Flag {
 }
 
 // benchOverlap is rlinf bench overlap.
-func benchOverlap(c *cli.Context) (int, error) {
+func benchOverlap(c *cli.Context, reg config.Registries) (int, error) {
 	o := bench.Overlapping{Check: c.Bool("check")}
 	var err error
 	if o.Sizes, err = sizesOf(c); err != nil {
@@ -148,7 +148,7 @@ func benchOverlap(c *cli.Context) (int, error) {
 			return local.NewLinked(np, link), nil
 		}
 	}
-	return runBench(c, "overlap", ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(c, reg, "overlap", ranks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Overlap(ctx, o)
 	}, nil)
 }
@@ -181,7 +181,7 @@ func channelFlags() []cli.Flag {
 }
 
 // benchChannel is rlinf bench channel.
-func benchChannel(c *cli.Context) (int, error) {
+func benchChannel(c *cli.Context, reg config.Registries) (int, error) {
 	p := bench.Conveyor{Depth: c.Int("depth"), Window: c.Int("window"), Consume: c.Duration("consume"),
 		Check: c.Bool("check")}
 	var err error
@@ -204,7 +204,7 @@ func benchChannel(c *cli.Context) (int, error) {
 				check.want)}
 		}
 	}
-	return runBench(c, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(c, reg, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Channel(ctx, p)
 	}, nil)
 }
@@ -225,7 +225,7 @@ func weightFlags() []cli.Flag {
 }
 
 // benchWeights is rlinf bench weights.
-func benchWeights(c *cli.Context) (int, error) {
+func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"),
 		Check: c.Bool("check")}
 	world, err := worldSize(c)
@@ -292,7 +292,7 @@ func benchWeights(c *cli.Context) (int, error) {
 		return 0, config.UsageError{Err: fmt.Errorf("weights of %d bytes: expected at least 4, one float32",
 			s.Sizes[0])}
 	}
-	return runBench(c, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(c, reg, "weights", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Weights(ctx, s)
 	}, nil)
 }

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -15,12 +14,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/rlinf/rlinf/collectives/bench"
 	results "github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -59,6 +57,7 @@ type scaling struct {
 	weak      bool
 	ranks     int // of the configuration as it is
 	place     *spmd.Placement
+	programs  *programs.Starter
 }
 
 // benchScale is rlinf bench scale.
@@ -84,7 +83,8 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	s := &scaling{cfg: cfg, file: c.String("config"), overrides: c.Args().Slice(),
 		launcher: strings.Fields(c.String("launcher")), steps: c.Int("steps"),
-		skip: c.Int("skip"), weak: c.Bool("weak")}
+		skip: c.Int("skip"), weak: c.Bool("weak"), programs: reg.Programs().NewStarter()}
+	defer s.programs.Close()
 	if s.program, err = os.Executable(); err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, config.UsageError{Err: err}
 	}
 	here := func(*cli.Context, io.Writer) ([]spmd.Transport, error) { return local.New(1), nil }
-	return runBench(c, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
+	return runBench(c, reg, "scale", here, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return s.run(ctx, r)
 	}, nil)
 }
@@ -225,13 +225,8 @@ func (s *scaling) job(ctx context.Context, n int) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		text := strings.TrimSpace(out.String())
+	if out, err := s.programs.CombinedOutput(ctx, exec.Command(args[0], args[1:]...)); err != nil {
+		text := strings.TrimSpace(string(out))
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, text[max(0, len(text)-2000):])
 	}
 	f, err := os.Open(filepath.Join(folder, "job", "metrics.jsonl"))

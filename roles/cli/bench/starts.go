@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -81,7 +79,7 @@ func (j *benchJob) runStarts(c *cli.Context, name string, n int) (int, error) {
 	var reports []*results.Report
 	for i := range n {
 		fmt.Fprintf(os.Stderr, "start %d of %d\n", i+1, n)
-		r, failed := startOnce(ctx, c, name, filepath.Join(folder, fmt.Sprint(i, ".json")))
+		r, failed := j.startOnce(ctx, c, name, filepath.Join(folder, fmt.Sprint(i, ".json")))
 		if stop, _ := j.asked.Vote(); stop != 0 {
 			return stop - 1, j.closeFiles()
 		}
@@ -107,19 +105,15 @@ func (j *benchJob) runStarts(c *cli.Context, name string, n int) (int, error) {
 
 // startOnce runs the benchmark in a process of its own, or under the launcher, and returns its
 // report. A wrong result is in the report; any other failure is an error.
-func startOnce(ctx context.Context, c *cli.Context, name, path string) (*results.Report, error) {
+func (j *benchJob) startOnce(ctx context.Context, c *cli.Context, name, path string) (*results.Report, error) {
 	words, err := startWords(c, name, path)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 5 * time.Second
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == runner.ExitCheck) {
-		text := strings.TrimSpace(said.String())
+	said, err := j.programs.CombinedOutput(ctx, exec.Command(words[0], words[1:]...))
+	var exit *programs.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.Status.ExitStatus() == runner.ExitCheck) {
+		text := strings.TrimSpace(string(said))
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, text[max(0, len(text)-2000):])
 	}
 	return results.Read(path)

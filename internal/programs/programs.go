@@ -1,0 +1,244 @@
+package programs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// An Entry shows that this program calls Enter, so that its executable can be a supervisor.
+type Entry struct{ entered bool }
+
+// Enter turns this process into a supervisor if a Starter has started it as one, and does not return
+// then. Call it first in main, before MPI starts, before threads and files.
+func Enter() Entry {
+	if len(os.Args) > 0 && os.Args[0] == supervisorName {
+		if err := supervise(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v; expected to be started by rlinf\n", supervisorName, err)
+			os.Exit(2)
+		}
+		os.Exit(0)
+	}
+	return Entry{entered: true}
+}
+
+// NewStarter returns a Starter with a supervisor of its own.
+func (e Entry) NewStarter() *Starter { return &Starter{entry: e} }
+
+// Environ returns the environment without the launcher's variables for this rank. With them, a program
+// that links MPI would try to join the job.
+func Environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return slices.ContainsFunc([]string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_"},
+			func(prefix string) bool { return strings.HasPrefix(e, prefix) })
+	})
+}
+
+// A Starter starts programs, each in a process group of its own. The zero Starter starts them without
+// a supervisor. It may be used by several goroutines.
+type Starter struct {
+	entry Entry
+
+	mu     sync.Mutex
+	link   *link       // to the supervisor; nil: none runs
+	thread chan func() // which starts programs without a supervisor; nil: none runs
+}
+
+// limit is how long a supervisor may take to start a program, and a program to end after SIGKILL. Then
+// the supervisor is killed, so that nothing waits for ever: it was stopped, or a disk hangs.
+const limit = time.Minute
+
+// A Process is a program that a Starter has started.
+type Process struct {
+	pid    int
+	done   chan struct{}
+	err    error // once done is closed
+	signal func(syscall.Signal)
+	giveUp func() // when it does not end
+}
+
+// PID returns the number of the process, which is that of its process group, too.
+func (p *Process) PID() int { return p.pid }
+
+// Done is closed when the program has ended. What is left of its process group is killed then.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err returns how the program ended, after Done: nil is exit status 0, and an ExitError another
+// status.
+func (p *Process) Err() error { return p.err }
+
+// Signal sends sig to the program and its process group, unless it has ended.
+func (p *Process) Signal(sig syscall.Signal) { p.signal(sig) }
+
+// Kill kills the program and its process group, and waits for its end.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		p.giveUp()
+		<-p.done
+	}
+}
+
+func (p *Process) end(err error) {
+	p.err = err
+	close(p.done)
+}
+
+// An ExitError says that a program ended with another status than 0.
+type ExitError struct{ Status syscall.WaitStatus }
+
+// Error is like that of exec.ExitError: "exit status 7", "signal: killed".
+func (e *ExitError) Error() string {
+	if !e.Status.Signaled() {
+		return "exit status " + strconv.Itoa(e.Status.ExitStatus())
+	}
+	text := "signal: " + e.Status.Signal().String()
+	if e.Status.CoreDump() {
+		text += " (core dumped)"
+	}
+	return text
+}
+
+// exitError returns an ExitError, or nil for status 0.
+func exitError(status syscall.WaitStatus) error {
+	if status == 0 {
+		return nil
+	}
+	return &ExitError{status}
+}
+
+// Start starts cmd. Of cmd it uses Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which
+// are files or nil: for anything else there is Run. The files may be closed when Start has returned.
+// Its errors are those of exec.Cmd.Start.
+func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
+	if cmd.Err != nil {
+		return nil, cmd.Err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.entry.entered {
+		return s.startHere(cmd)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	files := []*os.File{null, null, null}
+	for i, stream := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		switch f := stream.(type) {
+		case nil:
+		case *os.File:
+			files[i] = f
+		default:
+			return nil, fmt.Errorf("start %s: descriptor %d is a %T, expected a file", cmd.Path, i, stream)
+		}
+	}
+	files = append(files, cmd.ExtraFiles...)
+	if len(files) > maxFiles {
+		return nil, fmt.Errorf("start %s: %d files, expected at most %d", cmd.Path, len(files), maxFiles)
+	}
+	if s.link == nil || s.link.hasEnded() {
+		if s.link, err = newLink(); err != nil {
+			return nil, fmt.Errorf("start a supervisor: %w", err)
+		}
+	}
+	return s.link.start(cmd, files)
+}
+
+// startHere starts cmd as a child of this process, from one thread for all: a child gets its
+// parent-death signal when the thread that started it ends.
+func (s *Starter) startHere(cmd *exec.Cmd) (*Process, error) {
+	if s.thread == nil {
+		jobs := make(chan func())
+		s.thread = jobs
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			for job := range jobs {
+				job()
+			}
+		}()
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	s.thread <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p := &Process{pid: cmd.Process.Pid, done: make(chan struct{}), giveUp: func() {}}
+	p.signal = func(sig syscall.Signal) {
+		select {
+		case <-p.done:
+		default:
+			syscall.Kill(-p.pid, sig)
+		}
+	}
+	go func() {
+		err := cmd.Wait()
+		syscall.Kill(-p.pid, syscall.SIGKILL)
+		if cmd.ProcessState != nil {
+			err = exitError(cmd.ProcessState.Sys().(syscall.WaitStatus))
+		}
+		p.end(err)
+	}()
+	return p, nil
+}
+
+// CombinedOutput starts cmd, waits for its end, and returns what it wrote to standard output and to
+// standard error. At the end of ctx the program gets SIGTERM, and SIGKILL 5 s later.
+func (s *Starter) CombinedOutput(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	cmd.Stdout, cmd.Stderr = w, w
+	p, err := s.Start(cmd)
+	if w.Close(); err != nil {
+		return nil, err
+	}
+	read := make(chan []byte, 1)
+	go func() {
+		text, _ := io.ReadAll(r)
+		read <- text
+	}()
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-p.Done():
+		case <-time.After(5 * time.Second):
+			p.Kill()
+		}
+	}
+	r.SetReadDeadline(time.Now().Add(time.Second)) // a process that left the group may still hold the pipe open
+	return <-read, p.Err()
+}
+
+// Close ends all programs of s and what they have started. s may start programs again.
+func (s *Starter) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.thread != nil {
+		close(s.thread)
+		s.thread = nil
+	}
+	if s.link == nil {
+		return nil
+	}
+	err := s.link.close()
+	s.link = nil
+	return err
+}

@@ -1,0 +1,239 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var entry Entry
+
+// The test program is a supervisor, too, and a parent that is to be killed.
+func TestMain(m *testing.M) {
+	entry = Enter()
+	if script, ok := strings.CutPrefix(os.Args[len(os.Args)-1], "parent of "); ok {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.ExtraFiles = []*os.File{os.NewFile(3, "signs")}
+		if strings.HasPrefix(script, "exec") { // it has no children, and needs no supervisor
+			entry = Entry{}
+		}
+		if _, err := entry.NewStarter().Start(cmd); err == nil {
+			select {}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// family is a program with a child, one that called setsid, one that was forked twice, and one of both kinds. Each writes a sign of life.
+const family = `me='echo . >&3; exec sleep 1000'
+sh -c "$me" & setsid sh -c "$me" & (sh -c "$me" &) & (setsid sh -c "$me" &) & echo . >&3; wait`
+
+// signs returns the ends of a pipe that a family writes to.
+func signs(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	r.SetReadDeadline(time.Now().Add(time.Minute))
+	return r, w
+}
+
+// alive waits until a whole family lives.
+func alive(t *testing.T, r *os.File) {
+	t.Helper()
+	if _, err := io.ReadFull(r, make([]byte, 2*5)); err != nil {
+		t.Fatalf("signs of life: %v", err)
+	}
+}
+
+// gone waits until nobody has the other end of r.
+func gone(t *testing.T, r *os.File) {
+	t.Helper()
+	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("%v, expected the end of all that the program has started", err)
+	}
+}
+
+// Programs get their arguments, environment, folder and files, and no other descriptor; and end as they do without a supervisor.
+func TestStart(t *testing.T) {
+	if fd, err := syscall.Dup(2); err != nil { // a descriptor that children inherit, as MPI has them
+		t.Fatal(err)
+	} else {
+		defer syscall.Close(fd)
+	}
+	dir := t.TempDir()
+	starters := map[string]*Starter{"supervisor": entry.NewStarter(), "none": new(Starter)}
+	for _, c := range []struct {
+		script string
+		says   string
+		err    string // "": nil
+	}{
+		{`printf '%s\n' "$0"`, "a \xff b\n", ""},
+		{`echo $COLOUR; pwd`, "blue\n" + dir + "\n", ""},
+		{`for fd in $(seq 0 100); do [ -e /proc/$$/fd/$fd ] && echo $fd; done; true`, "0\n1\n2\n3\n", ""},
+		{`cat; cat <&3`, "extra", ""},
+		{`exit 7`, "", "exit status 7"},
+		{`kill -9 $$`, "", "signal: killed"},
+		{`echo out; echo err >&2; kill -TERM $$`, "out\nerr\n", "signal: terminated"},
+	} {
+		for name, s := range starters {
+			if name == "none" && strings.Contains(c.script, "/fd") {
+				continue
+			}
+			extra := filepath.Join(t.TempDir(), "extra")
+			if err := os.WriteFile(extra, []byte("extra"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(extra)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("sh", "-c", c.script, "a \xff b")
+			cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, append(os.Environ(), "COLOUR=blue", "LONG="+strings.Repeat("x", 100000)), []*os.File{f}
+			said, err := s.CombinedOutput(t.Context(), cmd)
+			if string(said) != c.says || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("%s, %s: it says %q and ends with %v, expected %q and %q", c.script, name, said, err, c.says, c.err)
+			}
+			f.Close()
+		}
+	}
+	for _, s := range starters {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A program that cannot be started gives the errors of exec.Cmd, and the next one starts.
+func TestCannotStart(t *testing.T) {
+	s := entry.NewStarter()
+	defer s.Close()
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{"no-such-program": exec.ErrNotFound, text: fs.ErrPermission, text + "/x": syscall.ENOTDIR, text + "2": fs.ErrNotExist} {
+		cmd := exec.Command(name)
+		_, err := s.Start(cmd)
+		plain := exec.Command(name).Start()
+		if !errors.Is(err, want) || err.Error() != plain.Error() {
+			t.Errorf("%v, expected %v", err, plain)
+		}
+	}
+	if _, err := s.Start(&exec.Cmd{Path: "/bin/true", Stdout: io.Discard}); err == nil || !strings.Contains(err.Error(), "expected a file") {
+		t.Errorf("%v, expected that a writer is refused", err)
+	}
+	if err := s.run("true"); err != nil {
+		t.Error(err)
+	}
+}
+
+func (s *Starter) run(name string) error {
+	_, err := s.CombinedOutput(context.Background(), exec.Command(name))
+	return err
+}
+
+// All that a program has started ends when its Starter is closed, and when the process of the Starter is killed.
+func TestFamilyEnds(t *testing.T) {
+	t.Run("close", func(t *testing.T) {
+		s, cmd := entry.NewStarter(), exec.Command("sh", "-c", family)
+		r, w := signs(t)
+		cmd.ExtraFiles = []*os.File{w}
+		if _, err := s.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		alive(t, r)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		gone(t, r)
+	})
+	for name, script := range map[string]string{"kill": family, "kill, without a supervisor": "exec sh -c 'printf ..........; exec sleep 1000' >&3"} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(os.Args[0], "parent of "+script)
+			r, w := signs(t)
+			cmd.ExtraFiles = []*os.File{w}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.Close()
+			alive(t, r)
+			cmd.Process.Kill()
+			cmd.Wait()
+			gone(t, r)
+		})
+	}
+}
+
+// Kill ends a program's process group, and CombinedOutput a program that goes on after the end of its context.
+func TestKill(t *testing.T) {
+	for name, s := range map[string]*Starter{"supervisor": entry.NewStarter(), "none": new(Starter)} {
+		defer s.Close()
+		r, w := signs(t)
+		cmd := exec.Command("sh", "-c", "sleep 1000 & echo . >&3; wait")
+		cmd.ExtraFiles = []*os.File{w}
+		p, err := s.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
+			t.Fatal(err)
+		}
+		p.Kill()
+		gone(t, r)
+		if p.Signal(syscall.SIGTERM); p.Err() == nil || p.Err().Error() != "signal: killed" {
+			t.Errorf("%s: %v, expected signal: killed", name, p.Err())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if said, err := s.CombinedOutput(ctx, exec.Command("sleep", "1000")); err == nil || err.Error() != "signal: terminated" {
+			t.Errorf("%s: %q, %v, expected signal: terminated", name, said, err)
+		}
+	}
+}
+
+// Signals of a terminal and of a batch system do not end a supervisor. If it is killed, its programs end and say so, and the next program gets another one.
+func TestSupervisorIsSignalled(t *testing.T) {
+	s := entry.NewStarter()
+	defer s.Close()
+	if err := s.run("true"); err != nil {
+		t.Fatal(err)
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGQUIT} {
+		s.link.process.Signal(sig)
+	}
+	first := s.link
+	if err := s.run("true"); err != nil || s.link != first {
+		t.Fatalf("after signals: %v, the same supervisor: %v", err, s.link == first)
+	}
+	r, w := signs(t)
+	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000")
+	cmd.ExtraFiles = []*os.File{w}
+	p, err := s.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	s.link.process.Kill()
+	<-p.Done()
+	gone(t, r)
+	if err := p.Err(); err == nil || err.Error() != "its supervisor ended: signal: killed" {
+		t.Errorf("%v, expected the end of the supervisor", err)
+	}
+	<-first.ended
+	if err := s.run("true"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,118 @@
+package programs
+
+import (
+	"encoding/gob"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// A request asks the supervisor to start a program, or to send a signal to one that it has started.
+type request struct {
+	ID     int // of the program: each has its own
+	Signal syscall.Signal
+	Path   string // "": send Signal
+	Args   []string
+	Env    []string
+	Dir    string
+	Files  int // so many descriptors came with it: the program's 0, 1, 2, ...
+}
+
+// A report says what became of a program: it was started, it was not, or it has ended.
+type report struct {
+	ID     int
+	PID    int           // it was started
+	Errno  syscall.Errno // it was not
+	Ended  bool
+	Status syscall.WaitStatus
+}
+
+// A socket carries values of Go, and descriptors with them. One goroutine may send and one receive.
+type socket struct {
+	conn *net.UnixConn
+	enc  *gob.Encoder
+	dec  *gob.Decoder
+
+	sending sync.Mutex
+	out     []int      // descriptors that go with the next bytes
+	in      []*os.File // descriptors that came and belong to no value yet
+}
+
+// newSocket takes over f, an end of a socket pair.
+func newSocket(f *os.File) (*socket, error) {
+	c, err := net.FileConn(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("it is no Unix socket"), c.Close())
+	}
+	s := &socket{conn: conn}
+	s.enc, s.dec = gob.NewEncoder((*wire)(s)), gob.NewDecoder((*wire)(s))
+	return s, nil
+}
+
+// send sends v, and files with it.
+func (s *socket) send(v any, files []*os.File) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	for _, f := range files {
+		s.out = append(s.out, int(f.Fd()))
+	}
+	return s.enc.Encode(v)
+}
+
+// receive receives the next value into v. Its descriptors are the next of s.in.
+func (s *socket) receive(v any) error { return s.dec.Decode(v) }
+
+// take returns the next n descriptors.
+func (s *socket) take(n int) []*os.File {
+	files := s.in[:min(n, len(s.in))]
+	s.in = s.in[len(files):]
+	return files
+}
+
+// A wire is the stream of bytes of a socket.
+type wire socket
+
+// maxFiles is how many descriptors the kernel lets one message carry.
+const maxFiles = 253
+
+func (w *wire) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		var rights []byte
+		if len(w.out) > 0 {
+			rights, w.out = syscall.UnixRights(w.out...), nil
+		}
+		k, _, err := w.conn.WriteMsgUnix(b[n:], rights, nil)
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (w *wire) Read(b []byte) (int, error) {
+	rights := make([]byte, syscall.CmsgSpace(4*maxFiles))
+	n, k, _, _, err := w.conn.ReadMsgUnix(b, rights)
+	if err != nil {
+		return n, err
+	}
+	messages, err := syscall.ParseSocketControlMessage(rights[:k])
+	if err != nil {
+		return n, err
+	}
+	for _, m := range messages {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			return n, err
+		}
+		for _, fd := range fds {
+			w.in = append(w.in, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return n, nil
+}
