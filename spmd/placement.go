@@ -140,6 +140,15 @@ func (p *Placement) Add(name string, ranks []int) {
 	p.specs = append(p.specs, GroupSpec{Name: name, Ranks: slices.Clone(ranks)})
 }
 
+// Ranks returns the ranks of the members of a component, in their order. There are none of a component
+// that has no place.
+func (p *Placement) Ranks(name string) []int {
+	if !p.Has(name) {
+		return nil
+	}
+	return p.Group(name).Ranks
+}
+
 // Group returns where the members of a component are; Comms is the caller's to set. It panics when
 // there is no such component.
 func (p *Placement) Group(name string) GroupSpec {

@@ -58,9 +58,9 @@ func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.W
 	if n, launcher := mpi.Launched(); launcher != "" && !c.IsSet("np") {
 		np = n
 	} else if !c.IsSet("np") {
-		np = max(np, cfg.Cluster.NumNodes)
+		np = min(max(np, cfg.Cluster.NumNodes), config.MaxRanks)
 	}
-	nodes := args.SpreadNodes(np, max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1))
+	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
 	j, err := job.Examine(cfg, reg, nodes)
 	if err != nil {
 		return err

@@ -175,7 +175,7 @@ func sum(of []int) (s int) {
 // others.
 func actorRanks(j *job.Job, np int) (int, error) {
 	has := make([]bool, np)
-	for _, r := range j.Placement.Group("actor").Ranks {
+	for _, r := range j.Placement.Ranks("actor") {
 		has[r] = true
 	}
 	first := slices.Index(has, false)
@@ -191,10 +191,7 @@ func actorRanks(j *job.Job, np int) (int, error) {
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {
-		if !j.Placement.Has(component) {
-			continue
-		}
-		for _, r := range j.Placement.Group(component).Ranks {
+		for _, r := range j.Placement.Ranks(component) {
 			if r < end {
 				busy[r]++
 			}

@@ -96,8 +96,8 @@ type NodeGroupConfig struct {
 // Ranks are ascending numbers of ranks, in YAML a number, ranges as "0-3,5", or a list.
 type Ranks []int
 
-// maxRanks is more nodes than any machine has.
-const maxRanks = 1 << 20
+// MaxRanks is more ranks and more nodes than any machine has.
+const MaxRanks = 1 << 20
 
 // UnmarshalYAML reads any of the three forms.
 func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
@@ -112,7 +112,7 @@ func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 		if isRange && err == nil {
 			hi, err = strconv.Atoi(strings.TrimSpace(last))
 		}
-		if err != nil || lo < 0 || hi < lo || hi >= maxRanks {
+		if err != nil || lo < 0 || hi < lo || hi >= MaxRanks {
 			return fmt.Errorf("expected ranks, as 3, 0-3 or [0, 2]")
 		}
 		for n := lo; n <= hi; n++ {

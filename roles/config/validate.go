@@ -132,7 +132,8 @@ func (c *validation) checkName(key, name string, known []string) {
 
 func (c *validation) checkCluster() {
 	want := c.found.At("cluster").Want
-	want(c.Cluster.NumNodes >= 0, "num_nodes", c.Cluster.NumNodes, "a number > 0, or 0 for as many as there are")
+	want(c.Cluster.NumNodes >= 0 && c.Cluster.NumNodes <= MaxRanks, "num_nodes", c.Cluster.NumNodes,
+		fmt.Sprintf("a number from 1 to %d, or 0 for as many as there are", MaxRanks))
 	known := append([]string{"actor", "rollout", "env", "reward", "inference"}, c.reg.Components...)
 	needed := []string{"rollout", "env"}
 	if c.Trains() {
@@ -164,7 +165,8 @@ func (c *validation) checkCluster() {
 		want(len(g.NodeRanks) > 0, at+".node_ranks", g.NodeRanks, "nodes, as 0-3")
 	}
 
-	c.found.Want(c.SPMD.Nodes >= 0, "spmd.nodes", c.SPMD.Nodes, "a number > 0, or 0 for the real nodes")
+	c.found.Want(c.SPMD.Nodes >= 0 && c.SPMD.Nodes <= MaxRanks, "spmd.nodes", c.SPMD.Nodes,
+		fmt.Sprintf("a number from 1 to %d, or 0 for the real nodes", MaxRanks))
 	want = c.found.At("comm").Want
 	want(c.Comm.StallTimeout == 0 || c.Comm.StallTimeout >= 100*time.Millisecond, "stall_timeout", c.Comm.StallTimeout,
 		"at least 100ms, or 0 for ever")

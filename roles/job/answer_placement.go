@@ -12,7 +12,7 @@ var textHops = [...]string{"rollout", "reward", "inference", "critic", "actor"}
 // that the prompts of an iteration divide over the workers.
 func (d *draft) placeAnswers() {
 	if !d.Placement.Has("rollout") {
-		d.Placement.Add("rollout", d.Placement.Group("actor").Ranks)
+		d.Placement.Add("rollout", d.Placement.Ranks("actor"))
 	}
 	d.rollouts, d.Rewards, d.Inferences = d.workers("rollout"), d.workers("reward"), d.workers("inference")
 	d.Critics = d.workers("critic")
@@ -64,13 +64,13 @@ func (d *draft) textPlan() TextPlan {
 
 // On reports whether a component has workers on a rank.
 func (j *Job) On(component string, rank int) bool {
-	return j.Placement.Has(component) && slices.Contains(j.Placement.Group(component).Ranks, rank)
+	return slices.Contains(j.Placement.Ranks(component), rank)
 }
 
 // TradesGroups reports whether the workers of a component that trains trade groups of answers, so that
 // all have about as many tokens.
 func (j *Job) TradesGroups(component string) bool {
-	return j.Config.Reasons() && j.Config.Actor.EnableDPLoadBalance && len(j.Placement.Group(component).Ranks) > 1
+	return j.Config.Reasons() && j.Config.Actor.EnableDPLoadBalance && len(j.Placement.Ranks(component)) > 1
 }
 
 // Judges returns the component that says what answers are worth.

@@ -55,7 +55,7 @@ func (j *Job) MemoryOf(r int) (f Footprint) {
 	params, rollouts := int64(j.paramBytes), int64(j.QueuedRollouts()+1)
 	f.Replay = int64(j.demoBytes())
 	if j.Config.Trains() {
-		for _, at := range j.Placement.Group("actor").Ranks {
+		for _, at := range j.Placement.Ranks("actor") {
 			if at == r {
 				f.Parameters += 2 * params
 				f.Optimiser += 2 * params // Adam's two moments
@@ -65,15 +65,15 @@ func (j *Job) MemoryOf(r int) (f Footprint) {
 			}
 		}
 	}
-	if slices.Contains(j.Placement.Group("rollout").Ranks, r) {
+	if slices.Contains(j.Placement.Ranks("rollout"), r) {
 		f.Parameters += params // at most: its part of its node's slots, or nothing where it reads an actor's own
 	}
 	for _, l := range j.Train.Routes {
 		items := 2 * int64(j.StepLayout(l).Size()+j.ActionLayout(l).Size())
-		if j.Placement.Group("env").Ranks[l.Env] == r {
+		if j.Placement.Ranks("env")[l.Env] == r {
 			f.Channels += items
 		}
-		if j.Placement.Group("rollout").Ranks[l.Rollout] == r {
+		if j.Placement.Ranks("rollout")[l.Rollout] == r {
 			f.Channels += items
 			if j.Async() {
 				f.Parameters += params

@@ -105,10 +105,10 @@ func unjoin(err error) []error {
 
 // workers returns how many workers a component has; 0 if there is no placement.
 func (d *draft) workers(component string) int {
-	if d.Placement == nil || !d.Placement.Has(component) {
+	if d.Placement == nil {
 		return 0
 	}
-	return len(d.Placement.Group(component).Ranks)
+	return len(d.Placement.Ranks(component))
 }
 
 // problem reports that key, dotted, has a wrong value. A nil value is left out of the message; want

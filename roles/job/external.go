@@ -30,7 +30,7 @@ func ExternalUses(cfg *config.Config, ranks []int) (uses []ExternalUse) {
 
 // checkOutside checks that the environments of a rank divide over the programs that play them.
 func (d *draft) checkOutside() {
-	for _, u := range ExternalUses(d.Config, d.Placement.Group("env").Ranks) {
+	for _, u := range ExternalUses(d.Config, d.Placement.Ranks("env")) {
 		if u.Env.External.Greeting == "" {
 			continue // the simulators will be asked when they start
 		}

@@ -67,10 +67,7 @@ func (j *Job) tuningMemory(r int) (f Footprint) {
 
 // MembersOn returns the members of a component on a rank; none of one without a place.
 func (j *Job) MembersOn(component string, rank int) (members []int) {
-	if !j.Placement.Has(component) {
-		return nil
-	}
-	for m, at := range j.Placement.Group(component).Ranks {
+	for m, at := range j.Placement.Ranks(component) {
 		if at == rank {
 			members = append(members, m)
 		}

@@ -39,33 +39,43 @@ func (d *draft) tryParts(nodes []int) {
 	d.readDemos()
 }
 
-// probe makes an environment of each kind, to get its spec. It reports whether there is one of
-// training.
-func (d *draft) probe(nodes []int) (train bool) {
+// probe makes an environment of each kind that the job has, to get its spec. It reports whether the
+// policy's is known: that of training, or of evaluations where nothing is trained.
+func (d *draft) probe(nodes []int) (known bool) {
 	c := d.Config
-	if d.usable("env.train") {
+	if c.Trains() && d.usable("env.train") {
 		var err error
 		if d.Spec, err = Probe(d.Registries, c.Env.Train); err != nil {
 			d.problem("env.train.env_type", c.Env.Train.ID(), "environments that can be made: "+err.Error())
 			return false
 		}
-		train = true
-	}
-	if chunks := c.Actor.Model.NumActionChunks; train && chunks > 0 {
-		d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: chunks,
-			algo.TokenLevel: chunks * d.Spec.Action.Dim()}[c.Algorithm.LogProbType]
-		if !d.checkObservations(nodes[len(nodes)-1]+1, AvailableOn(nodes, 0)) {
+		if known = d.fitObservations(nodes); !known {
 			return false
 		}
 	}
 	if !c.Evaluates() || !d.usable("env.eval") || d.found.Reported("env.eval.total_num_envs") {
-		return train
+		return known
 	}
 	var err error
 	if d.EvalEnv, d.EvalSpec, err = EvalEnv(c, d.Registries); err != nil {
 		d.problem("env.eval.env_type", c.Env.Eval.ID(), "environments that can be made: "+err.Error())
+	} else if !c.Trains() {
+		d.Spec = d.EvalSpec
+		return d.fitObservations(nodes)
 	}
-	return train
+	return known
+}
+
+// fitObservations notes the number of log-probs, and checks that the observations of d.Spec fit into
+// the memory.
+func (d *draft) fitObservations(nodes []int) bool {
+	chunks := d.Config.Actor.Model.NumActionChunks
+	if chunks <= 0 {
+		return true // reported
+	}
+	d.logProbs = map[string]int{algo.ChunkLevel: 1, algo.ActionLevel: chunks,
+		algo.TokenLevel: chunks * d.Spec.Action.Dim()}[d.Config.Algorithm.LogProbType]
+	return d.checkObservations(nodes[len(nodes)-1]+1, AvailableOn(nodes, 0))
 }
 
 // usable reports whether an environment of section can be made: nothing is wrong with its keys, but

@@ -47,8 +47,11 @@ func (j *Job) demoBytes() int {
 // CheckReplay returns an error if the replay buffers and demonstrations of the actors on this
 // rank's node do not fit into its memory. The result differs from node to node.
 func (j *Job) CheckReplay(nodes []int, rank int) error {
+	if !j.Config.Trains() {
+		return nil
+	}
 	actors := 0
-	for _, r := range j.Placement.Group("actor").Ranks {
+	for _, r := range j.Placement.Ranks("actor") {
 		if nodes[r] == nodes[rank] {
 			actors++
 		}

@@ -29,7 +29,7 @@ func (d *draft) tryReward() {
 // CheckRewardModel returns an error if a reward worker of this rank cannot read the parameters of
 // its network. The result differs from rank to rank.
 func (j *Job) CheckRewardModel(rank int) error {
-	if j.Rewards == 0 || j.Tuning != nil || !slices.Contains(j.Placement.Group("reward").Ranks, rank) {
+	if j.Rewards == 0 || j.Tuning != nil || !slices.Contains(j.Placement.Ranks("reward"), rank) {
 		return nil
 	}
 	_, err := j.NewRule(1)

@@ -37,7 +37,7 @@ func (d *draft) checkAbilities() {
 
 // checkExpert checks that the environments have an expert, if the algorithm learns from one.
 func (d *draft) checkExpert() {
-	if !d.Labelled {
+	if !d.Labelled || !d.Config.Trains() {
 		return
 	}
 	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)

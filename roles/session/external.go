@@ -34,7 +34,7 @@ func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectiv
 	if err != nil || !place.Has("env") {
 		return cfg, nil // job.New reports this
 	}
-	return s.askAll(ctx, w, world, cfg, place.Group("env").Ranks)
+	return s.askAll(ctx, w, world, cfg, place.Ranks("env"))
 }
 
 // askAll asks external simulators for their specification, on the first of ranks, which have the
@@ -280,10 +280,7 @@ func (s *solver) Close() error {
 
 // warnBound warns of simulators that share the one core which their rank is bound to.
 func (s *session) warnBound(j *job.Job, binding []string) {
-	if !j.Placement.Has("env") {
-		return
-	}
-	at := j.Placement.Group("env").Ranks
+	at := j.Placement.Ranks("env")
 	if !slices.ContainsFunc(job.ExternalUses(j.Config, at), func(u job.ExternalUse) bool {
 		return len(u.Env.External.Command) > 0
 	}) {

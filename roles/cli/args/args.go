@@ -137,14 +137,19 @@ func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Write
 // LocalRanks returns how many ranks a process without a launcher starts.
 func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	if c.IsSet("np") {
-		if np := c.Int("np"); np > 0 {
+		if np := c.Int("np"); np > 0 && np <= config.MaxRanks {
 			return np, nil
 		}
-		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0", c.Int("np"))}
+		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0, at most %d", c.Int("np"),
+			config.MaxRanks)}
 	}
 	np, whole := cfg.ClusterSpec().Extent()
 	if whole {
 		np = max(np, runtime.NumCPU())
+	}
+	if np > config.MaxRanks {
+		return 0, config.UsageError{Err: fmt.Errorf("cluster.component_placement: want at most %d ranks, not %d",
+			config.MaxRanks, np)}
 	}
 	return max(np, 1), nil
 }
