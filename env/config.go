@@ -45,13 +45,15 @@ type Config struct {
 	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
 	// RolloutEpoch is how many rollouts of MaxStepsPerRolloutEpoch steps are collected for one
-	// update. Default 1.
+	// update. In an evaluation it is how many episodes each environment plays, one after the other.
+	// Default 1, and in evaluations, too, which do not inherit it.
 	RolloutEpoch int `yaml:"rollout_epoch"`
 	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be
 	// positive; no default.
 	MaxStepsPerRolloutEpoch int `yaml:"max_steps_per_rollout_epoch"`
 	// AutoReset lets an environment start a new episode in the step that ended the last one.
 	// Without, it idles until the next rollout begins, and all start afresh there. Default true.
+	// Evaluations play whole episodes, and do not inherit it.
 	AutoReset bool `yaml:"auto_reset"`
 	// IgnoreTerminations drops the task's own ends, so that every episode goes on to the time
 	// limit. Default false.
@@ -68,7 +70,8 @@ type Config struct {
 	Seed uint64 `yaml:"seed"`
 	// UseRelReward pays by how much a step's reward is above that of the step before, 0 before the
 	// first of an episode: for rewards that say how near the goal is, progress towards it. Default
-	// false.
+	// false. This key, RewardCoef and RewardClip are for training alone: evaluations do not inherit
+	// them.
 	UseRelReward bool `yaml:"use_rel_reward"`
 	// RewardCoef multiplies every reward. Episode metrics have the task's own rewards. Must not be
 	// 0; default 1.

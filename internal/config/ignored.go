@@ -86,7 +86,7 @@ func table(all []Ignored) string {
 		if at == 0 || changes != (all[at-1].Instead != "") {
 			heading := "these change speed, memory or what is written"
 			if changes {
-				heading = "THESE CHANGE WHAT IS LEARNT"
+				heading = "THESE CHANGE WHAT IS LEARNT OR MEASURED"
 			}
 			w.Flush()
 			fmt.Fprintf(&out, "\n  %s:", heading)

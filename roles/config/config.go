@@ -184,7 +184,8 @@ type RunnerConfig struct {
 	// a sweep also keeps the best one; its default is 1. (+)
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
 	// ResumeDir is the checkpoint to go on from: a folder …/checkpoints/global_step_N, or auto for
-	// the newest complete one of this run. Empty, the default, starts anew.
+	// the newest complete one of this run. Empty, the default, starts anew. An evaluation plays that
+	// checkpoint; by default the newest of the run's folder.
 	ResumeDir string `yaml:"resume_dir"`
 	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora it may
 	// have all weights of a language model; adapters are trained on them, and a resume needs the file,
@@ -260,8 +261,9 @@ type EnvConfig struct {
 	// Train are the environments that experience comes from.
 	Train env.Config `yaml:"train"`
 	// Eval are those of evaluations. A key that is not given is as under train, except for
-	// max_steps_per_rollout_epoch: there 0, the default, lets an episode last until the task's own
-	// limit, or as long as a rollout for a task without one.
+	// rollout_epoch, auto_reset and those that change rewards. max_steps_per_rollout_epoch is not
+	// inherited either: 0, the default, lets an episode last until the task's own limit, or as long as
+	// a rollout for a task without one.
 	Eval env.Config `yaml:"eval"`
 }
 
@@ -334,6 +336,8 @@ type CriticConfig struct {
 
 // Default returns the defaults. Load reports a key that has none and is not given.
 func Default() *Config {
+	eval := env.DefaultConfig()
+	trainingAlone(&eval)
 	return &Config{
 		Comm: CommConfig{StallTimeout: time.Minute, Reduce: ReduceOrdered, BucketBytes: 4 << 20,
 			Compression: CompressionNone},
@@ -347,7 +351,7 @@ func Default() *Config {
 		},
 		Algorithm: AlgorithmConfig{Config: algo.DefaultConfig(), GroupSize: 1, StalenessThreshold: -1,
 			Texts: algo.DefaultTextConfig()},
-		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: env.DefaultConfig()},
+		Env: EnvConfig{GroupName: "EnvGroup", Train: env.DefaultConfig(), Eval: eval},
 		Rollout: RolloutConfig{GroupName: "RolloutGroup", PipelineStageNum: 1, MaxRunningRequests: 64, Threads: 1,
 			ReturnLogprobs:     true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
@@ -361,11 +365,14 @@ func Default() *Config {
 	}
 }
 
-// Values of RunnerConfig.TaskType, LoggerConfig.TensorBoardAxis, CommConfig.Reduce and CommConfig.Compression.
+// Values of RunnerConfig.TaskType, RunnerConfig.ResumeDir, LoggerConfig.TensorBoardAxis, CommConfig.Reduce and
+// CommConfig.Compression.
 const (
 	TaskEmbodied     = "embodied"
 	TaskEmbodiedEval = "embodied_eval"
 	TaskOffline      = "offline"
+
+	ResumeAuto = "auto"
 
 	AxisStep     = "step"
 	AxisEnvSteps = "env_steps"

@@ -91,7 +91,7 @@ func TestSeedsKeysLoad(t *testing.T) {
 		"../config/testdata/seeds.yaml:14: rollout.model_dir is an old name, today it is rollout.model.model_path",
 		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
 		"keys without effect here",
-		"  THESE CHANGE WHAT IS LEARNT:",
+		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
 		"    actor.model.model_path    /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path is the file of weights to begin with",
 		"    rollout.model.model_path  /models/policy      ../config/testdata/seeds.yaml:14  actor.model is the only model",
 		"  these change speed, memory or what is written:",
@@ -183,7 +183,7 @@ func TestKnownKeyOfEval(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true", "env.train.video_cfg.save_video=true")
 	rolestest.Expect(t, "warnings", warnings,
 		"keys without effect here",
-		"  THESE CHANGE WHAT IS LEARNT:",
+		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
 		"    env.eval.use_full_state  true  command line  the simulator's: set it in its program",
 		"  these change speed, memory or what is written:",
 		"    env.train.video_cfg.save_video  true  command line")

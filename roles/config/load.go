@@ -84,6 +84,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
+	c.idleEvaluation()
 }
 
 // derive sets the keys that are not given and depend on others. evalApart: evaluations are in
@@ -107,7 +108,8 @@ func (c *Config) derive(evalApart, offline bool) {
 	c.Env.Eval = c.Env.Train
 	c.Env.Eval.InitParams.Own = own
 	c.Env.Eval.VideoCfg = env.DefaultVideo()
-	c.Env.Eval.MaxStepsPerRolloutEpoch = 0 // the length of a rollout is none of an episode
+	c.Env.Eval.MaxStepsPerRolloutEpoch, c.Env.Eval.RolloutEpoch = 0, 1 // those of training say nothing of episodes
+	trainingAlone(&c.Env.Eval)
 	c.found.Decode("env.eval", &c.Env.Eval)
 	connect(&c.Env.Eval)
 	c.idleSplit("env.train", &c.Env.Train)
@@ -134,6 +136,44 @@ func (c *Config) derive(evalApart, offline bool) {
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
 	}
+}
+
+// idleEvaluation reports the keys that ask something of evaluations which they do not do, and takes what
+// they ask for away.
+func (c *Config) idleEvaluation() {
+	const own = "eval/* has the task's own rewards"
+	e, r := &c.Env.Eval, &c.Runner
+	idle := func(key string, value any, instead string) { c.found.IdleInstead("env.eval."+key, value, instead) }
+	if e.AutoReset {
+		idle("auto_reset", true, "an environment plays rollout_epoch episodes, one after the other")
+	}
+	if e.UseRelReward {
+		idle("use_rel_reward", true, own)
+	}
+	if e.RewardCoef != 1 {
+		idle("reward_coef", e.RewardCoef, own)
+	}
+	if e.RewardClip != 0 {
+		idle("reward_clip", e.RewardClip, own)
+	}
+	if e.InstructionMix != "" {
+		idle("instruction_mix", e.InstructionMix, "the weights of instructions stay")
+	}
+	trainingAlone(e)
+	if !c.Trains() && r.MaxTime > 0 {
+		c.found.Idle("runner.max_time", r.MaxTime)
+		r.MaxTime = 0
+	}
+	if !c.Trains() && c.Cluster.Tracer.Enable {
+		c.found.Idle("cluster.tracer.enable", true)
+		c.Cluster.Tracer.Enable = false
+	}
+}
+
+// trainingAlone gives the keys of e that evaluations do not follow the values that ask for nothing.
+func trainingAlone(e *env.Config) {
+	e.AutoReset, e.InstructionMix = false, ""
+	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // figures have the task's own rewards
 }
 
 // idleSplit reports the key split of external simulators: RLinf's have it, and it has no effect here.
@@ -177,6 +217,16 @@ func (c *Config) Resolved() []byte {
 		panic(fmt.Sprintf("roles: configuration: %v", err)) // every field is of a kind that has a YAML form
 	}
 	return text
+}
+
+// Record returns what Resolved does, for the run's folder. It does not name the checkpoint that this
+// start of the run went on from: later starts go on from their own, and evaluations play the newest.
+func (c *Config) Record() []byte {
+	record := *c
+	if record.Runner.ResumeDir != ResumeAuto {
+		record.Runner.ResumeDir = ""
+	}
+	return record.Resolved()
 }
 
 // Folder returns the path of the run's folder.

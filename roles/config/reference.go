@@ -115,7 +115,9 @@ func inherited(key string) string {
 		return "actor.seed"
 	case "algorithm.entropy_type":
 		return "algorithm.logprob_type"
-	case "env.eval.max_steps_per_rollout_epoch": // 0, the task's own limit
+	case "env.eval.max_steps_per_rollout_epoch", "env.eval.rollout_epoch", "env.eval.auto_reset",
+		"env.eval.instruction_mix", "env.eval.use_rel_reward", "env.eval.reward_coef",
+		"env.eval.reward_clip": // those of training alone
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {

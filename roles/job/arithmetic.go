@@ -22,7 +22,7 @@ func (j *Job) BatchArithmetic() []string {
 	}
 	var lines []string
 	batch := c.Actor.GlobalBatchSize
-	if j.Offline {
+	if j.Offline && c.Trains() {
 		lines = append(lines, fmt.Sprintf("update: %d optimiser steps per iteration, on %d demonstrated transitions "+
 			"(%d on each actor, %d at a time)",
 			c.Algorithm.UpdateEpoch, batch, batch/actors, c.Actor.MicroBatchSize))
@@ -57,7 +57,11 @@ func (j *Job) BatchArithmetic() []string {
 		if steps == 0 { // the task's own limit, or a rollout's length
 			steps = max(j.EvalSpec.MaxSteps, j.EvalEnv.MaxEpisodeSteps)
 		}
-		lines = append(lines, split("evaluation", e.TotalNumEnvs, 1, steps)+" at most")
+		line := split("evaluation", e.TotalNumEnvs, 1, steps) + " at most"
+		if e.RolloutEpoch > 1 {
+			line += fmt.Sprintf(", %d times", e.RolloutEpoch)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

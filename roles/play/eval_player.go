@@ -28,10 +28,13 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin begins new episodes.
-func (p *EvalPlayer) Begin() {
+// Begin begins new episodes: the first ones of an evaluation, which has the same random numbers every
+// time, where epoch is 0.
+func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
-	clear(p.noise.Step)
+	if epoch == 0 {
+		clear(p.noise.Step)
+	}
 }
 
 // Act chooses actions for obs.

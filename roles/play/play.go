@@ -27,22 +27,25 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
 }
 
-// PlayEpisodes plays one episode in each environment of s, from the same initial states every time.
-func (p *EvalPlayer) PlayEpisodes(s *Stage) error {
+// PlayEpisodes plays so many episodes in each environment of s, from the same initial states every
+// time.
+func (p *EvalPlayer) PlayEpisodes(s *Stage, epochs int) error {
 	s.Seeder.Rewind()
-	if err := s.Begin(); err != nil {
-		return err
-	}
-	p.Begin()
 	_, space := p.Policy.Spaces()
-	for !s.Over() {
-		act, err := p.Act(s.Now.Obs)
-		if err != nil {
+	for epoch := range epochs {
+		if err := s.Begin(); err != nil {
 			return err
 		}
-		act.Feed(space, s.Action.Must("action"))
-		if err := s.Step(); err != nil {
-			return err
+		p.Begin(epoch)
+		for !s.Over() {
+			act, err := p.Act(s.Now.Obs)
+			if err != nil {
+				return err
+			}
+			act.Feed(space, s.Action.Must("action"))
+			if err := s.Step(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/runner"
 )
@@ -30,7 +31,7 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
 	var b runner.StartState
 	var err error
-	if resume != "" && resume != "auto" {
+	if resume != "" && resume != config.ResumeAuto {
 		b, err = runner.NamedState(j, sv.YAML, resume)
 	} else if path := j.Config.Runner.CkptPath; path != "" {
 		b, err = runner.WeightsIn(j, path)
@@ -41,7 +42,7 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 	if err != nil {
 		return nil, b, err
 	}
-	f, err := s.lock(ctx, j.Config.Folder(), resume == "auto")
+	f, err := s.lock(ctx, j.Config.Folder(), resume == config.ResumeAuto)
 	if err != nil {
 		return nil, b, err
 	}
@@ -91,7 +92,7 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	}
 	anew := resume == ""
 	var err error
-	if resume == "auto" {
+	if resume == config.ResumeAuto {
 		if err = store(); err == nil {
 			b, err = s.newest(f, j, sv, b)
 		}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -23,12 +24,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An Evaluation says how a policy is evaluated. The zero value plays one episode in each environment
-// of env.eval with the newest checkpoint of the run's folder, or with runner.ckpt_path. A language
-// model answers all questions of data.val_data_paths, or after fine-tuning is measured on their texts.
+// An Evaluation says how a policy is evaluated. The zero value plays env.eval.rollout_epoch episodes in
+// each environment of env.eval with the checkpoint runner.resume_dir, else with runner.ckpt_path, else
+// with the newest checkpoint of the run's folder. A language model answers all questions of
+// data.val_data_paths, or after fine-tuning is measured on their texts.
 type Evaluation struct {
-	Checkpoint string // a folder; "": see above
-	Episodes   int    // 0: env.eval.total_num_envs, or all questions or texts
+	Checkpoint string // a folder; auto: the newest of the run's folder; "": see above
+	Episodes   int    // each in an environment of its own; or questions, or texts; 0: see above
 	JSON       bool   // write the figures as JSON
 }
 
@@ -38,10 +40,14 @@ func (s *session) evaluates(cfg *config.Config) bool { return s.Evaluation != ni
 // evaluate is the life of one rank of a job that only evaluates. Each rank plays a share of the
 // episodes, and rank 0 writes the figures: the same on any number of ranks.
 func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config) error {
-	how := Evaluation{}
-	if s.Evaluation != nil {
-		how = *s.Evaluation
+	var err error
+	if w.Rank() == s.lead {
+		err = s.Profile.start(w.Rank())
 	}
+	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+		return err
+	}
+	how := s.asked(cfg)
 	switch {
 	case cfg.Reasons():
 		return s.examine(ctx, w, world, cfg, how)
@@ -57,7 +63,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	}
 	alone := *cfg
 	alone.Runner.OnlyEval = true
-	cfg, err := s.askAll(ctx, w, world, &alone, ranks)
+	cfg, err = s.askAll(ctx, w, world, &alone, ranks)
 	if err != nil || cfg == nil {
 		return err
 	}
@@ -86,6 +92,21 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	return s.disconnect(ctx, w, world)
 }
 
+// asked returns how the policy of cfg is evaluated.
+func (s *session) asked(cfg *config.Config) (how Evaluation) {
+	if s.Evaluation != nil {
+		how = *s.Evaluation
+	}
+	how.Checkpoint = cmp.Or(how.Checkpoint, s.Resume, cfg.Runner.ResumeDir)
+	if how.Checkpoint == config.ResumeAuto {
+		how.Checkpoint = latest(cfg)
+	}
+	return how
+}
+
+// latest returns where the newest checkpoint of cfg's folder is, if there is one.
+func latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
+
 // An evaluation is a policy and the environments that it is evaluated in.
 type evaluation struct {
 	policy   policy.Policy
@@ -95,12 +116,13 @@ type evaluation struct {
 	unit     int    // a share of the episodes is a multiple
 	film     string // the file
 	undrawn  string // the simulator that draws nothing; "": none
-	episodes int
+	episodes int    // each in an environment of its own, and so many times:
+	epochs   int
 }
 
 // prepare reads the policy of cfg and checks the environments. Its errors are mistakes of the user.
 func (s *session) prepare(cfg *config.Config, how Evaluation) (*evaluation, error) {
-	e := &evaluation{unit: 1, episodes: how.Episodes}
+	e := &evaluation{unit: 1, episodes: how.Episodes, epochs: 1}
 	var err error
 	if e.env, e.spec, err = job.EvalEnv(cfg, s.reg); err != nil {
 		return nil, err
@@ -123,7 +145,7 @@ func (s *session) prepare(cfg *config.Config, how Evaluation) (*evaluation, erro
 		return nil, err
 	}
 	if e.episodes == 0 {
-		e.episodes = e.env.TotalNumEnvs
+		e.episodes, e.epochs = e.env.TotalNumEnvs, e.env.RolloutEpoch
 	}
 	if e.env.External.Greeting != "" {
 		own, err := external.EnvsPerChild(e.env.External)
@@ -163,7 +185,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) 
 	}
 	stage.Record(e.film)
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
-	if err := player.PlayEpisodes(stage); err != nil {
+	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())
 	}
 	return env.AppendRows(nil, stage.Episodes.Take()), stage.Vec.Close()
@@ -175,8 +197,8 @@ func readModel(cfg *config.Config, dir string) (string, tensor.Dict, error) {
 		d, err := job.ReadWeights("runner.ckpt_path", path)
 		return path, d, err
 	}
-	if dir == "" {
-		dir = filepath.Join(cfg.Folder(), "checkpoints", "latest")
+	newest := latest(cfg)
+	if dir = cmp.Or(dir, newest); dir == newest {
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
 			return "", tensor.Dict{}, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
 				"(runner.save_interval), --checkpoint DIR or "+

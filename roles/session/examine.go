@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -73,7 +72,7 @@ func (s *session) prepareExam(w *spmd.World, cfg *config.Config, how Evaluation)
 	}
 	e := &examination{job: j, questions: len(j.Tuning.Valid.Samples), from: from}
 	o := j.Tuning.EngineOptions()
-	o.Threads = cfg.Actor.Threads
+	o.Threads = max(cfg.Actor.Threads, cfg.Rollout.Threads)
 	en, err := engine.New(m, o)
 	if err != nil {
 		return nil, err
@@ -120,13 +119,13 @@ func (s *session) loadExamined(w *spmd.World, cfg *config.Config, how Evaluation
 // readLanguageModel returns the trained tensors of a checkpoint: that in dir, else the newest of the
 // run's folder, else those of runner.ckpt_path. from is "" where there is none, and l has all weights.
 func readLanguageModel(cfg *config.Config, l *job.Language, dir string) (from string, d tensor.Dict, err error) {
-	latest := filepath.Join(cfg.Folder(), "checkpoints", "latest")
-	_, missing := os.Stat(latest)
+	newest := latest(cfg)
+	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.Below.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {
 		return "", d, nil
 	}
 	if missing == nil && dir == "" {
-		dir = latest
+		dir = newest
 	}
 	return readModel(cfg, dir)
 }

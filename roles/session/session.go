@@ -99,7 +99,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
-	sv := runner.NewSaver(world, cfg.Resolved(), s.warn)
+	sv := runner.NewSaver(world, cfg.Record(), s.warn)
 	var book *runner.Logbook
 	var from runner.StartState
 	if w.Rank() == 0 {

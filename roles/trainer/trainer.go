@@ -157,7 +157,7 @@ func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic boo
 	if deterministic {
 		e.player.Mode = policy.Deterministic
 	}
-	if err := e.player.PlayEpisodes(e.stage); err != nil {
+	if err := e.player.PlayEpisodes(e.stage, 1); err != nil {
 		return env.Summary{}, err
 	}
 	return env.Summarize(e.stage.Episodes.Take()), nil

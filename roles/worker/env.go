@@ -128,7 +128,7 @@ func (w *EnvWorker) Film(file string) {
 	}
 }
 
-// Evaluate runs one evaluation episode of every environment.
+// Evaluate runs env.eval.rollout_epoch evaluation episodes of every environment.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
 	if err := w.open(eval, obs, act); err != nil {
@@ -136,23 +136,30 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 	}
 	for _, s := range eval {
 		s.Seeder.Rewind() // the same initial states every time
-		if err := s.Begin(); err != nil {
-			return err
-		}
-		for !s.Over() {
-			if err := s.send(ctx, 0); err != nil {
+		for range w.job.Config.Env.Eval.RolloutEpoch {
+			if err := s.evaluate(ctx); err != nil {
 				return err
 			}
-			if err := s.advance(ctx, nil); err != nil {
-				return err
-			}
-		}
-		// The last item gets no answer: that would wait until the next evaluation.
-		if err := s.send(ctx, lastOfEvaluation); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// evaluate runs one episode of every environment.
+func (s *envStage) evaluate(ctx context.Context) error {
+	if err := s.Begin(); err != nil {
+		return err
+	}
+	for !s.Over() {
+		if err := s.send(ctx, 0); err != nil {
+			return err
+		}
+		if err := s.advance(ctx, nil); err != nil {
+			return err
+		}
+	}
+	// The last item gets no answer: that would wait until the next episodes.
+	return s.send(ctx, lastOfEpisodes)
 }
 
 // open makes the ends of the channels, once.

@@ -305,6 +305,7 @@ type evalRoute struct {
 	actions *tensor.Layout
 	steps   stepViews
 	stage   *play.Stage
+	epoch   int // of the episodes that run
 	over    bool
 }
 
@@ -312,16 +313,17 @@ type evalRoute struct {
 // route's environments are done. Then it restores the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
-	left := len(r.evals)
+	left, epochs := len(r.evals), r.job.Config.Env.Eval.RolloutEpoch
 	for _, l := range r.evals {
 		if l.over = l.stage != nil; l.over {
 			left--
-			if err := l.player.PlayEpisodes(l.stage); err != nil {
+			if err := l.player.PlayEpisodes(l.stage, epochs); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
 			}
 			continue
 		}
-		l.player.Begin()
+		l.epoch = 0
+		l.player.Begin(l.epoch)
 		if l.obs == nil {
 			var err error
 			if l.obs, err = obs.Receiver(r.m, spmd.Key{To: l.Rollout, Name: l.Name()}); err != nil {
@@ -337,7 +339,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 			if l.over {
 				continue
 			}
-			if err := l.step(ctx); err != nil {
+			if err := l.step(ctx, epochs); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
 			}
 			if l.over {
@@ -348,13 +350,17 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
-func (l *evalRoute) step(ctx context.Context) error {
+// step answers the next observations. The route is over after so many epochs.
+func (l *evalRoute) step(ctx context.Context, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.obs.Release(item)
-	if l.over = item.Version == lastOfEvaluation; l.over {
+	if item.Version == lastOfEpisodes {
+		l.epoch++
+		l.over = l.epoch == epochs
+		l.player.Begin(l.epoch)
 		return nil
 	}
 	act, err := l.player.Act(l.steps.of(item).Obs)
@@ -365,9 +371,8 @@ func (l *evalRoute) step(ctx context.Context) error {
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
-// lastOfEvaluation is the version of the item that ends an evaluation's route: all its environments
-// are done.
-const lastOfEvaluation = -1
+// lastOfEpisodes is the version of the item that ends an epoch of an evaluation's route.
+const lastOfEpisodes = -1
 
 // stepViews binds each item of a route to an env.Step. Items reuse memory, so it binds each piece
 // of memory once.

@@ -148,7 +148,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 		np = max(np, runtime.NumCPU())
 	}
 	if np > config.MaxRanks {
-		return 0, config.UsageError{Err: fmt.Errorf("cluster.component_placement: want at most %d ranks, not %d",
+		return 0, config.UsageError{Err: fmt.Errorf("cluster.component_placement: expected at most %d ranks, not %d",
 			config.MaxRanks, np)}
 	}
 	return max(np, 1), nil
