@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -30,6 +31,7 @@ type Owner struct {
 	PIDs    string    `json:"pids"`          // which PIDs: those of the host, or of a container on it
 	Job     string    `json:"job,omitempty"` // the scheduler's name for it
 	Started time.Time `json:"started"`
+	Born    string    `json:"born,omitempty"` // of the process, in ticks since the host's start; "": not known
 }
 
 // self describes this process.
@@ -39,22 +41,36 @@ func self(job string) (Owner, error) {
 		return Owner{}, err
 	}
 	pids, _ := os.Readlink("/proc/self/ns/pid") // "" where there are no containers
-	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second)}, nil
+	_, born := processStat(os.Getpid())
+	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second), born}, nil
 }
 
-// died reports whether self sees by its PID that o lives no more.
+// processStat returns the state and the time of birth of a process of this host; "" where they are
+// not to be known. "pid (name) Z …" is a dead process that nobody waited for, as they stay in
+// containers without an init process.
+func processStat(pid int) (state, born string) {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return "", ""
+	}
+	return fields[0], fields[19] // the 22nd of all, see proc(5)
+}
+
+// here reports whether self can see the process of o.
+func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
+
+// died reports whether self sees by its PID that o lives no more. Another process may have that PID
+// by now.
 func (o Owner) died(self Owner) bool {
-	if o.Host != self.Host || o.PIDs != self.PIDs {
+	if !o.here(self) {
 		return false
 	}
 	if o.PID <= 0 || errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
 		return true
 	}
-	// "pid (name) Z …" is a dead process that nobody waited for, as they stay in containers without
-	// an init process.
-	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", o.PID))
-	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return bytes.HasPrefix(state, []byte("Z"))
+	state, born := processStat(o.PID)
+	return state == "Z" || o.Born != "" && born != "" && o.Born != born
 }
 
 // String names the job.
@@ -70,7 +86,7 @@ func (o Owner) String() string {
 type BusyError struct {
 	Folder string
 	Owner  Owner
-	Beat   time.Duration // since its last heartbeat
+	Beat   time.Duration // since its last heartbeat; < 0: by the clock that is yet to come
 }
 
 func (e *BusyError) Error() string {
@@ -79,7 +95,7 @@ func (e *BusyError) Error() string {
 	}
 	return fmt.Sprintf("run folder %s: in use by %v (last sign of life %v ago); wait for it, or choose another "+
 		"runner.logger.experiment_name",
-		e.Folder, e.Owner, e.Beat.Round(time.Second))
+		e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
 // A lock is the file lockFile, held by the process that made the file that has the name now. It is
@@ -187,7 +203,9 @@ func hasOwner(folder string) (bool, error) {
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path lives, as far as me can
 // see at the time now of the file system. An owner lives if its heartbeat is young and its process
-// is not known to be dead. Without a file there is no owner.
+// is not known to be dead. A heartbeat from the future is that of an owner from before the clock was
+// set back: it would have renewed it since, so it lives only if me sees its process. Without a file
+// there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -201,12 +219,13 @@ func checkStale(path string, me Owner, now time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	age := max(0, now.Sub(info.ModTime()))
+	age := now.Sub(info.ModTime())
 	if age > stale {
 		return nil
 	}
 	busy := &BusyError{Folder: filepath.Dir(path), Beat: age}
-	if err := json.Unmarshal(text, &busy.Owner); err == nil && busy.Owner.died(me) {
+	known := json.Unmarshal(text, &busy.Owner) == nil
+	if known && busy.Owner.died(me) || age < -stale && !(known && busy.Owner.here(me)) {
 		return nil
 	}
 	return busy

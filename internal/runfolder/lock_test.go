@@ -3,6 +3,7 @@ package runfolder_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -53,6 +54,51 @@ func TestAnotherProcessIsRefusedUntilTheFirstIsDead(t *testing.T) {
 		t.Errorf("a third process: %q", said)
 	}
 	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	child.Wait()
+	open(t, path)
+}
+
+// A lock from the future, as of a clock that was set back, is judged by its process: it is that job's while it lives, and no other process's with its PID.
+func TestLockFromTheFuture(t *testing.T) {
+	path := t.TempDir()
+	child, said := hold(t, path)
+	if said != "held" {
+		t.Fatalf("child says %q", said)
+	}
+	lock, ahead := filepath.Join(path, "lock"), time.Now().Add(time.Hour)
+	if err := os.Chtimes(lock, ahead, ahead); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runfolder.Open(path, ""); !errors.As(err, new(*runfolder.BusyError)) {
+		t.Errorf("while its owner lives: %v, expected a BusyError", err)
+	}
+	text, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owner map[string]any
+	if err := json.Unmarshal(text, &owner); err != nil || owner["born"] == nil {
+		t.Fatalf("lock: %s, %v", text, err)
+	}
+	owner["born"] = "1"
+	if text, err = json.Marshal(owner); err != nil {
+		t.Fatal(err)
+	}
+	put(t, lock, string(text), -time.Hour)
+	f, err := runfolder.Open(path, "")
+	if err != nil {
+		t.Fatalf("of another process with its PID: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+
+	if child, said = hold(t, path); said != "held" {
+		t.Fatalf("child says %q", said)
+	}
+	if err := errors.Join(os.Chtimes(lock, ahead, ahead), child.Process.Kill()); err != nil {
 		t.Fatal(err)
 	}
 	child.Wait()
@@ -111,7 +157,8 @@ func TestForeignLock(t *testing.T) {
 		}{
 			{"young", foreign, 50 * time.Second, true},
 			{"old", foreign, 70 * time.Second, false},
-			{"of a clock ahead", foreign, -time.Hour, true},
+			{"of a clock that is a little ahead", foreign, -50 * time.Second, true},
+			{"from before the clock was set back", foreign, -time.Hour, false},
 			{"young and unreadable", "", 50 * time.Second, true},
 			{"old and unreadable", "{", 70 * time.Second, false},
 		} {

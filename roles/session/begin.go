@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -56,19 +57,23 @@ func (s *session) begin(ctx context.Context, j *job.Job, sv *runner.Saver) (*run
 
 // lock opens the folder path. With wait, for a job that was queued again, it waits for a job that
 // was killed on another host, whose lock looks alive until it has had no heartbeat for a minute. It
-// stops waiting when it sees a heartbeat.
+// stops waiting when it sees a heartbeat, or is asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
-	var last time.Duration
+	var last *runfolder.BusyError
 	for {
 		f, err := runfolder.Open(path, os.Getenv("SLURM_JOB_ID"))
 		var busy *runfolder.BusyError
-		if host, _ := os.Hostname(); !wait || !errors.As(err, &busy) || busy.Owner.Host == host || busy.Beat < last {
+		if host, _ := os.Hostname(); !wait || !errors.As(err, &busy) || busy.Owner.Host == host ||
+			last != nil && busy.Beat < last.Beat {
 			return f, err
 		}
-		if last == 0 {
+		if last == nil {
 			s.warn(fmt.Sprintf("%v; waiting for a sign that it is over", err))
 		}
-		last = max(busy.Beat, 1)
+		last = busy
+		if stop, _ := s.Asked.Vote(); stop != 0 {
+			return nil, fmt.Errorf("%w; %w", err, external.ErrStopRequested)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

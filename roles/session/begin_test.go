@@ -1,0 +1,26 @@
+package session
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/runner"
+)
+
+// A job that is asked to stop waits no longer for the end of another that has its folder.
+func TestStoppedWhileFolderIsBusy(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte(`{"host":"elsewhere","pid":1}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	asked := new(runner.Requests)
+	asked.Fail()
+	_, err := New(Options{Asked: asked, Log: t.Output()}).lock(t.Context(), dir, true)
+	if !errors.Is(err, external.ErrStopRequested) || !errors.As(err, new(*runfolder.BusyError)) {
+		t.Errorf("got %v", err)
+	}
+}
