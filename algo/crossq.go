@@ -33,7 +33,7 @@ type CrossQ struct {
 // fitsCrossQ says why pol cannot be trained by CrossQ.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
-		return errors.New("a policy with add_q_head, whose actions are in a box, q_head_type crossq and no " +
+		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +
 			"exploration_noise")
 	}
 	return nil

@@ -66,7 +66,8 @@ var dqnMetrics = []string{
 // fitsDQN says why pol cannot be trained by DQN.
 func fitsDQN(pol policy.Policy) error {
 	if _, ok := pol.(ValuePolicy); !ok {
-		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for actions in a box)")
+		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +
+			"actions)")
 	}
 	return nil
 }

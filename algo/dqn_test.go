@@ -135,7 +135,7 @@ func TestDQNResumes(t *testing.T) {
 
 func TestDQNRefuses(t *testing.T) {
 	if _, err := NewDQN(sacSetup(t)); err == nil {
-		t.Error("actions in a box: no error")
+		t.Error("continuous actions: no error")
 	}
 	if _, err := NewSAC(dqnSetup(t)); err == nil {
 		t.Error("SAC with discrete actions: no error")

@@ -62,7 +62,7 @@ var iqlMetrics = []string{
 // fitsIQL says why pol cannot be trained by IQL.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok || p.QHeadType() != policy.QHeadDefault {
-		return errors.New("a policy with add_q_head, whose actions are in a box, and q_head_type default")
+		return errors.New("a policy with add_q_head, with continuous actions, and q_head_type default")
 	}
 	return nil
 }

@@ -111,7 +111,7 @@ var sacMetrics = []string{
 // fitsSAC says why pol cannot be trained by SAC.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok {
-		return errors.New("a policy with add_q_head, whose actions are in a box (embodied_dqn is for discrete actions)")
+		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")
 	} else if p.Noisy() {
 		return errors.New("a policy without exploration_noise (embodied_td3 is for those with it)")
 	} else if p.QHeadType() != policy.QHeadDefault {

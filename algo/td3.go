@@ -66,7 +66,7 @@ var td3Metrics = []string{
 // fitsTD3 says why pol cannot be trained by TD3.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(SoftPolicy); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
-		return errors.New("a policy with add_q_head and exploration_noise, whose actions are in a box, and " +
+		return errors.New("a policy with add_q_head and exploration_noise, with continuous actions, and " +
 			"q_head_type default")
 	}
 	return nil

@@ -60,7 +60,7 @@ func (s Spec) CheckMask() error {
 		options += n
 	}
 	if options == 0 {
-		return fmt.Errorf("%s: observation %s: its actions are in a box: expected discrete or multi-discrete ones, "+
+		return fmt.Errorf("%s: observation %s: its actions are continuous: expected discrete or multi-discrete ones, "+
 			"or no "+
 			"mask", s.Name, ActionMask)
 	}

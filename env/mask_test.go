@@ -121,7 +121,7 @@ func TestActionMaskErrors(t *testing.T) {
 	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{1}}
 	floats := env.Field{Name: env.ActionMask, Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{5}}}
 	for want, spec := range map[string]env.Spec{
-		"its actions are in a box":                  {Name: "X", Obs: sim.Spec().Obs, Action: box},
+		"its actions are continuous":                {Name: "X", Obs: sim.Spec().Obs, Action: box},
 		"F32[5]: expected a box of U8[5], the opti": {Name: "X", Obs: []env.Field{floats}, Action: sim.Spec().Action},
 		"U8[5]: expected a box of U8[4], the optio": {Name: "X", Obs: sim.Spec().Obs, Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{4}}},
 	} {

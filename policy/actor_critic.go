@@ -12,7 +12,7 @@ import (
 
 // An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on
 // the same one. Both may build on the features of images and words, or be heads alone on a
-// recurrent core (NewRNN). Discrete actions are categorical. Actions in a box are normal, with a
+// recurrent core (NewRNN). Discrete actions are categorical. Continuous actions are normal, with a
 // deviation that is the same everywhere or depends on the state (Config.UseSDE,
 // Config.IndependentStd). They are not bounded: Act.Feed bounds what an environment gets, as
 // Config.ActionBound says.
@@ -51,7 +51,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 		cfg.Encoder = NatureCNN
 	}
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: expected mlp_policy; cnn_policy "+
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: continuous actions: expected mlp_policy; cnn_policy "+
 			"values discrete actions alone", spec.Name)
 	} else if cfg.AddQHead {
 		return newGreedy(cfg, spec, nil, seed, alloc)

@@ -48,7 +48,7 @@ type Config struct {
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
 	// AddQHead makes the policy one that learns by what actions are worth: through a critic of
-	// actions in a box (SAC), or itself the critic of discrete ones (DQN). It has no value head
+	// continuous actions (SAC), or itself the critic of discrete ones (DQN). It has no value head
 	// then. Default false.
 	AddQHead bool `yaml:"add_q_head"`
 	// NumQHeads is H, how many estimates such a critic makes, by networks of their own with
@@ -57,7 +57,7 @@ type Config struct {
 	// QHeadType is the kind of these networks, and of the actor with them: default, or crossq,
 	// whose layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
-	// ExplorationNoise makes actions in a box, with AddQHead, one function of what is observed
+	// ExplorationNoise makes continuous actions, with AddQHead, one function of what is observed
 	// (TD3), to which exploration adds noise of that deviation; actions are in [-1, 1] here. 0, the
 	// default, draws them from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`

@@ -107,7 +107,7 @@ func TestNewErrors(t *testing.T) {
 		{"tanh without bounds", func(c *Config) { c.ActionBound = "tanh" },
 			spec(state, env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{0}, High: []float32{float32(math.Inf(1))}}),
 			"action_bound: tanh: dimension 0 is in [0, +Inf]: expected bounds"},
-		{"mask of numbers", nil, spec(mask(4), box), "action_mask: its actions are in a box: expected discrete or multi-discrete ones, or no mask"},
+		{"mask of numbers", nil, spec(mask(4), box), "action_mask: its actions are continuous: expected discrete or multi-discrete ones, or no mask"},
 		{"mask of another width", nil, spec(mask(4), discrete), "action_mask: U8[4]: expected a box of U8[3]"},
 		{"mask alone", nil, spec(mask(3), discrete), "observations: none"},
 		{"no action", nil, spec(state, env.Space{}), "for Test-v0: action: kind 0"},

@@ -30,7 +30,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 	}
 	switch {
 	case cfg.AddQHead && spec.Action.Kind == env.Box:
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: actions in a box: expected mlp_policy", spec.Name)
+		return nil, fmt.Errorf("policy: for %s: add_q_head: true: continuous actions: expected mlp_policy", spec.Name)
 	case cfg.AddQHead:
 		return newGreedy(cfg, spec, &encoder, seed, alloc)
 	}

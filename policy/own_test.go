@@ -62,7 +62,7 @@ func TestOwnEncoderRefuses(t *testing.T) {
 	}{
 		{"a name that is none", nn.Input("stat"), nil, discrete, `for Test-v0: network encoder: Input("stat"): no such input: expected one of state, memory`},
 		{"encoder", state, func(c *Config) { c.Encoder = ImpalaCNN }, discrete, "encoder: impala: expected none"},
-		{"SAC", state, func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, box, "actions in a box: expected mlp_policy"},
+		{"SAC", state, func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, box, "continuous actions: expected mlp_policy"},
 		{"DQN with a cell", nn.Sequence(nn.Input("state"), nn.GRU(3)), func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, discrete,
 			"expected an encoder without recurrent cells"},
 		{"a cell, and an observation memory", nn.Sequence(nn.Input("state"), nn.GRU(3)), nil, discrete, `observation "memory"`},

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SoftActor chooses actions in a box with bounds by a normal distribution that depends on what is
+// A SoftActor chooses continuous actions with bounds by a normal distribution that depends on what is
 // observed, squashed into the box by tanh (see squashed). It is what soft actor-critic trains: not
 // by the log-probs of actions of the past, but through the actions that it chooses now.
 //
@@ -29,7 +29,7 @@ type SoftActor struct {
 
 var _ Policy = (*SoftActor)(nil)
 
-// newSoftActor is NewMLP for Config.AddQHead and actions in a box.
+// newSoftActor is NewMLP for Config.AddQHead and continuous actions.
 func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)

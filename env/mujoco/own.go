@@ -16,13 +16,14 @@ import (
 // words. What the task names and the model has not is an error that lists what it has.
 func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
-		return nil, fmt.Errorf("%s: it is for a model of your own: give model_path, an MJCF file, and task", cfg.ID())
+		return nil, fmt.Errorf("%s: your own MJCF model: set model_path and task", cfg.ID())
 	}
 	if err := cfg.NoSuite(); err != nil {
 		return nil, err
 	}
 	if len(cfg.Observations) > 0 {
-		return nil, fmt.Errorf("%s: observations %v: those of a model of your own stand in task.observations", cfg.ID(),
+		return nil, fmt.Errorf("%s: observations %v: an MJCF model of your own names them in task.observations",
+			cfg.ID(),
 			cfg.Observations)
 	}
 	info, err := os.Stat(cfg.ModelPath)

@@ -378,7 +378,7 @@ func TestInformation(t *testing.T) {
 	t.Parallel()
 	codes := []string{
 		"%Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;",
-		"%75 checkpointed on request: queue the job again; 76 a rank fell silent; 130 interrupted; 143 terminated.",
+		"%75 checkpointed on request: queue the job again; 76 a rank stopped responding; 130 interrupted; 143 terminated.",
 	}
 	for _, c := range []struct {
 		p    *platform

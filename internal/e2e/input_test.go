@@ -96,8 +96,8 @@ var mistakes = []struct {
 	{name: "no ranks at all", edit: [2]string{"actor: 0-1", "actor: first"},
 		want: `job.yaml:4: cluster.component_placement.actor: first: expected resources n, a-b or all, not "first"`},
 	{name: "world too small", args: []string{"-np", "1"},
-		want: `job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the ranks of a world of 1, not "0-1"` + "\n" +
-			`job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks of a world of 1, not "1"`},
+		want: `job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the 1 ranks that were started (-np), not "0-1"` + "\n" +
+			`job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the 1 ranks that were started (-np), not "1"`},
 	{name: "world too large", args: []string{"-np", "4"},
 		want: "job.yaml:3: cluster.component_placement: expected a component on every one of the 4 ranks, there is none on 2, 3: " +
 			"start fewer ranks, or set cluster.allow_idle_ranks"},
@@ -145,14 +145,14 @@ var mistakes = []struct {
 	{name: "replay buffer larger than any memory", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "env.train.env_type=Pendulum-v1", "algorithm.replay_buffer.sample_window_size=542551296285577047"},
 		want: "algorithm.replay_buffer.sample_window_size: 542551296285577047: expected at most %: the replay buffers of a node take 8796093022208.0 MiB, and % has % MiB free"},
-	{name: "critics of actions in a box for discrete ones", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
+	{name: "critics of continuous actions for discrete ones", args: []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
 		"actor.model.add_q_head=true", "algorithm.replay_buffer.sample_window_size=200"},
 		want: "command line: algorithm.loss_type: embodied_sac: expected an algorithm for CartPole-v1: this one needs a policy with add_q_head, whose " +
-			"actions are in a box (embodied_dqn is for discrete actions)"},
+			"actions are continuous (embodied_dqn is for discrete actions)"},
 	{name: "values of single actions for ones in a box", args: []string{"algorithm.adv_type=embodied_dqn", "algorithm.loss_type=embodied_dqn",
 		"actor.model.add_q_head=true", "algorithm.replay_buffer.sample_window_size=200", "env.train.env_type=Pendulum-v1"},
 		want: "command line: algorithm.loss_type: embodied_dqn: expected an algorithm for Pendulum-v1: this one needs a policy with add_q_head, whose " +
-			"actions are discrete (embodied_sac is for actions in a box)"},
+			"actions are discrete (embodied_sac is for continuous actions)"},
 	{name: "sequences for a policy that remembers nothing", args: []string{"algorithm.sequence_length=4"},
 		want: "command line: algorithm.sequence_length: 4: expected 0 (model_type mlp_policy remembers nothing)"},
 	{name: "sequences that do not divide the steps", edit: [2]string{"mlp_policy", "rnn_policy\n    share_trunk: true"}, args: []string{"algorithm.sequence_length=3"},
@@ -409,8 +409,8 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 				want    string
 			}{
 				{"unknown key", 2, "runner.max_stps=1", nil, "command line: runner.max_stps: unknown key, did you mean max_steps?"},
-				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the ranks of a world of 1, not \"0-1\"\n" +
-					"job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks of a world of 1, not \"1\""},
+				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the 1 ranks that were started (-np), not \"0-1\"\n" +
+					"job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the 1 ranks that were started (-np), not \"1\""},
 				{"unknown flag", 3, "--fast", nil, "unknown flag --fast: rlinf --help lists the flags"},
 				{"ranks within ranks", 2, "-np 2", nil, "-np 2: mpi% has started the ranks already"},
 				{"one address for all, taken on one", 2, "--pprof localhost:65535", nil, "rank 1: --pprof: listen tcp: address 65536: invalid port"},

@@ -44,7 +44,7 @@ func newSenses(spec env.Spec, c *Config) (*senses, error) {
 	for _, f := range spec.Obs {
 		switch {
 		case f.Name == env.ActionMask:
-			return nil, fmt.Errorf("observation %q: vla_policy chooses actions in a box", f.Name)
+			return nil, fmt.Errorf("observation %q: vla_policy chooses continuous actions", f.Name)
 		case f.Words != nil || f.Text && f.DType == tensor.U8:
 			if s.text != "" {
 				return nil, fmt.Errorf("observations %q and %q are texts: expected one", s.text, f.Name)

@@ -75,13 +75,13 @@ func explain(err error, leads bool) int {
 
 // exitCodes are in the help of every command.
 const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;\n" +
-	"75 checkpointed on request: queue the job again; 76 a rank fell silent; 129 its terminal was closed;\n" +
+	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
 
 func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
-	np := &cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher",
+	np := &cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
 		DefaultText: "as many as the placement names"}
 	job := []cli.Flag{file, np, strict}
 	train := append(slices.Clone(job),
@@ -158,9 +158,8 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			})},
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
-		{Name: "version", Usage: "say what is inside", Action: alone(args.NoArguments(func(c *cli.Context) error {
-			return doctor.WriteVersion(c.App.Writer)
-		}))},
+		{Name: "version", Usage: "print version and build tags",
+			Action: alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))},
 		doctor.Command(),
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))

@@ -45,7 +45,7 @@ type ClusterConfig struct {
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups names sets of nodes for placements to refer to.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
-	// Tracer notes what every worker does when, for a browser to show.
+	// Tracer records a timeline of every worker, for a browser to show.
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks lets a world have ranks that no component is placed on. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`

@@ -76,7 +76,7 @@ func (s *session) failing(f *spmd.Failure) {
 	s.fail()
 }
 
-// Stalled is called when a rank fell silent, with the stacks of this process, before the line that
+// Stalled is called when a rank stopped responding, with the stacks of this process, before the line that
 // names that rank is written.
 func (s *session) Stalled(stacks []byte) {
 	s.log.Keep(append(stacks, '\n'))

@@ -51,7 +51,7 @@ import (
 	"time"
 )
 
-// ExitStalled is the exit code of a job that ended because a rank fell silent.
+// ExitStalled is the exit code of a job that ended because a rank stopped responding.
 const ExitStalled = 76
 
 // Options say how to open the transport. The zero value is ready to use.

@@ -67,7 +67,7 @@ func Command(reg config.Registries, code *int) *cli.Command {
 
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Usage: "ranks to start when there is no launcher", Value: max(2, runtime.NumCPU()),
+		&cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
 			DefaultText: "one for each CPU, at least 2"},
 		&cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing",
 			DefaultText: "until the median is known well enough"},

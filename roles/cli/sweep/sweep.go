@@ -41,7 +41,7 @@ has at most 2000 runs.`
 func Flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1},
-		&cli.IntFlag{Name: "jobs", Usage: "runs side by side when there is no launcher",
+		&cli.IntFlag{Name: "jobs", Usage: "runs side by side without a launcher",
 			DefaultText: "cores / ranks of a run"},
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
