@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -21,7 +20,7 @@ func BenchmarkStep(b *testing.B) {
 			cfg.EnvType = env.ExternalID
 			cfg.External.Command = env.Command{os.Args[0]}
 			cfg.External.SharedMemory = !inline
-			hub := external.NewHub(b.Output(), 0)
+			hub := newHub(b.Output())
 			defer hub.Close()
 			vec, err := hub.New(cfg, 16)
 			if err != nil {

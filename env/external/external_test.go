@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// entry starts the children of these tests, except those of BenchmarkStep.
+// entry starts the children of these tests.
 var entry programs.Entry
 
 // The test program is a supervisor too, and where RLB_ADDR is set a child that plays CartPole.

@@ -7,8 +7,8 @@
 //		defer starter.Close()
 //		p, err := starter.Start(exec.Command("simulator"))
 //
-// A Starter has a supervisor: this executable, started once more, in a session of its own, with one
-// socket to this process and no other descriptor. The supervisor starts the programs; their files
+// A Starter has a supervisor: this executable, started once more, in a process group of its own, with
+// one socket to this process and no other descriptor. The supervisor starts the programs; their files
 // travel over the socket. It is a subreaper: a descendant whose parent has ended becomes its child,
 // also one that called setsid or was forked twice. At the end of the socket the supervisor kills its
 // children until it has none. The first program starts the supervisor, so that a process without

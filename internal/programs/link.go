@@ -49,9 +49,12 @@ func newLink() (*link, error) {
 		return nil, errors.Join(err, ours.conn.Close())
 	}
 	defer null.Close()
-	// The file of the executable may have been replaced, but not this link to it.
+	// The file of the executable may have been replaced, but not this link to it. A process group of its
+	// own keeps the signals of a terminal and of a launcher away. A session would do so too, but the
+	// kernel schedules sessions as groups that compete: with busy cores, a step of a simulator in another
+	// session takes twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
-		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setsid: true}})
+		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
 		return nil, errors.Join(err, ours.conn.Close())
 	}
