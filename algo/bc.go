@@ -242,6 +242,7 @@ func (b *BC) validate() (float64, error) {
 			return 0, err
 		}
 		sum += loss
+		b.progress.Report(workValidation, min(hi, len(b.all)), len(b.all))
 	}
 	return sum / float64(len(b.all)), nil
 }

@@ -29,6 +29,9 @@ type offPolicy struct {
 	*Replay                  // of experience, or offline of demonstrations
 	demos    *Replay         // half of each batch; nil: none
 	counters tensor.Tensor   // I64 [2]: iterations, updates
+	progress Progress        // of an iteration's updates
+	made     int             // updates of this iteration
+	done     int             // micro-batches of it, as reported
 	rows     []int32         // the batch
 	batch    *Transitions    // a micro-batch of it
 	halves   [2]*Transitions // its two halves, with demos
@@ -91,7 +94,7 @@ func newDraws(name string, s *Setup, offline bool) (*offPolicy, error) {
 		name: name, offline: offline, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed,
 		perSample: 1 / float32(s.GlobalBatch),
 		replicas:  s.Replicas,
-		counters:  tensor.New(tensor.I64, 2),
+		counters:  tensor.New(tensor.I64, 2), progress: s.Progress,
 	}
 	e.count, e.replica = e.replicas.Count()
 	var err error
@@ -139,7 +142,8 @@ func (e *offPolicy) each(update func(iteration, held int, number uint64) error) 
 	if int(counters[0]) < e.off.ReplayBuffer.MinBufferSize {
 		return iteration, nil
 	}
-	for range e.cfg.UpdateEpoch {
+	for e.made = range e.cfg.UpdateEpoch {
+		e.report(0)
 		s := philox.New(e.seed, philox.Replay, uint64(e.replica), uint64(counters[1]))
 		e.draw(&s)
 		if err := update(iteration, int(counters[0]), uint64(counters[1])); err != nil {
@@ -147,7 +151,18 @@ func (e *offPolicy) each(update func(iteration, held int, number uint64) error) 
 		}
 		counters[1]++
 	}
+	e.report(e.local)
 	return iteration, nil
+}
+
+// report tells how far the iteration is, when so many samples of the update under way are done.
+func (e *offPolicy) report(samples int) {
+	micros := e.local / e.micro
+	done := e.made*micros + samples/e.micro
+	if done == 0 || done > e.done { // an update may go through its batch several times
+		e.done = done
+		e.progress.Report(workUpdate, done, e.cfg.UpdateEpoch*micros)
+	}
 }
 
 // draw names the batch: of each micro-batch the second half are demonstrations, where there are
@@ -194,6 +209,7 @@ func (e *offPolicy) micros(f func(b *Transitions, lo int, last bool) error) erro
 		if err := f(e.batch, lo, lo+e.micro == e.local); err != nil {
 			return err
 		}
+		e.report(lo + e.micro)
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ type PPO struct {
 	replicas   Replicas
 	replica    int // this one
 	alloc      tensor.Allocator
+	progress   Progress
 
 	policy   policy.Policy
 	work     policy.Work
@@ -247,7 +248,11 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 // minibatch makes one optimiser step on minibatch m. Its gradient adds up over micro-batches.
 func (p *PPO) minibatch(iteration, m int) error {
 	p.train.open()
+	micros := p.local / p.micro
+	done, total := (p.epochs*len(p.plans)+m)*micros, p.cfg.UpdateEpoch*len(p.plans)*micros
 	for lo := 0; lo < p.local; lo += p.micro {
+		p.progress.Report(workUpdate, done, total)
+		done++
 		p.batch.gather(p.order[m*p.local+lo : m*p.local+lo+p.micro])
 		grad, err := p.loss(iteration, &p.plans[m])
 		if err != nil {
@@ -257,7 +262,9 @@ func (p *PPO) minibatch(iteration, m int) error {
 			return err
 		}
 	}
-	return p.step(iteration)
+	err := p.step(iteration)
+	p.progress.Report(workUpdate, done, total)
+	return err
 }
 
 // loss evaluates the gathered micro-batch, and returns the gradient of its share of the mean loss

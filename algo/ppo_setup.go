@@ -46,7 +46,7 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 	}
 	p := &PPO{
 		name: r.name, cfg: s.Config, optim: s.Optim, seed: s.Seed, batchSizes: sizes,
-		replicas: s.Replicas, replica: replica, alloc: s.Alloc,
+		replicas: s.Replicas, replica: replica, alloc: s.Alloc, progress: s.Progress,
 		policy: s.Policy, counters: tensor.New(tensor.I64, 2),
 		surrogate: s.Config.surrogate(), critic: s.Config.LossType != "actor",
 		advantages: newAdvantages(s, r.estimator, r.normalize), obsStats: observationStats(s.Policy),

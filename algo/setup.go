@@ -33,6 +33,7 @@ type Setup struct {
 	Policy   policy.Policy
 	Replicas Replicas         // nil: Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
+	Progress Progress         // of Update; nil: nobody asks
 }
 
 // check reports all mistakes in the two sections of the configuration.

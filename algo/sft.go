@@ -38,6 +38,7 @@ type SFTSetup struct {
 	Threads    int              // that compute; they change no bit. With more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
+	Progress   Progress         // of Update and Evaluate; nil: nobody asks
 }
 
 // NewSFT makes the fine-tuning of a model that has its weights.
@@ -51,8 +52,10 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
 	}
-	return &SFT{textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, 1), opt: opt, replicas: common.Replicas,
-		counters: tensor.New(tensor.I64, 1), sums: make([]float64, 6)}, nil
+	pass := newTextPass(s.Model, s.MicroBatch, s.Threads, 1)
+	pass.progress = s.Progress
+	return &SFT{textPass: pass, opt: opt, replicas: common.Replicas, counters: tensor.New(tensor.I64, 1),
+		sums: make([]float64, 6)}, nil
 }
 
 // Update takes one optimiser step on this replica's sequences. targets and tokens are how many the
@@ -60,6 +63,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 func (s *SFT) Update(mine []Sequence, targets, tokens int) (Metrics, error) {
 	clear(s.sums)
 	s.opt.open()
+	s.count(workUpdate, 0, len(mine))
 	step := float32(-1 / float64(targets))
 	err := s.each(mine, func(int, int) error {
 		s.dlogp = sized(s.dlogp, len(s.targets))

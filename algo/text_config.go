@@ -66,6 +66,7 @@ type TextSetup struct {
 	Iterations int // length of the run, where schedules without an end of their own end
 	Replicas   Replicas
 	Alloc      tensor.Allocator // memory of the optimisers; nil: tensor.Heap
+	Progress   Progress         // of Update; nil: nobody asks
 }
 
 // check reports all mistakes in the configuration.

@@ -101,6 +101,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	common := s.common()
 	temperature := float32(s.Sampling.Temperature)
 	p := &TextPPO{optim: s.Optim, textPass: newTextPass(s.Model, s.MicroBatch, s.Threads, temperature)}
+	p.progress = s.Progress
 	p.textTraining, p.normalize = s.newTraining(common, numTextSums)
 	p.entropy = []float32{}
 	if s.Reference != nil {

@@ -30,9 +30,10 @@ func (s *TextSums) Metrics() Metrics {
 }
 
 // MeasureTexts returns the TextSums of each text, without learning from it. threads is how many
-// compute; they change no bit.
-func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence) ([]TextSums, error) {
+// compute; they change no bit. progress is told of the texts; nil: nobody asks.
+func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence, progress Progress) ([]TextSums, error) {
 	p := newTextPass(m, limit, threads, 1)
+	p.progress = progress
 	defer p.Close()
 	sums := make([]TextSums, len(texts))
 	return sums, p.measure(texts, func(text int) *TextSums { return &sums[text] })
@@ -40,6 +41,7 @@ func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, texts []Sequence) 
 
 // measure adds what each text gives to sums of its index.
 func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums) error {
+	p.count(workEvaluation, 0, len(all))
 	var likely []bool
 	return p.each(all, func(lo, _ int) error {
 		likely = p.model.Likeliest(p.work, likely[:0], p.targets)

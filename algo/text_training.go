@@ -28,6 +28,7 @@ type textTraining struct {
 	planSums []float64
 	texts    []Sequence // of a minibatch
 	index    []int      // of those in the batch
+	before   int        // texts of the update before the minibatch
 	weights  []float32  // of tokens in the loss
 }
 
@@ -141,6 +142,7 @@ func (t *textTraining) minibatches(b *TextBatch, f func(*textPlan) (more bool, e
 				continue
 			}
 			t.choose(b, m)
+			t.before = epoch*len(t.order) + m*(len(t.order)/len(t.plans))
 			if more, err := f(&t.plans[m]); err != nil {
 				return fmt.Errorf("texts: epoch %d: minibatch %d: %w", epoch, m, err)
 			} else if !more {

@@ -31,9 +31,11 @@ func (p *TextPPO) minibatch(b *TextBatch, plan *textPlan, iteration int) (more b
 		p.critic.begin()
 	}
 	ratios := []float64{0, 0}
+	p.count(workUpdate, p.before, p.cfg.UpdateEpoch*len(p.order))
 	err = p.each(p.texts, func(lo, hi int) error {
 		return p.loss(b, plan, p.clip(iteration), p.index[lo:hi], ratios)
 	})
+	p.what = "" // log-probs of the next batch are no update
 	if err != nil {
 		return false, err
 	}

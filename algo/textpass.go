@@ -36,6 +36,10 @@ type textPass struct {
 	textPack
 	logp    []float32 // of each target
 	entropy []float32 // nil: nobody asks for it
+
+	progress     Progress
+	what         string // the passes are done for; "": nothing that is counted
+	first, total int    // texts of that: done before these passes, and all
 }
 
 // A textPack is a micro-batch.
@@ -69,9 +73,18 @@ func (p *textPass) each(all []Sequence, f func(lo, hi int) error) error {
 		if err := f(lo, hi); err != nil {
 			return err
 		}
-		lo = hi
+		if lo = hi; p.what != "" {
+			p.progress.Report(p.what, p.first+hi, p.total)
+		}
 	}
 	return nil
+}
+
+// count says what the next passes are done for: first of its total texts were
+// done before.
+func (p *textPass) count(what string, first, total int) {
+	p.what, p.first, p.total = what, first, total
+	p.progress.Report(what, first, total)
 }
 
 // pack makes one batch of texts.

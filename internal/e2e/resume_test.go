@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -293,6 +294,13 @@ func TestStopped(t *testing.T) {
 			}
 			if code := j.wait(); code != c.code && (c.signal == 0 || !c.on.stopped(code, c.code)) {
 				t.Fatalf("exit code %d, want %d\n%s%s", code, c.code, &j.stdout, &j.stderr)
+			}
+			answer := `(?m)^finishing step \d+, then saving a checkpoint$`
+			if c.signal == syscall.SIGINT || c.signal == syscall.SIGTERM {
+				answer = `(?m)^finishing step \d+, then saving a checkpoint; again to stop now$`
+			}
+			if n := len(regexp.MustCompile(answer).FindAllString(j.stdout.String(), -1)); n != 1 {
+				t.Errorf("%d answers, expected 1: %s\n%s", n, answer, &j.stdout)
 			}
 			if s := run.status(); s != c.status {
 				t.Errorf("STATUS is %s, want %s", s, c.status)

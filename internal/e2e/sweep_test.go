@@ -64,7 +64,8 @@ func TestSweepStops(t *testing.T) {
 	j := local.start(t, dir, 0, append(args, "runner.max_steps=1000000")...)
 	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 && len(readMetrics(t, second)) > 0 })
 	j.signal(syscall.SIGINT)
-	if code := j.wait(); code != 130 || strings.Count(j.stdout.String(), "stopped before its end") != 2 || readStatus(t, first) != runfolder.Interrupted {
+	if code := j.wait(); code != 130 || strings.Count(j.stdout.String(), "stopped before its end") != 2 ||
+		strings.Count(j.stdout.String(), "finishing the steps under way, then saving checkpoints; again to stop now\n") != 1 || readStatus(t, first) != runfolder.Interrupted {
 		t.Fatalf("exit code %d, STATUS %s\n%s%s", code, readStatus(t, first), j.stdout.String(), j.stderr.String())
 	}
 	steps := len(readMetrics(t, first))

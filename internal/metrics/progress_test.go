@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strings"
@@ -22,11 +23,18 @@ func state(step int64) metrics.State {
 	return s
 }
 
+// begin returns a Progress of a run that goes on from start, without an end by the clock.
+func begin(out io.Writer, start metrics.State, opts metrics.Options) *metrics.Progress {
+	p := metrics.NewProgress(out, opts)
+	p.Begin(start, time.Time{})
+	return p
+}
+
 // A log gets the first line, one every ten seconds, and the last.
 func TestProgressInALog(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
+	p := begin(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
 	for step := int64(101); step <= 225; step++ {
 		now = now.Add(time.Second / 4)
 		p.Update(state(step))
@@ -51,7 +59,7 @@ step 225/1000 · 461k env steps · 8.19k/s · return 75 · eval 475 · 31s · ET
 func TestProgressEndsAtOnce(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
+	p := begin(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
 	now = now.Add(time.Second)
 	p.Update(state(104))
 	now = now.Add(time.Microsecond)
@@ -66,7 +74,7 @@ func TestProgressEndsAtOnce(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
 	now := at
-	p := metrics.NewProgress(&out, metrics.State{}, metrics.Options{Live: true, Now: func() time.Time { return now }})
+	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Now: func() time.Time { return now }})
 	for i := range 5 {
 		now = now.Add(60 * time.Millisecond)
 		s := state(200)
@@ -89,7 +97,7 @@ func TestProgressOnATerminal(t *testing.T) {
 
 func TestProgressOfNothing(t *testing.T) {
 	var out strings.Builder
-	metrics.NewProgress(&out, state(3), metrics.Options{Live: true}).Done()
+	begin(&out, state(3), metrics.Options{Live: true}).Done()
 	if out.Len() > 0 {
 		t.Errorf("got %q, want nothing", &out)
 	}
@@ -107,16 +115,16 @@ func TestIsTerminal(t *testing.T) {
 	}
 }
 
-// The line is cut to the terminal's width, as it is at that moment.
+// The line leaves fields out to fit into the terminal's width, as it is at that moment.
 func TestProgressOnANarrowTerminal(t *testing.T) {
 	var out strings.Builder
 	now, width := at, 20
-	p := metrics.NewProgress(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }, Now: func() time.Time { return now }})
+	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }, Now: func() time.Time { return now }})
 	p.Update(state(200))
 	width, now = 40, now.Add(time.Second)
 	p.Update(state(201))
 	p.Done()
-	want := "\r\x1b[K\x1b[?7lstep 200/1000 · 41…\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · 412k env steps · 2.05k…\x1b[?7h\n"
+	want := "\r\x1b[K\x1b[?7lstep 200/1000 · 0s\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · return 67 · 1s · ETA 4s\x1b[?7h\n"
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", &out, want)
 	}
@@ -143,12 +151,12 @@ func TestProgressHeedsTheClock(t *testing.T) {
 		{"neither", 0, 0, " · 2s"},
 	} {
 		var out strings.Builder
-		now, opts := at, metrics.Options{Now: func() time.Time { return at }}
+		now, until := at, time.Time{}
 		if c.until > 0 {
-			opts.Until = at.Add(c.until)
+			until = at.Add(c.until)
 		}
-		opts.Now = func() time.Time { return now }
-		p := metrics.NewProgress(&out, state(100), opts)
+		p := metrics.NewProgress(&out, metrics.Options{Now: func() time.Time { return now }})
+		p.Begin(state(100), until)
 		now = now.Add(2 * time.Second)
 		s := state(112)
 		s.MaxStep = c.maxStep
@@ -162,7 +170,7 @@ func TestProgressHeedsTheClock(t *testing.T) {
 // The line shows lost episodes as soon as there are any.
 func TestProgressOfLostEpisodes(t *testing.T) {
 	var out strings.Builder
-	p := metrics.NewProgress(&out, state(0), metrics.Options{Now: func() time.Time { return at }})
+	p := begin(&out, state(0), metrics.Options{Now: func() time.Time { return at }})
 	s := state(50)
 	p.Update(s)
 	s.Lost, s.Episodes = 3, 120

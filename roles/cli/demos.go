@@ -2,9 +2,11 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/trainer"
@@ -49,9 +51,17 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 			return err
 		}
 	}
+	progress := metrics.NewProgress(c.App.ErrWriter, metrics.Options{Live: c.App.ErrWriter == os.Stderr &&
+		metrics.IsTerminal(os.Stderr), Width: func() int { return metrics.Width(os.Stderr) }})
+	defer progress.Done()
+	defer progress.Watch()()
+	progress.Phase("demonstration")
+	d.Progress = progress.Counter()
+	d.Progress.Report("demonstration", 0, d.Episodes)
 	if err := d.Play(reg.Envs, cfg.Env.Train); err != nil {
 		return err
 	}
+	progress.Done()
 	if err := durable.Write(c.String("out"), d.Write); err != nil {
 		return err
 	}

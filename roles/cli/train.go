@@ -57,8 +57,10 @@ func runEval(c *cli.Context, reg config.Registries) (int, error) {
 	if c.IsSet("episodes") && c.Int("episodes") < 1 {
 		return 0, config.UsageError{Err: fmt.Errorf("--episodes %d: expected a number > 0", c.Int("episodes"))}
 	}
+	_, launcher := mpi.Launched()
 	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
-		Log: c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
+		Live: launcher == "" && c.App.ErrWriter == os.Stderr && metrics.IsTerminal(os.Stderr),
+		Log:  c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
 			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if args.Launched() || c.IsSet("np") {

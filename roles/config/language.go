@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -197,6 +198,18 @@ type EarlyStopConfig struct {
 	Monitor string `yaml:"monitor"`
 	// Target ends the run when Monitor is as good. 0, the default, is none. (+)
 	Target float64 `yaml:"target"`
+}
+
+// Progress names the rule that is nearest, and says how near it is: Monitor was now, NaN before the first
+// evaluation, and passed evaluations brought nothing better.
+func (c *EarlyStopConfig) Progress(now float64, passed int) string {
+	switch {
+	case c.Target == 0 || 2*passed >= c.Patience:
+		return fmt.Sprintf("%s patience %d/%d", c.Monitor, passed, c.Patience)
+	case math.IsNaN(now):
+		return fmt.Sprintf("%s target %.4g", c.Monitor, c.Target)
+	}
+	return fmt.Sprintf("%s %.4g, target %.4g", c.Monitor, now, c.Target)
 }
 
 // Values of EarlyStopConfig.Monitor.

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Job is what follows from a configuration in a world. It is the same on every rank, and does not
-// change.
+// A Job is what follows from a configuration in a world. It is the same on every rank, except
+// for Count, and does not change.
 type Job struct {
 	Config     *config.Config
 	Registries config.Registries // what it is made of
@@ -41,6 +41,9 @@ type Job struct {
 	BootstrapAll     bool // the last observation of every episode is valued, not only of truncated ones
 	config.Learning
 	Tuning *Tuning // of a language model; nil where a policy learns in environments
+
+	// Count returns what a member of a component tells how far its work is, on this rank; nil: nobody asks.
+	Count func(component string, member int) func(what string, done, total int)
 
 	demos                  tensor.Dict // demonstrations to learn from
 	SyncInterval, MaxSteps int64       // iterations between new weights of rollouts, and of the whole run
@@ -139,7 +142,8 @@ func (j *Job) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 }
 
 // NewAlgorithm makes the algorithm that trains pol on one actor's share of the environments.
-func (j *Job) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator) (algo.Algorithm, error) {
+func (j *Job) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator,
+	progress algo.Progress) (algo.Algorithm, error) {
 	return j.Registries.Algorithms.New(algo.Setup{
 		Config: j.Config.Algorithm.Config, Optim: j.Config.Actor.Optim,
 		GlobalBatch: j.Config.Actor.GlobalBatchSize, MicroBatch: j.Config.Actor.MicroBatchSize,
@@ -147,7 +151,7 @@ func (j *Job) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allo
 		Chunk: j.Chunks, GroupSize: j.Config.Env.Train.GroupSize, Steps: j.Epochs * j.Steps,
 		Envs:        j.Train.Envs / j.Actors,
 		CriticOptim: j.Config.Actor.CriticOptim, Rollout: j.trajectoryFields(j.Train.Envs / j.Actors), Demos: j.demos,
-		Policy: pol, Replicas: r, Alloc: alloc,
+		Policy: pol, Replicas: r, Alloc: alloc, Progress: progress,
 	})
 }
 

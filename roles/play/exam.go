@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/reward/verify"
@@ -20,6 +21,8 @@ type Exam struct {
 	Greedy  engine.Sampling // of the first answer to a question
 	Sampled engine.Sampling // of Samples more
 	Samples int
+
+	Progress algo.Progress // of answers; nil: nobody asks
 }
 
 // Sums of an exam: those of greedy answers, those of sampled ones, and how many questions have 0, 1, …
@@ -83,7 +86,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 				Key: uint64(questions[i].Number) & 0xffffffff, Sample: uint64(k)})
 		}
 	}
-	results, err := e.Engine.Generate(ctx, requests, engine.Watch{})
+	results, err := e.Engine.Generate(ctx, requests, e.watch(len(requests)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,6 +98,17 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 		return nil, nil, fmt.Errorf("reward: %w", err)
 	}
 	return responses, grades, nil
+}
+
+// watch tells how many of n answers have ended.
+func (e *Exam) watch(n int) engine.Watch {
+	ended := 0
+	e.Progress.Report("evaluation", 0, n)
+	return engine.Watch{Done: func(int, *engine.Result) error {
+		ended++
+		e.Progress.Report("evaluation", ended, n)
+		return nil
+	}}
 }
 
 func count(sums []float64, r *answer.Response, g answer.Grade) {

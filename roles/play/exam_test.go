@@ -98,6 +98,8 @@ func TestExam(t *testing.T) {
 			seen = append(seen, r)
 			return r
 		}}
+	counted := map[int][]int{} // by the number of answers
+	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
 	x.Sampled.Temperature, x.Sampled.Seed = 1.5, 4
 	x.Greedy.Stop, x.Sampled.Stop = []int32{7}, []int32{7}
 	var questions []answer.Question
@@ -108,6 +110,14 @@ func TestExam(t *testing.T) {
 	sums, shown, err := x.Take(t.Context(), questions, 2)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for total, done := range counted {
+		if len(done) != total+1 || done[total] != total || total != 9 && total != 45 {
+			t.Errorf("of %d answers %v were counted", total, done)
+		}
+	}
+	if len(counted) != 2 {
+		t.Errorf("%d counts, expected those of greedy and of sampled answers", len(counted))
 	}
 	want := map[string]float64{}
 	right := make([]float64, 6)

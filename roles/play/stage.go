@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -21,6 +22,15 @@ type Stage struct {
 	Running   bool          // episodes go on from earlier
 	first     int           // the number of its first environment among all
 	camera    *Camera       // films evaluations; nil: there is none
+	count     stageCount
+}
+
+// A stageCount is what a Stage tells about how far it is. The zero value tells nothing.
+type stageCount struct {
+	progress    algo.Progress
+	episodes    bool // those that are over count, not steps
+	begun       int  // episodes of each environment that have begun
+	done, total int  // steps; of episodes total alone
 }
 
 // NewStage makes the environments first, first+1, … first+n-1 of cfg. A step takes chunks actions
@@ -83,6 +93,7 @@ func (s *Stage) Begin() error {
 	if err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now); err != nil {
 		return s.located(err)
 	}
+	s.count.begun++
 	s.Seeder.Started(nil)
 	s.Episodes.Started(nil)
 	s.Now.Terminated.Zero()
@@ -95,8 +106,41 @@ func (s *Stage) Begin() error {
 	return nil
 }
 
+// CountSteps tells p of the next steps, of which there will be n.
+func (s *Stage) CountSteps(p algo.Progress, n int) {
+	s.count = stageCount{progress: p, total: n}
+	p.Report("rollout", 0, n)
+}
+
+// CountEpisodes tells p how many episodes are over, of so many that each environment plays in an
+// evaluation.
+func (s *Stage) CountEpisodes(p algo.Progress, each int) {
+	s.count = stageCount{progress: p, episodes: true, total: each * s.Vec.Len()}
+	p.Report("evaluation", 0, s.count.total)
+}
+
+func (s *Stage) report() {
+	c := &s.count
+	switch {
+	case c.progress == nil:
+	case c.episodes:
+		c.progress("evaluation", (c.begun-1)*s.Vec.Len()+s.ended(), c.total)
+	default:
+		c.done++
+		c.progress("rollout", c.done, c.total)
+	}
+}
+
 // Step takes one step of all environments.
 func (s *Stage) Step() error {
+	err := s.step()
+	if err == nil {
+		s.report()
+	}
+	return err
+}
+
+func (s *Stage) step() error {
 	if !s.AutoReset {
 		if err := s.Vec.Step(s.Action, nil, s.Now); err != nil {
 			return s.located(err)
@@ -125,7 +169,10 @@ func (s *Stage) located(err error) error {
 }
 
 // Over reports whether the episodes of all environments have ended, with no new ones.
-func (s *Stage) Over() bool {
+func (s *Stage) Over() bool { return s.ended() == s.Vec.Len() }
+
+// ended returns how many environments' episodes have ended.
+func (s *Stage) ended() (ended int) {
 	term, trunc := s.Now.Terminated.U8(), s.Now.Truncated.U8()
 	k := s.Now.Reward.Dim(1)
 	for n := 0; n < len(term); n += k {
@@ -133,11 +180,11 @@ func (s *Stage) Over() bool {
 		for i := n; i < n+k; i++ {
 			done |= term[i] | trunc[i]
 		}
-		if done == 0 {
-			return false
+		if done != 0 {
+			ended++
 		}
 	}
-	return true
+	return ended
 }
 
 // Save returns the state of the environments and of their episodes.

@@ -62,7 +62,7 @@ func (r *languageRunner) Run(ctx context.Context) error {
 		if err != nil || !more {
 			return err
 		}
-		r.report.names, r.report.values, r.report.answers = nil, nil, nil
+		r.report.names, r.report.values, r.report.answers, r.report.stop = nil, nil, nil, nil
 		if err := r.iteration(ctx); err != nil {
 			return err
 		}

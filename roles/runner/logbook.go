@@ -3,7 +3,6 @@ package runner
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"slices"
@@ -28,9 +27,11 @@ type Logbook struct {
 	losses   [2]losses // of training, and of evaluations
 	excess   error     // too many were lost
 	answers  string    // the file for answers of a language model
+	stopped  string    // why the run stopped early; "": it has not
 	report   report
 	rollouts int64 // of each environment, so far
 	written  int64 // environment steps at the last line
+	from     int64 // the step that the run began with
 
 	// The metrics since the last line.
 	names  []string
@@ -40,23 +41,29 @@ type Logbook struct {
 	values []float64 // of the line
 }
 
-// OpenLogbook opens the files of the metrics. show says how out shows where the run stands.
-func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer,
-	show metrics.Options) (*Logbook, error) {
-	b := &Logbook{job: j, answers: f.Answers()}
+// OpenLogbook opens the files of the metrics. progress shows where the run stands, which the clock ends
+// at until; the zero time: never.
+func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, progress *metrics.Progress,
+	until time.Time) (*Logbook, error) {
+	b := &Logbook{job: j, answers: f.Answers(), progress: progress}
 	b.losses[0], b.losses[1] = newLosses("env.train", j.Config.Env.Train), newLosses("env.eval", j.Config.Env.Eval)
 	b.state = metrics.State{MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
 	switch {
 	case j.Config.Reasons():
-		b.state.Measure = "reward"
+		b.state.Measure, b.state.Unit = "reward", "tokens"
 	case j.Tuning != nil:
-		b.state.Measure = "loss"
+		b.state.Measure, b.state.Unit = "loss", "tokens"
+	case j.Offline:
+		b.state.Measure, b.state.Unit = "loss", "samples"
+	}
+	if stop := &j.Config.Runner.EarlyStop; stop.Enabled && j.Config.Runner.TaskType == config.TaskSFT {
+		b.state.Stop = stop.Progress(math.NaN(), 0)
 	}
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
 	b.state.Step, b.state.EnvSteps = from.Step, from.rollouts()*j.EnvSteps()
-	b.written = b.state.EnvSteps
+	b.written, b.from = b.state.EnvSteps, from.Step
 	var err error
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
 		return nil, err
@@ -66,8 +73,22 @@ func OpenLogbook(f *runfolder.Folder, j *job.Job, from StartState, out io.Writer
 			return nil, err
 		}
 	}
-	b.progress = metrics.NewProgress(out, b.state, show)
+	progress.Begin(b.state, until)
 	return b, nil
+}
+
+// iterate says that the iteration of this step begins.
+func (l *Logbook) iterate(step int64) {
+	if l != nil {
+		l.progress.Iterate(step)
+	}
+}
+
+// begin names the work that begins now.
+func (l *Logbook) begin(work string) {
+	if l != nil {
+		l.progress.Phase(work)
+	}
 }
 
 // openEvents opens TensorBoard's file in dir, and writes the configuration into it.
@@ -138,6 +159,13 @@ func (l *Logbook) add(step int64, reports [][]byte) error {
 		for i, name := range r.ownNames {
 			l.set(name, r.ownValues[i])
 		}
+		if len(r.stop) > 0 {
+			l.state.Stop = r.stop[0]
+		}
+		if len(r.stop) > 1 {
+			l.stopped = r.stop[1]
+			l.progress.Print(l.stopped + "\n")
+		}
 	}
 	for i, name := range Phases {
 		if longest[i] > 0 || i != evaluating && l.job.Tuning == nil {
@@ -184,33 +212,23 @@ func (l *Logbook) write() error {
 		return err
 	}
 	if l.job.Tuning != nil {
-		return l.writeLine("time/tokens_per_second", l.describeTexts())
+		tokens := l.describeTexts()
+		l.state.Learnt += int64(tokens)
+		return l.writeLine("time/tokens_per_second", tokens)
 	}
 	l.set("env/steps", float64(l.state.EnvSteps))
-	l.state.Return = l.episodes("env/", l.job.Spec, episodes, l.state.Return, &l.losses[0])
+	mean := l.episodes("env/", l.job.Spec, episodes, l.state.Return, &l.losses[0])
+	if l.job.Offline {
+		l.describeDemos()
+	} else {
+		l.state.Return = mean
+	}
 	if len(evals) > 0 {
 		l.state.Eval = l.episodes("eval/", l.job.EvalSpec, evals, l.state.Eval, &l.losses[1])
 	}
 	steps := l.state.EnvSteps - l.written
 	l.written = l.state.EnvSteps
 	return l.writeLine("time/env_steps_per_second", float64(steps))
-}
-
-// describeTexts tells the progress line what a language model has learnt, and returns from how many
-// tokens.
-func (l *Logbook) describeTexts() (tokens float64) {
-	for i, name := range l.names {
-		mean := l.sums[i] / float64(l.counts[i])
-		switch name {
-		case "train/sft/loss", "rollout/rewards":
-			l.state.Return = mean
-		case "eval/loss", "eval/accuracy":
-			l.state.Eval = mean
-		case "train/sft/tokens", "rollout/response_tokens":
-			tokens = l.sums[i]
-		}
-	}
-	return tokens
 }
 
 // writeLine writes the means, and the rates per second.
@@ -287,8 +305,11 @@ func (l *Logbook) score(step int64) *float64 {
 		}
 		score = l.state.Eval
 	}
-	if l.job.Config.Runner.TaskType == config.TaskSFT { // a loss
+	switch {
+	case l.job.Config.Runner.TaskType == config.TaskSFT: // a loss
 		score = -score
+	case l.job.Offline && !l.job.Config.Evaluates():
+		return nil
 	}
 	return finite(score)
 }
@@ -347,6 +368,9 @@ func (l *Logbook) Step() int64 { return l.state.Step }
 // Where says how far the run has come, and how many episodes it lost since it was started.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
+	if l.stopped != "" {
+		where += " by runner.early_stop"
+	}
 	if l.state.Lost > 0 {
 		where += fmt.Sprintf(", lost %d of %d episodes", l.state.Lost, l.state.Episodes)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -36,7 +37,7 @@ func TestLogInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer folder.Close()
-	book, err := OpenLogbook(folder, j, StartState{}, io.Discard, metrics.Options{})
+	book, err := OpenLogbook(folder, j, StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestTensorBoardAxis(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer folder.Close()
-		book, err := OpenLogbook(folder, j, StartState{}, io.Discard, metrics.Options{})
+		book, err := OpenLogbook(folder, j, StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

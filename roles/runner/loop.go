@@ -67,6 +67,7 @@ func newLoop(c *Cluster, of leader) (*loop, error) {
 
 // restore gives the workers the state that the run goes on from, if it resumes one.
 func (l *loop) restore(ctx context.Context) error {
+	l.with.Log.begin("restoring the state")
 	if err := l.with.Saver.Restore(ctx, l, l.with.From); err != nil {
 		return err
 	}
@@ -86,8 +87,20 @@ func (l *loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
+// work names a phase for a person.
+func (l *loop) work(phase int) string {
+	if phase == generateRollouts && l.job.Async() {
+		return "waiting for rollouts"
+	} else if phase == generateRollouts && l.job.Tuning != nil {
+		return "generation"
+	}
+	return [...]string{syncWeights: "sending weights", generateRollouts: "rollout", calAdvAndReturns: "advantages",
+		actorTraining: "update", evaluating: "evaluation"}[phase]
+}
+
 func (l *loop) timed(phase int, ctx context.Context, f func(context.Context) error) error {
 	start := time.Now()
+	l.with.Log.begin(l.work(phase))
 	err := f(ctx)
 	l.report.times[phase] += time.Since(start).Seconds()
 	return err
@@ -115,6 +128,7 @@ func (l *loop) Next(ctx context.Context) (more bool, err error) {
 		return false, l.quiesce(ctx)
 	}
 	l.world.SetStep(l.step + 1)
+	l.with.Log.iterate(l.step + 1)
 	l.begun = time.Now()
 	return true, nil
 }
@@ -130,6 +144,9 @@ func (l *loop) leave(ctx context.Context) error {
 }
 
 func (l *loop) next(ctx context.Context) (bool, error) {
+	if l.ready && l.world.Size() > 1 {
+		l.with.Log.begin("waiting for other ranks")
+	}
 	d, reports, err := l.agreement.end(ctx)
 	if err != nil {
 		return false, err
@@ -166,6 +183,7 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if saves || now.save {
+		l.with.Log.begin("saving a checkpoint")
 		if err := l.quiesce(ctx); err != nil {
 			return false, err
 		}

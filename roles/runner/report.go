@@ -16,6 +16,7 @@ type report struct {
 	rollouts int64     // of each environment that training has taken, in the whole run
 
 	answers   []string // of an evaluation, for a person: a line and the whole of each
+	stop      []string // what an early stop waits for, and why it stopped the run, if it did
 	ownNames  []string // of the program's own metrics
 	ownValues []float64
 }
@@ -26,7 +27,7 @@ func (r *report) append(b []byte) []byte {
 	b = appendFloats(b, r.episodes)
 	b = appendFloats(b, r.evals)
 	b = appendFloats(appendNames(b, r.names), r.values)
-	b = appendNames(b, r.answers)
+	b = appendNames(appendNames(b, r.answers), r.stop)
 	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
 	return binary.LittleEndian.AppendUint64(b, uint64(r.rollouts))
 }
@@ -66,6 +67,7 @@ func (r *report) parse(b []byte) (err error) {
 	r.names = names(r.names)
 	r.values = floats(r.values)
 	r.answers = names(r.answers)
+	r.stop = names(r.stop)
 	r.ownNames = names(r.ownNames)
 	r.ownValues = floats(r.ownValues)
 	r.rollouts = int64(next())

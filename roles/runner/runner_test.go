@@ -25,6 +25,13 @@ func onRanks(t testing.TB, np int, path string, overrides []string, f func(ctx c
 // onRanksOf does so with the environments, policies and algorithms of reg.
 func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrides []string, f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
+	onCounted(t, reg, np, path, overrides, nil, f)
+}
+
+// onCounted does so, and the workers tell count how far they are.
+func onCounted(t testing.TB, reg config.Registries, np int, path string, overrides []string, count func(string, int) func(string, int, int),
+	f func(ctx context.Context, r *EmbodiedRunner) error) {
+	t.Helper()
 	err := spmd.Run(context.Background(), local.New(np), spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		cfg, _, err := config.Load(reg, path, overrides, false) // each rank has its own
 		if err != nil {
@@ -34,6 +41,7 @@ func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrid
 		if err != nil {
 			return err
 		}
+		j.Count = count
 		ranks := make([]int, w.Size())
 		for r := range ranks {
 			ranks[r] = r

@@ -52,8 +52,9 @@ func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
 	err := tell(ctx, r.languageRunner, r.Actor, "evaluate",
 		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
 			m, stop, err := w.Evaluate(ctx)
-			if stop && w.First() { // all actors say the same
-				enough = true
+			if w.First() { // all actors say the same
+				enough = stop
+				r.report.stop = w.EarlyStop()
 			}
 			return m, err
 		})

@@ -141,20 +141,11 @@ func (s *session) open(f *runfolder.Folder, j *job.Job, sv *runner.Saver, resume
 	case b.From != "":
 		fmt.Fprintf(s.Out, "starting from the weights in %s\n", b.From)
 	}
-	show := metrics.Options{Live: s.Live, Width: s.width, Until: s.Asked.Deadline()}
-	book, err := runner.OpenLogbook(f, j, b, s.Out, show)
+	book, err := runner.OpenLogbook(f, j, b, s.progress, s.Asked.Deadline())
 	if err != nil {
 		return nil, b, err
 	}
 	return book, b, f.WriteConfig(sv.YAML)
-}
-
-// width returns the columns of the terminal that the user looks at, 0 where that is not known.
-func (s *session) width() int {
-	if f, ok := s.Out.(*os.File); ok {
-		return metrics.Width(f)
-	}
-	return 0
 }
 
 // newest reads the newest usable checkpoint in f, and returns b if there is none.

@@ -57,6 +57,7 @@ func statusOf(code int) runfolder.Status {
 
 // abandon is called before a second signal ends the process.
 func (s *session) abandon(code int) {
+	s.progress.Done()
 	end := s.ending.Load()
 	if end == nil {
 		return
@@ -70,6 +71,7 @@ func (s *session) abandon(code int) {
 // failing is called with the job's first error, before its line is written: it marks the run's
 // folder. The process that fails does so, because rank 0 may not live to do it.
 func (s *session) failing(f *spmd.Failure) {
+	s.progress.Done()
 	if f.Stack != nil {
 		s.log.Keep(append(f.Stack, '\n'))
 	}
@@ -79,6 +81,7 @@ func (s *session) failing(f *spmd.Failure) {
 // Stalled is called when a rank stopped responding, with the stacks of this process, before the line that
 // names that rank is written.
 func (s *session) Stalled(stacks []byte) {
+	s.progress.Done()
 	s.log.Keep(append(stacks, '\n'))
 	s.fail()
 }

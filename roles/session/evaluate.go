@@ -63,16 +63,19 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 	}
 	alone := *cfg
 	alone.Runner.OnlyEval = true
+	s.phase(w, "starting simulators")
 	cfg, err = s.askAll(ctx, w, world, &alone, ranks)
 	if err != nil || cfg == nil {
 		return err
 	}
+	s.phase(w, "loading the policy")
 	e, err := s.prepare(cfg, how)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return err
 	}
 	lo, hi := e.share(slices.Index(ranks, w.Rank()), len(ranks))
-	rows, err := e.play(s.reg, lo, hi)
+	s.phase(w, "evaluation")
+	rows, err := e.play(s.reg, lo, hi, s.progress.Counter())
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,7 @@ func (s *session) evaluate(ctx context.Context, w *spmd.World, world *collective
 		return err
 	}
 	if w.Rank() == 0 {
+		s.progress.Done()
 		if err := e.finish(s.Out, slices.Concat(all...), how.JSON); err != nil {
 			return err
 		}
@@ -171,8 +175,8 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 }
 
 // play plays episodes [lo, hi), each in an environment of its own, and returns them as rows of
-// env.AppendRows. The first environments are filmed, if the configuration says so.
-func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) {
+// env.AppendRows. It counts them. The first environments are filmed, if the configuration says so.
+func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil
 	}
@@ -184,6 +188,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int) ([]float64, error) 
 		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
 	}
 	stage.Record(e.film)
+	stage.CountEpisodes(count, e.epochs)
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())

@@ -26,10 +26,13 @@ import (
 // of the questions, and rank 0 writes the figures: the same on any number of ranks.
 func (s *session) examine(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
 	how Evaluation) error {
+	s.phase(w, "loading the model")
 	e, err := s.prepareExam(w, cfg, how)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return err
 	}
+	s.phase(w, "evaluation")
+	e.Progress = s.progress.Counter()
 	mine, shown, err := e.take(ctx, w.Rank(), w.Size())
 	if err = errors.Join(err, e.close()); err != nil {
 		return err
@@ -52,6 +55,7 @@ func (s *session) examine(ctx context.Context, w *spmd.World, world *collectives
 			total[i] += x
 		}
 	}
+	s.progress.Done()
 	return e.write(s.Out, total, shown, how.JSON)
 }
 

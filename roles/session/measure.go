@@ -20,12 +20,15 @@ import (
 // up those of all texts in their order.
 func (s *session) measure(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
 	how Evaluation) error {
+	s.phase(w, "loading the model")
 	j, m, from, err := s.loadExamined(w, cfg, how)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
 		return err
 	}
 	t := j.Tuning
-	rows, err := algo.MeasureTexts(m, t.Limit, cfg.Actor.Threads, t.Validation(w.Rank(), w.Size()))
+	s.phase(w, "evaluation")
+	rows, err := algo.MeasureTexts(m, t.Limit, cfg.Actor.Threads, t.Validation(w.Rank(), w.Size()),
+		s.progress.Counter())
 	if err != nil {
 		return err
 	}
@@ -45,6 +48,7 @@ func (s *session) measure(ctx context.Context, w *spmd.World, world *collectives
 	for i := range rows {
 		sums.Add(&rows[i])
 	}
+	s.progress.Done()
 	return writeMeasured(s.Out, sums.Metrics(), from, cfg.Data.ValDataPaths, len(rows), how.JSON)
 }
 

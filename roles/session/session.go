@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -23,7 +24,7 @@ type Options struct {
 	Resume     string            // "", auto, or a checkpoint's folder
 	Asked      *runner.Requests  // requests to stop or save
 	Out        io.Writer         // progress, for the user
-	Live       bool              // out is a terminal that the user looks at
+	Live       bool              // out, or of an Evaluation log, is a terminal that the user looks at
 	Log        io.Writer         // errors; nil: standard error
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
@@ -46,6 +47,8 @@ type session struct {
 	ending  atomic.Pointer[ending]           // of the run, while its folder is this job's
 	folder  atomic.Pointer[runfolder.Folder] // the same of rank 0, while it is open
 	solvers []*solver                        // of the same MPI job, that play for this process
+
+	progress *metrics.Progress // of rank 0; nil elsewhere
 }
 
 // New returns a session that has not started.
@@ -67,6 +70,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	}
 	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs())
 	s.reg = WithHub(s.Registries, s.hub)
+	defer s.showProgress()()
 	spmd.Run(ctx, ranks, o, s.run) // its error has been written, and is in the code
 	err := s.close()
 	return int(s.code.Load()), err
@@ -87,14 +91,20 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	}
 	s.Asked.Expire(cfg.Runner.MaxTime)
 	defer s.Asked.AtStop(s.hub.RequestStop)()
+	if w.Rank() == 0 {
+		defer s.Asked.AtStop(s.acknowledge)()
+	}
 	s.hub.Watch(s.giveUp(w))
+	s.phase(w, "starting simulators")
 	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
 		return err
 	}
+	s.phase(w, "preparing the job")
 	j, err := s.plan(w, cfg)
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
 	}
+	s.phase(w, "loading the model")
 	models, err := runner.LoadModels(w, j) // when all ranks have seen that there is memory
 	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
 		return err
@@ -102,6 +112,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	sv := runner.NewSaver(world, cfg.Record(), s.warn)
 	var book *runner.Logbook
 	var from runner.StartState
+	s.phase(w, "opening the run's folder")
 	if w.Rank() == 0 {
 		book, from, err = s.begin(ctx, j, sv)
 	}
@@ -113,6 +124,8 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	}
 	defer s.Asked.BeforeExit(s.abandon)()
 	shareCores(w, j)
+	s.phase(w, "starting the workers")
+	j.Count = s.counters(w, j)
 	stopped, err := s.train(ctx, w, j, runner.Services{Saver: sv, Log: book, Requests: s.Asked, From: from,
 		Models: models, GiveUp: s.giveUp(w)})
 	if err != nil {

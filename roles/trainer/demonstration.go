@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/roles/config"
@@ -23,6 +24,8 @@ type Demonstration struct {
 	NoNext   bool    // leave out what was observed after steps: no one looks ahead
 	Still    float64 // steps whose action is smaller than that, with no new command to the fingers, are left out
 	Seed     uint64  // of the noise
+
+	Progress algo.Progress // of the episodes to keep; nil: nobody asks
 
 	Spec              env.Spec       // of its environments, once played
 	fields            []tensor.Field // of one transition
@@ -148,6 +151,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 				kept[i] = append(kept[i], running[i]...)
 				missing[i]--
 				left--
+				d.Progress.Report("demonstration", d.Episodes-left, d.Episodes)
 			}
 			running[i], succeeded[i] = nil, false
 		}

@@ -49,7 +49,7 @@ func NewActorWorker(ctx context.Context, m *spmd.Member, j *job.Job, ws *Weights
 	if a.replicas, err = newReplicas(ctx, m, j, pol.Params()); err != nil {
 		return nil, err
 	}
-	if a.algo, err = j.NewAlgorithm(pol, a.replicas, m.World().Alloc); err != nil {
+	if a.algo, err = j.NewAlgorithm(pol, a.replicas, m.World().Alloc, newProgress(j, m)); err != nil {
 		return nil, err
 	}
 	for _, l := range j.Train.Routes {

@@ -25,24 +25,25 @@ type EnvWorker struct {
 func NewEnvWorker(m *spmd.Member, j *job.Job) (*EnvWorker, error) {
 	w := &EnvWorker{m: m, job: j, trace: newTracer(j, m)}
 	var err error
-	if w.train, err = newStages(j, j.Train, m.Index(), j.Config.Env.Train, env.Train); err != nil {
+	if w.train, err = newStages(j, j.Train, m, j.Config.Env.Train, env.Train); err != nil {
 		return nil, err
 	}
 	if j.Config.Evaluates() {
-		w.eval, err = newStages(j, j.Eval, m.Index(), j.EvalEnv, env.Eval)
+		w.eval, err = newStages(j, j.Eval, m, j.EvalEnv, env.Eval)
 	}
 	return w, err
 }
 
-func newStages(j *job.Job, p job.Plan, worker int, cfg env.Config, use env.Use) ([]*envStage, error) {
+func newStages(j *job.Job, p job.Plan, m *spmd.Member, cfg env.Config, use env.Use) ([]*envStage, error) {
 	var stages []*envStage
+	worker := m.Index()
 	for s := range p.Stages {
 		lo, hi := p.StageOf(worker, s)
 		envs, err := play.NewStage(j.Registries.Envs, cfg, use, lo, hi-lo, j.Chunks)
 		if err != nil {
 			return nil, err
 		}
-		st := &envStage{Stage: envs}
+		st := &envStage{Stage: envs, count: newProgress(j, m)}
 		if j.Labelled && use == env.Train {
 			st.Label()
 		}
@@ -84,6 +85,9 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {
 		return err
+	}
+	for _, s := range train {
+		s.CountSteps(s.count, w.job.Epochs*w.job.Steps)
 	}
 	for range w.job.Epochs {
 		for _, s := range train {
@@ -135,6 +139,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 		return err
 	}
 	for _, s := range eval {
+		s.CountEpisodes(s.count, w.job.Config.Env.Eval.RolloutEpoch)
 		s.Seeder.Rewind() // the same initial states every time
 		for range w.job.Config.Env.Eval.RolloutEpoch {
 			if err := s.evaluate(ctx); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/play"
@@ -17,6 +18,8 @@ type envStage struct {
 	routes []*envRoute
 	inline bool // its rollout worker steps it: see job.RunsInline
 	at     int  // steps in the present rollout of an asynchronous run
+
+	count algo.Progress // of its steps and episodes
 }
 
 // An envRoute is a route with the channel ends of its env worker.

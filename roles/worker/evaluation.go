@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/play"
 	"github.com/rlinf/rlinf/spmd"
@@ -19,7 +20,8 @@ type evalRoute struct {
 	actions *tensor.Layout
 	steps   stepViews
 	stage   *play.Stage
-	epoch   int // of the episodes that run
+	count   algo.Progress // of its episodes
+	epoch   int           // of the episodes that run
 	over    bool
 }
 
@@ -31,6 +33,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	for _, l := range r.evals {
 		if l.over = l.stage != nil; l.over {
 			left--
+			l.stage.CountEpisodes(l.count, epochs)
 			if err := l.player.PlayEpisodes(l.stage, epochs); err != nil {
 				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
 			}

@@ -32,7 +32,7 @@ func NewReasoningWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *
 		return nil, err
 	}
 	setup := j.TextSetup(j.Tuning)
-	setup.Model, setup.Replicas, setup.Alloc = model, t.replicas, m.World().Alloc
+	setup.Model, setup.Replicas, setup.Alloc, setup.Progress = model, t.replicas, m.World().Alloc, newProgress(j, m)
 	w := &ReasoningWorker{learner: newLearner(t, j), weights: ws,
 		early: j.Tuning.GenBatches == 1} // else groups are left out
 	if j.Inferences == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
@@ -44,8 +45,9 @@ type rolloutRoute struct {
 	dicts   []tensor.Dict
 	actions *tensor.Layout
 	steps   stepViews
-	stage   *play.Stage // the environments themselves, where this worker steps them: see job.RunsInline
-	scorer  *scorer     // nil: rewards are the environments' own
+	stage   *play.Stage   // the environments themselves, where this worker steps them: see job.RunsInline
+	count   algo.Progress // of its steps
+	scorer  *scorer       // nil: rewards are the environments' own
 }
 
 // NewRolloutWorker returns the worker of member m, which InitWorker completes. It frees the memory
@@ -83,10 +85,14 @@ func (r *RolloutWorker) Member() *spmd.Member { return r.m }
 // rank. The worker steps the environments that job.RunsInline names itself.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
-		l.stage = inlineEnvs(envs, l.Route, env.Train)
+		if l.stage = inlineEnvs(envs, l.Route, env.Train); l.stage != nil {
+			l.count = newProgress(r.job, r.m)
+		}
 	}
 	for _, l := range r.evals {
-		l.stage = inlineEnvs(envs, l.Route, env.Eval)
+		if l.stage = inlineEnvs(envs, l.Route, env.Eval); l.stage != nil {
+			l.count = newProgress(r.job, r.m)
+		}
 	}
 }
 
@@ -151,6 +157,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
+		if l.stage != nil {
+			l.stage.CountSteps(l.count, r.job.Epochs*r.job.Steps)
+		}
 		if err := l.scorer.open(r.m, scores); err != nil {
 			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
 		}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func NewSFTWorker(ctx context.Context, m *spmd.Member, j *job.Job, model *lm.Mod
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: j.Config.Actor.Optim,
 		Iterations: int(min(j.MaxSteps, math.MaxInt32)), MicroBatch: j.Tuning.Limit,
 		Threads: j.Config.Actor.Threads, Replicas: w.replicas,
-		Alloc: m.World().Alloc})
+		Alloc: m.World().Alloc, Progress: newProgress(j, m)})
 	if w.tuning.Valid != nil {
 		w.mine = w.tuning.Validation(m.Index(), m.Size())
 	}
@@ -108,6 +109,10 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
+// EarlyStop returns what the early stop of the run waits for, for the progress line, and why it has
+// stopped the run, if it has. Without one it returns nothing.
+func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
+
 // First reports whether this is the first actor, which speaks for all.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
@@ -140,6 +145,8 @@ type earlyStop struct {
 	config *config.EarlyStopConfig
 	sign   float64    // -1 where more is better
 	state  [2]float64 // the best value, times sign, and evaluations since
+	last   float64    // value of the metric
+	reason string     // why it stopped the run; "": it has not
 }
 
 const stopState = "early_stop"
@@ -154,8 +161,12 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 
 // observe reports whether to stop after an evaluation with these metrics.
 func (s *earlyStop) observe(m algo.Metrics) bool {
-	value := s.sign * m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
-	if s.config.Enabled && s.config.Target > 0 && value <= s.sign*s.config.Target {
+	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
+	value := s.sign * found
+	s.last = found
+	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {
+		s.reason = fmt.Sprintf("early stop: %s %.4g has reached runner.early_stop.target %g", c.Monitor, found,
+			c.Target)
 		return true
 	}
 	if value < s.state[0]-s.config.MinDelta {
@@ -163,5 +174,21 @@ func (s *earlyStop) observe(m algo.Metrics) bool {
 		return false
 	}
 	s.state[1]++
-	return s.config.Enabled && s.state[1] >= float64(s.config.Patience)
+	if c.Enabled && s.state[1] >= float64(c.Patience) {
+		s.reason = fmt.Sprintf("early stop: %s %.4g, not better than %.4g by min_delta %g for %d evaluations "+
+			"(runner.early_stop.patience)", c.Monitor, found, s.sign*s.state[0], c.MinDelta, c.Patience)
+	}
+	return s.reason != ""
+}
+
+// describe is SFTWorker.EarlyStop.
+func (s *earlyStop) describe() []string {
+	if !s.config.Enabled {
+		return nil
+	}
+	now := []string{s.config.Progress(s.last, int(s.state[1]))}
+	if s.reason != "" {
+		now = append(now, s.reason)
+	}
+	return now
 }

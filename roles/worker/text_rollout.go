@@ -28,7 +28,10 @@ type TextRolloutWorker struct {
 	sums     *collectives.Reducer // over the rollout workers
 	exam     *play.Exam           // nil: there are no evaluations
 	shown    []play.Shown         // of the last evaluation
+	ended    int                  // answers of the batch
+	asked    int                  // of them, to all prompts of the batch
 	trace    *Tracer
+	progress algo.Progress
 }
 
 // NewTextRolloutWorker returns the worker of member m, which answers with model. Workers of its rank have
@@ -38,7 +41,7 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	t := j.Tuning
 	w := &TextRolloutWorker{texts: newTexts(t), weightsEnd: ws.end(m, model), m: m, group: j.Config.Algorithm.GroupSize,
 		logProbs: j.Config.Rollout.ReturnLogprobs,
-		out:      newAnswerSender(m, t), trace: newTracer(j, m)}
+		out:      newAnswerSender(m, t), trace: newTracer(j, m), progress: newProgress(j, m)}
 	group, err := collectives.New(m.World(), m.Comm(Answers), j.Collectives())
 	if err != nil {
 		return nil, err
@@ -49,6 +52,7 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 	}
 	grader, err := j.NewGrader(judge)
 	w.exam = j.NewExam(w.engine, grader)
+	w.exam.Progress = w.progress
 	return w, err
 }
 
@@ -59,6 +63,8 @@ func NewTextRolloutWorker(ctx context.Context, m *spmd.Member, j *job.Job, model
 func (w *TextRolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	plan := &w.tuning.Plan
 	lo, hi := plan.Range(0, w.m.Index())
+	w.ended, w.asked = 0, (hi-lo)*w.group
+	w.progress.Report("generation", 0, w.asked)
 	for first := lo; first < hi; {
 		last := first
 		for last < hi && plan.Stage(last) == plan.Stage(first) {
@@ -87,6 +93,8 @@ func (w *TextRolloutWorker) stage(ctx context.Context, prompts []prompt, out *sp
 	ended := make([]int, len(prompts)) // answers to each
 	_, err := w.engine.Generate(ctx, requests, engine.Watch{Done: func(i int, r *engine.Result) error {
 		results[i] = *r
+		w.ended++
+		w.progress.Report("generation", w.ended, w.asked)
 		k := i / w.group
 		if ended[k]++; ended[k] < w.group {
 			return w.out.retry(ctx, out)

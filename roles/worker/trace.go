@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -48,6 +49,14 @@ func newTracer(j *job.Job, m *spmd.Member) *Tracer {
 		return nil
 	}
 	return &Tracer{rank: m.World().Rank(), worker: fmt.Sprintf("%s %d", m.Group(), m.Index())}
+}
+
+// newProgress returns what a worker tells how far its work is.
+func newProgress(j *job.Job, m *spmd.Member) algo.Progress {
+	if j.Count == nil {
+		return nil
+	}
+	return j.Count(m.Group(), m.Index())
 }
 
 // Tracer returns what this worker has noted; nil where no trace was asked for.

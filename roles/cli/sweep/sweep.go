@@ -106,6 +106,8 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	}
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	defer s.showBoard()()
+	defer s.asked.AtStop(s.acknowledge)()
+	defer s.asked.BeforeExit(func(int) { s.board.close() })()
 	var places sync.WaitGroup
 	for range jobs {
 		places.Go(func() {
@@ -135,6 +137,19 @@ func (s *sweep) take() (run int, ok bool) {
 		s.board.finished(s.runs[run], s.value(s.runs[run]), 0)
 	}
 	return 0, false
+}
+
+// acknowledge answers a request to stop, as a session does.
+func (s *sweep) acknowledge(atOnce bool) {
+	stop, _ := s.asked.Vote()
+	if !atOnce && stop-1 != runner.ExitRequeue {
+		return // the other call follows
+	}
+	again := ""
+	if atOnce {
+		again = "; again to stop now"
+	}
+	s.board.print("finishing the steps under way, then saving checkpoints%s\n", again)
 }
 
 // showBoard shows where the sweep stands, now and then, until stop is called.

@@ -1,0 +1,156 @@
+package metrics_test
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/metrics"
+)
+
+// tell counts n pieces of work, one every d.
+func tell(count func(string, int, int), what string, n int, d time.Duration) {
+	for i := range n + 1 {
+		count(what, i, n)
+		time.Sleep(d)
+	}
+}
+
+// lives returns the lines that a terminal showed, one after the other, without its codes.
+func lives(out string) (lines []string) {
+	for _, line := range strings.Split(out, "\r\x1b[K") {
+		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "\x1b[?7l"), "\x1b[?7h")
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// An iteration of more than a second shows the phase and its count, every second.
+func TestLongWorkOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := metrics.NewProgress(&out, metrics.Options{Live: true, Width: func() int { return 80 }})
+		stop := p.Watch()
+		count := p.Counter()
+		p.Phase("loading the model")
+		time.Sleep(5500 * time.Millisecond)
+		p.Begin(state(240), time.Time{})
+		p.Phase("restoring the state")
+		time.Sleep(time.Second)
+		p.Update(state(241)) // a short iteration
+		p.Iterate(243)       // its state comes later
+		p.Phase("rollout")
+		tell(count, "rollout", 8, time.Second)
+		p.Phase("update")
+		tell(count, "update", 4, 2600*time.Millisecond)
+		p.Phase("saving a checkpoint")
+		time.Sleep(3 * time.Second)
+		p.Update(state(242))
+		stop()
+		p.Done()
+		want := []string{
+			"loading the model 1s", "loading the model 2s", "loading the model 3s", "loading the model 4s", "loading the model 5s",
+			"step 240/1000 · restoring the state 1s · return 80 · eval 475 · 1s",
+			"step 241/1000 · return 80.33 · eval 475 · 1s · ETA 12m39s",
+		}
+		for i := 1; i < 8; i++ {
+			want = append(want, fmt.Sprintf("step 242/1000 · rollout %d/8 · return 80.33 · eval 475 · %ds · ETA 12m%02ds", i, i+2, 39-i))
+		}
+		lines := lives(out.String())
+		for i, w := range want {
+			if i >= len(lines) || !strings.HasPrefix(lines[i], w) {
+				t.Errorf("line %d: got %q, expected %q", i, lines[min(i, len(lines)-1)], w)
+			}
+		}
+		all := strings.Join(lines, "\n")
+		for _, w := range []string{"update 1/4 · ", "update 2/4 (8s)", "update 4/4 · ", "saving a checkpoint 1s", "saving a checkpoint 2s", "step 242/1000"} {
+			if !strings.Contains(all, w) {
+				t.Errorf("no %q in\n%s", w, all)
+			}
+		}
+		for _, line := range lines {
+			if n := utf8.RuneCountInString(line); n >= 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if got := lines[len(lines)-1]; strings.Contains(got, "saving") {
+			t.Errorf("at the end: %q", got)
+		}
+	})
+}
+
+// A log gets a line with the work under way every 30 seconds, while nothing else is written.
+func TestLongWorkInALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := metrics.NewProgress(&out, metrics.Options{})
+		stop := p.Watch()
+		first, second := p.Counter(), p.Counter()
+		p.Phase("starting simulators")
+		time.Sleep(45*time.Second + time.Second/4)
+		s := metrics.State{MaxStep: 3, Measure: "loss", Return: math.NaN(), Eval: math.NaN()}
+		p.Begin(s, time.Time{})
+		p.Phase("generation")
+		second("generation", 0, 300)
+		tell(first, "generation", 200, time.Second/2)
+		p.Phase("update")
+		time.Sleep(20 * time.Second)
+		s.Step, s.Return, s.Learnt, s.Unit, s.Stop = 1, 0.5, 1200, "tokens", "early stop 1/3"
+		p.Update(s)
+		stop()
+		p.Done()
+		want := `starting simulators 30s
+step 0/3 · generation 29/500 · 15s
+step 0/3 · generation 89/500 · 45s
+step 0/3 · generation 149/500 · 1m15s
+step 0/3 · update 4s · 1m45s
+step 1/3 · loss 0.5 · 10 tokens/s · early stop 1/3 · 2m01s · ETA 4m01s
+`
+		if out.String() != want {
+			t.Errorf("got\n%sexpected\n%s", &out, want)
+		}
+	})
+}
+
+// An evaluation without a run leaves nothing on the terminal.
+func TestLongWorkWithoutARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := metrics.NewProgress(&out, metrics.Options{Live: true})
+		stop := p.Watch()
+		p.Phase("evaluation")
+		tell(p.Counter(), "evaluation", 3, time.Second+time.Millisecond)
+		io.WriteString(p.Above(&out), "a warning\n")
+		stop()
+		p.Done()
+		p.Done()
+		want := "evaluation 0/3 (1s),evaluation 1/3 (2s),evaluation 2/3 (3s),evaluation 3/3 (4s),a warning\n\x1b[?7levaluation 3/3 (4s)"
+		if got := strings.Join(lives(out.String()), ","); got != want || !strings.HasSuffix(out.String(), "\r\x1b[K") {
+			t.Errorf("got %q\nexpected %q", got, want)
+		}
+	})
+}
+
+// A counter allocates nothing, and a nil Progress counts nothing.
+func TestCountersAreFree(t *testing.T) {
+	count := metrics.NewProgress(io.Discard, metrics.Options{}).Counter()
+	if n := testing.AllocsPerRun(100, func() { count("update", 1, 2) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	var none *metrics.Progress
+	if none.Counter() != nil {
+		t.Error("a nil Progress has a counter")
+	}
+	none.Phase("update")
+	none.Update(metrics.State{})
+	none.Print("text\n")
+	none.Watch()()
+	none.Done()
+}
