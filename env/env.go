@@ -67,6 +67,8 @@ type Spec struct {
 	Action   Space    // what Step takes
 	MaxSteps int      // steps after which an episode is truncated; 0: never
 	Info     []string // names of per-step figures
+	// Returns are the least and the most return of an episode, as long as MaxSteps; nil: unknown.
+	Returns *[2]float64
 	// Repeat is how many times ActionRepeat takes an action: as many rows of Info has each action. 0
 	// is 1.
 	Repeat int

@@ -21,6 +21,7 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 			Obs:      []env.Field{{Name: "state", Space: within(1, 1, 1, 1, maxOmega1, maxOmega2)}},
 			Action:   choice(3),
 			MaxSteps: 500,
+			Returns:  &[2]float64{-500, 0},
 			Info:     []string{"success"},
 		},
 		reset: resetAcrobot, step: stepAcrobot, observe: observeAcrobot, sketch: sketchAcrobot,

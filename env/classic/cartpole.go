@@ -21,6 +21,7 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 			Obs:      []env.Field{{Name: "state", Space: within(2*maxX, inf, 2*maxTheta, inf)}},
 			Action:   choice(2),
 			MaxSteps: 500,
+			Returns:  &[2]float64{0, 500},
 			Info:     []string{"success"},
 		},
 		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, sketch: sketchCartPole,

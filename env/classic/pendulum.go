@@ -18,6 +18,7 @@ func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 			Obs:      []env.Field{{Name: "state", Space: within(1, 1, maxSpin)}},
 			Action:   within(maxTorque),
 			MaxSteps: 200,
+			Returns:  &[2]float64{math.Inf(-1), 0},
 		},
 		reset: resetPendulum, step: stepPendulum, observe: observePendulum, sketch: sketchPendulum,
 		actions: tensor.Tensor.F32, expert: swingUp,

@@ -27,7 +27,7 @@ func TestSweepOnProcesses(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
-			point := filepath.Join(dir, "logs", "job", "gamma=0.9")
+			point := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9")
 			if err := os.MkdirAll(point, 0o777); err != nil {
 				t.Fatal(err)
 			}
@@ -44,7 +44,7 @@ func TestSweepOnProcesses(t *testing.T) {
 				t.Errorf("again:\n%s%s", r.stdout, r.stderr)
 			}
 			for _, run := range []string{"gamma=0.9/seed_1", "gamma=0.9/seed_2", "gamma=0.99/seed_1", "gamma=0.99/seed_2"} {
-				run = filepath.Join("logs", "job", run)
+				run = filepath.Join("logs", "job-sweep", run)
 				if d := readMetrics(t, filepath.Join(dir, run)).diff(readMetrics(t, filepath.Join(want, run))); d != "" {
 					t.Errorf("%s: %s", run, d)
 				}
@@ -60,7 +60,7 @@ func TestSweepStops(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	args := append(grid, "--jobs", "2", "runner.save_interval=10", "runner.val_check_interval=10")
-	first, second := filepath.Join(dir, "logs", "job", "gamma=0.9", "seed_1"), filepath.Join(dir, "logs", "job", "gamma=0.9", "seed_2")
+	first, second := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_1"), filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_2")
 	j := local.start(t, dir, 0, append(args, "runner.max_steps=1000000")...)
 	poll(t, j, func() bool { return len(readMetrics(t, first)) > 0 && len(readMetrics(t, second)) > 0 })
 	j.signal(syscall.SIGINT)

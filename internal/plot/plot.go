@@ -5,6 +5,7 @@ package plot
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -25,7 +26,18 @@ type Curve struct {
 	// Low and High bound each point; nil: nothing does. They are drawn as a band, for which the axis
 	// does not widen by more than a half, or with Marks as a line through each point.
 	Low, High []float64
-	Marks     bool // a dot at each point
+	Marks     bool // a dot at each point; of a curve of one point always
+}
+
+// marked reports whether the curve has dots.
+func (c *Curve) marked() bool {
+	points := 0
+	for i := range c.X {
+		if finite(c.X[i]) && finite(c.Y[i]) {
+			points++
+		}
+	}
+	return c.Marks || points == 1
 }
 
 // A Figure is charts side by side. The curves of the first are named below all of them: curve i of
@@ -84,7 +96,7 @@ func (f *Figure) SVG() []byte {
 	for i, curve := range names {
 		at := legend + legendLine*float64(i)
 		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"%s/>`, left, at+4, colorOf(i), dashOf(i))
-		if curve.Marks {
+		if curve.marked() {
 			b.WriteString(dot(left+11, at+4, colorOf(i)))
 		}
 		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">%s</text>`+"\n", left+30, at+8, escape(curve.Name))
@@ -153,11 +165,15 @@ func (c *Chart) axes() (x, y axis) {
 		}
 	}
 	margin := (y.hi - y.lo) / 4
+	if margin == 0 {
+		margin = math.Inf(1) // of a flat curve all of the band is seen
+	}
 	least, most := y.lo-margin, y.hi+margin
 	for _, curve := range c.Curves {
+		marked := curve.marked()
 		for i := range curve.Low {
 			if low, high := y.at(curve.Low[i]), y.at(curve.High[i]); finite(low) && finite(high) {
-				if !curve.Marks {
+				if !marked {
 					low, high = max(low, least), min(high, most)
 				}
 				y.lo, y.hi = min(y.lo, low, high), max(y.hi, low, high)
@@ -170,7 +186,7 @@ func (c *Chart) axes() (x, y axis) {
 // draw draws curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 	var line, upper, lower, marks strings.Builder // lower: the edge of the band, from its end
-	color := colorOf(i)
+	color, marked := colorOf(i), c.marked()
 	drawn := func(i int) bool { return v.has(c.X[i], c.Y[i]) }
 	bounded := func(i int) bool {
 		return c.Low != nil && drawn(i) && v.has(c.X[i], c.Low[i]) && v.has(c.X[i], c.High[i])
@@ -181,7 +197,7 @@ func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 		}
 		x, y := v.px(c.X[i]), v.py(c.Y[i])
 		point(&line, x, y)
-		if !c.Marks {
+		if !marked {
 			continue
 		}
 		if bounded(i) {
@@ -190,7 +206,7 @@ func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 		marks.WriteString(dot(x, y, color))
 	}
 	for i := range c.X {
-		if c.Marks {
+		if marked {
 			break
 		}
 		if bounded(i) {

@@ -32,6 +32,10 @@ func TestSVG(t *testing.T) {
 			t.Errorf("no text %q in %q", want, texts)
 		}
 	}
+	single := plot.Chart{Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}, Low: []float64{400}, High: []float64{600}}}}
+	if paths, _ := read(t, single.SVG()); !strings.Contains(paths, "M388.0 384.0V44.0\n") || strings.Count(string(single.SVG()), "<circle") != 2 {
+		t.Errorf("a curve of one point has no dot with a line through it:\n%s", single.SVG())
+	}
 	for _, empty := range []plot.Chart{{}, {Curves: []plot.Curve{{Name: "one", X: []float64{3}, Y: []float64{500}}}}} {
 		if svg := string(empty.SVG()); strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("not drawable: %s", svg)

@@ -1,16 +1,72 @@
 package results
 
-import "github.com/rlinf/rlinf/internal/plot"
+import (
+	"math"
+	"strings"
 
-// Draw draws the metric of each group over environment steps, or iterations of language models, as
-// SVG.
-func Draw(title, metric string, groups []Group) []byte {
-	chart := plot.Chart{Title: title, X: "environment steps", Y: metric}
-	if texts(groups) {
-		chart.X = "steps"
+	"github.com/rlinf/rlinf/internal/plot"
+)
+
+// Draw draws the metric of each group over environment steps, or over iterations where nothing is
+// played, as SVG. returns tells the least and the most return of a task, infinite where there is no
+// bound: no interval goes beyond what is possible.
+func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
+	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
+	if inIterations(groups) {
+		chart.X = "iterations"
+	}
+	task := taskOf(groups)
+	if task != "" {
+		chart.Title = task + ": " + metric
+	}
+	least, most := limits(metric)
+	if last := metric[strings.LastIndexByte(metric, '/')+1:]; task != "" && (last == "return" || last == "return_min") {
+		least, most = returns(task)
 	}
 	for i := range groups {
-		chart.Curves = append(chart.Curves, groups[i].Curve(metric))
+		c := groups[i].Curve(metric)
+		for i, y := range c.Y {
+			c.Low[i], c.High[i] = max(c.Low[i], min(least, y)), min(c.High[i], max(most, y))
+		}
+		chart.Curves = append(chart.Curves, c)
 	}
 	return chart.SVG()
+}
+
+// Curves reports whether at least one group has a line to draw of the metric, not only a point.
+func Curves(metric string, groups []Group) bool {
+	for i := range groups {
+		if len(groups[i].Curve(metric).X) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// taskOf returns the task that all runs have in common; "": there are several.
+func taskOf(groups []Group) string {
+	task := ""
+	for _, g := range groups {
+		for _, r := range g.Runs {
+			if task != "" && r.Task != task {
+				return ""
+			}
+			task = r.Task
+		}
+	}
+	return task
+}
+
+// limits returns the least and the most value that a metric can have.
+func limits(metric string) (least, most float64) {
+	for _, share := range []string{"accuracy", "success_once", "success_at_end", "exact_match", "pass@", "truncated",
+		"unparsable", "wrong_object", "told_object"} {
+		if strings.Contains(metric, share) {
+			return 0, 1
+		}
+	}
+	if strings.HasSuffix(metric, "episode_len") || strings.HasPrefix(metric, "time/") {
+		return 0, math.Inf(1)
+	}
+	return math.Inf(-1), math.Inf(1)
 }

@@ -139,8 +139,11 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 	return values
 }
 
+// mostPoints bounds about the points of a curve: a picture is no wider.
+const mostPoints = 500
+
 // Curve returns the mean over the runs with its 95 % interval, wherever one of them has a row and
-// all have come.
+// all have come. Of many rows it takes every so many.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {
@@ -151,8 +154,12 @@ func (g *Group) Curve(metric string) plot.Curve {
 		}
 	}
 	slices.Sort(at)
+	at = slices.Compact(at)
 	c := plot.Curve{Name: g.Name}
-	for _, x := range slices.Compact(at) {
+	for i, x := range at {
+		if i%(len(at)/mostPoints+1) > 0 && i < len(at)-1 {
+			continue
+		}
 		values := g.At(metric, x)
 		if len(values) < len(g.Runs) {
 			continue

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -46,14 +47,17 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// ReadKept reads what Keep wrote, a Run for each seed.
+// ReadKept reads what Keep wrote, a Run for each seed. A first comment names the task, before a comma.
 func ReadKept(path string) ([]Run, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	in := csv.NewReader(f)
+	task := ""
+	if comment, ok := bytes.CutPrefix(text, []byte("# ")); ok {
+		task = string(comment[:max(0, bytes.IndexAny(comment, ",\n"))])
+	}
+	in := csv.NewReader(bytes.NewReader(text))
 	in.Comment = '#'
 	wrong := func(why string) ([]Run, error) {
 		line, _ := in.FieldPos(0)
@@ -87,7 +91,8 @@ func ReadKept(path string) ([]Run, error) {
 		at := slices.IndexFunc(runs, func(r Run) bool { return r.Seed == seed })
 		if at < 0 {
 			at = len(runs)
-			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed})
+			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed, Task: task,
+				Iterations: ofTexts(task)})
 		}
 		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
 		for i := len(leading); i < len(line); i++ {

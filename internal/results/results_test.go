@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -240,7 +242,7 @@ func TestTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	// 160 ± 70.7 less 499 ± 1: ν = 1.0006, t(0.975, 1) = 12.706, √(1/3 + 2500) = 50.0033.
-	const want = `|  | seeds | env steps | eval/return ± std | 95 % interval | lowest | less one | env steps/s |
+	const want = `|  | seeds | env steps | eval/return ± std | 95 % interval | lowest | difference from one | env steps/s |
 |---|--:|--:|--:|--:|--:|--:|--:|
 | one | 3 | 40 | 499.0 ± 1 | 496.5 … 501.5 | 498.0 |  | 8 |
 | two | 2 | 80 | 160.0 ± 70.71 | -475.3 … 795.3 | 110.0 | -339.0 ± 635.4 | 8 |
@@ -272,8 +274,58 @@ func TestReadRunOfTexts(t *testing.T) {
 	}
 	var b bytes.Buffer
 	table := results.Table{Metric: "eval/loss", At: math.Inf(1), Groups: groups}
-	if err := table.WriteMarkdown(&b); err != nil || !strings.HasPrefix(b.String(), "|  | seeds | steps | eval/loss") {
+	if err := table.WriteMarkdown(&b); err != nil || !strings.HasPrefix(b.String(), "|  | seeds | iterations | eval/loss") {
 		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+// TestDraw: pictures name the task, what their axes are, and no interval beyond what is possible; also of kept files.
+func TestDraw(t *testing.T) {
+	dir := t.TempDir()
+	kept := func(name, task, metric string, values ...float64) string {
+		text := "# " + task + ", 2026-11-25\nseed,step,env/steps,seconds," + metric + "\n"
+		for i, v := range values {
+			text += fmt.Sprintf("%d,10,40,1,%v\n%d,20,80,2,%v\n", i+1, v, i+1, v)
+		}
+		path := filepath.Join(dir, name+".csv")
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	bounds := func(task string) (least, most float64) {
+		if task == "CartPole-v1" {
+			return 0, 500
+		}
+		return math.Inf(-1), math.Inf(1)
+	}
+	for _, c := range []struct {
+		name, task, metric string
+		values             []float64
+		title, axis        string
+		least, most        float64 // of the y axis' ticks
+	}{
+		{"accuracy", "reasoning", "eval/accuracy", []float64{0.5, 0.9, 1}, "reasoning: eval/accuracy", "iterations", 0, 1},
+		{"success", "Squares-v0", "eval/success_once/red", []float64{0, 0.4}, "Squares-v0: eval/success_once/red", "environment steps", 0, 1},
+		{"return", "CartPole-v1", "eval/return", []float64{480, 500, 500}, "CartPole-v1: eval/return", "environment steps", 460, 500},
+		{"free", "HalfCheetah-v4", "eval/return", []float64{480, 500, 500}, "HalfCheetah-v4: eval/return", "environment steps", 460, 530},
+	} {
+		groups, err := results.Load(kept(c.name, c.task, c.metric, c.values...), c.metric)
+		if err != nil {
+			t.Fatal(err)
+		}
+		svg := string(results.Draw(c.metric, groups, bounds))
+		var ticks []float64
+		for _, m := range regexp.MustCompile(`text-anchor="end">([^<]*)<`).FindAllStringSubmatch(svg, -1) {
+			x, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ticks = append(ticks, x)
+		}
+		if !strings.Contains(svg, ">"+c.title+"<") || !strings.Contains(svg, ">"+c.axis+"<") || slices.Min(ticks) != c.least || slices.Max(ticks) != c.most {
+			t.Errorf("%s: ticks %v\n%s", c.name, ticks, svg)
+		}
 	}
 }
 

@@ -19,17 +19,19 @@ import (
 
 // A Run is what one training run measured, row by row.
 type Run struct {
-	Name  string // its folder, or that of the file it is kept in with the seed
-	Task  string // env_type; task_type where a language model learns
-	Seed  uint64 // actor.seed
-	Texts bool   // a language model learns: EnvSteps of the rows are iterations
-	Rows  []Row
+	Name string // its folder, or that of the file it is kept in with the seed
+	Task string // env_type; task_type where a language model learns
+	Seed uint64 // actor.seed
+	// Iterations: nothing is played, for a language model learns, or demonstrations are all that is
+	// learnt from. EnvSteps of the rows are iterations then.
+	Iterations bool
+	Rows       []Row
 }
 
 // A Row is one line of the metrics.
 type Row struct {
 	Step     int64
-	EnvSteps float64            // environment steps; iterations where a language model learns
+	EnvSteps float64            // environment steps; iterations where nothing is played
 	Seconds  float64            // spent in iterations until then, over all parts of a run that was resumed
 	Values   map[string]float64 // of the metrics that were asked for
 }
@@ -48,6 +50,9 @@ func ReadRun(dir, prefix string) (Run, error) {
 		Runner struct {
 			TaskType string `yaml:"task_type"`
 		}
+		Algorithm struct {
+			AdvType string `yaml:"adv_type"`
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err == nil {
@@ -57,8 +62,10 @@ func ReadRun(dir, prefix string) (Run, error) {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
-	if task := config.Runner.TaskType; task == "sft" || task == "reasoning" {
-		r.Task, r.Texts = task, true
+	if task := config.Runner.TaskType; ofTexts(task) {
+		r.Task, r.Iterations = task, true
+	} else if adv := config.Algorithm.AdvType; adv == "embodied_bc" || adv == "offline_iql" {
+		r.Iterations = true
 	}
 	f, err := os.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
@@ -70,6 +77,9 @@ func ReadRun(dir, prefix string) (Run, error) {
 	}
 	return r, nil
 }
+
+// ofTexts reports whether a language model learns in a task.
+func ofTexts(task string) bool { return task == "sft" || task == "reasoning" }
 
 // readRows reads metrics.jsonl. Most lines of a long run have nothing that is wanted but the time
 // that they took.
@@ -99,7 +109,7 @@ func (r *Run) readRows(in io.Reader, prefix string) error {
 			return fmt.Errorf("step %.0f: %w", step, err)
 		}
 		row := Row{Step: int64(step), Seconds: seconds, Values: map[string]float64{}}
-		if r.Texts {
+		if r.Iterations {
 			row.EnvSteps = step
 		}
 		for name, v := range values {
@@ -107,7 +117,7 @@ func (r *Run) readRows(in io.Reader, prefix string) error {
 			if v != nil {
 				x = *v
 			}
-			if name == "env/steps" {
+			if name == "env/steps" && !r.Iterations {
 				row.EnvSteps = x
 			}
 			if strings.HasPrefix(name, prefix) {

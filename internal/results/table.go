@@ -49,12 +49,12 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 // rows returns the cells, the head first.
 func (t *Table) rows() [][]string {
 	steps := "env steps"
-	if texts(t.Groups) {
-		steps = "steps"
+	if inIterations(t.Groups) {
+		steps = "iterations"
 	}
 	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {
-		head = append(head, "less "+t.Groups[0].Name)
+		head = append(head, "difference from "+t.Groups[0].Name)
 	}
 	rows := [][]string{append(head, steps+"/s")}
 	es := t.Estimates()
@@ -76,10 +76,10 @@ func (t *Table) rows() [][]string {
 	return rows
 }
 
-// texts reports whether language models learn in all groups, so that EnvSteps are iterations.
-func texts(groups []Group) bool {
+// inIterations reports whether EnvSteps of all groups are iterations.
+func inIterations(groups []Group) bool {
 	return !slices.ContainsFunc(groups, func(g Group) bool {
-		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Texts })
+		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations })
 	})
 }
 

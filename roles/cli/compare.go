@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/runner"
 	"github.com/urfave/cli/v2"
 )
@@ -36,7 +37,7 @@ func compareFlags() []cli.Flag {
 }
 
 // runCompare tables and draws the runs that the arguments name, and returns the exit code.
-func runCompare(c *cli.Context) (int, error) {
+func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
 	if c.IsSet("at") {
 		t.At = c.Float64("at")
@@ -79,7 +80,7 @@ func runCompare(c *cli.Context) (int, error) {
 		}
 	}
 	if path := c.String("out"); path != "" {
-		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Metric, t.Groups)); err != nil {
+		if err := durable.WriteFile(path, results.Draw(t.Metric, t.Groups, job.Returns(reg))); err != nil {
 			return 0, fmt.Errorf("--out: %w", err)
 		}
 	}

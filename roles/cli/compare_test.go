@@ -37,7 +37,7 @@ func TestCompare(t *testing.T) {
 	evaluated(t, at("other", "a"), 7, 30)
 
 	code, out, errs := run(t, "compare", "--format", "md", "--out", at("c.svg"), "--fail-below", "15.5", at("sweep"), at("other", "a"))
-	want := fmt.Sprintf(`|  | seeds | env steps | eval/return ± std | 95 %% interval | lowest | less %[1]s/sweep/a | env steps/s |
+	want := fmt.Sprintf(`|  | seeds | env steps | eval/return ± std | 95 %% interval | lowest | difference from %[1]s/sweep/a | env steps/s |
 |---|--:|--:|--:|--:|--:|--:|--:|
 | %[1]s/sweep/a | 2 | 100 | 15 ± 7.071 | -48.53 … 78.53 | 10 |  | 50 |
 | b | 1 | 100 | 40 |  | 40 | 25 | 50 |
@@ -132,7 +132,7 @@ func TestCompareHeadline(t *testing.T) {
 		out, errs string
 	}{
 		{[]string{young}, "young  1      100        7", ""},
-		{[]string{text}, "text  1      1      2", ""},
+		{[]string{text}, "text  1      1           2", ""},
 		{[]string{dir}, "full  1      100        10", "left out: " + text + ": no eval/return\nleft out: " + young + ": no eval/return\n"},
 		{[]string{full, young}, "full  1      100        10", "left out: " + young + ": no eval/return\n"},
 	} {

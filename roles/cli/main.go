@@ -153,7 +153,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {
-				*code, err = runCompare(c)
+				*code, err = runCompare(c, reg)
 				return err
 			})},
 		bench.Command(reg, code),

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -25,7 +27,7 @@ func momentary(dir string) []string {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	grid := append([]string{"sweep", "--seeds", "2", "--jobs", "2", "actor.optim.lr=1e-3,1e-4"}, momentary(dir)...)
-	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "grid"}, parts...)...) }
+	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "grid-sweep"}, parts...)...) }
 	if err := os.MkdirAll(at("lr=1e-3"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +62,9 @@ func TestSweep(t *testing.T) {
 	if svg, err := os.ReadFile(at("curves.svg")); err != nil || strings.Count(string(svg), ", 2 seeds") != 2 {
 		t.Errorf("curves.svg: %v\n%s", err, svg)
 	}
+	if _, err := os.Stat(filepath.Join(dir, "grid")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the sweep has written into the folder of the single run: %v", err)
+	}
 
 	// A run of the sweep is the run that the same settings give by themselves.
 	alone := append(momentary(dir), "actor.optim.lr=1e-4", "runner.seed=2", "runner.logger.experiment_name=alone")
@@ -78,22 +83,35 @@ func TestSweep(t *testing.T) {
 // A run that stopped half way goes on from its checkpoint, and ends as one that was not disturbed.
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
-	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid/seed_1", "runner.max_epochs=2", "runner.save_interval=2")
+	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid-sweep/seed_1", "runner.max_epochs=2", "runner.save_interval=2")
 	if code, out, errs := run(t, half...); code != runner.ExitOK {
 		t.Fatalf("half of a run: code %d\n%s%s", code, out, errs)
 	}
 	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2", "runner.save_interval=2"}, momentary(dir)...)...); code != runner.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
-	provenance, err := os.ReadFile(filepath.Join(dir, "grid", "seed_1", "provenance.json"))
+	provenance, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "seed_1", "provenance.json"))
 	if err != nil || !strings.Contains(string(provenance), "global_step_2") {
 		t.Errorf("not resumed: %v\n%s", err, provenance)
 	}
 	if code, out, errs := run(t, append(momentary(dir), "runner.logger.experiment_name=whole", "runner.save_interval=2")...); code != runner.ExitOK {
 		t.Fatalf("code %d\n%s%s", code, out, errs)
 	}
-	if got, want := evaluations(t, filepath.Join(dir, "grid", "seed_1")), evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
+	if got, want := evaluations(t, filepath.Join(dir, "grid-sweep", "seed_1")), evaluations(t, filepath.Join(dir, "whole")); !reflect.DeepEqual(got, want) {
 		t.Errorf("resumed %v, undisturbed %v", got, want)
+	}
+}
+
+// TestSweepPicture: runs that were evaluated once have curves of training.
+func TestSweepPicture(t *testing.T) {
+	dir := t.TempDir()
+	if code, out, errs := run(t, append([]string{"sweep", "--seeds=2"}, append(momentary(dir), "runner.val_check_interval=4")...)...); code != runner.ExitOK {
+		t.Fatalf("code %d\n%s%s", code, out, errs)
+	}
+	svg, err := os.ReadFile(filepath.Join(dir, "grid-sweep", "curves.svg"))
+	line := regexp.MustCompile(`<path d="M[\d.]+ [\d.]+(L[\d.]+ [\d.]+)+" fill="none"`)
+	if err != nil || !strings.Contains(string(svg), ">CartPole-v1: env/return<") || !line.Match(svg) {
+		t.Errorf("curves.svg: %v\n%s", err, svg)
 	}
 }
 

@@ -242,7 +242,12 @@ func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValChec
 
 // Headline returns the metric that says how good what the job trains is: of its evaluations where
 // there are any, else of training.
-func (c *Config) Headline() string {
+func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
+
+// TrainingHeadline returns the metric of training that says so.
+func (c *Config) TrainingHeadline() string { return c.headline(false) }
+
+func (c *Config) headline(evaluated bool) string {
 	names := [2]string{"env/return", "eval/return"}
 	switch c.Runner.TaskType {
 	case TaskSFT:
@@ -250,7 +255,7 @@ func (c *Config) Headline() string {
 	case TaskReasoning:
 		names = [2]string{"rollout/rewards", "eval/accuracy"}
 	}
-	if c.Evaluates() {
+	if evaluated {
 		return names[1]
 	}
 	return names[0]

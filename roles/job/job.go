@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
@@ -117,6 +118,21 @@ func Probe(reg config.Registries, cfg env.Config) (env.Spec, error) {
 		return env.Spec{}, err
 	}
 	return vec.Spec(), vec.Close()
+}
+
+// Returns returns a function that tells the least and the most return of an episode of a task, infinite
+// where there is no bound, or none is known.
+func Returns(reg config.Registries) func(task string) (least, most float64) {
+	return func(task string) (least, most float64) {
+		cfg := env.DefaultConfig()
+		cfg.EnvType = task
+		if slices.Contains(reg.Envs.Names(), task) {
+			if spec, err := Probe(reg, cfg); err == nil && spec.Returns != nil {
+				return spec.Returns[0], spec.Returns[1]
+			}
+		}
+		return math.Inf(-1), math.Inf(1)
+	}
 }
 
 // EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most

@@ -183,6 +183,10 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 	return runs, nil
 }
 
+// folderEnd is the end of a sweep's folder, which is never that of a single run of the configuration:
+// training sets aside what it finds there.
+const folderEnd = "-sweep"
+
 // pointRuns returns the runs of a point, one for each seed, after checking each.
 func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point string, seeds int,
 	log io.Writer) ([]*sweepRun, error) {
@@ -200,7 +204,7 @@ func pointRuns(c *cli.Context, reg config.Registries, overrides []string, point 
 	runs := make([]*sweepRun, seeds)
 	for i := range runs {
 		runs[i] = &sweepRun{point: point, seed: first.Runner.Seed + uint64(i)}
-		if err := runs[i].configure(c, reg, overrides, first.Runner.Logger.ExperimentName); err != nil {
+		if err := runs[i].configure(c, reg, overrides, first.Runner.Logger.ExperimentName+folderEnd); err != nil {
 			return nil, err
 		}
 	}

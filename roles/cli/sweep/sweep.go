@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/runner"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -35,7 +36,7 @@ Each run is trained whole by one process, on as many goroutine ranks as its plac
 --jobs of them run side by side in this process; under a launcher every process takes runs from a list that rank 0
 keeps. A run that fails stops no other. Each run keeps its last checkpoint and its best one: checkpoints/latest and
 checkpoints/best. Started again, the sweep leaves out what is finished, and goes on with what has a checkpoint. It
-has at most 2000 runs.`
+has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 
 // Flags are those of rlinf sweep, besides the configuration's.
 func Flags() []cli.Flag {
@@ -229,17 +230,17 @@ func (s *sweep) note(o outcome) {
 // finish writes the table of what is finished, on standard output and as table.md, draws
 // curves.svg, tells what failed, and returns the exit code.
 func (s *sweep) finish() (int, error) {
-	table, err := s.table()
+	groups, err := s.groups(s.metric)
 	if err != nil {
 		return 0, err
 	}
+	table := &results.Table{Metric: s.metric, At: math.Inf(1), Groups: groups}
 	if len(table.Groups) > 0 {
 		folder := s.folder()
 		var text bytes.Buffer
 		err := errors.Join(table.Write(s.out), table.WriteMarkdown(&text),
 			durable.WriteFile(filepath.Join(folder, "table.md"), text.Bytes()),
-			durable.WriteFile(filepath.Join(folder, "curves.svg"), results.Draw(filepath.Base(folder), s.metric,
-				table.Groups)))
+			durable.WriteFile(filepath.Join(folder, "curves.svg"), s.picture(groups)))
 		if err != nil {
 			return 0, err
 		}
@@ -267,14 +268,25 @@ func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// table returns the finished runs, a group for each point.
-func (s *sweep) table() (*results.Table, error) {
-	t := &results.Table{Metric: s.metric, At: math.Inf(1)}
+// picture draws the metric of the finished runs, or what they trained by where they were evaluated only
+// once, so that there are curves.
+func (s *sweep) picture(groups []results.Group) []byte {
+	metric := s.metric
+	if training := s.runs[0].cfg.TrainingHeadline(); !results.Curves(metric, groups) {
+		if trained, err := s.groups(training); err == nil && results.Curves(training, trained) {
+			metric, groups = training, trained
+		}
+	}
+	return results.Draw(metric, groups, job.Returns(s.reg))
+}
+
+// groups returns the finished runs with a metric, a group for each point.
+func (s *sweep) groups(metric string) (groups []results.Group, err error) {
 	for _, run := range s.runs {
 		if !run.finished() {
 			continue
 		}
-		r, err := results.ReadRun(run.cfg.Folder(), s.metric)
+		r, err := results.ReadRun(run.cfg.Folder(), metric)
 		if err != nil {
 			return nil, err
 		}
@@ -282,11 +294,11 @@ func (s *sweep) table() (*results.Table, error) {
 		if name == "" {
 			name = filepath.Base(s.folder())
 		}
-		if last := len(t.Groups) - 1; last < 0 || t.Groups[last].Name != name {
-			t.Groups = append(t.Groups, results.Group{Name: name, Path: filepath.Dir(run.cfg.Folder())})
+		if last := len(groups) - 1; last < 0 || groups[last].Name != name {
+			groups = append(groups, results.Group{Name: name, Path: filepath.Dir(run.cfg.Folder())})
 		}
-		g := &t.Groups[len(t.Groups)-1]
+		g := &groups[len(groups)-1]
 		g.Runs = append(g.Runs, r)
 	}
-	return t, nil
+	return groups, nil
 }
