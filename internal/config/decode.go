@@ -123,7 +123,8 @@ type decoder struct {
 }
 
 func (d *decoder) wrong(n *node, key, want string) {
-	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "expected " + want})
+	text, hint := n.quoted()
+	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
 // unresolved reports the interpolations at and below key that cannot be replaced, and whether there
@@ -142,6 +143,10 @@ func (d *decoder) unresolved(n *node, key string) (any bool) {
 func (d *decoder) value(n *node, v reflect.Value, key string) {
 	_, itself := v.Addr().Interface().(yaml.Unmarshaler)
 	if (itself || n.kind == scalar || v.Kind() == reflect.Interface) && d.unresolved(n, key) {
+		return
+	}
+	n, ok := d.written(n, v.Type(), key)
+	if !ok {
 		return
 	}
 	if u, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {

@@ -340,7 +340,9 @@ func call(name string, args []*node) (*node, error) {
 	switch name {
 	case "oc.env":
 		if v, ok := os.LookupEnv(args[0].value); ok {
-			return plain(v, ""), nil
+			n := plain(v, "")
+			n.decimal = true
+			return n, nil
 		}
 		if len(args) == 2 {
 			return args[1], nil
@@ -353,7 +355,9 @@ func call(name string, args []*node) (*node, error) {
 		}
 		return nil, fmt.Errorf("not: %s is neither true nor false", args[0].what())
 	case "oc.decode":
-		return plain(args[0].value, ""), nil
+		n := plain(args[0].value, "")
+		n.decimal = args[0].decimal
+		return n, nil
 	case "torch.dtype": // RLinf's name of a number type, which stands for itself
 		return args[0], nil
 	}
@@ -363,8 +367,13 @@ func call(name string, args []*node) (*node, error) {
 // arithmetic computes multiply, subtract and int_div: of integers an integer, else of floats.
 // int_div rounds down.
 func arithmetic(name string, a, b *node) (*node, error) {
-	x, errX := parseFloat(a.value)
-	y, errY := parseFloat(b.value)
+	for _, n := range []*node{a, b} {
+		if want := n.ambiguous(); want != "" {
+			return nil, fmt.Errorf("%s: %s: %s", name, n.value, want)
+		}
+	}
+	x, errX := parseFloat(WithoutZeros(a.value))
+	y, errY := parseFloat(WithoutZeros(b.value))
 	if errX != nil || errY != nil || a.tag != intTag && a.tag != floatTag || b.tag != intTag && b.tag != floatTag {
 		return nil, fmt.Errorf("%s: expected two numbers, got %s and %s", name, a.what(), b.what())
 	}

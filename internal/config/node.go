@@ -15,8 +15,11 @@ type node struct {
 	tag    string   // scalar: !!str, !!int, !!float, !!bool or !!null
 	value  string   // scalar: as written
 	wrong  error    // scalar: why its interpolation cannot be replaced
+	quote  string   // scalar: the quotes around it, "" for none
 	keys   []string // dict: the name of each item
 	items  []*node  // dict and list
+
+	decimal bool // scalar: of the command line or the environment, where a leading zero means nothing
 }
 
 type kind uint8

@@ -62,14 +62,16 @@ func overrideValue(text string) (*node, *FieldError) {
 		return &node{origin: commandLine, tag: strTag}, nil
 	}
 	if !strings.ContainsRune(`[{'"`, rune(text[0])) {
-		return plain(text, commandLine), nil
+		n := plain(text, commandLine)
+		n.decimal = true
+		return n, nil
 	}
 	doc, err := document([]byte(text))
 	if err != nil {
 		return nil, &FieldError{Origin: commandLine, Value: show(text),
 			Want: "not a value: " + strings.TrimPrefix(err.Error(), "yaml: ")}
 	}
-	r := &reader{at: func(int) string { return commandLine }}
+	r := &reader{at: func(int) string { return commandLine }, decimal: true}
 	n, err := r.node(doc, "", 0)
 	if err != nil {
 		return nil, err.(*FieldError)

@@ -92,6 +92,7 @@ type reader struct {
 	at       func(line int) string // origin of a line
 	nodes    int
 	problems []*FieldError
+	decimal  bool // a leading zero means nothing
 }
 
 // node converts y, which stands at key of the file.
@@ -118,7 +119,14 @@ func (r *reader) node(y *yaml.Node, key string, depth int) (*node, error) {
 	case yaml.MappingNode:
 		return r.dict(y, origin, key, depth)
 	}
-	return &node{origin: origin, tag: scalarTag(y.ShortTag()), value: y.Value}, nil
+	n := &node{origin: origin, tag: scalarTag(y.ShortTag()), value: y.Value, decimal: r.decimal}
+	switch {
+	case y.Style&yaml.SingleQuotedStyle != 0:
+		n.quote = "'"
+	case y.Style&yaml.DoubleQuotedStyle != 0:
+		n.quote = `"`
+	}
+	return n, nil
 }
 
 func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error) {

@@ -61,6 +61,7 @@ func TestEvaluationKeys(t *testing.T) {
 		{append(eval, "runner.resume_dir="+checkpoint(2)), checkpoint(2)},
 		{append(eval, "runner.resume_dir="+checkpoint(2), "--checkpoint", checkpoint(4)), checkpoint(4)},
 		{append(eval, "runner.resume_dir=auto"), checkpoint(4)},
+		{append(eval, "--episodes", "012"), `"episodes":12`},
 		{[]string{"-c", file, "runner.only_eval=true"}, checkpoint(4)},
 		{[]string{"-c", file, "runner.only_eval=true", "runner.resume_dir=" + checkpoint(2)}, checkpoint(2)},
 		{[]string{"-c", file, "runner.only_eval=true", "--resume", checkpoint(2)}, checkpoint(2)},

@@ -195,10 +195,15 @@ func inOrder(app *cli.App, words []string) []string {
 			plain = append(plain, words[i+1:]...)
 			i = len(words)
 		case strings.HasPrefix(a, "-") && a != "-":
+			flag, value, joined := strings.Cut(a, "=")
+			if joined {
+				flags = append(flags, flag+"="+args.Decimal(command, flag, value))
+				continue
+			}
 			flags = append(flags, a)
-			if i+1 < len(words) && !strings.Contains(a, "=") && args.TakesValue(command, strings.TrimLeft(a, "-")) {
+			if i+1 < len(words) && args.TakesValue(command, strings.TrimLeft(a, "-")) {
 				i++
-				flags = append(flags, words[i])
+				flags = append(flags, args.Decimal(command, a, words[i]))
 			}
 		default:
 			at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(a) })

@@ -75,6 +75,21 @@ func TakesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
+// Decimal returns the value of a flag as the library should read it: of a whole number without leading
+// zeros, which would make it octal. seq -w writes them.
+func Decimal(flags []cli.Flag, name, value string) string {
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.IntFlag, *cli.Uint64Flag:
+			return keys.WithoutZeros(value)
+		}
+	}
+	return value
+}
+
 // FlagError returns err, of reading the flags of c, in our words. For a flag that there is not it
 // names the flag that was most likely meant, or the one of keys, which are those of the
 // configuration.

@@ -31,6 +31,9 @@ var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 // null matches what is said of a null that takes a default away.
 var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
+// quotes matches what is said of a number or a truth value in quotes.
+var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
+
 // remedy returns the overrides that mend e; none if they cannot be told.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
@@ -54,8 +57,10 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	if m := only.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
 		return []string{e.Key + "=" + m[1]}
 	}
-	if m := null.FindStringSubmatch(e.Want); m != nil {
-		return []string{e.Key + "=" + m[1]}
+	for _, p := range []*regexp.Regexp{null, quotes} {
+		if m := p.FindStringSubmatch(e.Want); m != nil {
+			return []string{e.Key + "=" + m[1]}
+		}
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ func TestRemedy(t *testing.T) {
 		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 100 (x) that divides the samples of an iteration, 800 (y)"}, "actor.global_batch_size=100"},
 		{yaml.FieldError{Key: "actor.global_batch_size", Want: "expected a multiple of 7 (x) that divides the samples of an iteration, 80 (y)"}, ""},
 		{yaml.FieldError{Key: "algorithm.replay_buffer.sample_window_size", Want: "expected at most 1259: the replay buffers"}, "algorithm.replay_buffer.sample_window_size=100"},
+		{yaml.FieldError{Key: "actor.optim.lr", Value: "'1e-4'", Want: "expected a number; drop the quotes: 1e-4"}, "actor.optim.lr=1e-4"},
 		{yaml.FieldError{Want: "no such file"}, ""},
 	} {
 		if got := strings.Join(remedy(cfg, &tc.e), " "); got != tc.want {
