@@ -2,11 +2,11 @@ package algo
 
 import (
 	"fmt"
-	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -42,7 +42,7 @@ func (c *DemoConfig) Check(want Want) {
 // transition begins a chunk: see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
-	b, err := os.ReadFile(path)
+	b, err := durable.ReadFile(path)
 	if err != nil {
 		return demos, err
 	}

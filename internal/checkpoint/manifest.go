@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // format is the version of the folder's layout; another one is not read.
@@ -70,7 +72,7 @@ func (m manifest) encode() ([]byte, error) {
 // readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was
 // expected of it.
 func readManifest(dir string) (manifest, error) {
-	data, err := os.ReadFile(filepath.Join(dir, manifestFile))
+	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
 		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete", manifestFile)
 	} else if err != nil {
@@ -106,7 +108,7 @@ func readManifest(dir string) (manifest, error) {
 
 // verify reads the file of e in dir from end to end, into keep too, and says what differs from e.
 func (e entry) verify(dir string, keep io.Writer) error {
-	f, err := os.Open(filepath.Join(dir, e.Name))
+	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {
 		return fmt.Errorf("%s: missing, expected %d bytes", e.Name, e.Size)
 	} else if err != nil {

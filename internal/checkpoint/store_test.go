@@ -82,6 +82,12 @@ func TestNewestSkipsWhatIsDamaged(t *testing.T) {
 		{"file a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "actor")), os.Mkdir(filepath.Join(dir, "actor"), 0o777))
 		}, "actor: "},
+		{"file a pipe", func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "actor")), syscall.Mkfifo(filepath.Join(dir, "actor"), 0o666))
+		}, "is a pipe, expected a file"},
+		{"manifest a pipe", func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "manifest.json")), syscall.Mkfifo(filepath.Join(dir, "manifest.json"), 0o666))
+		}, "is a pipe, expected a file"},
 		{"no manifest", func(dir string) error { return os.Remove(filepath.Join(dir, "manifest.json")) }, "manifest.json: missing"},
 		{"manifest empty", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 0) }, "manifest.json: "},
 		{"manifest cut", func(dir string) error { return os.Truncate(filepath.Join(dir, "manifest.json"), 200) }, "manifest.json: "},

@@ -10,10 +10,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // Options describe the keys that Load and Decode know beforehand.
 type Options struct {
+	// Text is what ReadOnce has read; nil: Load reads the file.
+	Text []byte
 	// SearchPath lists folders in which presets are looked for, after the folder of the file and
 	// those of its hydra.searchpath.
 	SearchPath []string
@@ -52,7 +56,14 @@ type Tree struct {
 // All else that is wrong comes from Decode.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
-	main, err := t.read(path)
+	text, err := options.Text, error(nil)
+	if text == nil {
+		text, err = ReadOnce(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	main, err := t.parsed(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -149,13 +160,21 @@ func (t *Tree) problem(key string, value any, want string) *FieldError {
 	return e
 }
 
-// read reads one file.
-func (t *Tree) read(path string) (*node, error) {
-	data, err := os.ReadFile(path)
+// mostText is the greatest size of a file, in bytes.
+const mostText = 16 << 20
+
+// ReadOnce reads the text of a configuration from path, which may be a pipe.
+func ReadOnce(path string) ([]byte, error) {
+	text, err := durable.ReadOnce(path, mostText)
 	if err != nil {
 		return nil, &FieldError{Origin: path, Want: readError(err)}
 	}
-	root, problems, err := parse(path, data)
+	return text, nil
+}
+
+// parsed returns what text says, which was read from path.
+func (t *Tree) parsed(path string, text []byte) (*node, error) {
+	root, problems, err := parse(path, text)
 	t.problems = append(t.problems, problems...)
 	return root, err
 }
@@ -308,7 +327,11 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 			return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
 				Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
 		}
-		file, err := t.read(path)
+		text, err := durable.ReadFile(path)
+		if err != nil {
+			return &FieldError{Origin: path, Want: readError(err)}
+		}
+		file, err := t.parsed(path, text)
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -64,6 +66,68 @@ func SyncDir(dir string) error {
 		return err
 	}
 	return nil
+}
+
+// Open opens the file path for reading. A pipe or a device in its place is an error: it could keep
+// its reader waiting for ever.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // which opens a pipe that nobody writes, too
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &os.PathError{Op: "read", Path: path, Err: irregular(info.Mode())}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// irregular returns the error of a file that is none.
+func irregular(mode os.FileMode) error {
+	switch {
+	case mode.IsDir():
+		return syscall.EISDIR
+	case mode&os.ModeNamedPipe != 0:
+		return errors.New("is a pipe, expected a file")
+	case mode&os.ModeDevice != 0:
+		return errors.New("is a device, expected a file")
+	}
+	return errors.New("is no file")
+}
+
+// ReadFile returns the content of the file path, opened by Open.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	data.Grow(int(info.Size()) + bytes.MinRead)
+	_, err = data.ReadFrom(f)
+	return data.Bytes(), err
+}
+
+// ReadOnce returns what path has, which may be a pipe, up to its end. More than most bytes are an
+// error.
+func ReadOnce(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d MiB", most>>20)}
+	}
+	return data, err
 }
 
 // Writable returns an error where no file can be made in dir.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/durable"
@@ -58,6 +59,25 @@ func TestWritable(t *testing.T) {
 		if err := durable.Writable(below); err == nil || err.Error() != "write in "+below+": "+want {
 			t.Errorf("%v, want that %s is %s", err, below, want)
 		}
+	}
+}
+
+func TestOpenOnlyFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o666), os.WriteFile(file, []byte("text"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := durable.ReadFile(file); err != nil || string(got) != "text" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for path, want := range map[string]string{pipe: "is a pipe, expected a file", dir: "is a directory", "/dev/zero": "is a device, expected a file"} {
+		if _, err := durable.ReadFile(path); err == nil || err.Error() != "read "+path+": "+want {
+			t.Errorf("%v, expected that %s %s", err, path, want)
+		}
+	}
+	if _, err := durable.ReadOnce("/dev/zero", 1<<20); err == nil || err.Error() != "read /dev/zero: more than 1 MiB" {
+		t.Error(err)
 	}
 }
 

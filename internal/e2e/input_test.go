@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -280,6 +281,31 @@ func TestConfigFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(t, local, dir, 0, "job.yaml: is a folder, expected a YAML file", "-c", "job.yaml")
+	})
+	t.Run("endless", func(t *testing.T) {
+		refused(t, local, t.TempDir(), 0, "/dev/zero: cannot be read: more than 16 MiB", "-c", "/dev/zero")
+	})
+	t.Run("a pipe", func(t *testing.T) { // is read once, also by what looks at it again
+		dir := t.TempDir()
+		for _, args := range [][]string{{"check", "-c", "pipe.yaml", "-np", "4"}, {"sweep", "-c", "pipe.yaml", "--seeds", "2", "runner.max_steps=1"}} {
+			pipe := filepath.Join(dir, "pipe.yaml")
+			if err := syscall.Mkfifo(pipe, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			go os.WriteFile(pipe, []byte(good), 0)
+			if r := local.run(t, dir, -1, args...); args[0] == "sweep" && r.code != 0 || args[0] == "check" && !strings.Contains(r.stderr, "cluster.allow_idle_ranks=true") {
+				t.Errorf("%q: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
+			}
+			os.Remove(pipe)
+		}
+	})
+	t.Run("a pipe as preset", func(t *testing.T) {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, "other.yaml"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, dir, "job.yaml", "defaults: [other]\n"+good)
+		refused(t, local, dir, 0, "other.yaml: cannot be read: is a pipe, expected a file", "-c", "job.yaml")
 	})
 	t.Run("not named", func(t *testing.T) {
 		refused(t, local, t.TempDir(), 0, "no configuration: expected -c FILE.yaml, for example -c configs/cartpole_ppo.yaml (rlinf help says more)")

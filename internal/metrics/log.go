@@ -143,7 +143,7 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 		}
 		return lost
 	}
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if os.IsNotExist(err) {
 		return end(), nil
 	} else if err != nil {
@@ -182,7 +182,7 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 // LastStep returns the step of the last whole line of the file path; ok is false where there is none.
 // Another process may be writing it.
 func LastStep(path string) (step int64, ok bool) {
-	f, err := os.Open(path)
+	f, err := durable.Open(path)
 	if err != nil {
 		return 0, false
 	}

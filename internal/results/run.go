@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -54,7 +54,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 			AdvType string `yaml:"adv_type"`
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}
@@ -67,7 +67,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	} else if adv := config.Algorithm.AdvType; adv == "embodied_bc" || adv == "offline_iql" {
 		r.Iterations = true
 	}
-	f, err := os.Open(filepath.Join(dir, "metrics.jsonl"))
+	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
 		return r, fmt.Errorf("run %s: %w", dir, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 const (
@@ -213,7 +215,7 @@ func checkStale(path string, me Owner, now time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadFile(path)
 	if os.IsNotExist(err) {
 		return nil
 	} else if err != nil {
@@ -278,7 +280,7 @@ func (l *lock) held() error {
 	}
 	if !os.SameFile(mine, current) {
 		var other Owner
-		if text, err := os.ReadFile(l.path); err == nil && json.Unmarshal(text, &other) == nil {
+		if text, err := durable.ReadFile(l.path); err == nil && json.Unmarshal(text, &other) == nil {
 			return fmt.Errorf("%w: taken over by %v", errLost, other)
 		}
 		return fmt.Errorf("%w: taken over by another job", errLost)

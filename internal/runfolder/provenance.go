@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 const provenanceFile = "provenance.json"
@@ -130,7 +132,7 @@ func Binding() string {
 // false where there is none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
-	text, err := os.ReadFile(filepath.Join(path, provenanceFile))
+	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))
 	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
 		return p, false
 	}
@@ -141,7 +143,7 @@ func LastStart(path string) (p Provenance, ok bool) {
 func (f *Folder) AddProvenance(p Provenance) error {
 	path := filepath.Join(f.path, provenanceFile)
 	var starts []json.RawMessage
-	if old, err := os.ReadFile(path); err == nil {
+	if old, err := durable.ReadFile(path); err == nil {
 		if err := json.Unmarshal(old, &starts); err != nil {
 			return fmt.Errorf("run folder: %s: %w; move it away", path, err)
 		}

@@ -26,7 +26,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 	}
 	err = examine(c, reg, cfg, c.App.Writer)
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
-		cfg, _, err := config.Load(reg, path, slices.Concat(overrides, more), c.Bool("strict"))
+		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
 			return nil, err
 		}

@@ -53,6 +53,9 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 			return config.UsageError{Err: fmt.Errorf("--%s %q: expected %s", flag.name, text, flag.want)}
 		}
 	}
+	if err := args.CheckFile(c); err != nil {
+		return err
+	}
 	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -95,7 +96,7 @@ func after(step int64) string {
 }
 
 func writeStatus(c *cli.Context, reg config.Registries, dir string) error {
-	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
 	if err != nil {
 		return fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
 	}

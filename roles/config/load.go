@@ -18,9 +18,20 @@ import (
 // All mistakes in the values are in one error, see config.FieldErrors. The Config that comes with
 // it can be checked further, with its names and in a world. It is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
+	text, err := config.ReadOnce(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	return LoadText(reg, path, text, overrides, strict)
+}
+
+// LoadText is Load of a file that was read, with this text.
+func LoadText(reg Registries, path string, text []byte, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
 	c.Runner.Logger.ExperimentName = experimentName(path)
-	tree, err := config.Load(path, overrides, c.options(p))
+	o := c.options(p)
+	o.Text = text
+	tree, err := config.Load(path, overrides, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,9 +2,9 @@ package job
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -96,7 +96,7 @@ func fit(d tensor.Dict, want []tensor.Field) error {
 
 // ReadWeights reads the file that key names.
 func ReadWeights(key, path string) (tensor.Dict, error) {
-	b, err := os.ReadFile(path)
+	b, err := durable.ReadFile(path)
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s: %w", key, err)
 	}

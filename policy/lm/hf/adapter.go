@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -25,7 +26,7 @@ const (
 // name and value. lora_dropout is accepted, because it acts in training alone; training here has none.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
-	text, err := os.ReadFile(path)
+	text, err := durable.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("adapter: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -71,7 +72,7 @@ func openFolder(dir string) (*folder, error) {
 	if _, err := os.Stat(one); err == nil { // an index beside it is of an earlier save: transformers ignores it, too
 		return f, f.closeAt(f.open(one, nil))
 	}
-	text, err := os.ReadFile(many)
+	text, err := durable.ReadFile(many)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s has neither %s nor %s", dir, oneFile, indexFile)
 	}
@@ -99,7 +100,7 @@ func openFolder(dir string) (*folder, error) {
 
 // open adds a file, of which only the named tensors count unless names is nil.
 func (f *folder) open(path string, names []string) error {
-	file, err := os.Open(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return err
 	}

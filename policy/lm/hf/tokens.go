@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // Tokens are the ids with a meaning of their own.
@@ -23,7 +24,7 @@ func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {
 		path := filepath.Join(dir, name)
-		text, err := os.ReadFile(path)
+		text, err := durable.ReadFile(path)
 		if name != "config.json" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

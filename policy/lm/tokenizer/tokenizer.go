@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // A Tokenizer turns text into token ids and back. It is read-only: any number of goroutines may use
@@ -49,7 +50,7 @@ const (
 func Load(dir string) (*Tokenizer, error) {
 	files := map[string][]byte{}
 	for _, name := range fileNames {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		text, err := durable.ReadFile(filepath.Join(dir, name))
 		if err != nil && (name == tokenizerFile || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, fmt.Errorf("load tokenizer: %w", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // writeFiles writes a trained tokenizer in the form that other programs read: merges as texts,
@@ -127,7 +129,7 @@ func writeJSON(path string, v any) error {
 // Copy copies the files of the tokenizer in a folder into another folder, as they are.
 func Copy(to, from string) error {
 	for _, name := range fileNames {
-		text, err := os.ReadFile(filepath.Join(from, name))
+		text, err := durable.ReadFile(filepath.Join(from, name))
 		if errors.Is(err, fs.ErrNotExist) && name != tokenizerFile {
 			continue
 		}

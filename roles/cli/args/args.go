@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	keys "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -58,7 +59,11 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 			return nil, config.UsageError{Err: fmt.Errorf("%s: no such file, did you mean %s?", path, near)}
 		}
 	}
-	cfg, warnings, err := config.Load(reg, path, overrides, c.Bool("strict"))
+	text, err := configText(c, path)
+	if err != nil {
+		return nil, config.UsageError{Err: err}
+	}
+	cfg, warnings, err := config.LoadText(reg, path, text, overrides, c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
 			fmt.Fprintln(log, "warning:", w)
@@ -68,6 +73,33 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 		return nil, config.UsageError{Err: err}
 	}
 	return cfg, nil
+}
+
+// configText returns the text of the configuration path. A command reads it once, so that it may be a
+// pipe.
+func configText(c *cli.Context, path string) ([]byte, error) {
+	if text, ok := c.App.Metadata[path].([]byte); ok {
+		return text, nil
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() && Launched() {
+		return nil, fmt.Errorf("%s: is a pipe or a device, expected a file: each process of the job reads it", path)
+	}
+	text, err := keys.ReadOnce(path)
+	if err == nil {
+		c.App.Metadata[path] = text
+	}
+	return text, err
+}
+
+// CheckFile returns a usage error if the configuration that the command line names is no file on a
+// disk, because others than this process will read it.
+func CheckFile(c *cli.Context) error {
+	path := c.String("config")
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return config.UsageError{Err: fmt.Errorf("-c %s: expected a file, which %s names to others", path,
+			c.Command.Name)}
+	}
+	return nil
 }
 
 // CheckOut returns a usage error if the file of --out cannot be made, before there is anything to

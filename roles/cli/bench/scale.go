@@ -77,6 +77,9 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 			return 0, err
 		}
 	}
+	if err := args.CheckFile(c); err != nil {
+		return 0, err
+	}
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return 0, err
