@@ -4,6 +4,7 @@ package clients_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -235,6 +236,16 @@ func playServed(t *testing.T, p *parent) {
 	}
 	p.ask(header{Type: reset}, nil)
 	want("reset", 1, 998, 0, 0, 0)
+
+	// The nearest float32 to 1.7 is above it, and what comes may be beyond by the last bit: the program sees its bounds.
+	for e := range 3 {
+		act(e, 1.7, math.Nextafter32(-1, -2))
+	}
+	act(1, 9, -9)
+	p.ask(header{Type: step, Flags: autoreset}, nil)
+	want("bounds", 0, 11, 1.7, -1, 2.7)
+	want("bounds", 1, 999, 1.7, -1, 2.7)
+	p.ask(header{Type: reset}, nil)
 
 	// One step; the last environment is left alone.
 	p.request.put("mask", 2, uint8(0))

@@ -71,7 +71,7 @@ struct rlb {
 
 	int32_t *progress;                   /* of each environment: OVER, NEW, BEGUN ... */
 	char *mine[RLB_MAX_OBS];             /* observations in the program's kind: what rlb_obs said; served, the rows of RLB_F64 */
-	double *action64;                    /* served: actions of RLB_F64 */
+	char *boxed;                         /* served: actions of a box, in the program's kind */
 	uint64_t episode;                    /* solver's loop: the seed of its episode */
 };
 
@@ -131,6 +131,29 @@ static void unpack(const rlb_space *s, void *to, const void *from, uint64_t n)
 	else
 		for (uint64_t i = 0; i < n; i++)
 			((double *)to)[i] = ((const float *)from)[i];
+}
+
+/* bound is the bound of number i of a box; none where there is none. */
+static double bound(const rlb_space *s, const double *each, double all, uint64_t i, double none)
+{
+	if (each != NULL)
+		return each[i];
+	return s->low == 0 && s->high == 0 ? none : all;
+}
+
+/* unpack_action does so for an action, and keeps it within its bounds, which rounding to float may have left. */
+static void unpack_action(const rlb_space *s, void *to, const void *from, uint64_t n)
+{
+	unpack(s, to, from, n);
+	for (uint64_t i = 0; is_box(s) && i < n; i++) {
+		double low = bound(s, s->lows, s->low, i, -INFINITY), high = bound(s, s->highs, s->high, i, INFINITY);
+		double *x = (double *)to + i;
+		float *y = (float *)to + i;
+		if (s->kind == RLB_F64)
+			*x = *x < low ? low : *x > high ? high : *x;
+		else
+			*y = *y < (float)low ? (float)low : *y > (float)high ? (float)high : *y;
+	}
 }
 
 /* check_action says whether environment e has been given an action. */
@@ -507,8 +530,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	for (int i = 0; i < r->num_obs; i++)
 		if (r->cb == NULL || obs[i].kind == RLB_F64)
 			short_of |= (r->mine[i] = (char *)calloc(n * r->obs_len[i], native(&obs[i]))) == NULL;
-	if (r->cb != NULL && r->spec.action.kind == RLB_F64)
-		short_of |= (r->action64 = (double *)calloc(n * r->action_len, sizeof(double))) == NULL;
+	if (r->cb != NULL && is_box(&r->spec.action))
+		short_of |= (r->boxed = (char *)calloc(n, rlb_space_size(&r->spec.action))) == NULL;
 	if (short_of)
 		return rlb_fail("no memory for %llu environments of %llu bytes", (unsigned long long)n, (unsigned long long)row);
 
@@ -595,7 +618,7 @@ void rlb_close(rlb *r)
 		munmap(r->map, (size_t)r->mapped);
 	for (int i = 0; i < RLB_MAX_OBS; i++)
 		free(r->mine[i]);
-	free(r->action64);
+	free(r->boxed);
 	free(r->progress);
 	free(r->in);
 	free(r->out);
@@ -715,7 +738,7 @@ int rlb_recv_action(rlb *r, void *action)
 	case STEP:
 		if (check_action(r, 0) != 0)
 			return give_up(r);
-		unpack(&r->spec.action, action, r->action, r->action_len);
+		unpack_action(&r->spec.action, action, r->action, r->action_len);
 		return 1;
 	}
 	return -1;
@@ -826,12 +849,12 @@ static int serve_reset(rlb *r, void *user)
 static void step(rlb *r, void *user)
 {
 	const rlb_callbacks *cb = r->cb;
-	const char *actions = r->action64 != NULL ? (const char *)r->action64 : r->action;
+	const char *actions = r->boxed != NULL ? r->boxed : r->action;
 	const size_t size = rlb_space_size(&r->spec.action);
-	if (r->action64 != NULL)
+	if (r->boxed != NULL)
 		for (uint32_t e = 0; e < r->num_envs; e++)
 			if (r->mask[e])
-				unpack(&r->spec.action, r->action64 + e * r->action_len, (const float *)r->action + e * r->action_len, r->action_len);
+				unpack_action(&r->spec.action, r->boxed + e * size, (const float *)r->action + e * r->action_len, r->action_len);
 	if (cb->step_all != NULL) {
 		rlb_out all = row(r, 0);
 		cb->step_all(user, r->mask, actions, &all);

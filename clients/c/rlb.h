@@ -40,7 +40,7 @@ enum { RLB_MAX_OBS = 16, RLB_MAX_DIMS = 8, RLB_MAX_INFO = 64 };
 /* The type of the numbers of a space, in the program's own arrays. */
 enum {
 	RLB_F32,            /* float */
-	RLB_F64,            /* double; travels as float */
+	RLB_F64,            /* double; travels as float. Actions keep to low and high in the program's type */
 	RLB_U8,             /* uint8_t, for images of shape height, width, channels and for action_mask; not for actions */
 	RLB_DISCRETE,       /* one int32_t, 0 ... n-1 */
 	RLB_MULTI_DISCRETE, /* shape[0] of int32_t, each 0 ... nvec[i]-1 */

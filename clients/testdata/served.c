@@ -35,8 +35,11 @@ static void advance(counters *c, int env, const void *action, const rlb_out *out
 {
 	counter *k = &c->of[env];
 	k->count++;
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		k->action[i] = c->f64 ? ((const double *)action)[i] : ((const float *)action)[i];
+		if (k->action[i] < -1 || k->action[i] > (c->f64 ? 1.7 : (double)1.7f))
+			k->count = -1000; /* beyond the bounds */
+	}
 	show(c, env, out, row);
 	out->reward[row] = (float)(k->action[0] - k->action[1]);
 	out->terminated[row] = k->count == 1000;
@@ -96,7 +99,7 @@ int main(int argc, char **argv)
 	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, argc > 2 ? 1 << 17 : 0, NULL};
 	int kind = c.f64 ? RLB_F64 : RLB_F32;
 	rlb_spec spec = {.name = "served \"counters\"", .obs = {{.name = "state", .kind = kind, .shape = {3}}, {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},
-	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1}, .info = {"half"}, .max_steps = 5, .state_size = c.padding + sizeof(counter)};
+	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1.7}, .info = {"half"}, .max_steps = 5, .state_size = c.padding + sizeof(counter)};
 	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load, .render = render};
 	if (argc > 2)
 		functions.step_all = step_all;

@@ -47,6 +47,7 @@ contains
         call c_f_pointer(out%terminated, terminated, [row])
         k%count = k%count + 1
         k%action = action
+        if (any(action < -1d0 .or. action > 1.7d0)) k%count = -1000 ! beyond the bounds
         call show(k, out, row)
         reward(row) = real(action(1) - action(2), c_float)
         terminated(row) = merge(1_c_int8_t, 0_c_int8_t, k%count == 1000)
@@ -131,7 +132,7 @@ program served
     spec = rlb_new("served", max_steps=5, state_size=24)
     call rlb_observe(spec, "state", state)
     call rlb_observe(spec, "image", image)
-    call rlb_act(spec, action, low=-1d0, high=1d0)
+    call rlb_act(spec, action, low=-1d0, high=1.7d0)
     call rlb_figure(spec, "half")
     procedures = rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step), &
                                save=c_funloc(save), load=c_funloc(load), render=c_funloc(render))

@@ -9,7 +9,7 @@ from .play import play, state_type
 from .wire import ProtocolError
 
 
-def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), address=None):
+def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=None, address=None):
     """Play environments that live in arrays, which they read and write where rlinf has them: nothing is copied.
 
     make(n), a class for example, makes an object that plays n environments, by
@@ -23,13 +23,14 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), address=No
         close()                            optional
 
     out.obs is an array [n, ...] of what is seen, or a dictionary of such arrays where the space is a Dict; spaces are Box there, and images [height, width,
-    channels]. out.info has an array [n] for each figure named in info. Actions are float32 or int32, [n, ...], and read only. Episodes that end are reset by
+    channels]. out.info has an array [n] for each figure named in info. Actions are [n, ...] and read only: int32 for choices, whole numbers of the space's type for
+    a Box of these, else float32. Episodes that end are reset by
     rlinf's seeds; the environment never resets by itself. Other arguments are those of serve.
     """
     env = None
     if getattr(make, "observation_space", None) is None or getattr(make, "action_space", None) is None:
         env = make(num_envs or 1)
-    player = _Batch(make, env, info)
+    player = _Batch(make, env, info, channels)
     greeting = {"name": name or getattr(make, "__name__", "batch"), "num_envs": num_envs, "max_steps": max_steps, "render": hasattr(env or make, "render")}
     play(player, greeting, address)
 
@@ -37,10 +38,10 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), address=No
 class _Batch:
     """Plays environments that live in arrays of their own and write to the parent's."""
 
-    def __init__(self, make, env, info):
+    def __init__(self, make, env, info, channels):
         said = env or make
         self.actions = spaces.Actions(said.action_space)
-        self.fields = spaces.fields(said.observation_space)
+        self.fields = spaces.fields(said.observation_space, channels)
         if any(field.encode for field in self.fields):
             raise TypeError("serve_batch takes observations as they travel: Box, images [height, width, channels], or a Dict of these")
         self.info = list(info)

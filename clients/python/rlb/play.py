@@ -26,6 +26,7 @@ def play(player, greeting, address=None):
     try:
         player.actions.bind(conversation.action)
         player.begin(conversation)
+        explain(player.fields, conversation)
         while True:
             request = conversation.receive()
             if request is None:
@@ -58,6 +59,13 @@ def play(player, greeting, address=None):
     finally:
         player.close()
     conversation.close()
+
+
+def explain(fields, conversation):
+    """Write how unusual images were understood, once among the children of a rank."""
+    for field in fields:
+        if field.remark and not conversation.first:
+            conversation.log(field.remark)
 
 
 def _pictures(player, payload):

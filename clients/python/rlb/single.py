@@ -11,7 +11,7 @@ from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, address=None):
+          state_size=0, save=None, load=None, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment in the way of Gymnasium: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -26,13 +26,14 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  now. A member action_mask of a Dict observation needs no such word
     state_size   bytes that an environment's state takes at most, for checkpoints that hold it; 0: they don't. save(env) returns them and load(env, bytes)
                  takes them back; default: the whole environment, pickled
+    channels     where images of uint8 have their channels, "first" or "last", or a dictionary of these by name; default: on the smallest axis
     address      where rlinf is, as RLB_ADDR says by default
 
     An episode has the seed that rlinf gives it, in 31 bits; equal seeds give equal episodes if the environment's reset keeps to that. An exception in an
     environment ends the process, is printed on standard error, and its last lines are rlinf's error message.
     """
     first = make_env()
-    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size)
+    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, channels)
     spec = getattr(first, "spec", None)
     greeting = {
         "name": name or type(getattr(first, "unwrapped", first)).__name__,
@@ -46,13 +47,13 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
 class _Single:
     """Plays environments that are stepped one by one."""
 
-    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size):
+    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, channels):
         observation_space = getattr(first, "observation_space", None) if observation_space is None else observation_space
         action_space = getattr(first, "action_space", None) if action_space is None else action_space
         if observation_space is None or action_space is None:
             raise TypeError("%s does not say its spaces: give serve observation_space and action_space, as rlb.Box(-1, 1, (3,))" % type(first).__name__)
         self.actions = spaces.Actions(action_space)
-        self.fields = spaces.fields(observation_space)
+        self.fields = spaces.fields(observation_space, channels)
         self.info = list(info)
         self._make_env = make_env
         self._envs = [first]

@@ -2,7 +2,7 @@
 
 from . import spaces, wire
 from .conversation import Conversation
-from .play import seed_of
+from .play import explain, seed_of
 from .wire import ProtocolError
 
 
@@ -17,17 +17,17 @@ class Solver:
                 simulation.advance(action)
                 solver.send_state(simulation.observe(), reward)    # or send_last where the episode ends
 
-    observation_space, action_space, name, info, max_steps, address    as serve's; a figure of info is an argument of send_state and send_last, by name
+    observation_space, action_space, name, info, max_steps, channels, address    as serve's; a figure of info is an argument of send_state and send_last, by name
 
     In an MPI job with rlinf every rank calls rlb.mpi.split(), which gives the solver its communicator, and its rank 0 makes the Solver.
 
     When the job is over, recv_action, seed and send_init raise SystemExit, which ends the program unless it is caught.
     """
 
-    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, address=None):
+    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, channels=None, address=None):
         self._actions = spaces.Actions(action_space)
         self._figures = list(info)
-        fields = spaces.fields(observation_space)
+        fields = spaces.fields(observation_space, channels)
         self._conversation = conversation = Conversation({
             "name": name, "lang": "python", "obs": [field.space for field in fields], "action": self._actions.space, "num_envs": 1,
             "max_steps": max_steps, "info": self._figures, "owns_loop": True,
@@ -35,6 +35,7 @@ class Solver:
         if conversation.never_terminate:
             self._refuse("a solver that owns its loop ends its episodes: ignore_terminations can't be")
         self._actions.bind(conversation.action)
+        explain(fields, conversation)
         self._obs = spaces.Observer(fields, conversation.obs)
         self._final = spaces.Observer(fields, conversation.final)
         self._steps = 0

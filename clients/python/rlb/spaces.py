@@ -4,6 +4,7 @@ Gymnasium's spaces are understood by their attributes (nothing is imported): Box
 Gymnasium the classes here do, with the same arguments; a dictionary of spaces is a Dict.
 """
 
+import math
 import re
 
 import numpy as np
@@ -49,10 +50,11 @@ def to_numpy(value):
 class Field:
     """One array of an observation: its place in what the environment returns, its name, element and shape in the reply block, and how it gets there.
 
-    encode takes a value, or a batch of values with one more axis in front, to the shape here; it is None where both are the same.
+    encode takes a value, or a batch of values with one more axis in front, to the shape here; it is None where both are the same. remark says how an
+    unusual image was understood.
     """
 
-    def __init__(self, path, space, encode=None):
+    def __init__(self, path, space, encode=None, remark=None):
         self.path = path
         self.name = ".".join(str(key) for key in path) or ("image" if space.get("dtype") == "u8" else "state")
         if not _NAME.match(self.name):
@@ -60,6 +62,7 @@ class Field:
         self.space = dict(space, name=self.name)
         self.element, self.shape = element_and_shape(space)
         self.encode = encode
+        self.remark = remark
 
     def value(self, observation):
         """Find the array in an observation, or a batch of them, and encode it."""
@@ -75,16 +78,17 @@ class Field:
             raise ValueError("the observation %s has shape %s; its space says %s" % (self.name, got, want))
 
 
-def fields(space, path=()):
+def fields(space, channels=None, path=()):
     """List the arrays of an observation space, in the order of its members.
 
-    A Box of uint8 that is an image stays bytes, [height, width, channels]: channels come last, and a missing axis of them is added. Everything else becomes
-    float32, which bounds are clipped to, except for Discrete and MultiDiscrete, which are choices counted from 0.
+    A Box of uint8 that is an image stays bytes, [height, width, channels]: channels come last, and a missing axis of them is added. Channels are the smallest
+    axis, first or last, unless channels says "first" or "last", of all images or in a dictionary by name. Everything else becomes float32, which bounds are
+    clipped to, except for Discrete and MultiDiscrete, which are choices counted from 0.
     """
     inner = space if isinstance(space, dict) else getattr(space, "spaces", None)
     if inner is not None:
         items = inner.items() if hasattr(inner, "items") else enumerate(inner)
-        return [field for key, member in items for field in fields(member, path + (key,))]
+        return [field for key, member in items for field in fields(member, channels, path + (key,))]
     if hasattr(space, "nvec"):
         start, axes = np.asarray(getattr(space, "start", 0)), len(space.shape)
         choices = {"kind": "multi_discrete", "nvec": [int(n) for n in np.ravel(space.nvec)]}
@@ -99,16 +103,30 @@ def fields(space, path=()):
     if path == ("action_mask",):
         return [Field(path, _box("u8", space.shape, 0, 1))]
     if np.dtype(space.dtype) == np.uint8 and len(space.shape) in (2, 3):
-        return [_image(path, space.shape)]
+        return [_image(path, tuple(space.shape), channels)]
     return [Field(path, _box("f32", space.shape, _bounds(space.low), _bounds(space.high)))]
 
 
-def _image(path, shape):
+def _image(path, shape, channels):
     if len(shape) == 2:
         return Field(path, _box("u8", shape + (1,), 0, 255), lambda value: value[..., None])
-    if shape[0] <= 4 < shape[2]:
-        return Field(path, _box("u8", shape[1:] + shape[:1], 0, 255), lambda value: np.moveaxis(value, -3, -1))
-    return Field(path, _box("u8", shape, 0, 255))
+    last = Field(path, _box("u8", shape, 0, 255))
+    if isinstance(channels, dict):
+        channels = channels.get(last.name)
+    if channels is None and shape[0] < min(shape[1:]):
+        channels = "first"
+    elif channels is None and shape[2] < min(shape[:2]):
+        channels = "last"
+    if channels not in ("first", "last"):
+        said = "%r" % (channels,) if channels is not None else "no axis at an end is the smallest"
+        raise ValueError("the image %s of shape %s: %s: expected channels=\"first\" or \"last\", or {\"%s\": ...}" % (last.name, shape, said, last.name))
+    if channels == "last" and shape[2] <= 4:
+        return last
+    count, height, width = shape if channels == "first" else (shape[2],) + shape[:2]
+    last.remark = "rlb: the image %s of shape %s: %d channels come %s, of %d by %d pixels" % (last.name, shape, count, channels, height, width)
+    if channels == "last":
+        return last
+    return Field(path, _box("u8", shape[1:] + shape[:1], 0, 255), lambda value: np.moveaxis(value, -3, -1), last.remark)
 
 
 def mask_field(action):
@@ -129,6 +147,44 @@ def _bounds(bound):
     return values
 
 
+def _limits(space):
+    """Say the bounds of a Box in its own type, whole numbers where it has these."""
+    dtype, shape = np.dtype(space.dtype), tuple(space.shape)
+    if dtype.kind not in "fiub":
+        raise TypeError("actions can't be %s: expected a Box of floats or whole numbers" % dtype)
+    low, high = np.broadcast_to(space.low, shape), np.broadcast_to(space.high, shape)
+    if dtype.kind == "f":
+        return low.astype(dtype), high.astype(dtype)
+    least, most = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+
+    def whole(bounds, round_inwards):
+        numbers = [least if x <= least else most if x >= most else round_inwards(x) for x in bounds.ravel().tolist()]
+        return np.array(numbers, dtype).reshape(shape)
+
+    low, high = whole(low, math.ceil), whole(high, math.floor)
+    if (low > high).any():
+        raise ValueError("there is no whole number from %s to %s: expected a Box with at least one" % (space.low, space.high))
+    return low, high
+
+
+def _within(low, high):
+    """Say the least and the most float32 within bounds."""
+    with np.errstate(over="ignore"):
+        least, most = low.astype(np.float32), high.astype(np.float32)
+    least = np.where(least.astype(np.longdouble) < low, np.nextafter(least, np.float32(np.inf)), least)
+    return least, np.where(most.astype(np.longdouble) > high, np.nextafter(most, np.float32(-np.inf)), most)
+
+
+def _whole(numbers, low, high):
+    """Round to the nearest whole numbers, halves to even, within bounds and of their type."""
+    nearest = np.rint(numbers.astype(np.float64))  # which has every whole number of 32 bits
+    with np.errstate(invalid="ignore"):  # what does not fit into the type is replaced
+        whole = nearest.astype(low.dtype)
+    np.copyto(whole, low, where=nearest <= low.astype(np.float64))
+    np.copyto(whole, high, where=nearest >= high.astype(np.float64))
+    return whole
+
+
 class Actions:
     """An action space: how the rows of the request block become what the environment takes.
 
@@ -146,7 +202,10 @@ class Actions:
             self._start = int(getattr(space, "start", 0))
             self.space = {"kind": "discrete", "n": int(space.n)}
         elif hasattr(space, "low"):
-            self._dtype, self._shape, self._choices, self._start = space.dtype, tuple(space.shape), None, 0
+            self._dtype, self._shape, self._choices, self._start = np.dtype(space.dtype), tuple(space.shape), None, 0
+            self._low, self._high = _limits(space)
+            self._low32, self._high32 = _within(self._low, self._high)
+            self._floats = self._dtype.kind == "f" and bool((self._low32 <= self._high32).all())
             self.space = _box("f32", space.shape, _bounds(space.low), _bounds(space.high))
         else:
             raise TypeError("%r can't be acted in: expected Box, Discrete, MultiDiscrete or MultiBinary" % (space,))
@@ -156,6 +215,9 @@ class Actions:
         """Remember the array of the request block that actions come in, [N, A]."""
         self._batch = rows.reshape((len(rows),) + self._shape)
         self._batch.setflags(write=False)
+        self._boxed = np.empty_like(self._batch)
+        self._shown = self._boxed.view()
+        self._shown.setflags(write=False)
         # To check takes one operation on arrays that are there already, and a search for a byte: half the time of any().
         self._good = bytearray(rows.size)
         self._goods = np.ndarray(rows.shape, bool, self._good)
@@ -164,8 +226,8 @@ class Actions:
         else:
             self._rows, self._bounds = rows.view(np.uint32), np.ascontiguousarray(np.broadcast_to(self._choices, rows.shape))
 
-    def view(self):
-        """Return the actions of all environments where they lie, [N, ...] float32 or int32, counted from 0, to be read only; they were checked."""
+    def _checked(self):
+        """Return the actions of all environments where they lie, [N, ...] float32 or int32, counted from 0; they were checked."""
         if self._bounds is None:
             np.isfinite(self._rows, self._goods)
         else:
@@ -174,11 +236,33 @@ class Actions:
             raise ProtocolError("an action is out of range or not finite: %s, for the space %s" % (self._batch.tolist(), self.space))
         return self._batch
 
+    def view(self):
+        """Return the actions of all environments, [N, ...], to be read only: int32 counted from 0 where they are choices, else float32, but of the space's
+        type in a Box of whole numbers, or one too narrow for float32. A Box has them within its bounds. Choices lie where rlinf has them.
+        """
+        if self._choices is not None:
+            return self._checked()
+        if not self._floats:
+            batch = self.batch()
+            batch.setflags(write=False)
+            return batch
+        np.maximum(self._checked(), self._low32, self._boxed)
+        np.minimum(self._boxed, self._high32, self._boxed)
+        return self._shown
+
     def batch(self):
-        """Return the actions of all environments as their space has them, in an array that is the caller's."""
-        batch = self.view().astype(self._dtype)
+        """Return the actions of all environments as their space has them, in an array that is the caller's: a Box has them within its bounds, and whole numbers
+        are the nearest, halves to even.
+        """
+        batch = self._checked()
+        if self._choices is None and self._dtype.kind != "f":
+            return _whole(batch, self._low, self._high)
+        batch = batch.astype(self._dtype)
         if self._shifted:
             batch += self._start
+        if self._choices is None:  # rounding may have gone beyond them
+            np.minimum(batch, self._high, batch)
+            np.maximum(batch, self._low, batch)
         return batch
 
     def each(self):

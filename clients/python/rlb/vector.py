@@ -8,7 +8,7 @@ from .wire import ProtocolError
 
 
 def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_mask=False, autoreset=None, reset=None,
-                 observation_space=None, action_space=None, address=None):
+                 observation_space=None, action_space=None, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
     make(n) makes one of n environments in the way of Gymnasium: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
@@ -20,7 +20,7 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
     reset        reset(env, mask, seeds) resets the environments whose mask is True, each with its seed, and returns the observations of all, or these and
                  infos; default: Gymnasium's way, env.reset(seed=[...], options={"reset_mask": mask}), where metadata["autoreset_mode"] is there;
                  False: there is no way
-    name, max_steps, info, action_mask, address    as those of serve; figures and masks are arrays of infos
+    name, max_steps, info, action_mask, channels, address    as those of serve; figures and masks are arrays of infos
 
     Equal seeds give equal episodes where single environments can be reset, by reset or in Gymnasium's way; so the environment's own resets are repeated with
     rlinf's seeds. Where that can't be, only "SameStep" serves: its episodes after the first depend on all that was before them, a resumed run does
@@ -31,7 +31,7 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
         env = make(num_envs or 1)
         observation_space = env.single_observation_space if observation_space is None else observation_space
         action_space = env.single_action_space if action_space is None else action_space
-    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset)
+    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset, channels)
     play(player, {"name": name or (type(env).__name__ if env else "vector environment"), "num_envs": num_envs, "max_steps": max_steps}, address)
 
 
@@ -40,9 +40,9 @@ class _Vector:
 
     state_size = 0
 
-    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset):
+    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset, channels):
         self.actions = spaces.Actions(action_space)
-        self._observed = spaces.fields(observation_space)
+        self._observed = spaces.fields(observation_space, channels)
         self._has_mask = action_mask
         self.fields = self._observed + ([spaces.mask_field(self.actions.space)] if action_mask else [])
         self.info = list(info)

@@ -13,7 +13,7 @@ class Box:
         self.high = np.full(self.shape, high, self.dtype)
 
     def contains(self, x):
-        return x.shape == self.shape and x.dtype == self.dtype
+        return bool(np.can_cast(x.dtype, self.dtype) and x.shape == self.shape and np.all(x >= self.low) and np.all(x <= self.high))
 
 
 class Discrete:
@@ -22,13 +22,17 @@ class Discrete:
     def __init__(self, n, start=0):
         self.n, self.start = np.int64(n), np.int64(start)
 
+    def contains(self, x):
+        return isinstance(x, (int, np.integer)) and bool(self.start <= x < self.start + self.n)
+
 
 class MultiDiscrete:
-    dtype = np.dtype(np.int64)
+    def __init__(self, nvec, dtype=np.int64, start=0):
+        self.nvec, self.dtype = np.asarray(nvec, dtype), np.dtype(dtype)
+        self.shape, self.start = self.nvec.shape, np.full_like(self.nvec, start)
 
-    def __init__(self, nvec):
-        self.nvec = np.asarray(nvec)
-        self.shape, self.start = self.nvec.shape, np.zeros_like(self.nvec)
+    def contains(self, x):
+        return x.shape == self.shape and x.dtype != object and bool(np.all(self.start <= x) and np.all(x - self.start < self.nvec))
 
 
 class MultiBinary:
@@ -36,6 +40,9 @@ class MultiBinary:
 
     def __init__(self, n):
         self.n, self.shape = n, (n,)
+
+    def contains(self, x):
+        return x.shape == self.shape and bool(np.all((x == 0) | (x == 1)))
 
 
 class Dict:

@@ -137,7 +137,7 @@ class Parent:
             if not frame:
                 return None, b""
             magic, kind, self.flags, self.count, reserved, seq, length = struct.unpack(HEADER, frame)
-            assert magic == b"RLB1" and reserved == 0 and (seq == self.seq or kind == ERROR), frame
+            assert magic == b"RLB1" and reserved == 0 and (seq == self.seq or kind in (LOG, ERROR)), frame
             payload = self._exactly(length)
             if kind != LOG:
                 return kind, payload

@@ -295,7 +295,7 @@ class Everything:
         "switches": gymlike.MultiBinary(2),
         "robot": gymlike.Dict({"arm": gymlike.Box(np.array([-1, -np.inf]), np.array([1, 1e300]), None, np.float64)}),
     })
-    action_space = gymlike.Box(-2, 2, (2, 2), np.float64)
+    action_space = gymlike.Box(-9, 9, (2, 2), np.float64)
 
     def observe(self, k):
         return {"state": np.full(3, k), "camera": np.arange(144, dtype=np.uint8).reshape(3, 8, 6), "gray": np.full((4, 5), k, np.uint8),
@@ -325,7 +325,7 @@ class Kinds(unittest.TestCase):
             self.assertEqual(spaces["robot.arm"]["low"], [-1, None])
             self.assertEqual(spaces["robot.arm"]["high"], [1, None])
             self.assertEqual((spaces["camera"]["dtype"], spaces["camera"]["shape"], spaces["gray"]["shape"]), ("u8", [8, 6, 3], [4, 5, 1]))
-            self.assertEqual(parent.greeting["action"], {"kind": "box", "dtype": "f32", "shape": [2, 2], "low": -2, "high": 2})
+            self.assertEqual(parent.greeting["action"], {"kind": "box", "dtype": "f32", "shape": [2, 2], "low": -9, "high": 9})
             out = parent.reset()
             parent.step(np.arange(8))
             np.testing.assert_array_equal(out["reward"], [6, 22])
