@@ -2,6 +2,8 @@ package verify
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,28 +19,52 @@ type answer struct {
 
 // read returns nil for an answer that is empty or too long.
 func read(text string) *answer {
-	tokens := tokenize(text)
+	tokens := tokenize(withoutStars(text))
 	for nested := 0; nested < 4 && len(tokens) == 1 && tokens[0].kind == prose; nested++ {
 		tokens = tokenize(tokens[0].text)
 	}
-	for len(tokens) > 0 && tokens[len(tokens)-1].is(symbol, ".") {
-		tokens = tokens[:len(tokens)-1]
+	for size := -1; size != len(tokens); {
+		size = len(tokens)
+		for len(tokens) > 0 && tokens[len(tokens)-1].is(symbol, ".") {
+			tokens = tokens[:len(tokens)-1]
+		}
+		tokens = unwrapped(tokens)
 	}
 	if len(tokens) == 0 {
 		return nil
 	}
-	a := &answer{exact: write(tokens, false), tokens: tokens}
+	written := canonical(tokens)
+	a := &answer{exact: write(written, false), tokens: tokens}
 	if a.exact == "" {
 		return nil
 	}
 	if a.isWords() && titled(a.exact) || variables(tokens) <= 1 {
-		a.folded = write(tokens, true)
+		a.folded = write(written, true)
 	}
 	a.choice, a.lone = choiceOf(a.exact)
 	if !isRun(tokens) {
 		a.tree = parse(tokens)
 	}
 	return a
+}
+
+// stars are Markdown's marks of bold text, where they cannot be a power.
+var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*([^*\s](?:[^*]*[^*\s])?)\*\*`)
+
+// withoutStars drops Markdown's marks around a whole answer, or an item of one.
+func withoutStars(text string) string {
+	if !strings.Contains(text, "**") {
+		return text
+	}
+	var b strings.Builder
+	last := 0
+	for _, m := range stars.FindAllStringSubmatchIndex(text, -1) {
+		if rest := strings.TrimSpace(text[m[1]:]); rest == "" || strings.ContainsAny(rest[:1], ",;.)") {
+			b.WriteString(text[last:m[3]] + text[m[4]:m[5]])
+			last = m[1]
+		}
+	}
+	return b.String() + text[last:]
 }
 
 // isRun reports whether the tokens are three letters of one word, such as "yes". They are no product.
@@ -151,10 +177,23 @@ func equalTrees(a, b *node) bool {
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
 // sameItems reports whether the items of two lists form equal pairs. An item that equals several may
-// have to give way: "5, 5 cm" and "5 cm, 5 m". A label counts: "x = 2, y = 1" is not "1, 2".
+// have to give way: "5, 5 cm" and "5 cm, 5 m". A label counts: "x = 2, y = 1" is not "1, 2". Numbered names of
+// one letter, x_1 and x_2, may be missing: values are then in their order, or in any where a solution b has
+// no names.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
+	}
+	switch x, y := numbered(a), numbered(b); {
+	case x != nil && y == nil && !hasRelations(b):
+		a = x
+	case x == nil && y != nil && !hasRelations(a):
+		for i := range a {
+			if !equalTrees(a[i], y[i]) {
+				return false
+			}
+		}
+		return true
 	}
 	owner := make([]*node, len(b)) // the item of a that each item of b is paired with
 	var place func(x *node, tried []bool) bool
@@ -177,6 +216,35 @@ func sameItems(a, b []*node) bool {
 		}
 	}
 	return true
+}
+
+var numberedName = regexp.MustCompile(`^(\\?[A-Za-z]+ ?)_\{([0-9]{1,3})\}$`)
+
+// numbered returns the values of x_1 = …, x_2 = …, in the order of the numbers; nil for other items.
+func numbered(items []*node) []*node {
+	values, at := make([]*node, len(items)), make([]int, len(items))
+	letter := ""
+	for i, n := range items {
+		m := numberedName.FindStringSubmatch(n.label)
+		if m == nil || letter != "" && m[1] != letter {
+			return nil
+		}
+		letter = m[1]
+		at[i], _ = strconv.Atoi(m[2]) // digits
+	}
+	order := slices.Sorted(slices.Values(at))
+	for i, n := range items {
+		place, _ := slices.BinarySearch(order, at[i])
+		if values[place] != nil {
+			return nil
+		}
+		values[place] = n.args[1]
+	}
+	return values
+}
+
+func hasRelations(items []*node) bool {
+	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
 // equalRelations compares equations by the difference of sides, with either sign. Inequalities are

@@ -8,18 +8,22 @@
 // no answer: no other number of the response counts. Any one of the solutions is enough.
 //
 // Two answers are equal if one of these holds:
-//   - The texts agree, up to spaces and ways to write the same (\dfrac and \frac, \leq and ≤). Case
-//     counts only where it may tell variables apart, as in GMm.
+//   - The texts agree, up to spaces and ways to write the same: \dfrac and \frac, \leq and ≤, x_8 and x_{8},
+//     full-width signs. Case counts only where it may tell variables apart, as in GMm.
 //   - The values agree: numbers, fractions, mixed numbers, percents, roots, powers, π, e, i, functions,
 //     factorials, and variables. A thousands comma is part of a number.
 //   - Tuples and intervals agree in brackets and items, matrices in entries.
-//   - Lists and sets without order agree in items. "x = ±2" is a list of two.
+//   - Lists and sets without order agree in items. "x = ±2" is a list of two. "x_1 = 1, x_2 = 2" is "1, 2",
+//     and as a solution it has that order.
 //   - Equations and inequalities agree in the difference of their sides. The difference of an equation
-//     may have either sign. "x = 3" equals "3", and "x = 3" differs from "y = 3".
+//     may have either sign. "x = 3" equals "3", and "x = 3" differs from "y = 3". A name may
+//     also be words, \text{Area} = 12, or f'(x).
 //   - One is a lone choice from A to E, and the other begins with it: "(B) 12".
 //
 // Units are dropped. If both answers have a unit from the list of this package, the units must agree.
-// There is no tolerance: 0.333 is not 1/3. Percents are not scaled: 50% equals 50 and differs from 0.5.
+// There is no tolerance: 0.333 is not 1/3. An approximation after an exact value, 1/3 ≈ 0.333, is dropped
+// if it fits. Colours, underlines and bold marks are dropped. Percents are not scaled: 50% equals 50 and
+// differs from 0.5.
 //
 // Values that are rational are compared exactly. Others are computed with 1024 bits at fixed points,
 // and must agree to 700 bits wherever both are defined. Roots and logarithms of expressions with

@@ -102,11 +102,11 @@ func CheckSolution(solution string) (note string, err error) {
 	return "", nil
 }
 
-// Equal reports whether two answers, without boxes, are the same. Text that cannot be read as
-// mathematics equals the same text. Empty text equals nothing.
+// Equal reports whether two answers, without boxes, are the same, whichever of them is the solution. Text
+// that cannot be read as mathematics equals the same text. Empty text equals nothing.
 func Equal(a, b string) bool {
 	x, y := read(a), read(b)
-	return x != nil && y != nil && equalAnswers(x, y)
+	return x != nil && y != nil && equalAnswers(x, y) && equalAnswers(y, x)
 }
 
 const box = `\boxed`

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -235,15 +236,22 @@ func (p *parser) withUnit(n *node, unit string) *node {
 // statement reads sides with relations between them.
 func (p *parser) statement() *node {
 	start := p.at
-	sides := []*node{p.union()}
+	first, label := p.named()
+	if first == nil {
+		first = p.union()
+	}
+	sides := []*node{first}
 	var relations []string
-	label := ""
 	for !p.bad {
+		if p.approximates(p.at) {
+			sides[len(sides)-1] = p.approximated(sides[len(sides)-1])
+			break
+		}
 		r := p.relation()
 		if r == "" {
 			break
 		}
-		if len(sides) == 1 {
+		if len(sides) == 1 && label == "" {
 			label = labelOf(p.tokens[start : p.at-1])
 		}
 		if len(sides) > 4 {
@@ -299,36 +307,73 @@ func (p *parser) relation() string {
 	return t.text
 }
 
-// labelOf returns the text of a left side that only names the right one: x, x_1, AB, ∠A, f(x), (x, y).
+// named reads a left side that is a name in a few words: \text{Area} =. It stops before the equals sign. It
+// returns no node where there is none, or where words may change the meaning: "none if k = 3".
+func (p *parser) named() (*node, string) {
+	if t := p.peek(); t.kind != word && (t.kind != prose || isSeparator(t.text)) {
+		return nil, ""
+	}
+	words := 0
+	for i := p.at; i < len(p.tokens) && words <= 4; i++ {
+		t := p.tokens[i]
+		if t.kind == prose || t.kind == word {
+			if words += len(strings.Fields(t.text)); isQualifier(strings.ToLower(t.text)) {
+				return nil, ""
+			}
+		}
+		switch {
+		case t.is(symbol, "="):
+			label := strings.ToLower(write(canonical(p.tokens[p.at:i]), false))
+			p.at = i
+			return p.make(opVariable, "="+label), label
+		case t.kind == prose || t.kind == word || t.kind == letter || t.kind == number:
+		case t.kind == command && (t.text == "triangle" || t.text == "angle"):
+		case t.kind == symbol && (t.text == "_" || t.text == "{" || t.text == "}"):
+		default:
+			return nil, ""
+		}
+	}
+	return nil, ""
+}
+
+// labelOf returns the text of a left side that only names the right one: x, x_1, AB, ∠A, f(x), f'(x), (x, y).
 func labelOf(tokens []token) string {
-	text := write(tokens, false)
+	text := write(canonical(tokens), false)
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
 		tokens = tokens[1:]
 	}
 	if len(tokens) > 2 && tokens[0].is(symbol, "(") && tokens[len(tokens)-1].is(symbol, ")") {
-		for i, t := range tokens[1 : len(tokens)-1] {
-			if (i%2 == 0) != isVariable(t) || i%2 == 1 && !t.is(symbol, ",") {
+		p := &parser{tokens: tokens[1 : len(tokens)-1]}
+		for {
+			if !isVariable(p.peek()) {
+				return ""
+			}
+			if p.variable(); p.bad {
+				return ""
+			}
+			if p.at == len(p.tokens) {
+				return text
+			}
+			if !p.take(symbol, ",") {
 				return ""
 			}
 		}
-		return text
 	}
-	switch {
-	case len(tokens) == 0 || !isVariable(tokens[0]):
+	if len(tokens) == 0 || !isVariable(tokens[0]) {
 		return ""
-	case len(tokens) == 1:
-		return text
-	case isApplication(tokens):
-		return text
-	case tokens[1].is(symbol, "_"):
+	}
+	if last := tokens[len(tokens)-1]; last.kind != letter || len(tokens) == 1 || tokens[1].is(symbol, "_") {
 		p := &parser{tokens: tokens}
 		if p.variable(); !p.bad && p.at == len(tokens) {
 			return text
 		}
-		return ""
 	}
-	for _, t := range tokens {
-		if t.kind != letter || strings.ToUpper(t.text) != t.text || len(tokens) > 3 {
+	plain := slices.DeleteFunc(slices.Clone(tokens), func(t token) bool { return t.is(symbol, "'") })
+	if isApplication(plain) {
+		return text
+	}
+	for _, t := range plain {
+		if t.kind != letter || strings.ToUpper(t.text) != t.text || len(plain) > 3 {
 			return ""
 		}
 	}

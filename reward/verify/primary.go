@@ -72,11 +72,11 @@ func (p *parser) variable() *node {
 		index := p.peek()
 		p.at++
 		switch {
-		case index.kind == number, index.kind == letter:
+		case isIndex(index):
 			name += "_" + index.text
 		case index.is(symbol, "{"):
 			start := p.at
-			for p.at < len(p.tokens) && (p.peek().kind == number || p.peek().kind == letter) {
+			for isIndex(p.peek()) || p.at > start && p.peek().is(symbol, ",") {
 				p.at++
 			}
 			if start == p.at {
@@ -97,6 +97,11 @@ func (p *parser) variable() *node {
 	return p.make(opVariable, name)
 }
 
+// isIndex reports whether a token may be part of an index: V_{\text{max}}, S_{\triangle ABC}.
+func isIndex(t token) bool {
+	return t.kind == number || t.kind == letter || t.kind == word || t.kind == prose || t.is(command, "triangle")
+}
+
 func (p *parser) commandNode(name string) *node {
 	switch {
 	case greek[name], strings.HasPrefix(name, "mathcal "), strings.HasPrefix(name, "mathbb "):
@@ -111,6 +116,8 @@ func (p *parser) commandNode(name string) *node {
 		return p.make(opConstant, "pi")
 	case "infty":
 		return p.make(opVariable, "∞")
+	case "emptyset":
+		return p.make(opVariable, "∅")
 	case "frac":
 		above := p.small()
 		return p.make(opDiv, "", above, p.small())
@@ -258,6 +265,9 @@ func (p *parser) apply(name string, base, x *node) *node {
 func (p *parser) brackets() *node {
 	open := p.peek().text
 	p.at++
+	if open == `\{` && p.take(symbol, `\}`) {
+		return p.make(opVariable, "∅")
+	}
 	items := p.items()
 	end := p.peek()
 	p.at++

@@ -95,6 +95,9 @@ func (p *parser) starts(t token) bool {
 	case number:
 		return p.at > 0 && p.tokens[p.at-1].is(symbol, "!") // 3! 7!
 	case symbol:
+		if t.text == "(" && p.approximates(p.at) {
+			return false
+		}
 		return t.text == "(" || t.text == "[" || t.text == "{" || t.text == "|" && p.bars == 0
 	case command:
 		return starters[t.text] || isFunction(t.text) || isVariable(t)

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,7 +43,7 @@ func tokenize(s string) []token {
 	if len(s) > maxBytes || !utf8.ValidString(s) {
 		return nil
 	}
-	l := &lexer{rest: s}
+	l := &lexer{rest: strings.Map(plainForm, s)}
 	for l.rest != "" {
 		l.next()
 	}
@@ -70,6 +72,9 @@ func (l *lexer) next() {
 		l.rest = text + l.rest[size:]
 		return
 	}
+	if l.raised("^", superscripts) || l.raised("_", subscripts) || r == '^' && l.primes() {
+		return
+	}
 	for _, two := range [...][2]string{{"<=", `\le `}, {">=", `\ge `}, {"**", "^"}} {
 		if strings.HasPrefix(l.rest, two[0]) {
 			l.rest = two[1] + l.rest[2:]
@@ -95,14 +100,84 @@ func (l *lexer) next() {
 	l.add(symbol, string(r))
 }
 
-// plainSymbols are characters that stand for LaTeX.
+// plainForm returns the ASCII character that a full-width one or a letter or digit of the mathematical
+// alphabets stands for, else the character itself.
+func plainForm(r rune) rune {
+	switch {
+	case '！' <= r && r <= '～':
+		return r - '！' + '!'
+	case 0x1d400 <= r && r < 0x1d6a4: // 13 alphabets, from A to z
+		letter := (r - 0x1d400) % 52
+		if letter < 26 {
+			return 'A' + letter
+		}
+		return 'a' + letter - 26
+	case 0x1d7ce <= r && r <= 0x1d7ff:
+		return '0' + (r-0x1d7ce)%10
+	}
+	return r
+}
+
+// plainSymbols are characters that stand for LaTeX or ASCII.
 var plainSymbols = map[rune]string{
-	'−': "-", '–': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `, '∙': `\cdot `, '÷': "/",
-	'π': `\pi `, '√': `\sqrt `, '∞': `\infty `, '≤': `\le `, '≥': `\ge `, '≠': `\ne `, '°': `\degree `,
-	'∪': `\cup `, '∈': `\in `, '±': `\pm `, '∓': `\mp `, '²': "^2 ", '³': "^3 ", '½': `\frac12 `,
-	'¼': `\frac14 `, '¾': `\frac34 `, '⟨': `\langle `, '⟩': `\rangle `, 'α': `\alpha `, 'β': `\beta `, 'γ': `\gamma `,
-	'δ': `\delta `, 'ε': `\epsilon `, 'θ': `\theta `, 'λ': `\lambda `, 'μ': `\mu `, 'ρ': `\rho `, 'σ': `\sigma `,
+	'−': "-", '–': "-", '‐': "-", '‑': "-", '‒': "-", '﹣': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `,
+	'∙': `\cdot `, '∗': `\cdot `, '÷': "/", '⁄': "/", '∕': "/", '、': ",", '。': ".", '∶': ":", '∣': "|",
+	'π': `\pi `, '√': `\sqrt `, '∛': `\sqrt[3]`, '∞': `\infty `,
+	'≤': `\le `, '≥': `\ge `, '≦': `\le `, '≧': `\ge `,
+	'⩽': `\le `, '⩾': `\ge `, '≠': `\ne `, '≈': `\approx `, '≒': `\approx `, '≃': `\approx `, '≡': `\equiv `,
+	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''",
+	'∪': `\cup `, '∩': `\cap `, '∈': `\in `,
+	'∉': `\notin `, '⊂': `\subset `, '⊆': `\subseteq `, '∖': `\setminus `,
+	'∅': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
+	'ℤ': `\mathbb{Z} `, 'ℕ': `\mathbb{N} `, 'ℚ': `\mathbb{Q} `,
+	'ℂ': `\mathbb{C} `, '∠': `\angle `, '△': `\triangle `,
+	'⊥': `\perp `, '∥': `\parallel `, '→': `\to `, '⇒': `\implies `,
+	'∑': `\sum `, '∏': `\prod `, '∫': `\int `, '∂': `\partial `, '…': `\ldots `, '⋯': `\ldots `,
+	'⌊': `\lfloor `, '⌋': `\rfloor `, '⌈': `\lceil `, '⌉': `\rceil `,
+	'±': `\pm `, '∓': `\mp `, '½': `\frac12 `,
+	'⅓': `\frac13 `, '⅔': `\frac23 `, '¼': `\frac14 `, '¾': `\frac34 `,
+	'⅕': `\frac15 `, '⅖': `\frac25 `, '⅗': `\frac35 `,
+	'⅘': `\frac45 `, '⅙': `\frac16 `, '⅚': `\frac56 `, '⅛': `\frac18 `,
+	'⅜': `\frac38 `, '⅝': `\frac58 `, '⅞': `\frac78 `, '⟨': `\langle `, '⟩': `\rangle `,
+	'α': `\alpha `, 'β': `\beta `, 'γ': `\gamma `,
+	'δ': `\delta `, 'ε': `\epsilon `, 'θ': `\theta `,
+	'λ': `\lambda `, 'μ': `\mu `, 'ρ': `\rho `, 'σ': `\sigma `,
 	'τ': `\tau `, 'φ': `\phi `, 'ω': `\omega `, 'Δ': `\Delta `, 'Ω': `\Omega `,
+}
+
+// superscripts and subscripts are small characters, each at the place of what it stands for in smallForms.
+const (
+	superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
+	subscripts   = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
+	smallForms   = "0123456789+-n"
+)
+
+// raised reads a run of small characters as an exponent or an index.
+func (l *lexer) raised(sign, small string) bool {
+	forms := []rune(small)
+	end := strings.IndexFunc(l.rest, func(r rune) bool { return !slices.Contains(forms, r) })
+	if end < 0 {
+		end = len(l.rest)
+	}
+	if end == 0 {
+		return false
+	}
+	text := strings.Map(func(r rune) rune { return rune(smallForms[slices.Index(forms, r)]) }, l.rest[:end])
+	l.rest = sign + "{" + text + "}" + l.rest[end:]
+	return true
+}
+
+var raisedPrimes = regexp.MustCompile(`^\^ *(?:\\prime\b|\{ *((?:\\prime *|')+)\})`)
+
+// primes reads ^\prime and ^{\prime} as marks after a name.
+func (l *lexer) primes() bool {
+	m := raisedPrimes.FindStringSubmatch(l.rest)
+	if m == nil {
+		return false
+	}
+	n := strings.Count(m[1], "p") + strings.Count(m[1], "'")
+	l.rest = strings.Repeat("'", max(n, 1)) + l.rest[len(m[0]):]
+	return true
 }
 
 func (l *lexer) backslash() {
@@ -134,6 +209,7 @@ func (l *lexer) backslash() {
 		l.depth--
 		l.add(symbol, `\}`)
 	case '\\':
+		l.rest = rowSpace.ReplaceAllLiteralString(l.rest, "")
 		l.add(symbol, `\\`)
 	case '$':
 		l.add(command, "dollar")
@@ -142,6 +218,9 @@ func (l *lexer) backslash() {
 	}
 }
 
+// rowSpace is how far a row is from the next: \\[4pt].
+var rowSpace = regexp.MustCompile(`^\*?\s*\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|pc|bp|px|mu)\s*\]`)
+
 func (l *lexer) command(name string) {
 	if short, ok := sameCommands[name]; ok {
 		name = short
@@ -149,13 +228,24 @@ func (l *lexer) command(name string) {
 	switch name {
 	case "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr":
 		l.rest = strings.TrimPrefix(strings.TrimLeft(l.rest, " "), ".")
-	case "displaystyle", "textstyle", "limits", "quad", "qquad":
+	case "displaystyle", "textstyle", "limits", "quad", "qquad", "bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
+		l.space = true
+	case "underline", "uline", "pmb", "fbox": // what follows counts
+	case "color", "textcolor", "colorbox":
+		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
+		l.group()
+	case "hspace", "vspace", "phantom":
+		l.group()
 		l.space = true
 	case "text", "mathrm", "mathbf", "operatorname":
 		l.prose()
 	case "mathbb", "mathcal", "begin", "end":
 		if arg, ok := l.group(); ok {
 			name += " " + arg
+		} else if n := len(l.rest) - len(strings.TrimLeft(l.rest, " ")); name == "mathbb" && n < len(l.rest) {
+			if letter := l.rest[n : n+1]; isASCIILetter(rune(letter[0])) {
+				name, l.rest = name+" "+letter, l.rest[n+1:]
+			}
 		}
 		l.add(command, name)
 	case "langle":
@@ -181,6 +271,8 @@ func (l *lexer) command(name string) {
 	}
 }
 
+var colorModel = regexp.MustCompile(`^ *\[[A-Za-z]*\]`)
+
 // sameCommands are commands that mean the same as another.
 var sameCommands = map[string]string{
 	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
@@ -189,6 +281,8 @@ var sameCommands = map[string]string{
 	"infin": "infty", "textdegree": "degree", "textbf": "text", "textit": "text", "textrm": "text",
 	"textsf": "text", "texttt": "text", "mbox": "text", "hbox": "text", "mathit": "text",
 	"mathsf": "text", "boldsymbol": "mathbf", "bm": "mathbf", "thinspace": "quad", "enspace": "quad",
+	"emph": "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
+	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
 }
 
 // group reads {…} and returns what is in it.
@@ -299,7 +393,8 @@ func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {
 		mark := ""
-		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, ","} {
+		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, `\ `, `\;`, `\:`, "~", "\u2009", "\u202f", "\u00a0",
+			","} {
 			if strings.HasPrefix(s, m) && (m != "," || plain) {
 				mark = m
 				break
@@ -315,6 +410,10 @@ func thousands(whole, s string, plain bool) (string, string) {
 			}
 			whole += s[len(mark) : len(mark)+3]
 			s = s[len(mark)+3:]
+			isComma := mark[0] == ',' || mark[0] == '{'
+			if !isComma && strings.HasPrefix(strings.TrimLeft(s, " "), "/") {
+				return first, rest // 1 123/456 is a mixed number
+			}
 		case 0:
 			return whole, s
 		default:

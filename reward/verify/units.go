@@ -11,6 +11,8 @@ func (p *parser) measured(n *node) *node {
 	for p.at < len(p.tokens) {
 		t := p.peek()
 		switch {
+		case p.approximates(p.at):
+			return p.unit(n, words)
 		case t.kind == prose && !isSeparator(t.text), t.kind == word, t.is(symbol, "%"), t.is(command, "dollar"),
 			len(words) > 0 && t.is(symbol, "/"):
 			words = append(words, t.text)

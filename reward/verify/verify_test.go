@@ -429,7 +429,7 @@ func TestOutcomeNames(t *testing.T) {
 }
 
 func FuzzGrade(f *testing.F) {
-	for _, line := range strings.Split(same+different, "\n") {
+	for _, line := range strings.Split(same+different+rightForms+nearMisses, "\n") {
 		texts := strings.Split(line, " ~ ")
 		for i := range texts {
 			f.Add(texts[i], texts[(i+1)%len(texts)])

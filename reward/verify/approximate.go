@@ -1,0 +1,106 @@
+package verify
+
+import (
+	"math/big"
+	"strings"
+)
+
+// approximates reports whether an approximation begins at a token: \approx 1.41, (\approx 1.41), or "approximately".
+func (p *parser) approximates(at int) bool {
+	for ; at < len(p.tokens); at++ {
+		t := p.tokens[at]
+		switch {
+		case t.is(symbol, "("):
+		case t.is(command, "approx"):
+			return true
+		case t.kind == prose || t.kind == word:
+			return approximately[strings.Trim(strings.ToLower(t.text), " (,.")]
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// approximately are words before an approximation.
+var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
+	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
+
+// approximated reads an approximation of a value, which does not count. One that does not fit the value makes the
+// answer unreadable: it has two meanings.
+func (p *parser) approximated(exact *node) *node {
+	start := p.at
+	open := p.take(symbol, "(")
+	p.at++
+	about := p.union()
+	last := p.at
+	p.take(command, "ldots")
+	if open || p.tokens[start].kind == prose && strings.Contains(p.tokens[start].text, "(") {
+		if t := p.peek(); t.kind != prose || strings.TrimSpace(t.text) != ")" {
+			p.expect(symbol, ")")
+		} else {
+			p.at++
+		}
+	}
+	if p.bad || !exact.isValue() || !about.isValue() || !agree(exact.unit, about.unit) {
+		return p.fail()
+	}
+	for _, t := range p.tokens[start:last] {
+		if t.kind != number {
+			continue
+		}
+		if !fits(exact, about, rational(t.text), t.text) {
+			break
+		}
+		if exact.unit == "" && about.unit != "" {
+			return p.withUnit(exact, about.unit)
+		}
+		return exact
+	}
+	return p.fail()
+}
+
+// fits reports whether a value is exact up to one in the last digit that a number of the approximation
+// has. Zeros at the end of a whole number are no digits.
+func fits(x, about *node, literal *big.Rat, text string) bool {
+	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
+		return false
+	}
+	v, y := x.atPoints().at(0), about.atPoints().at(0)
+	if v == nil || y == nil || v.im != nil || y.im != nil {
+		return false
+	}
+	text = strings.ReplaceAll(text, ",", "")
+	_, decimals, hasPoint := strings.Cut(text, ".")
+	digits := -len(decimals)
+	if !hasPoint {
+		digits = len(text) - len(strings.TrimRight(text, "0"))
+	}
+	unit := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(digits, -digits))), nil))
+	if digits < 0 {
+		unit.Inv(unit)
+	}
+	tolerance := exact(unit)
+	if literal.Sign() != 0 { // 1.4 \times 10^3
+		tolerance = multiply(tolerance, divide(y, exact(literal)))
+	}
+	d := add(v, negate(y))
+	if d == nil || tolerance == nil {
+		return false
+	}
+	a, b := d.realPart(), tolerance.realPart()
+	return a != nil && b != nil && new(big.Float).Abs(a).Cmp(new(big.Float).Abs(b)) <= 0
+}
+
+// isDecimal reports whether a node is a number in digits, perhaps with a sign and a power of ten.
+func isDecimal(n *node) bool {
+	switch {
+	case n.op == opNeg:
+		return isDecimal(n.args[0])
+	case n.op == opMul:
+		power := n.args[1]
+		return isDecimal(n.args[0]) && (power.op == opNumber || power.op == opPow && power.args[0].op == opNumber &&
+			!power.args[1].hasVariables())
+	}
+	return n.op == opNumber
+}

@@ -1,0 +1,176 @@
+package verify
+
+import "strings"
+
+// arguments are commands by how many arguments they take, each a group in braces or one token.
+var arguments = map[string]int{
+	"frac": 2, "binom": 2, "sqrt": 1, "pmod": 1, "pod": 1, "vec": 1, "hat": 1, "widehat": 1, "bar": 1, "overline": 1,
+	"tilde": 1, "widetilde": 1, "dot": 1, "ddot": 1, "overrightarrow": 1, "overleftarrow": 1, "mathbf": 1,
+}
+
+// canonical returns tokens in one way to write them: with braces around every argument of one token, none
+// around a group that is no argument and has one token, and an index before an exponent. Spaces between
+// the letters of a formula are dropped.
+func canonical(tokens []token) []token {
+	c := &canon{tokens: append([]token{}, tokens...)}
+	out := c.all()
+	formula := false
+	for _, t := range out {
+		formula = formula || t.kind == command
+	}
+	for i := 1; formula && i < len(out); i++ {
+		if out[i].kind == letter && out[i-1].kind == letter {
+			out[i].space = false
+		}
+	}
+	return out
+}
+
+type canon struct {
+	tokens []token
+	at     int
+}
+
+func (c *canon) all() (out []token) {
+	for c.at < len(c.tokens) {
+		out = append(out, c.unit(out)...)
+	}
+	return out
+}
+
+// unit reads a token with its arguments, or a group. before is what was read already.
+func (c *canon) unit(before []token) []token {
+	t := c.tokens[c.at]
+	switch {
+	case t.is(symbol, "_"), t.is(symbol, "^"):
+		return c.scripts()
+	case t.is(symbol, "{"):
+		if end := c.end(); end > 0 {
+			inner := unwrapped(c.inside(end))
+			if len(inner) == 1 && standsAlone(before) && (c.at == len(c.tokens) || endsItem(c.tokens[c.at])) {
+				inner[0].space = t.space
+				return inner
+			}
+			return braced(inner)
+		}
+	case t.kind == command && arguments[t.text] > 0:
+		out := []token{t}
+		c.at++
+		if t.text == "sqrt" && c.at < len(c.tokens) && c.tokens[c.at].is(symbol, "[") {
+			for c.at < len(c.tokens) && !c.tokens[c.at].is(symbol, "]") {
+				out = append(out, c.tokens[c.at])
+				c.at++
+			}
+			if c.at < len(c.tokens) {
+				out = append(out, c.tokens[c.at])
+				c.at++
+			}
+		}
+		for range arguments[t.text] {
+			out = append(out, c.argument(arguments[t.text] > 1)...)
+		}
+		return out
+	}
+	c.at++
+	return []token{t}
+}
+
+// scripts reads an index and an exponent, in either order.
+func (c *canon) scripts() []token {
+	first := c.script()
+	if first[0].text == "^" && c.at < len(c.tokens) && c.tokens[c.at].is(symbol, "_") {
+		return append(c.script(), first...)
+	}
+	return first
+}
+
+func (c *canon) script() []token {
+	sign := c.tokens[c.at]
+	sign.space = false
+	c.at++
+	return append([]token{sign}, c.argument(false)...)
+}
+
+// argument reads an argument and puts it into braces. Of a number, \frac takes one digit.
+func (c *canon) argument(digit bool) []token {
+	if c.at == len(c.tokens) {
+		return nil
+	}
+	t := &c.tokens[c.at]
+	switch {
+	case t.is(symbol, "{"):
+		if end := c.end(); end > 0 {
+			return braced(unwrapped(c.inside(end)))
+		}
+	case digit && t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,("):
+		first := token{kind: number, text: t.text[:1]}
+		t.text, t.space = t.text[1:], false
+		return braced([]token{first})
+	case t.is(symbol, "-") && c.at+1 < len(c.tokens) && c.tokens[c.at+1].kind <= letter:
+		c.at += 2
+		return braced(c.tokens[c.at-2 : c.at])
+	case t.kind == command && arguments[t.text] > 0:
+		return braced(c.unit(nil))
+	case t.kind == symbol: // nothing that could be an argument
+		return nil
+	}
+	c.at++
+	return braced(c.tokens[c.at-1 : c.at])
+}
+
+// end returns where the group closes that begins here, or 0.
+func (c *canon) end() int {
+	depth := 0
+	for i := c.at; i < len(c.tokens); i++ {
+		switch t := c.tokens[i]; {
+		case t.is(symbol, "{"):
+			depth++
+		case t.is(symbol, "}"):
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return 0
+}
+
+// inside reads the group that ends there and returns what is in it.
+func (c *canon) inside(end int) []token {
+	inner := &canon{tokens: c.tokens[c.at+1 : end]}
+	c.at = end + 1
+	return inner.all()
+}
+
+// unwrapped drops braces around the whole.
+func unwrapped(tokens []token) []token {
+	for len(tokens) > 1 && tokens[0].is(symbol, "{") && (&canon{tokens: tokens}).end() == len(tokens)-1 {
+		tokens = tokens[1 : len(tokens)-1]
+	}
+	return tokens
+}
+
+func braced(tokens []token) []token {
+	out := append([]token{{kind: symbol, text: "{"}}, tokens...)
+	if len(tokens) > 0 {
+		out[1].space = false
+	}
+	return append(out, token{kind: symbol, text: "}"})
+}
+
+// standsAlone reports whether after these tokens another operand begins.
+func standsAlone(before []token) bool {
+	if len(before) == 0 {
+		return true
+	}
+	t := before[len(before)-1]
+	return t.kind == symbol && strings.ContainsAny(t.text, "=+-,;(<>:/}") && t.text != `\}` ||
+		t.kind == command && between[t.text]
+}
+
+// endsItem reports whether a token cannot be another factor of the operand before it.
+func endsItem(t token) bool {
+	return t.kind == symbol && strings.ContainsAny(t.text, "_^=+-,;)<>:/%.}") || t.kind == command && between[t.text]
+}
+
+// between are commands that stand between or after operands.
+var between = set("equiv to approx le ge ne in cdot pm mp cup cap pmod")

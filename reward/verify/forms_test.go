@@ -1,0 +1,217 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each line has a solution, and texts that are right. Every text is also tried in all dresses.
+const rightForms = `
+2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈
+1011_{2} ~ 1011_2 ~ 1011₂ ~ 1\,011_2
+2A_{16} ~ 2A_{16} ~ 2A₁₆ ~ 2A_16
+3 \pmod{7} ~ 3 \pmod 7 ~ 3\pmod7 ~ 3 \pmod{ 7 } ~ 3 \pmod{{7}}
+x \equiv 3 \pmod{12} ~ x\equiv 3\pmod{12} ~ x ≡ 3 \pmod{12} ~ x \equiv{3} \pmod{12} ~ x \equiv 3 \pmod {12}
+\vec{a} ~ \vec a ~ \vec{ a } ~ \vec{{a}}
+\vec{a}+2\vec{b} ~ \vec a+2\vec b ~ \vec a + 2 \vec{b}
+\sum_{k=1}^{n} k ~ \sum_{k=1}^n k ~ \sum\limits_{k=1}^n k ~ \sum^n_{k=1} k ~ \sum_{k = 1}^{n}{k} ~ \displaystyle\sum_{k=1}^{n}k ~ ∑_{k=1}^{n} k
+\sum_{i=0}^{\infty} \frac{1}{i!} ~ \sum_{i=0}^\infty \frac1{i!} ~ \sum_{i=0}^∞ \frac{1}{i!} ~ \sum_{i=0}^{\infty}\dfrac{1}{i!}
+\lim_{x\to 0} f(x) ~ \lim_{x \to 0}f(x) ~ \lim\limits_{x\to0} f(x) ~ \lim_{x\rightarrow 0} f(x) ~ \lim_{x→0} f(x)
+\int_{0}^{1} x dx ~ \int_0^1 x dx ~ \int_0^{1} x\,dx ~ \int^1_0 x \, dx ~ \int_0^1xdx ~ ∫_0^1 x dx
+\overline{AB} ~ \overline{ AB } ~ \overline{AB}
+\hat{x} ~ \hat x
+C_5^2 ~ C_{5}^{2} ~ C^2_5 ~ C^{2}_{5} ~ C₅²
+a_{n} ~ a_n ~ {a}_{n} ~ a_{{n}}
+x^{2}+1 ~ x^2+1 ~ x²+1 ~ {x}^{2}+1
+x^{12} ~ x¹² ~ x^12
+(1,2) ~ （1，2） ~ （１，２） ~ ( 1 , 2 ) ~ \left(1,2\right) ~ （1, 2）
+12 ~ １２ ~ ＋１２ ~ 12。 ~ 𝟏𝟐
+x=3 ~ x＝3 ~ ｘ＝３ ~ 3 ~ x = ３ ~ 𝑥=3
+50\% ~ 50％ ~ ５０％ ~ 50
+3:2 ~ ３：２ ~ 3：2 ~ 3∶2 ~ 3 : 2
+\emptyset ~ \varnothing ~ ∅ ~ \{\} ~ \{ \} ~ \left\{\right\}
+\mathbb{R} ~ ℝ ~ \mathbb R ~ \Bbb{R} ~ x \in ℝ
+\mathbb{Z} ~ ℤ ~ \mathbb Z
+\angle A = 70^\circ ~ ∠A = 70° ~ ∠A＝70° ~ \angle A=70 ~ 70^\circ ~ ∠ A = 70^∘
+\angle ABC ~ ∠ABC ~ ∠ ABC
+[0,1) ~ ［0，1） ~ [0，1) ~ x∈[0，1)
+x \le 3 ~ x≤3 ~ x ≦ 3 ~ x⩽3 ~ x <= 3
+\frac{1}{3} ~ ⅓ ~ 1⁄3 ~ 1／3 ~ 1∕3
+-5 ~ −5 ~ －5 ~ －５ ~ ‑5
+5! ~ 5！ ~ 120
+1, 2 ~ x_1=1, x_2=2 ~ x_{1} = 1, x_{2} = 2 ~ x₁=1，x₂=2 ~ x_1 = 1 \text{ and } x_2 = 2 ~ x_2 = 2, x_1 = 1 ~ x_1=2,\ x_2=1 ~ x_1=1; x_2=2 ~ x_1 = 1 or x_2 = 2
+x_1=1, x_2=2 ~ x_{1}=1, x_{2}=2 ~ x_2=2, x_1=1 ~ 1, 2 ~ x = 1, x = 2 ~ x_1=\frac{2}{2},\, x_2=2 ~ \{1, 2\}
+a_1 = 3, a_2 = 6, a_3 = 9 ~ 3, 6, 9 ~ a_{3}=9, a_{1}=3, a_{2}=6
+(x_1, x_2) = (1, 2) ~ (1,2) ~ (x_{1},x_{2})=(1,2)
+\frac{1\pm\sqrt5}{2} ~ x_{1,2}=\frac{1\pm\sqrt5}{2} ~ x_1=\frac{1+\sqrt5}{2}, x_2=\frac{1-\sqrt5}{2}
+\sqrt{2} ~ \sqrt{2} \approx 1.414 ~ \sqrt2\approx1.41 ~ √2 ≈ 1.4 ~ \sqrt{2} (\approx 1.414) ~ x = \sqrt2 \approx 1.4142 ~ \sqrt{2} \text{ (approximately } 1.414) ~ \sqrt2 \approx 1.414\ldots ~ \sqrt{2} ≈ 1.414... ~ \sqrt2\simeq 1.414 ~ \sqrt{2} \text{ or about } 1.41
+\frac{10}{3} ~ \frac{10}{3} \approx 3.33 ~ 3\frac13≈3.333 ~ 10/3 \approx 3.3 ~ \frac{10}{3} \approx 3.34
+12\pi ~ 12\pi \approx 37.7 ~ 12π ≈ 37.699 ~ 12\pi\approx 38
+1000\pi ~ 1000\pi \approx 3141.6 ~ 1000\pi \approx 3140 ~ 1000\pi \approx 3{,}142 ~ 1000\pi\approx 3.14\times 10^3
+12\pi \text{ cm}^2 ~ 12\pi \text{ cm}^2 \approx 37.7 \text{ cm}^2 ~ 12\pi \approx 37.7\text{ cm}^2 ~ 12\pi
+\pm\sqrt2 ~ \pm\sqrt2 \approx \pm 1.414 ~ \sqrt2 \approx 1.414, -\sqrt2 \approx -1.414
+-\ln 2 ~ -\ln 2 \approx -0.693
+12 ~ \text{Area} = 12 ~ \text{Area}=12 ~ \mathrm{Area} = 12 ~ Area = 12 ~ \text{area } = 12 ~ \textbf{Area} = 12 ~ \text{Area} = 3\times4 = 12 ~ \text{Total area} = 12 ~ \text{Area}_{ABC} = 12
+\text{Area} = 12 ~ 12 ~ \text{Area} = 12\text{ cm}^2 ~ \text{area} = 12.0 ~ \operatorname{Area} = 12
+V_{\text{max}} = 5 ~ 5 ~ V_{max}=5 ~ V_{\mathrm{max}} = 5
+S_{\triangle ABC} = 6 ~ 6 ~ S_{△ABC}=6
+f'(x)=2x ~ f'(x) = 2x ~ 2x ~ f^{\prime}(x) = 2x ~ f^\prime(x)=2x ~ f′(x)=2x ~ f’(x) = 2x ~ f'(x) = x + x ~ f^{'}(x)=2x
+f''(x) = 6x ~ 6x ~ f^{\prime\prime}(x)=6x ~ f″(x) = 6x
+y' = 2x ~ 2x ~ y^{\prime}=2x ~ y′=2x
+\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} ~ \begin{pmatrix} 1 & 2 \\[4pt] 3 & 4 \end{pmatrix} ~ \begin{bmatrix}1&2\\[0.5em]3&4\end{bmatrix} ~ \begin{pmatrix}1&2\\ [-2pt] 3&4\\[4pt]\end{pmatrix} ~ \begin{pmatrix}1&2\\*[4pt]3&4\end{pmatrix}
+\begin{pmatrix} \frac12 \\ 3 \end{pmatrix} ~ \begin{pmatrix} \frac{1}{2} \\[6pt] 3 \end{pmatrix} ~ \begin{pmatrix} 0.5 \\[1ex] 3 \end{pmatrix}
+5 ~ \underline{5} ~ \color{red}{5} ~ \color{red}5 ~ {\color{red}5} ~ \textcolor{red}{5} ~ \color{red}{\underline{5}} ~ **5** ~ \textcolor[rgb]{1,0,0}{5} ~ \colorbox{yellow}{$5$} ~ \fbox{5} ~ x = **5** ~ \underline{\underline{5}}
+\text{yes} ~ \underline{\text{yes}} ~ **yes** ~ \color{red}{\text{yes}} ~ **Yes**
+C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
+25 ~ (\underline{2+3})^2 ~ \underline{2+3}^2 ~ \color{red}{(2+3)}^2
+12345 ~ 12\ 345 ~ 12\,345 ~ 12{,}345 ~ 12,345 ~ 12\;345 ~ 12~345 ~ 12\:345
+1234567.5 ~ 1\ 234\ 567.5 ~ 1\,234\,567.5
+1\frac{2}{345} ~ 1\ 2/345 ~ 1 2/345
+1, 2 ~ **1**, **2** ~ \underline{1}, \underline{2} ~ **1, 2**
+`
+
+// Each line has a solution, and texts that are wrong. Every text is also tried in all dresses, and the other way round.
+const nearMisses = `
+2516_8 ~ 2516 ~ 25168 ~ 2516_9 ~ 251_{68} ~ 2516_{80} ~ 2516^8 ~ 2516_{8}1 ~ 1358 ~ 8 ~ 2516 \cdot 8 ~ 2516, 8 ~ 25_{16}8
+1011_2 ~ 1011 ~ 11 ~ 1011_3 ~ 1011_{12} ~ 10112 ~ 101_{12} ~ 1011^2
+3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2
+x \equiv 3 \pmod{7} ~ x \equiv 4 \pmod 7 ~ y \equiv 3 \pmod 7 ~ x \equiv 3 ~ x = 3 ~ 3
+\vec{a} ~ a ~ \vec{b} ~ \hat{a} ~ \vec{a}^2 ~ 2\vec{a} ~ -\vec a ~ \overline{a} ~ |\vec a|
+\vec{a}+\vec{b} ~ \vec{a}-\vec{b} ~ a+b ~ \vec{a+b}
+\sum_{k=1}^{n} k ~ \sum_{k=1}^m k ~ \sum_{k=0}^n k ~ \sum_{k=1}^{n} k^2 ~ \sum_{n=1}^k k ~ \sum_{k=1}^{n+1} k ~ \sum k ~ \prod_{k=1}^n k ~ \sum_{k=1}^{nk} ~ \sum_{k=1}^n j
+\lim_{x\to 0} f(x) ~ \lim_{x\to 1} f(x) ~ \lim_{x\to 0} g(x) ~ f(x) ~ f(0) ~ \lim_{y\to 0} f(x)
+\int_{0}^{1} x dx ~ \int_0^2 x dx ~ \int_1^0 x dx ~ \int_{01} x dx ~ \int_0^1 y dy ~ \int_0^{1x} dx ~ \int_0^1 x^2 dx
+\frac{12}{5} ~ \frac{1}{25} ~ \frac125 ~ 125 ~ \frac{5}{12}
+x^{23} ~ x^{2}3 ~ x^23x ~ x^{2^3} ~ 23x ~ x^{32} ~ x_{23}
+x^{12} ~ x^{2} ~ x^{1}2 ~ 12x ~ x²
+C_5^2 ~ C_2^5 ~ C_{52} ~ C^{52} ~ C_5 ~ C_5^3
+a_{12} ~ a_{1}2 ~ a_1 ~ a_{21} ~ 12a
+23 ~ 2{3} ~ {2}3 ~ 2_3 ~ 2\underline{3} ~ \color{red}{2}3
+(1,2) ~ （2，1） ~ ［1，2］ ~ （1，2］ ~ 1，2 ~ （1，2，3） ~ 12 ~ \{1，2\} ~ x_1=1, x_2=2
+12 ~ １３ ~ １ ２ ~ 1.2 ~ １．２ ~ -１２ ~ 21 ~ 1，2
+x＝3 ~ y＝3 ~ x＝4 ~ x＝-3 ~ x＞3 ~ x≠3
+3:2 ~ ２：３ ~ 3/2 ~ ３２
+\emptyset ~ 0 ~ \{0\} ~ \{\emptyset\} ~ \phi ~ \mathbb{R} ~ O ~ \{\{\}\} ~ \text{none}
+\mathbb{R} ~ \mathbb{Z} ~ R ~ ℤ ~ ℚ ~ \mathbb{R}^2 ~ \mathbb{R} \setminus \{0\} ~ ℂ ~ r
+\angle A = 70^\circ ~ ∠B = 70° ~ ∠A = 71° ~ ∠A = 20° ~ ∠A < 70°
+\angle ABC ~ ∠ACB ~ ABC ~ ∠ABD
+-5 ~ ５ ~ －6 ~ ± 5
+1, 2 ~ x_1=1, x_2=3 ~ x_1=1 ~ x_1=1, x_2=2, x_3=3 ~ x_1=-1, x_2=-2 ~ x_1=1, x_2=1 ~ x_1 = 2 ~ x_1=1, y_2=2 ~ (1,2) ~ x_1=12 ~ x=1, y=2 ~ x_1 < 1, x_2 < 2
+x_1=1, x_2=2 ~ x_1=2, x_2=1 ~ 2, 1 ~ x_1=1, x_3=2 ~ y_1=1, y_2=2 ~ x_1=1 ~ x_2=2 ~ x_1 = 1, x_2 = -2 ~ (1,2) ~ [1,2] ~ x_{12}=12 ~ x_1=1, x_2 \ne 2 ~ 3 ~ x_1+x_2=3
+x_1=1, x_2=2, x_3=3 ~ 1, 3, 2 ~ 1, 2 ~ x_1=1, x_2=3, x_3=2 ~ 3, 2, 1
+(x_1, x_2) = (1, 2) ~ (x_1, x_2) = (2, 1) ~ (x_2, x_1) = (1, 2) ~ (2,1) ~ 1, 2
+x=1, y=2 ~ x=2, y=1 ~ 1, 2 ~ (1,2) ~ x=1 ~ x_1=1, x_2=2
+\sqrt{2} ~ \sqrt{3} \approx 1.414 ~ 1.414 ~ 1.41 ~ \approx 1.414 ~ x \approx 1.414 ~ \sqrt3 \approx 1.732 ~ 2 \approx 1.414 ~ 1.414 \approx \sqrt2 ~ \frac{7}{5} \approx 1.4 ~ 1.4142 \approx 1.414 ~ \sqrt2 \approx 1.732 ~ -\sqrt2 \approx -1.414 ~ \sqrt2 \approx -1.414 ~ 2\sqrt2 \approx 2.83 ~ \sqrt{2} x \approx 1.414 ~ \frac{17}{12} (\approx 1.417) ~ \sqrt2, 1.414
+\frac{10}{3} ~ 3.33 ~ 3.3333 ~ \frac{10}{4} \approx 3.33 ~ 3.33 \approx \frac{10}{3} ~ \frac{3}{10} \approx 0.3 ~ \frac{10}{3} \approx 3.5 ~ 3 \approx \frac{10}{3} ~ 3.33 \approx 3.333
+12\pi ~ 37.7 ~ 12 \approx 37.7 ~ 12 ~ 12.001\pi \approx 37.7 ~ 38 ~ 12\pi \approx 3.77 ~ 12\pi \approx 36
+12\pi \text{ cm} ~ 12\pi \text{ m} \approx 37.7 \text{ m} ~ 12\pi \approx 37.7 \text{ m} ~ 12\pi \text{ cm} \approx 37.7 \text{ m} ~ 12\pi \text{ cm}^2 \approx 37.7
+37.7 ~ 12\pi \approx 37.7 ~ 37.6 ~ 37.70001
+\text{Area} = 12 ~ \text{Area} = 13 ~ \text{Perimeter} = 12 ~ \text{Area} = -12 ~ \text{Area} < 12 ~ 13 ~ \text{Area} ~ \text{Area} = 12x ~ \text{Area} \ne 12 ~ \text{Area} = 12, 13 ~ \text{Area} = 1 2
+12 ~ \text{Area} = 13 ~ \text{none if } k = 12 ~ \text{no solution when } x = 12 ~ \text{Area} > 12 ~ 2\text{Area} = 12 ~ \text{not } x = 12 ~ \text{Area} + 1 = 12 ~ \text{Area}^2 = 12 ~ -\text{Area} = 12
+\text{Area} = 12 \text{ cm}^2 ~ \text{Area} = 12 \text{ cm} ~ \text{Area} = 12\text{ m}^2 ~ \text{Area} = 1.2\text{ cm}^2
+\text{Length} = 5, \text{Width} = 3 ~ \text{Length} = 3, \text{Width} = 5 ~ 5, 3 ~ \text{Length} = 5
+V_{\text{max}} = 5 ~ V_{\text{min}} = 5 ~ V_{\text{max}} = 6 ~ V = 5
+f'(x)=2x ~ f(x)=2x ~ g'(x)=2x ~ f'(x)=x^2 ~ f''(x)=2x ~ f'(x)=2 ~ f'(x)=-2x ~ x^2 ~ f'(y)=2x ~ f'(2)=2x
+2x ~ f'(x) = 2 ~ f'(x) = x^2 ~ f'(2) = 4 ~ y' = 3x ~ y'' = 2 ~ 2x' ~ x'
+y' = 2x ~ y = 2x ~ y'' = 2x ~ z' = 2x
+\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix} ~ \begin{pmatrix} 1 & 2 \\[4pt] 4 & 3 \end{pmatrix} ~ \begin{pmatrix} 1 & 3 \\[4pt] 2 & 4 \end{pmatrix} ~ \begin{pmatrix} 1 & 2 & 3 & 4 \end{pmatrix} ~ \begin{vmatrix} 1 & 2 \\[4pt] 3 & 4 \end{vmatrix} ~ \begin{pmatrix} 1 & 2 \\ 4 \end{pmatrix} ~ \begin{pmatrix} 1 & 2 \\[4pt] -3 & 4 \end{pmatrix} ~ \begin{pmatrix} 1 \\[4pt] 2 \\[4pt] 3 \\[4pt] 4 \end{pmatrix} ~ \begin{pmatrix} 1 & 2 \\ [4] 3 & 4 \end{pmatrix}
+5 ~ \underline{6} ~ \overline{5} ~ \color{red}{6} ~ \color{5}{6} ~ \cancel{5} ~ **6** ~ **5 ~ 5** ~ \underline{5}0 ~ \underline{-5} ~ **5**6 ~ \phantom{5} ~ \hspace{5} ~ \color{red}{5}{6} ~ \underline{5}, 6 ~ \textcolor{5}{0} ~ \sout{5} ~ 6**5**
+2^{10} ~ 2**11 ~ 2*10 ~ **2** 10 ~ 210
+\text{yes} ~ **no** ~ \underline{\text{no}} ~ \color{yes}{no}
+C ~ \underline{D} ~ **B** ~ \color{C}{D} ~ **(D)**
+12345 ~ 12\ 346 ~ 12\ 34 ~ (12,345) ~ 12, 345 ~ 12\ 3456 ~ 1\ 2345 ~ 12\ 345\ 000 ~ 12 345 ~ 12.345 ~ -12\ 345 ~ 12\ 345.1 ~ 012\ 346 ~ \{12,345\} ~ 123\ 45
+\frac{579}{456} ~ 1123/456 ~ \frac{1123}{456} ~ 1\ 123
+5 \text{ cm} ~ \underline{5 \text{ m}} ~ **5 m** ~ 5％ ~ ５ m
+(0,1) ~ ［0，1］ ~ [0,1) ~ (0,1] ~ （0，1］ ~ (1,0) ~ 0, 1 ~ 0 < x \le 1
+[0,1] ~ （0，1） ~ [0,1) ~ [1,0] ~ [0,1]\cup[2,3]
+(-∞，3] ~ (-∞，3) ~ (3，∞) ~ (∞，3] ~ (-∞，-3]
+x² ~ x³ ~ x_2 ~ 2x ~ x²²
+x₁ ~ x₂ ~ x¹ ~ x_{11}
+⅓ ~ ⅔ ~ 0.33 ~ 3 ~ 0.333333
+x≥3 ~ x＞3 ~ x≤3 ~ 3≥x ~ x≥-3
+`
+
+// dresses are ways in which models write any answer. None changes what it says.
+var dresses = []func(string) string{
+	func(s string) string { return s },
+	func(s string) string { return "\n" + s + "\n" },
+	func(s string) string { return " " + s + " " },
+	func(s string) string { return "$" + s + "$" },
+	func(s string) string { return `\(` + s + `\)` },
+	func(s string) string { return `\[ ` + s + ` \]` },
+	func(s string) string { return s + "." },
+	func(s string) string { return s + `\,` },
+	func(s string) string { return `\displaystyle ` + s },
+	func(s string) string { return `\;` + s + `\;` },
+	func(s string) string { return "{" + s + "}" },
+	func(s string) string { return "{{" + s + "}}" },
+	func(s string) string { return `\underline{` + s + "}" },
+	func(s string) string { return `\color{blue}{` + s + "}" },
+	func(s string) string { return `\textcolor{red}{` + s + "}" },
+	func(s string) string { return `\large ` + s },
+	func(s string) string { return `{\bf ` + s + "}" },
+	func(s string) string { return `\boxed{` + s + "}" },
+	func(s string) string { return strings.ReplaceAll(s, ",", "，") },
+	func(s string) string { return strings.ReplaceAll(s, "=", "＝") },
+	func(s string) string { return strings.ReplaceAll(strings.ReplaceAll(s, "(", "（"), ")", "）") },
+	func(s string) string {
+		return strings.Map(func(r rune) rune {
+			if '0' <= r && r <= '9' {
+				return r - '0' + '０'
+			}
+			return r
+		}, s)
+	},
+}
+
+// TestForms: right answers are accepted in every dress, and near misses in none.
+func TestForms(t *testing.T) {
+	if len(dresses) < 20 {
+		t.Fatalf("%d dresses", len(dresses))
+	}
+	each := func(table string, do func(solution, text string)) (n int) {
+		for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
+			texts := strings.Split(line, " ~ ")
+			for _, text := range texts[1:] {
+				do(texts[0], text)
+				n++
+			}
+		}
+		return n
+	}
+	grade := func(answer, solution string) Outcome {
+		return Grade(`So \boxed{`+answer+`}`, []string{solution}).Outcome
+	}
+	worn := func(text string) []func(string) string {
+		if strings.Contains(text, "**") { // Markdown stands in no formula
+			return dresses[:3]
+		}
+		return dresses
+	}
+	right := each(rightForms, func(solution, text string) {
+		for i, dress := range worn(text) {
+			if got := grade(dress(text), solution); got != Right {
+				t.Errorf("solution %s, answer %s in dress %d: %v", solution, dress(text), i, got)
+				break
+			}
+		}
+	})
+	wrong := each(nearMisses, func(solution, text string) {
+		for i, dress := range worn(text) {
+			if grade(dress(text), solution) == Right {
+				t.Errorf("solution %s, wrong answer %s in dress %d: right", solution, dress(text), i)
+				break
+			}
+		}
+		if solution == "x_1=1, x_2=2" && text == "2, 1" || strings.HasPrefix(solution, "x_1=1, x_2=2, x_3=3") {
+			return // the other way round, 2, 1 are a set, and any order of names is right
+		}
+		if grade(solution, text) == Right {
+			t.Errorf("solution %s, wrong answer %s: right", text, solution)
+		}
+	})
+	if wrong < 300 {
+		t.Errorf("%d near misses", wrong)
+	}
+	t.Logf("%d right texts and %d near misses in %d dresses", right, wrong, len(dresses))
+}
