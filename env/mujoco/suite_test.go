@@ -3,7 +3,9 @@
 package mujoco
 
 import (
+	"math"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -57,6 +59,68 @@ func TestSuiteExperts(t *testing.T) {
 			t.Errorf("%s: success in %.3f of %d episodes, want %v", o.name, sum.SuccessOnce, sum.NumTrajectories, least)
 		}
 		t.Logf("%s: %.3f success, %.3f wrong, %.1f steps", o.name, sum.SuccessOnce, sum.WrongObject, sum.EpisodeLen)
+	}
+}
+
+// TestSuiteFiguresOfChunks: what the expert did is a success, of the same instruction, however many steps an action or a chunk takes. Where nothing is
+// ignored success ends the episode, so that success at the end and once are the same.
+func TestSuiteFiguresOfChunks(t *testing.T) {
+	const n, steps = 8, 60
+	cfg := env.DefaultConfig()
+	cfg.Instructions, cfg.MaxEpisodeSteps = env.Mix{"reach_cube": 1, "reach_ball": 1, "push_left": 1}, steps
+	for _, ignore := range []bool{true, false} {
+		cfg.IgnoreTerminations = ignore
+		for _, times := range []int{1, 3} {
+			play := func(chunk int, action func(v env.Vec, at int, a []float32)) []env.Episode {
+				inside, err := TabletopSuite(cfg, n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var v env.Vec = inside
+				if times > 1 {
+					v = env.NewActionRepeat(v, times)
+				}
+				defer v.Close()
+				out, seeds, e := v.Spec().NewStep(n, chunk), env.NewSeeder(cfg, env.Eval, 0, n), env.NewEpisodes(v.Spec(), 0, n, false)
+				start(t, v, seeds.Next(), out)
+				var act tensor.Dict
+				act.Set("action", tensor.New(tensor.F32, n, chunk, 4))
+				for at := 0; at < steps/times; at += chunk {
+					action(v, at, act.Must("action").F32())
+					if err := v.Step(act, nil, out); err != nil {
+						t.Fatal(err)
+					}
+					e.Observe(out)
+				}
+				all := slices.Clone(e.Take())
+				slices.SortFunc(all, func(a, b env.Episode) int { return a.Env - b.Env })
+				return all
+			}
+			acts := make([][]float32, steps/times) // [n,4] each
+			want := play(1, func(v env.Vec, at int, a []float32) {
+				if err := env.Act(v, tensor.FromF32(a, n, 1, 4)); err != nil {
+					t.Fatal(err)
+				}
+				acts[at] = slices.Clone(a)
+			})
+			sum := env.Summarize(want)
+			if len(want) != n || sum.SuccessOnce < 0.2 || len(sum.ByTask) < 2 || !ignore && sum.SuccessOnce != sum.SuccessAtEnd {
+				t.Errorf("ignore_terminations %v, each action %d times: %+v", ignore, times, sum)
+			}
+			for _, chunk := range []int{2, 3, 10} {
+				got := play(chunk, func(_ env.Vec, at int, a []float32) {
+					for i := range n * chunk {
+						copy(a[4*i:4*i+4], acts[min(at+i%chunk, len(acts)-1)][i/chunk*4:])
+					}
+				})
+				for i, g := range got {
+					w := want[i]
+					if w.Return = g.Return; !reflect.DeepEqual(g, w) || math.Abs(g.Return-want[i].Return) > 1e-5 {
+						t.Errorf("ignore_terminations %v, each action %d times, chunks of %d: %+v, want %+v", ignore, times, chunk, g, want[i])
+					}
+				}
+			}
+		}
 	}
 }
 
