@@ -164,6 +164,9 @@ func (c Config) NoSuite() error {
 	return nil
 }
 
+// MaxEnvs is the greatest number of environments of a job.
+const MaxEnvs = 1 << 20
+
 // Check calls want for every rule, with the key below env.train or env.eval, its value, and what
 // would be valid.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
@@ -178,8 +181,8 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		"success, or nothing")
 	want(c.InstructionMix == "" || c.GroupSize == 1 && c.AutoReset, "instruction_mix", c.InstructionMix,
 		"nothing with group_size > 1 or auto_reset false: a group begins alike, and what was mixed by is not kept")
-	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= 1<<20, "total_num_envs", c.TotalNumEnvs,
-		fmt.Sprintf("a number from 1 to %d", 1<<20))
+	want(c.TotalNumEnvs > 0 && c.TotalNumEnvs <= MaxEnvs, "total_num_envs", c.TotalNumEnvs,
+		fmt.Sprintf("a number from 1 to %d", MaxEnvs))
 	want(c.RolloutEpoch > 0, "rollout_epoch", c.RolloutEpoch, "a positive number")
 	want(c.MaxStepsPerRolloutEpoch > 0, "max_steps_per_rollout_epoch", c.MaxStepsPerRolloutEpoch, "a positive number")
 	want(c.MaxEpisodeSteps >= 0 && c.MaxEpisodeSteps < 1<<31, "max_episode_steps", c.MaxEpisodeSteps,

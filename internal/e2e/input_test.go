@@ -227,8 +227,8 @@ var mistakes = []struct {
 	{name: "argument that is no setting", args: []string{"runner.max_steps"},
 		want: `argument "runner.max_steps": expected key=value (or a command: rlinf help lists them)`},
 	{name: "setting without a key", args: []string{"=3"}, want: "command line: =3: expected key=value with a dotted key, as runner.max_epochs=10"},
-	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: expected a number of ranks > 0"},
-	{name: "no number of ranks", args: []string{"-np", "two"}, want: `-np two: expected a whole number (ranks to start when there is no launcher)`},
+	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: expected a number from 1 to 1048576"},
+	{name: "no number of ranks", args: []string{"-np", "two"}, want: `-np two: expected a whole number (ranks to start without a launcher)`},
 }
 
 // TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is reported once, with its place and what would
@@ -323,7 +323,7 @@ func TestCommandMistakes(t *testing.T) {
 		{"version --long", "unknown flag --long: rlinf version --help lists the flags"},
 		{"doctor all", `doctor: argument "all": expected none`},
 		{"check", "no configuration: expected -c FILE.yaml%"},
-		{"eval -c job.yaml --episodes 0", "--episodes 0: expected a number > 0"},
+		{"eval -c job.yaml --episodes 0", "--episodes 0: expected a number from 1 to 1048576"},
 		{"check -c job.yaml --resume auto", "unknown flag --resume%"},
 		{"check -c job.yaml -np 4", "job.yaml:3: cluster.component_placement: expected a component on every one of the 4 ranks%\n" +
 			"verdict: runs with these overrides\n  rlinf -c job.yaml -np 4 cluster.allow_idle_ranks=true"},

@@ -25,11 +25,13 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 			{Name: "check", Usage: "hold such a program against the protocol, rule by rule, with hostile frames too",
 				UsageText: "rlinf bridge check [--timeout 10s] -- COMMAND [ARGUMENT...]",
 				Flags: []cli.Flag{
-					&cli.DurationFlag{Name: "timeout", Usage: "wait so long for every answer, and for an end",
-						Value: 10 * time.Second},
-					&cli.IntFlag{Name: "steps", Usage: "compare episodes over `N` steps", Value: 50},
-					&cli.IntFlag{Name: "num-envs", Usage: "have the program play `N` environments, unless it plays a " +
-						"number of its own", Value: 3},
+					args.Duration(cli.DurationFlag{Name: "timeout",
+						Usage: "wait so long for every answer, and for an end",
+						Value: 10 * time.Second}, time.Millisecond, 24*time.Hour),
+					args.Int(cli.IntFlag{Name: "steps", Usage: "compare episodes over `N` steps", Value: 50}, 1, 1<<20),
+					args.Int(cli.IntFlag{Name: "num-envs",
+						Usage: "have the program play `N` environments, unless it plays a " +
+							"number of its own", Value: 3}, 1, env.MaxEnvs),
 					&cli.StringFlag{Name: "rule", Usage: "check those rules alone that have this `TEXT` in their name"},
 				},
 				Action: func(c *cli.Context) (err error) {
@@ -47,11 +49,6 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	case len(check.Command) == 0:
 		return 0, config.UsageError{Err: errors.New("bridge check: expected a command, as in rlinf bridge check -- " +
 			"python3 tank.py")}
-	case check.Envs < 1 || check.Steps < 1 || check.Timeout <= 0:
-		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --num-envs %d, --steps %d, --timeout %v: "+
-			"expected all "+
-			"> 0",
-			check.Envs, check.Steps, check.Timeout)}
 	case len(check.Rules()) == 0:
 		return 0, config.UsageError{Err: fmt.Errorf("bridge check: --rule %q: expected text from the name of a "+
 			"rule, one "+

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -24,15 +25,16 @@ func compareFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare",
 			DefaultText: "the first that a run has of " + strings.Join(results.Headlines(), ", ")},
-		&cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
-			DefaultText: "at the end of each run"},
+		args.Float(cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
+			DefaultText: "at the end of each run"}, 1, 1e18),
 		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
 		&cli.StringFlag{Name: "keep",
 			Usage: "write the evaluations of all the runs, seeds of one job, to `FILE`.csv, which can be compared " +
 				"like a run"},
-		&cli.Float64Flag{Name: "fail-below", Usage: "exit code 3 if a mean is below `X`, or is none"},
+		args.Float(cli.Float64Flag{Name: "fail-below",
+			Usage: "exit code 3 if a mean is below `X`, or is none"}, -math.MaxFloat64, math.MaxFloat64),
 	}
 }
 
@@ -49,8 +51,6 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 			"kept results")}
 	case !ok:
 		return 0, config.UsageError{Err: fmt.Errorf("--format %s: expected table or md", c.String("format"))}
-	case t.At <= 0 || math.IsNaN(t.At):
-		return 0, config.UsageError{Err: fmt.Errorf("--at %v: expected a number of environment steps > 0", t.At)}
 	}
 	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
 		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {

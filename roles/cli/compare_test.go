@@ -73,7 +73,7 @@ func TestCompare(t *testing.T) {
 		{at("c.svg"), "expected the folder of a run or of a sweep, or a file of kept results"},
 		{at("other", "a") + " --out c.png", "--out c.png: expected a file with the ending .svg"},
 		{at("other", "a") + " --keep c.txt", "--keep c.txt: expected a file with the ending .csv"},
-		{at("other", "a") + " --at 0", "--at 0: expected a number of environment steps > 0"},
+		{at("other", "a") + " --at 0", "--at 0: expected a number from 1 to 1e+18"},
 		{at("other", "a") + " " + at("sweep") + " --at 5", "--at 5: no run has eval/return there: expected a number of environment steps from 100 to 100"},
 		{at("other", "a") + " --at 101", "--at 101: no run has eval/return there: expected a number of environment steps from 100 to 100"},
 		{at("other", "a") + " --format html", "--format html: expected table or md"},

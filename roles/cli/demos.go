@@ -15,13 +15,14 @@ import (
 
 func demosFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "episodes", Usage: "`N` episodes to keep", Value: 300},
+		args.Int(cli.IntFlag{Name: "episodes", Usage: "`N` episodes to keep", Value: 300}, 1, args.MaxCount),
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
-		&cli.Float64Flag{Name: "noise",
-			Usage: "standard deviation of the noise `S` added to every number of an action"},
+		args.Float(cli.Float64Flag{Name: "noise",
+			Usage: "standard deviation of the noise `S` added to every number of an action"}, 0, 1e6),
 		&cli.BoolFlag{Name: "clean", Usage: "write the expert's own actions, not what noise made of them"},
-		&cli.Float64Flag{Name: "still", Usage: "leave out steps whose action is smaller than `S`, but for its last " +
-			"number, which is that of the step before"},
+		args.Float(cli.Float64Flag{Name: "still",
+			Usage: "leave out steps whose action is smaller than `S`, but for its last " +
+				"number, which is that of the step before"}, 0, 1e6),
 		&cli.StringFlag{Name: "film", Usage: "film the expert in env.eval, as its video_cfg says, into `FILE`, PNG"},
 		&cli.BoolFlag{Name: "all", Usage: "keep episodes without success too"},
 	}
@@ -36,10 +37,6 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
 		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: !cfg.Algorithm.LooksAhead(),
 		Seed: cfg.Actor.Seed}
-	if d.Episodes < 1 || d.Noise < 0 || d.Still < 0 {
-		return config.UsageError{Err: fmt.Errorf("--episodes %d --noise %g --still %g: expected a number > 0, and two "+
-			"that are not negative", d.Episodes, d.Noise, d.Still)}
-	}
 	if err := args.CheckOut(c.String("out")); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/runner"
@@ -21,7 +22,7 @@ func exportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the model; it must not exist, or be empty"},
 		&cli.StringFlag{Name: "dtype", Value: "f32", Usage: "weights as f32, bf16 or f16"},
-		&cli.IntFlag{Name: "shard-mb", Usage: "files of at most so many `MB`; 0: one file"},
+		args.Int(cli.IntFlag{Name: "shard-mb", Usage: "files of at most so many `MB`; 0: one file"}, 0, 1<<20),
 		&cli.BoolFlag{Name: "adapter", Usage: "write the adapters alone, as PEFT does, and merge nothing"},
 	}
 }
@@ -37,8 +38,6 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return config.UsageError{Err: fmt.Errorf("export: no folder: expected --out FOLDER")}
 	case !ok:
 		return config.UsageError{Err: fmt.Errorf("export: --dtype %s: expected f32, bf16 or f16", c.String("dtype"))}
-	case c.Int("shard-mb") < 0:
-		return config.UsageError{Err: fmt.Errorf("export: --shard-mb %d: expected a number ≥ 0", c.Int("shard-mb"))}
 	}
 	out := c.String("out")
 	if left, _ := os.ReadDir(out); len(left) > 0 {

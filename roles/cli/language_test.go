@@ -123,7 +123,7 @@ func TestLanguageRefuses(t *testing.T) {
 		"temperature -1":                               {"generate", "-m", dir, "--ids", "1", "--temperature", "-1"},
 		prompts + ":2: empty":                          {"generate", "-m", dir, "--prompts", prompts},
 		"lora rank is 1000000000000":                   {"generate", "-m", dir, "--ids", "1", "--adapter", empty},
-		"a cache of 1000000000016 tokens":              {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1000000000000"},
+		"a cache of 1073741840 tokens":                 {"generate", "-m", dir, "--ids", "1", "--max-new-tokens", "1073741824"},
 		"the cache holds 16 tokens":                    {"generate", "-m", dir, "--ids", "1", "--cache-tokens", "16", "--max-new-tokens", "40"},
 		"no folder: expected --out":                    {"tokenizer", "train", "x"},
 		"no files: expected texts":                     {"tokenizer", "train", "--out", empty},

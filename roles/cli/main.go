@@ -81,8 +81,8 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
-	np := &cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
-		DefaultText: "as many as the placement names"}
+	np := args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
+		DefaultText: "as many as the placement names"}, 1, config.MaxRanks)
 	job := []cli.Flag{file, np, strict}
 	train := append(slices.Clone(job),
 		&cli.StringFlag{Name: "resume",

@@ -22,10 +22,10 @@ func slurmFlags() []cli.Flag {
 			strings.Join(slurm.Names(), ", ")},
 		&cli.StringFlag{Name: "nodes", Usage: "nodes of the job, `N`; of a hetjob N,M: with actors, and others",
 			DefaultText: "cluster.num_nodes"},
-		&cli.IntFlag{Name: "cpus", Usage: "cores of each rank",
-			DefaultText: "as many as env and rollout workers share a rank"},
-		&cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors",
-			DefaultText: "none asked for"},
+		args.Int(cli.IntFlag{Name: "cpus", Usage: "cores of each rank",
+			DefaultText: "as many as env and rollout workers share a rank"}, 1, 1<<16),
+		args.Int(cli.IntFlag{Name: "gpus", Usage: "GPUs of each node; of a hetjob, of those with actors",
+			DefaultText: "none asked for"}, 1, 1<<10),
 		&cli.StringFlag{Name: "time", Usage: "the time limit as Slurm writes it, `HH:MM:SS`",
 			DefaultText: "the template's"},
 		&cli.StringFlag{Name: "partition", Usage: "the `PARTITION` to queue in", DefaultText: "the cluster's"},
@@ -42,11 +42,6 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 	if !slices.Contains(slurm.Names(), template) {
 		return config.UsageError{Err: fmt.Errorf("--template %s: expected one of %s", template,
 			strings.Join(slurm.Names(), ", "))}
-	}
-	for _, name := range []string{"cpus", "gpus"} {
-		if c.IsSet(name) && c.Int(name) <= 0 {
-			return config.UsageError{Err: fmt.Errorf("--%s %d: expected a number > 0", name, c.Int(name))}
-		}
 	}
 	for _, flag := range slurmWords {
 		if text := c.String(flag.name); c.IsSet(flag.name) && !flag.valid.MatchString(text) {

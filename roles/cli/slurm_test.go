@@ -109,8 +109,8 @@ func TestSlurmRefuses(t *testing.T) {
 	const ppo, apart = "-c configs/cartpole_ppo.yaml", "-c configs/cartpole_disaggregated.yaml"
 	for _, c := range []struct{ args, want string }{
 		{ppo + " --template array", "--template array: expected one of train, requeue, hetjob, sweep, bench"},
-		{ppo + " --cpus 0", "--cpus 0: expected a number > 0"},
-		{ppo + " --gpus -1", "--gpus -1: expected a number > 0"},
+		{ppo + " --cpus 0", "--cpus 0: expected a number from 1 to 65536"},
+		{ppo + " --gpus -1", "--gpus -1: expected a number from 1 to 1024"},
 		{ppo + " --mem much", `--mem "much": expected a size as 32G`},
 		{ppo + " --account a;b", `--account "a;b": expected a name`},
 		{ppo + " --nodes two", "--nodes two: expected a number > 0"},
@@ -118,7 +118,7 @@ func TestSlurmRefuses(t *testing.T) {
 		{ppo + " --nodes 2", "--nodes 2: expected 1 in all, as cluster.num_nodes says"},
 		{ppo + " cluster.num_nodes=3", "ranks 0..7 on 3 nodes: expected a number of nodes that divides 8 (cluster.num_nodes, --nodes)"},
 		{ppo + " cluster.component_placement.env=all", "cluster.component_placement: takes as many ranks as there are: expected -np N, the ranks of the job"},
-		{ppo + " -np 0", "-np 0: expected a number of ranks > 0"},
+		{ppo + " -np 0", "-np 0: expected a number from 1 to 1048576"},
 		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks without actors after them"},
 		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3", "--nodes 3: expected two numbers > 0, as 1,4: nodes with actors, and others"},
 		{apart + " --template hetjob --nodes 1,3 cluster.num_nodes=4", "ranks 2..3 on 3 nodes: expected a number of nodes that divides 2 (cluster.num_nodes, --nodes)"},

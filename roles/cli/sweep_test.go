@@ -132,10 +132,10 @@ func evaluations(t *testing.T, dir string) map[int64]float64 {
 func TestSweepRefuses(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"", "nothing to sweep: expected key=a,b,… or --seeds N"},
-		{"--seeds 0 algorithm.gamma=0.9,0.99", "--seeds 0: expected a number of seeds > 0"},
-		{"--seeds 100000000", "100000000 runs: expected at most 2000: fewer --seeds or values"},
+		{"--seeds 0 algorithm.gamma=0.9,0.99", "--seeds 0: expected a number from 1 to 2000"},
+		{"--seeds 100000000", "--seeds 100000000: expected a number from 1 to 2000"},
 		{"--seeds 1001 algorithm.gamma=0.9,0.99", "2002 runs: expected at most 2000: fewer --seeds or values"},
-		{"--seeds 2 --jobs 0", "--jobs 0: expected a number of runs > 0"},
+		{"--seeds 2 --jobs 0", "--jobs 0: expected a number from 1 to 2000"},
 		{"algorithm.gama=0.9,0.99", "command line: algorithm.gama: unknown key, did you mean gamma?"},
 		{"algorithm.gamma=0.9,1.5", "command line: algorithm.gamma: 1.5: expected a number in [0, 1]"},
 		{"algorithm.gamma=1.5,0.9,2 actor.micro_batch_size=16,7", "command line: algorithm.gamma: 1.5: expected a number in [0, 1] [gamma=1.5,micro_batch_size=16 and 1 more points]\n"},

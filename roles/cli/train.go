@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"fmt"
 	"os"
 	"runtime/debug"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -44,8 +44,9 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
-		&cli.IntFlag{Name: "episodes", Usage: "play `N` episodes, or take the first N samples of data.val_data_paths",
-			DefaultText: "env.eval.total_num_envs, or all samples"},
+		args.Int(cli.IntFlag{Name: "episodes",
+			Usage:       "play `N` episodes, or take the first N samples of data.val_data_paths",
+			DefaultText: "env.eval.total_num_envs, or all samples"}, 1, env.MaxEnvs),
 		&cli.BoolFlag{Name: "json", Usage: "write the figures as a JSON object"},
 	}
 }
@@ -54,9 +55,6 @@ func evalFlags() []cli.Flag {
 // goroutine ranks, one unless told otherwise. It returns the exit code of what it has explained
 // itself.
 func runEval(c *cli.Context, reg config.Registries) (int, error) {
-	if c.IsSet("episodes") && c.Int("episodes") < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--episodes %d: expected a number > 0", c.Int("episodes"))}
-	}
 	_, launcher := mpi.Launched()
 	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
 		Live: launcher == "" && c.App.ErrWriter == os.Stderr && metrics.IsTerminal(os.Stderr),

@@ -118,16 +118,29 @@ func Launched() bool {
 	return launcher != "" && (n > 1 || mpi.Compiled)
 }
 
+// MaxGoroutineRanks is how many ranks one process has at most. More need hours for a step.
+const MaxGoroutineRanks = 1 << 10
+
+// GoroutineRanks returns how many ranks a process without a launcher starts.
+func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
+	np, err := LocalRanks(c, cfg)
+	if err == nil && np > MaxGoroutineRanks {
+		err = config.UsageError{Err: fmt.Errorf("%d ranks in one process: expected at most %d, or mpirun or srun "+
+			"to start them (-np, cluster.component_placement)", np, MaxGoroutineRanks)}
+	}
+	return np, err
+}
+
 // CheckHere returns what is wrong with a job on the ranks that this process would start.
 func CheckHere(c *cli.Context, reg config.Registries, cfg *config.Config) error {
-	np, err := LocalRanks(c, cfg)
-	if err == nil {
-		err = job.Check(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1)))
-	}
+	np, err := GoroutineRanks(c, cfg)
 	if err != nil {
-		err = config.UsageError{Err: err}
+		return err
 	}
-	return err
+	if err := job.Check(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1))); err != nil {
+		return config.UsageError{Err: err}
+	}
+	return nil
 }
 
 // OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many
@@ -158,7 +171,7 @@ func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Write
 	if configErr != nil {
 		return nil, configErr
 	}
-	np, err := LocalRanks(c, cfg)
+	np, err := GoroutineRanks(c, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -166,14 +179,10 @@ func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Write
 	return local.New(np), nil
 }
 
-// LocalRanks returns how many ranks a process without a launcher starts.
+// LocalRanks returns how many ranks a job has that no launcher starts.
 func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	if c.IsSet("np") {
-		if np := c.Int("np"); np > 0 && np <= config.MaxRanks {
-			return np, nil
-		}
-		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0, at most %d", c.Int("np"),
-			config.MaxRanks)}
+		return c.Int("np"), nil
 	}
 	np, whole := cfg.ClusterSpec().Extent()
 	if whole {

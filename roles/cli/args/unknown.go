@@ -139,7 +139,7 @@ func unknownFlag(c *cli.Context, name string, settings []string) error {
 
 // dashed returns a flag as it is written.
 func dashed(name string) string {
-	if len(name) <= 2 { // -c, -np
+	if len(name) == 1 || name == "np" {
 		return "-" + name
 	}
 	return "--" + name

@@ -65,19 +65,25 @@ func Command(reg config.Registries, code *int) *cli.Command {
 	return root
 }
 
+// maxSamples is more than anybody waits for.
+const maxSamples = 1 << 24
+
 func benchFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
-			DefaultText: "one for each CPU, at least 2"},
-		&cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing",
-			DefaultText: "until the median is known well enough"},
-		&cli.Float64Flag{Name: "rel-ci", Usage: "half width of the 95 % interval of the median at which it is, " +
-			"relative to it", Value: 0.02},
-		&cli.IntFlag{Name: "min", Usage: "samples to take at least", Value: 30},
-		&cli.IntFlag{Name: "max", Usage: "samples to take at most", Value: 10000},
-		&cli.DurationFlag{Name: "max-time", Usage: "time to spend on each thing at most", Value: 2 * time.Second},
-		&cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1,
-			DefaultText: "10, or a tenth of what is to come"},
+		args.Int(cli.IntFlag{Name: "np",
+			Usage: "ranks to start without a launcher", Value: max(2, runtime.NumCPU()),
+			DefaultText: "one for each CPU, at least 2"}, 1, args.MaxGoroutineRanks),
+		args.Int(cli.IntFlag{Name: "n", Usage: "take exactly so many samples of each thing",
+			DefaultText: "until the median is known well enough"}, 1, maxSamples),
+		args.Float(cli.Float64Flag{Name: "rel-ci",
+			Usage: "half width of the 95 % interval of the median at which it is, " +
+				"relative to it", Value: 0.02}, 0, 0.99),
+		args.Int(cli.IntFlag{Name: "min", Usage: "samples to take at least", Value: 30}, 1, maxSamples),
+		args.Int(cli.IntFlag{Name: "max", Usage: "samples to take at most", Value: 10000}, 1, maxSamples),
+		args.Duration(cli.DurationFlag{Name: "max-time",
+			Usage: "time to spend on each thing at most", Value: 2 * time.Second}, time.Microsecond, 24*time.Hour),
+		args.Int(cli.IntFlag{Name: "warmup", Aliases: []string{"w"}, Usage: "calls before the first sample", Value: -1,
+			DefaultText: "10, or a tenth of what is to come"}, -1, maxSamples),
 		&cli.StringFlag{Name: "cache", Usage: "`SIZE` of the last-level cache, as 32M",
 			DefaultText: "what the system says"},
 		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "`FORM` of standard output: " +
@@ -87,8 +93,9 @@ func benchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
 		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
 			"of one start each; exit code 3 if anything is slower"},
-		&cli.Float64Flag{Name: "threshold", Usage: "part by which a median must differ to matter to --compare",
-			Value: 0.05},
+		args.Float(cli.Float64Flag{Name: "threshold",
+			Usage: "part by which a median must differ to matter to --compare",
+			Value: 0.05}, 0, 1e6),
 	}
 }
 
@@ -153,29 +160,16 @@ func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 	if args.Launched() {
 		return args.OpenWorld(c, nil, nil, log, nil)
 	}
-	np, err := benchNP(c)
-	if err != nil {
-		return nil, err
-	}
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
-	return local.New(np), nil
-}
-
-// benchNP reads -np.
-func benchNP(c *cli.Context) (int, error) {
-	np := c.Int("np")
-	if np < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("-np %d: expected a number of ranks > 0", np)}
-	}
-	return np, nil
+	return local.New(c.Int("np")), nil
 }
 
 // worldSize returns how many ranks there will be.
-func worldSize(c *cli.Context) (int, error) {
+func worldSize(c *cli.Context) int {
 	if n, launcher := mpi.Launched(); launcher != "" {
-		return n, nil
+		return n
 	}
-	return benchNP(c)
+	return c.Int("np")
 }
 
 // configure reads the flags that all benchmarks have, and opens the files of the leading process.
@@ -183,28 +177,12 @@ func (j *benchJob) configure(c *cli.Context, name string) error {
 	rule := stats.Rule{RelativeCI: c.Float64("rel-ci"), MinSamples: c.Int("min"), MaxSamples: c.Int("max"),
 		MaxTime: c.Duration("max-time")}
 	if c.IsSet("n") {
-		n := c.Int("n")
-		if n < 1 {
-			return config.UsageError{Err: fmt.Errorf("-n %d: expected a number of samples > 0", n)}
-		}
-		rule.MinSamples, rule.MaxSamples = n, n
+		rule.MinSamples, rule.MaxSamples = c.Int("n"), c.Int("n")
 	}
 	j.limit = c.Float64("threshold")
-	for _, check := range []struct {
-		ok         bool
-		name, want string
-	}{
-		{rule.RelativeCI >= 0 && rule.RelativeCI < 1, "rel-ci", "a part from 0 to less than 1, as 0.02"},
-		{rule.MinSamples >= 1, "min", "a number of samples > 0"},
-		{rule.MaxSamples >= rule.MinSamples, "max", fmt.Sprintf("at least --min, which is %d", rule.MinSamples)},
-		{rule.MaxTime > 0, "max-time", "a time > 0, as 2s"},
-		{c.Int("warmup") >= -1, "warmup", "a number of calls >= 0"},
-		{j.limit >= 0, "threshold", "a part >= 0, as 0.05"},
-	} {
-		if !check.ok {
-			return config.UsageError{Err: fmt.Errorf("--%s %v: expected %s", check.name, c.Value(check.name),
-				check.want)}
-		}
+	if rule.MaxSamples < rule.MinSamples {
+		return config.UsageError{Err: fmt.Errorf("--max %d: expected at least --min, which is %d", rule.MaxSamples,
+			rule.MinSamples)}
 	}
 	if j.plot = c.String("plot"); j.plot != "" && !strings.HasSuffix(j.plot, ".svg") {
 		return config.UsageError{Err: fmt.Errorf("--plot %s: expected a file with the ending .svg", j.plot)}

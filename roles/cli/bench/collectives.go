@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench"
 	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -45,8 +46,8 @@ func collectiveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "table", Usage: "table of algorithms from which auto chooses first, `FILE`.json"},
 		&cli.StringFlag{Name: "tune",
 			Usage: "measure every algorithm and write the table of the fastest to `FILE`.json"},
-		&cli.Float64Flag{Name: "check-min-busbw",
-			Usage: "exit code 3 if the best bus bandwidth of an operation is below `GB/s`"},
+		args.Float(cli.Float64Flag{Name: "check-min-busbw",
+			Usage: "exit code 3 if the best bus bandwidth of an operation is below `GB/s`"}, 0, 1e9),
 	})
 }
 
@@ -64,9 +65,6 @@ func benchCollectives(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, err
 	}
 	least := c.Float64("check-min-busbw")
-	if least < 0 {
-		return 0, config.UsageError{Err: fmt.Errorf("--check-min-busbw %v: expected GB/s >= 0", least)}
-	}
 	table := c.String("tune")
 	verdict := func(r *results.Report) []string { return r.BelowBusBandwidth(least) }
 	return runBench(c, reg, "collectives", benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {
@@ -83,12 +81,10 @@ func benchCollectives(c *cli.Context, reg config.Registries) (int, error) {
 
 // collectivePlan reads the flags.
 func collectivePlan(c *cli.Context) (*bench.Plan, error) {
-	world, err := worldSize(c)
-	if err != nil {
-		return nil, err
-	}
+	world := worldSize(c)
 	p := &bench.Plan{Check: c.Bool("check"), OffCache: c.Bool("off-cache"), Baseline: c.Bool("baseline"),
 		Shuffle: c.Bool("shuffle"), Seed: c.Uint64("seed")}
+	var err error
 	if p.Sizes, err = sizesOf(c); err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func envFlags() []cli.Flag {
 			Usage: "the environment of env.train in `FILE`.yaml, with its wrappers"},
 		&cli.StringFlag{Name: "name", Usage: "a `LIST` of environments by their names; rlinf envs lists them",
 			DefaultText: "without -c: all that this build has"},
-		&cli.IntFlag{Name: "envs", Usage: "environments on each rank", Value: 64},
+		args.Int(cli.IntFlag{Name: "envs", Usage: "environments on each rank", Value: 64}, 1, env.MaxEnvs),
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
 	}
 }
@@ -33,9 +33,6 @@ func envFlags() []cli.Flag {
 // benchEnv is rlinf bench env.
 func benchEnv(c *cli.Context, reg config.Registries) (int, error) {
 	n := c.Int("envs")
-	if n < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--envs %d: expected a number of environments > 0", n)}
-	}
 	tasks, err := envTasks(c, reg)
 	if err != nil {
 		return 0, err

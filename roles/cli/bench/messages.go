@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -33,7 +34,8 @@ func p2pFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("1", "4M"), []cli.Flag{
 		&cli.StringFlag{Name: "op", Usage: "`LIST` of what to measure, or all: " + strings.Join(bench.PairOps(), ", "),
 			Value: "all"},
-		&cli.IntFlag{Name: "window", Usage: "messages under way at a time, for bandwidths and rates", Value: 64},
+		args.Int(cli.IntFlag{Name: "window",
+			Usage: "messages under way at a time, for bandwidths and rates", Value: 64}, 1, 1<<16),
 		pairFlag(), checkFlag(),
 	})
 }
@@ -51,9 +53,6 @@ func benchP2P(c *cli.Context, reg config.Registries) (int, error) {
 	if p.Ranks, err = pairOf(c); err != nil {
 		return 0, err
 	}
-	if p.Window < 1 {
-		return 0, config.UsageError{Err: fmt.Errorf("--window %d: expected a number of messages > 0", p.Window)}
-	}
 	return runBench(c, reg, "p2p", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.P2P(ctx, p)
 	}, nil)
@@ -61,10 +60,7 @@ func benchP2P(c *cli.Context, reg config.Registries) (int, error) {
 
 // pairOf reads --pair.
 func pairOf(c *cli.Context) (pair [2]int, err error) {
-	world, err := worldSize(c)
-	if err != nil {
-		return pair, err
-	}
+	world := worldSize(c)
 	if world < 2 {
 		return pair, config.UsageError{Err: fmt.Errorf("%s on %d rank: expected at least 2 (-np 2, or more under a "+
 			"launcher)",
@@ -139,10 +135,7 @@ func benchOverlap(c *cli.Context, reg config.Registries) (int, error) {
 				launcher)}
 		}
 		ranks = func(c *cli.Context, _ io.Writer) ([]spmd.Transport, error) {
-			np, err := benchNP(c)
-			if err != nil {
-				return nil, err
-			}
+			np := c.Int("np")
 			// two for a rank, as under a launcher: it computes and communicates; one for the link
 			runtime.GOMAXPROCS(max(2*np+1, runtime.GOMAXPROCS(0)))
 			return local.NewLinked(np, link), nil
@@ -155,16 +148,17 @@ func benchOverlap(c *cli.Context, reg config.Registries) (int, error) {
 
 // parseLink reads LATENCY,RATE.
 func parseLink(text string) (local.Link, error) {
-	wrong := config.UsageError{Err: fmt.Errorf("--link %s: expected a latency and a rate, as 50us,1GB/s", text)}
+	wrong := config.UsageError{Err: fmt.Errorf("--link %s: expected a latency up to 1s and a rate from 1kB/s to "+
+		"1000GB/s, as 50us,1GB/s", text)}
 	latency, rate, ok := strings.Cut(text, ",")
 	d, err := time.ParseDuration(latency)
-	if !ok || err != nil || d < 0 {
+	if !ok || err != nil || d < 0 || d > time.Second {
 		return local.Link{}, wrong
 	}
 	digits := strings.TrimRight(rate, "kMGB/s")
 	unit, known := map[string]float64{"B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9}[rate[len(digits):]]
 	n, err := strconv.ParseFloat(digits, 64)
-	if !known || err != nil || !(n > 0) {
+	if !known || err != nil || !(n*unit >= 1e3 && n*unit <= 1e12) {
 		return local.Link{}, wrong
 	}
 	return local.Link{Latency: d, BytesPerSecond: n * unit}, nil
@@ -172,10 +166,11 @@ func parseLink(text string) (local.Link, error) {
 
 func channelFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64", "1M"), []cli.Flag{
-		&cli.IntFlag{Name: "depth", Usage: "items that a queue holds", Value: 2},
-		&cli.IntFlag{Name: "window", Usage: "items of a stream", Value: 64},
-		&cli.DurationFlag{Name: "consume", Usage: "how long the consumer computes on each item, for back-pressure",
-			Value: 100 * time.Microsecond},
+		args.Int(cli.IntFlag{Name: "depth", Usage: "items that a queue holds", Value: 2}, 1, 1<<16),
+		args.Int(cli.IntFlag{Name: "window", Usage: "items of a stream", Value: 64}, 1, 1<<16),
+		args.Duration(cli.DurationFlag{Name: "consume",
+			Usage: "how long the consumer computes on each item, for back-pressure",
+			Value: 100 * time.Microsecond}, time.Nanosecond, time.Hour),
 		pairFlag(), checkFlag(),
 	})
 }
@@ -191,19 +186,6 @@ func benchChannel(c *cli.Context, reg config.Registries) (int, error) {
 	if p.Ranks, err = pairOf(c); err != nil {
 		return 0, err
 	}
-	for _, check := range []struct {
-		ok         bool
-		name, want string
-	}{
-		{p.Depth >= 1, "depth", "a number of items > 0"},
-		{p.Window >= 1, "window", "a number of items > 0"},
-		{p.Consume > 0, "consume", "a time > 0, as 100us"},
-	} {
-		if !check.ok {
-			return 0, config.UsageError{Err: fmt.Errorf("--%s %v: expected %s", check.name, c.Value(check.name),
-				check.want)}
-		}
-	}
 	return runBench(c, reg, "channel", benchRanks, func(ctx context.Context, r *bench.Run, _ *spmd.World) error {
 		return r.Channel(ctx, p)
 	}, nil)
@@ -211,7 +193,7 @@ func benchChannel(c *cli.Context, reg config.Registries) (int, error) {
 
 func weightFlags() []cli.Flag {
 	return slices.Concat(sizeFlags("64K", "16M"), []cli.Flag{
-		&cli.IntFlag{Name: "source", Usage: "the rank that has the weights", Value: 0},
+		args.Int(cli.IntFlag{Name: "source", Usage: "the rank that has the weights", Value: 0}, 0, config.MaxRanks),
 		&cli.StringFlag{Name: "readers", Usage: "`LIST` of the ranks that use them, as 1,2,3",
 			DefaultText: "all but the source"},
 		&cli.StringFlag{Name: "slots", Usage: "`LIST` of copies on each node: 0 (the source's own, used in place), " +
@@ -219,7 +201,8 @@ func weightFlags() []cli.Flag {
 		&cli.StringFlag{Name: "wire", Usage: "what they travel as: f32 or bf16", Value: "f32"},
 		&cli.StringFlag{Name: "bucket", Usage: "`SIZE` that is sent at once", Value: "4M"},
 		&cli.BoolFlag{Name: "patch", Usage: "send what has changed, where that is less"},
-		&cli.Float64Flag{Name: "changed", Usage: "part of the weights that changes from version to version", Value: 1},
+		args.Float(cli.Float64Flag{Name: "changed",
+			Usage: "part of the weights that changes from version to version", Value: 1}, 1e-6, 1),
 		checkFlag(),
 	})
 }
@@ -228,10 +211,8 @@ func weightFlags() []cli.Flag {
 func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 	s := bench.Sync{Source: c.Int("source"), Patch: c.Bool("patch"), Changed: c.Float64("changed"),
 		Check: c.Bool("check")}
-	world, err := worldSize(c)
-	if err != nil {
-		return 0, err
-	}
+	var err error
+	world := worldSize(c)
 	if world < 2 {
 		return 0, config.UsageError{Err: fmt.Errorf("weights on %d rank: expected at least 2 (-np 2, or more under a "+
 			"launcher)", world)}
@@ -246,7 +227,7 @@ func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 		}
 		return r, nil
 	}
-	if s.Source < 0 || s.Source >= world {
+	if s.Source >= world {
 		return 0, config.UsageError{Err: fmt.Errorf("--source %d: expected a rank from 0 to %d", s.Source, world-1)}
 	}
 	if c.IsSet("readers") {
@@ -284,9 +265,6 @@ func benchWeights(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	if s.Bucket, err = parseBytes(c.String("bucket")); err != nil || s.Bucket < 1 {
 		return 0, config.UsageError{Err: fmt.Errorf("--bucket %s: expected a size > 0, as 4M", c.String("bucket"))}
-	}
-	if !(s.Changed > 0 && s.Changed <= 1) {
-		return 0, config.UsageError{Err: fmt.Errorf("--changed %v: expected a part > 0 and up to 1", s.Changed)}
 	}
 	if s.Sizes[0] < 4 {
 		return 0, config.UsageError{Err: fmt.Errorf("weights of %d bytes: expected at least 4, one float32",

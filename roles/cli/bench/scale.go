@@ -36,8 +36,8 @@ func scaleFlags() []cli.Flag {
 			"compared with", DefaultText: "1, 2, 4 and so on up to the CPUs, those that the placement can have"},
 		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}'",
 			DefaultText: "none: goroutine ranks"},
-		&cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30},
-		&cli.IntFlag{Name: "skip", Usage: "first steps that do not count", Value: 3},
+		args.Int(cli.IntFlag{Name: "steps", Usage: "steps of each job", Value: 30}, 1, args.MaxCount),
+		args.Int(cli.IntFlag{Name: "skip", Usage: "first steps that do not count", Value: 3}, 0, args.MaxCount),
 		&cli.BoolFlag{Name: "weak",
 			Usage: "environments and batches grow with the ranks; else all jobs do the same work"},
 		&cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"},
@@ -94,7 +94,7 @@ func benchScale(c *cli.Context, reg config.Registries) (int, error) {
 	if s.sizes, err = sweepSizes(c); err != nil {
 		return 0, err
 	}
-	if s.skip < 0 || s.steps <= s.skip {
+	if s.steps <= s.skip {
 		return 0, config.UsageError{Err: fmt.Errorf("--steps %d, --skip %d: expected more steps than are skipped",
 			s.steps,
 			s.skip)}
@@ -145,8 +145,8 @@ func sweepSizes(c *cli.Context) ([]int, error) {
 	}
 	return parseList("np-sweep", c.String("np-sweep"), func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return 0, fmt.Errorf("%q: expected numbers of ranks > 0, as 1,2,4", text)
+		if err != nil || n < 1 || n > config.MaxRanks {
+			return 0, fmt.Errorf("%q: expected numbers of ranks from 1 to %d, as 1,2,4", text, config.MaxRanks)
 		}
 		return n, nil
 	})

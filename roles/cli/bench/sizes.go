@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -49,9 +50,6 @@ func sizesOf(c *cli.Context) ([]int, error) {
 		return nil, config.UsageError{Err: fmt.Errorf("--end: %w", err)}
 	}
 	factor := c.Float64("factor")
-	if !(factor > 1) {
-		return nil, config.UsageError{Err: fmt.Errorf("--factor %v: expected a number > 1", factor)}
-	}
 	if lo < 1 || hi < lo {
 		return nil, config.UsageError{Err: fmt.Errorf("--begin %s, --end %s: expected 1 <= begin <= end",
 			c.String("begin"),
@@ -69,7 +67,8 @@ func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},
 		&cli.StringFlag{Name: "end", Aliases: []string{"e"}, Usage: "largest `SIZE`", Value: end},
-		&cli.Float64Flag{Name: "factor", Aliases: []string{"f"}, Usage: "from one size to the next", Value: 2},
+		args.Float(cli.Float64Flag{Name: "factor", Aliases: []string{"f"},
+			Usage: "from one size to the next", Value: 2}, 1.01, 1e6),
 		&cli.StringFlag{Name: "sizes", Usage: "a `LIST` of sizes in place of these three, as 8,64K,1M"},
 	}
 }

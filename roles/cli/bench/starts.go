@@ -25,8 +25,10 @@ const mostStarts = 30
 
 func startFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "starts", Usage: "start the benchmark so often, in processes of its own; medians and " +
-			"intervals are over starts", DefaultText: "1; with --compare as often as the old report"},
+		args.Int(cli.IntFlag{Name: "starts",
+			Usage: "start the benchmark so often, in processes of its own; medians and " +
+				"intervals are over starts",
+			DefaultText: "1; with --compare as often as the old report"}, 1, mostStarts),
 		&cli.StringFlag{Name: "launcher", Usage: "`COMMAND` that starts {np} ranks, as 'mpirun -np {np}', for --starts",
 			DefaultText: "none: goroutine ranks"},
 	}
@@ -37,15 +39,12 @@ func (j *benchJob) countStarts(c *cli.Context) (int, error) {
 	n, launched := c.Int("starts"), args.Launched()
 	switch {
 	case !c.IsSet("starts") && j.before != nil && !launched:
-		n = max(1, j.before.Starts())
+		n = min(max(1, j.before.Starts()), mostStarts)
 	case !c.IsSet("starts"):
 		n = 1
 	}
 	wrong := func(format string, args ...any) (int, error) {
 		return 0, config.UsageError{Err: errors.Join(fmt.Errorf(format, args...), j.closeFiles())}
-	}
-	if n < 1 || n > mostStarts {
-		return wrong("--starts %d: expected a number from 1 to %d", n, mostStarts)
 	}
 	if _, launcher := mpi.Launched(); launched && n > 1 {
 		return wrong("--starts %d starts the ranks itself: expected it without %s, and --launcher '%s -np {np}'", n,

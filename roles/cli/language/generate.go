@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -25,17 +26,22 @@ func generateFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "prompts", Usage: "`FILE` with a prompt in each line; - is standard input"},
 		&cli.BoolFlag{Name: "chat", Usage: "write prompts as the model's chat template does"},
-		&cli.IntFlag{Name: "max-new-tokens", Value: 128, Usage: "new tokens of an answer, at most"},
-		&cli.Float64Flag{Name: "temperature", Value: 1, Usage: "0 takes the likeliest tokens"},
-		&cli.IntFlag{Name: "top-k", Usage: "only the likeliest so many; 0 is all"},
-		&cli.Float64Flag{Name: "top-p", Value: 1, Usage: "only the likeliest that have this share together"},
-		&cli.Float64Flag{Name: "repetition-penalty", Value: 1, Usage: "more than 1 avoids tokens that were there"},
+		args.Int(cli.IntFlag{Name: "max-new-tokens", Value: 128,
+			Usage: "new tokens of an answer, at most"}, 1, args.MaxCount),
+		args.Float(cli.Float64Flag{Name: "temperature", Value: 1, Usage: "0 takes the likeliest tokens"}, 0, 1e6),
+		args.Int(cli.IntFlag{Name: "top-k", Usage: "only the likeliest so many; 0 is all"}, 0, args.MaxCount),
+		args.Float(cli.Float64Flag{Name: "top-p", Value: 1,
+			Usage: "only the likeliest that have this share together"}, 1e-9, 1),
+		args.Float(cli.Float64Flag{Name: "repetition-penalty", Value: 1,
+			Usage: "more than 1 avoids tokens that were there"}, 1e-6, 1e6),
 		&cli.BoolFlag{Name: "ignore-eos", Usage: "do not stop at the tokens that end a text"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "of the random numbers"},
-		&cli.IntFlag{Name: "max-running-requests", Value: 64, Usage: "answers that grow at the same time"},
-		&cli.IntFlag{Name: "threads", Value: 1, Usage: "cores that compute; the answers do not depend on it"},
-		&cli.IntFlag{Name: "cache-tokens", Usage: "tokens that the cache holds",
-			DefaultText: "what the requests need, at most 16384"},
+		args.Int(cli.IntFlag{Name: "max-running-requests", Value: 64,
+			Usage: "answers that grow at the same time"}, 1, 1<<16),
+		args.Int(cli.IntFlag{Name: "threads", Value: 1,
+			Usage: "cores that compute; the answers do not depend on it"}, 1, 1<<12),
+		args.Int(cli.IntFlag{Name: "cache-tokens", Usage: "tokens that the cache holds",
+			DefaultText: "what the requests need, at most 16384"}, 1, args.MaxCount),
 	}
 }
 
@@ -99,9 +105,6 @@ func newEngine(c *cli.Context, m *lm.Model, tokens int, requests []engine.Reques
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
 		Tokens: tokens,
-	}
-	if o.Threads < 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--threads %d: expected at least 1", o.Threads)}
 	}
 	if cores := runtime.NumCPU(); o.Threads > cores {
 		fmt.Fprintf(c.App.ErrWriter, "warning: --threads %d: there are %d cores\n", o.Threads, cores)

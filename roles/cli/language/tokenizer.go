@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
@@ -64,7 +65,8 @@ func runDecode(c *cli.Context) error {
 func trainFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for tokenizer.json and tokenizer_config.json"},
-		&cli.IntFlag{Name: "vocab-size", Value: 1024, Usage: "tokens, special ones and bytes among them"},
+		args.Int(cli.IntFlag{Name: "vocab-size", Value: 1024,
+			Usage: "tokens, special ones and bytes among them"}, 257, 1<<20),
 		&cli.StringFlag{Name: "pattern", Value: "qwen2", Usage: "how words are cut: gpt2, qwen2 or llama3"},
 		&cli.StringSliceFlag{Name: "special", Value: cli.NewStringSlice("<|endoftext|>"),
 			Usage: "a `TOKEN` with a meaning of its own; the first ends a text"},

@@ -135,9 +135,6 @@ func sweepRuns(c *cli.Context, reg config.Registries, log io.Writer) ([]*sweepRu
 		return nil, config.UsageError{Err: err}
 	}
 	seeds := c.Int("seeds")
-	if seeds < 1 {
-		return nil, config.UsageError{Err: fmt.Errorf("--seeds %d: expected a number of seeds > 0", seeds)}
-	}
 	if len(axes) == 0 && seeds == 1 {
 		return nil, config.UsageError{Err: errors.New("nothing to sweep: expected key=a,b,… or --seeds N")}
 	}
@@ -227,7 +224,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, overrides []
 
 // place checks the job of cfg and returns how many goroutine ranks it takes.
 func place(c *cli.Context, reg config.Registries, cfg *config.Config) (ranks int, err error) {
-	if ranks, err = args.LocalRanks(c, cfg); err != nil {
+	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, err
 	}
 	if _, err := job.NewChecked(cfg, reg, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1))); err != nil {

@@ -41,9 +41,9 @@ has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 // Flags are those of rlinf sweep, besides the configuration's.
 func Flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1},
-		&cli.IntFlag{Name: "jobs", Usage: "runs side by side without a launcher",
-			DefaultText: "cores / ranks of a run"},
+		args.Int(cli.IntFlag{Name: "seeds", Usage: "seeds of each point, from runner.seed on", Value: 1}, 1, maxRuns),
+		args.Int(cli.IntFlag{Name: "jobs", Usage: "runs side by side without a launcher",
+			DefaultText: "cores / ranks of a run"}, 1, maxRuns),
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
 	}
@@ -86,10 +86,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	}
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
-		if jobs = c.Int("jobs"); jobs < 1 {
-			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: expected a number of runs > 0", jobs)}
-		}
-		if args.Launched() {
+		if jobs = c.Int("jobs"); args.Launched() {
 			return 0, config.UsageError{Err: fmt.Errorf("--jobs %d: %s has started %d processes, each of which takes "+
 				"one run at "+
 				"a time", jobs, launcher, n)}
@@ -110,7 +107,7 @@ func Run(c *cli.Context, reg config.Registries, program runner.Program) (int, er
 	defer s.asked.AtStop(s.acknowledge)()
 	defer s.asked.BeforeExit(func(int) { s.board.close() })()
 	var places sync.WaitGroup
-	for range jobs {
+	for range min(jobs, len(s.runs)) {
 		places.Go(func() {
 			for i, ok := s.take(); ok; i, ok = s.take() {
 				s.note(s.train(c.Context, i))
