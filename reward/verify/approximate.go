@@ -50,6 +50,10 @@ func (p *parser) approximated(exact *node) *node {
 			continue
 		}
 		if !fits(exact, about, rational(t.text), t.text) {
+			if hundred := p.num(big.NewRat(100, 1)); exact.unit == "" && about.unit == "%" &&
+				fits(p.make(opMul, "", exact, hundred), about, rational(t.text), t.text) {
+				return exact // 1/3 \approx 33.3\%
+			}
 			break
 		}
 		if exact.unit == "" && about.unit != "" {

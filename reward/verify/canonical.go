@@ -1,6 +1,9 @@
 package verify
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // arguments are commands by how many arguments they take, each a group in braces or one token.
 var arguments = map[string]int{
@@ -41,6 +44,9 @@ func (c *canon) all() (out []token) {
 // unit reads a token with its arguments, or a group. before is what was read already.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
+	if m := c.modulus(); m != nil {
+		return m
+	}
 	switch {
 	case t.is(symbol, "_"), t.is(symbol, "^"):
 		return c.scripts()
@@ -73,6 +79,30 @@ func (c *canon) unit(before []token) []token {
 	}
 	c.at++
 	return []token{t}
+}
+
+// modulus reads (mod 7) in any of its forms as \pmod{7}; nil for anything else.
+func (c *canon) modulus() []token {
+	at := c.at
+	if !c.tokens[at].is(prose, "(mod") {
+		if at++; !c.tokens[c.at].is(symbol, "(") || at == len(c.tokens) {
+			return nil
+		}
+		switch t := c.tokens[at]; {
+		case t.is(command, "bmod"), t.is(command, "mod"), t.is(prose, "mod"):
+		case at+2 < len(c.tokens) && t.kind == letter && t.text+c.tokens[at+1].text+c.tokens[at+2].text == "mod":
+			at += 2
+		default:
+			return nil
+		}
+	}
+	end := slices.IndexFunc(c.tokens[at:], func(t token) bool { return t.is(symbol, ")") || t.is(prose, ")") })
+	if end < 2 || slices.ContainsFunc(c.tokens[at:at+end], func(t token) bool { return t.is(symbol, "(") }) {
+		return nil
+	}
+	inner := &canon{tokens: c.tokens[at+1 : at+end]}
+	c.at = at + end + 1
+	return append([]token{{kind: command, text: "pmod"}}, braced(unwrapped(inner.all()))...)
 }
 
 // scripts reads an index and an exponent, in either order.

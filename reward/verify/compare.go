@@ -220,7 +220,8 @@ func sameItems(a, b []*node) bool {
 
 var numberedName = regexp.MustCompile(`^(\\?[A-Za-z]+ ?)_\{([0-9]{1,3})\}$`)
 
-// numbered returns the values of x_1 = …, x_2 = …, in the order of the numbers; nil for other items.
+// numbered returns the values of x_1 = …, x_2 = …, in the order of the numbers, of which none is missing; nil
+// for other items.
 func numbered(items []*node) []*node {
 	values, at := make([]*node, len(items)), make([]int, len(items))
 	letter := ""
@@ -232,10 +233,10 @@ func numbered(items []*node) []*node {
 		letter = m[1]
 		at[i], _ = strconv.Atoi(m[2]) // digits
 	}
-	order := slices.Sorted(slices.Values(at))
+	first := slices.Min(at)
 	for i, n := range items {
-		place, _ := slices.BinarySearch(order, at[i])
-		if values[place] != nil {
+		place := at[i] - first
+		if first > 1 || place >= len(values) || values[place] != nil {
 			return nil
 		}
 		values[place] = n.args[1]

@@ -10,7 +10,7 @@ const rightForms = `
 2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈
 1011_{2} ~ 1011_2 ~ 1011₂ ~ 1\,011_2
 2A_{16} ~ 2A_{16} ~ 2A₁₆ ~ 2A_16
-3 \pmod{7} ~ 3 \pmod 7 ~ 3\pmod7 ~ 3 \pmod{ 7 } ~ 3 \pmod{{7}}
+3 \pmod{7} ~ 3 \pmod 7 ~ 3\pmod7 ~ 3 \pmod{ 7 } ~ 3 \pmod{{7}} ~ 3 (\bmod 7) ~ 3 \text{ (mod } 7) ~ 3 (mod 7) ~ 3\ (\mathrm{mod}\ 7) ~ 3 (\mod{7}) ~ 3 （mod 7）
 x \equiv 3 \pmod{12} ~ x\equiv 3\pmod{12} ~ x ≡ 3 \pmod{12} ~ x \equiv{3} \pmod{12} ~ x \equiv 3 \pmod {12}
 \vec{a} ~ \vec a ~ \vec{ a } ~ \vec{{a}}
 \vec{a}+2\vec{b} ~ \vec a+2\vec b ~ \vec a + 2 \vec{b}
@@ -29,7 +29,7 @@ x^{12} ~ x¹² ~ x^12
 x=3 ~ x＝3 ~ ｘ＝３ ~ 3 ~ x = ３ ~ 𝑥=3
 50\% ~ 50％ ~ ５０％ ~ 50
 3:2 ~ ３：２ ~ 3：2 ~ 3∶2 ~ 3 : 2
-\emptyset ~ \varnothing ~ ∅ ~ \{\} ~ \{ \} ~ \left\{\right\}
+\emptyset ~ \varnothing ~ ∅ ~ \{\} ~ \{ \} ~ \left\{\right\} ~ Ø
 \mathbb{R} ~ ℝ ~ \mathbb R ~ \Bbb{R} ~ x \in ℝ
 \mathbb{Z} ~ ℤ ~ \mathbb Z
 \angle A = 70^\circ ~ ∠A = 70° ~ ∠A＝70° ~ \angle A=70 ~ 70^\circ ~ ∠ A = 70^∘
@@ -51,6 +51,7 @@ a_1 = 3, a_2 = 6, a_3 = 9 ~ 3, 6, 9 ~ a_{3}=9, a_{1}=3, a_{2}=6
 12\pi \text{ cm}^2 ~ 12\pi \text{ cm}^2 \approx 37.7 \text{ cm}^2 ~ 12\pi \approx 37.7\text{ cm}^2 ~ 12\pi
 \pm\sqrt2 ~ \pm\sqrt2 \approx \pm 1.414 ~ \sqrt2 \approx 1.414, -\sqrt2 \approx -1.414
 -\ln 2 ~ -\ln 2 \approx -0.693
+\frac{1}{3} ~ \frac13 \approx 33.3\% ~ \frac{1}{3} ≈ 33％
 12 ~ \text{Area} = 12 ~ \text{Area}=12 ~ \mathrm{Area} = 12 ~ Area = 12 ~ \text{area } = 12 ~ \textbf{Area} = 12 ~ \text{Area} = 3\times4 = 12 ~ \text{Total area} = 12 ~ \text{Area}_{ABC} = 12
 \text{Area} = 12 ~ 12 ~ \text{Area} = 12\text{ cm}^2 ~ \text{area} = 12.0 ~ \operatorname{Area} = 12
 V_{\text{max}} = 5 ~ 5 ~ V_{max}=5 ~ V_{\mathrm{max}} = 5
@@ -74,7 +75,7 @@ C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
 const nearMisses = `
 2516_8 ~ 2516 ~ 25168 ~ 2516_9 ~ 251_{68} ~ 2516_{80} ~ 2516^8 ~ 2516_{8}1 ~ 1358 ~ 8 ~ 2516 \cdot 8 ~ 2516, 8 ~ 25_{16}8
 1011_2 ~ 1011 ~ 11 ~ 1011_3 ~ 1011_{12} ~ 10112 ~ 101_{12} ~ 1011^2
-3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2
+3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 (mod 5) ~ 3 (mod 77) ~ 3 \text{ (mod } 8) ~ 3 (7) ~ 3 (mod 7) 2 ~ 3 \bmod 7 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2
 x \equiv 3 \pmod{7} ~ x \equiv 4 \pmod 7 ~ y \equiv 3 \pmod 7 ~ x \equiv 3 ~ x = 3 ~ 3
 \vec{a} ~ a ~ \vec{b} ~ \hat{a} ~ \vec{a}^2 ~ 2\vec{a} ~ -\vec a ~ \overline{a} ~ |\vec a|
 \vec{a}+\vec{b} ~ \vec{a}-\vec{b} ~ a+b ~ \vec{a+b}
@@ -96,7 +97,7 @@ x＝3 ~ y＝3 ~ x＝4 ~ x＝-3 ~ x＞3 ~ x≠3
 \angle A = 70^\circ ~ ∠B = 70° ~ ∠A = 71° ~ ∠A = 20° ~ ∠A < 70°
 \angle ABC ~ ∠ACB ~ ABC ~ ∠ABD
 -5 ~ ５ ~ －6 ~ ± 5
-1, 2 ~ x_1=1, x_2=3 ~ x_1=1 ~ x_1=1, x_2=2, x_3=3 ~ x_1=-1, x_2=-2 ~ x_1=1, x_2=1 ~ x_1 = 2 ~ x_1=1, y_2=2 ~ (1,2) ~ x_1=12 ~ x=1, y=2 ~ x_1 < 1, x_2 < 2
+1, 2 ~ x_1=1, x_2=3 ~ x_1=1 ~ x_1=1, x_2=2, x_3=3 ~ x_1=-1, x_2=-2 ~ x_1=1, x_2=1 ~ x_1 = 2 ~ x_1=1, y_2=2 ~ (1,2) ~ x_1=12 ~ x_1=1, x_3=2 ~ x_2=1, x_3=2 ~ x=1, y=2 ~ x_1 < 1, x_2 < 2
 x_1=1, x_2=2 ~ x_1=2, x_2=1 ~ 2, 1 ~ x_1=1, x_3=2 ~ y_1=1, y_2=2 ~ x_1=1 ~ x_2=2 ~ x_1 = 1, x_2 = -2 ~ (1,2) ~ [1,2] ~ x_{12}=12 ~ x_1=1, x_2 \ne 2 ~ 3 ~ x_1+x_2=3
 x_1=1, x_2=2, x_3=3 ~ 1, 3, 2 ~ 1, 2 ~ x_1=1, x_2=3, x_3=2 ~ 3, 2, 1
 (x_1, x_2) = (1, 2) ~ (x_1, x_2) = (2, 1) ~ (x_2, x_1) = (1, 2) ~ (2,1) ~ 1, 2
@@ -105,9 +106,11 @@ x=1, y=2 ~ x=2, y=1 ~ 1, 2 ~ (1,2) ~ x=1 ~ x_1=1, x_2=2
 \frac{10}{3} ~ 3.33 ~ 3.3333 ~ \frac{10}{4} \approx 3.33 ~ 3.33 \approx \frac{10}{3} ~ \frac{3}{10} \approx 0.3 ~ \frac{10}{3} \approx 3.5 ~ 3 \approx \frac{10}{3} ~ 3.33 \approx 3.333
 12\pi ~ 37.7 ~ 12 \approx 37.7 ~ 12 ~ 12.001\pi \approx 37.7 ~ 38 ~ 12\pi \approx 3.77 ~ 12\pi \approx 36
 12\pi \text{ cm} ~ 12\pi \text{ m} \approx 37.7 \text{ m} ~ 12\pi \approx 37.7 \text{ m} ~ 12\pi \text{ cm} \approx 37.7 \text{ m} ~ 12\pi \text{ cm}^2 \approx 37.7
+\frac{1}{3} ~ \frac13 \approx 3.33\% ~ 33.3\% ~ \frac14 \approx 25\% ~ \frac13\% \approx 33\%
+33\% ~ \frac13 \approx 33\% ~ 0.33
 37.7 ~ 12\pi \approx 37.7 ~ 37.6 ~ 37.70001
 \text{Area} = 12 ~ \text{Area} = 13 ~ \text{Perimeter} = 12 ~ \text{Area} = -12 ~ \text{Area} < 12 ~ 13 ~ \text{Area} ~ \text{Area} = 12x ~ \text{Area} \ne 12 ~ \text{Area} = 12, 13 ~ \text{Area} = 1 2
-12 ~ \text{Area} = 13 ~ \text{none if } k = 12 ~ \text{no solution when } x = 12 ~ \text{Area} > 12 ~ 2\text{Area} = 12 ~ \text{not } x = 12 ~ \text{Area} + 1 = 12 ~ \text{Area}^2 = 12 ~ -\text{Area} = 12
+12 ~ \text{Area} = 13 ~ \text{none if } k = 12 ~ \text{no solution when } x = 12 ~ \text{Area} > 12 ~ 2\text{Area} = 12 ~ \text{not } x = 12 ~ \text{Area} + 1 = 12 ~ \text{Area}^2 = 12 ~ \text{Area - 2} = 12 ~ \text{1/Area} = 12 ~ \text{Area} 2 = 12 ~ \text{-Area} = 12 ~ \text{Area} - x = 12 ~ -\text{Area} = 12
 \text{Area} = 12 \text{ cm}^2 ~ \text{Area} = 12 \text{ cm} ~ \text{Area} = 12\text{ m}^2 ~ \text{Area} = 1.2\text{ cm}^2
 \text{Length} = 5, \text{Width} = 3 ~ \text{Length} = 3, \text{Width} = 5 ~ 5, 3 ~ \text{Length} = 5
 V_{\text{max}} = 5 ~ V_{\text{min}} = 5 ~ V_{\text{max}} = 6 ~ V = 5

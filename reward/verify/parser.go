@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 const (
@@ -317,7 +318,9 @@ func (p *parser) named() (*node, string) {
 	for i := p.at; i < len(p.tokens) && words <= 4; i++ {
 		t := p.tokens[i]
 		if t.kind == prose || t.kind == word {
-			if words += len(strings.Fields(t.text)); isQualifier(strings.ToLower(t.text)) {
+			notName := func(r rune) bool { return r != ' ' && r != '\'' && !unicode.IsLetter(r) }
+			words += len(strings.Fields(t.text))
+			if isQualifier(strings.ToLower(t.text)) || strings.ContainsFunc(t.text, notName) {
 				return nil, ""
 			}
 		}
@@ -326,7 +329,8 @@ func (p *parser) named() (*node, string) {
 			label := strings.ToLower(write(canonical(p.tokens[p.at:i]), false))
 			p.at = i
 			return p.make(opVariable, "="+label), label
-		case t.kind == prose || t.kind == word || t.kind == letter || t.kind == number:
+		case t.kind == prose || t.kind == word || t.kind == letter:
+		case t.kind == number && (p.tokens[i-1].is(symbol, "_") || p.tokens[i-1].is(symbol, "{")):
 		case t.kind == command && (t.text == "triangle" || t.text == "angle"):
 		case t.kind == symbol && (t.text == "_" || t.text == "{" || t.text == "}"):
 		default:

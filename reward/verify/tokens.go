@@ -128,7 +128,7 @@ var plainSymbols = map[rune]string{
 	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''",
 	'∪': `\cup `, '∩': `\cap `, '∈': `\in `,
 	'∉': `\notin `, '⊂': `\subset `, '⊆': `\subseteq `, '∖': `\setminus `,
-	'∅': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
+	'∅': `\emptyset `, 'Ø': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
 	'ℤ': `\mathbb{Z} `, 'ℕ': `\mathbb{N} `, 'ℚ': `\mathbb{Q} `,
 	'ℂ': `\mathbb{C} `, '∠': `\angle `, '△': `\triangle `,
 	'⊥': `\perp `, '∥': `\parallel `, '→': `\to `, '⇒': `\implies `,
@@ -281,7 +281,8 @@ var sameCommands = map[string]string{
 	"infin": "infty", "textdegree": "degree", "textbf": "text", "textit": "text", "textrm": "text",
 	"textsf": "text", "texttt": "text", "mbox": "text", "hbox": "text", "mathit": "text",
 	"mathsf": "text", "boldsymbol": "mathbf", "bm": "mathbf", "thinspace": "quad", "enspace": "quad",
-	"emph": "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
+	"measuredangle": "angle",
+	"emph":          "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
 	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
 }
 
