@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -280,15 +281,20 @@ func TestFamiliesEnd(t *testing.T) {
 		args []string
 		do   func(*testing.T, *job, string) // nil: it ends by itself
 		on   []*platform                    // nil: all
+		main string                         // the program, "": rlinf
 	}{
-		{"done", []string{"runner.max_steps=2"}, nil, nil},
-		{"failure", []string{"actor.optim.lr=1e30"}, nil, nil},
-		{"76", []string{"comm.stall_timeout=2s"}, rank(1, syscall.SIGSTOP), []*platform{openmpi, mpich}},
-		{"kill -9", nil, rank(1, syscall.SIGKILL), []*platform{openmpi, mpich}},
-		{"kill -9, launcher", nil, signals(syscall.SIGKILL), nil},
-		{"TERM", nil, signals(syscall.SIGTERM), nil},
-		{"INT", nil, signals(syscall.SIGINT), nil},
-		{"USR1", nil, signals(syscall.SIGUSR1), nil},
+		{"done", []string{"runner.max_steps=2"}, nil, nil, ""},
+		{"failure", []string{"actor.optim.lr=1e30"}, nil, nil, ""},
+		{"76", []string{"comm.stall_timeout=2s"}, rank(1, syscall.SIGSTOP), []*platform{openmpi, mpich}, ""},
+		{"kill -9", nil, rank(1, syscall.SIGKILL), []*platform{openmpi, mpich}, ""},
+		{"kill -9, launcher", nil, signals(syscall.SIGKILL), nil, ""},
+		{"TERM", nil, signals(syscall.SIGTERM), nil, ""},
+		{"INT", nil, signals(syscall.SIGINT), nil, ""},
+		{"HUP", nil, signals(syscall.SIGHUP), nil, ""},
+		{"USR1", nil, signals(syscall.SIGUSR1), nil, ""},
+		{"a crash", nil, rank(1, syscall.SIGABRT), []*platform{openmpi, mpich}, ""},
+		{"own program, done", []string{"runner.max_steps=2"}, nil, nil, "./examples/embodied"},
+		{"own program, kill -9", nil, rank(1, syscall.SIGKILL), []*platform{openmpi, mpich}, "./examples/embodied"},
 	}
 	for _, e := range endings {
 		for _, p := range platforms {
@@ -298,7 +304,7 @@ func TestFamiliesEnd(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				program := p.program(t, ".") // or skip
+				program := p.program(t, cmp.Or(e.main, ".")) // or skip
 				dir := t.TempDir()
 				writeFile(t, dir, "served.yaml", served)
 				script := writeFile(t, dir, "family", fmt.Sprintf(family, program))
@@ -306,7 +312,7 @@ func TestFamiliesEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 1000000, script), " bridge serve -c served.yaml", ""))
-				j := p.start(t, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"}, e.args...)...)
+				j := p.startProgram(t, program, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"}, e.args...)...)
 				if run := filepath.Join(dir, "logs", "run"); e.do != nil {
 					poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 })
 					if n := len(j.children()); n != 2 {
@@ -316,7 +322,7 @@ func TestFamiliesEnd(t *testing.T) {
 				}
 				r := j.result() // which fails where a process is left
 				t.Logf("exit code %d, the last process ended %v later", r.code, j.lasted.Round(time.Millisecond))
-				if e.do == nil && (r.code == 0) != (e.name == "done") {
+				if e.do == nil && (r.code == 0) != strings.HasSuffix(e.name, "done") {
 					t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 				}
 			})

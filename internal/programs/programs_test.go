@@ -143,6 +143,29 @@ func (s *Starter) run(name string) error {
 	return err
 }
 
+// A socket ends in order when the process at its other end ends before it has read everything.
+func TestSocketIsReset(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newSocket(os.NewFile(uintptr(pair[0]), "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.send(report{ID: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	syscall.Close(pair[1])
+	var r report
+	if err := a.receive(&r); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%v, expected a reset", err)
+	}
+	if err := a.send(report{ID: 1}, nil); !errors.Is(err, syscall.EPIPE) {
+		t.Errorf("%v, expected a broken pipe", err)
+	}
+}
+
 // All that a program has started ends when its Starter is closed, and when the process of the Starter is killed.
 func TestFamilyEnds(t *testing.T) {
 	t.Run("close", func(t *testing.T) {

@@ -88,9 +88,10 @@ func (w *wire) Write(b []byte) (n int, err error) {
 			rights, w.out = syscall.UnixRights(w.out...), nil
 		}
 		k, _, err := w.conn.WriteMsgUnix(b[n:], rights, nil)
-		if n += k; err != nil {
+		if err != nil { // k may be negative
 			return n, err
 		}
+		n += k
 	}
 	return n, nil
 }
@@ -98,8 +99,8 @@ func (w *wire) Write(b []byte) (n int, err error) {
 func (w *wire) Read(b []byte) (int, error) {
 	rights := make([]byte, syscall.CmsgSpace(4*maxFiles))
 	n, k, _, _, err := w.conn.ReadMsgUnix(b, rights)
-	if err != nil {
-		return n, err
+	if err != nil { // n may be negative
+		return 0, err
 	}
 	messages, err := syscall.ParseSocketControlMessage(rights[:k])
 	if err != nil {

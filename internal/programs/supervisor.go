@@ -52,14 +52,16 @@ func supervise() error {
 	}
 	null.Close()
 
+	defer killAll()
 	s := &supervisor{socket: link, ids: map[int]int{}, pids: map[int]int{}}
 	type order struct {
 		request
 		files []*os.File
 	}
 	orders := make(chan order)
-	go func() { // until the parent ends, or sends no more
+	go func() { // until the parent ends, or sends what cannot be read
 		defer close(orders)
+		defer func() { recover() }()
 		for {
 			var o order
 			if link.receive(&o.request) != nil {
@@ -74,7 +76,6 @@ func supervise() error {
 		case o, more := <-orders:
 			switch {
 			case !more:
-				killAll()
 				return nil
 			case o.Path == "":
 				if pid := s.pids[o.ID]; pid > 0 {
