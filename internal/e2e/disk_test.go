@@ -89,7 +89,7 @@ func TestIllDisk(t *testing.T) {
 				poll(t, j, func() bool { return len(c.metrics()) > instant })
 				cure := ill.strike(t, logs)
 				r := j.result()
-				status, err := runfolder.ReadStatus(c.folder())
+				status, err := statusAtEnd(c.folder())
 				if (r.code != 1 && on == local) || r.code == 0 || !strings.Contains(r.stderr, ill.says) || status != ill.status || err != nil {
 					t.Errorf("%s, after %d steps: exit code %d, status %s, %v, expected %s and %q\n%s", on.name, instant+1, r.code, status, err, ill.status,
 						ill.says, r.stderr)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -35,8 +36,18 @@ func signals(sig syscall.Signal) func(*testing.T, *job, string) {
 
 var timeout = []string{"timeout", "--preserve-status", "1h"}
 
-// unread is a reader of all that a job writes, who goes away after the first line.
-var unread = []string{"bash", "-c", `"$@" 2>&1 | head -n 1; exit ${PIPESTATUS[0]}`, "bash"}
+// read has all that a job writes read by a cat.
+var read = []string{"bash", "-c", `"$@" 2>&1 | cat > /dev/null; exit ${PIPESTATUS[0]}`, "bash"}
+
+// unread kills that cat, and sees that the job takes more steps.
+func unread(t *testing.T, j *job, run string) {
+	for _, p := range j.processes() {
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid)); err == nil && string(name) == "cat\n" {
+			syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+	}
+	goesOn(t, j, run)
+}
 
 // goesOn sees that a job takes more steps.
 func goesOn(t *testing.T, j *job, run string) {
@@ -59,9 +70,9 @@ var stops = []stop{
 		goesOn(t, j, run)
 		j.signal(syscall.SIGUSR1)
 	}, code: 75, status: runfolder.Checkpointed, prints: true},
-	{name: "lost reader", p: local, below: unread, args: []string{steps(60)}, do: goesOn, status: runfolder.Done},
-	{name: "lost reader", p: openmpi, below: unread, args: []string{steps(60)}, do: goesOn, status: runfolder.Done},
-	{name: "lost reader", p: mpich, below: unread, args: []string{steps(60), "runner.save_interval=1"}, do: goesOn, code: 141, status: runfolder.Done, orDead: true},
+	{name: "lost reader", p: local, below: read, args: []string{steps(60)}, do: unread, status: runfolder.Done},
+	{name: "lost reader", p: openmpi, below: read, args: []string{steps(60)}, do: unread, status: runfolder.Done},
+	{name: "lost reader", p: mpich, below: read, args: []string{steps(60), "runner.save_interval=1"}, do: unread, code: 141, status: runfolder.Done, orDead: true},
 	{name: "USR1", p: local, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "USR1", p: openmpi, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137, status: runfolder.Dead},
@@ -123,7 +134,7 @@ func (s stop) try(t *testing.T, instant int) {
 	if (s.code != 0 || s.p != mpich) && r.code != s.code {
 		t.Errorf("exit code %d, want %d", r.code, s.code)
 	}
-	got, err := runfolder.ReadStatus(run)
+	got, err := statusAtEnd(run)
 	printed := printedCommand(r.stdout+r.stderr, "resume") != ""
 	if s.orDead && got == runfolder.Dead {
 		s.status, s.prints = got, printed // the lines may come before the word, and before the end
@@ -169,6 +180,15 @@ func (s stop) try(t *testing.T, instant int) {
 	}
 	if got := readStatus(t, run); got != runfolder.Done || len(readMetrics(t, run)) != done+2 {
 		t.Errorf("%s: STATUS %q, %d iterations, want %d", next, got, len(readMetrics(t, run)), done+2)
+	}
+}
+
+// statusAtEnd returns what has become of a run whose job has ended. A process without an environment, which wait takes for ended, may still be about to end.
+func statusAtEnd(run string) (s runfolder.Status, err error) {
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		if s, err = runfolder.ReadStatus(run); s != runfolder.Running || time.Since(start) > 5*time.Second {
+			return s, err
+		}
 	}
 }
 
