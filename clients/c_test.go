@@ -178,7 +178,7 @@ func TestCGreeting(t *testing.T) {
 	if len(h.Obs) != 2 || h.Obs[0].Name != "state" || h.Obs[0].numbers() != 3 || h.Obs[0].Low != nil || h.Obs[1].Dtype != "u8" || h.Obs[1].numbers() != 12 {
 		t.Errorf("observations %+v", h.Obs)
 	}
-	if h.Action.Low != -1.0 || h.Action.High != 1.0 || h.Action.Dtype != "f32" || h.Action.numbers() != 2 {
+	if h.Action.Low != -1.0 || h.Action.High != 1.7 || h.Action.Dtype != "f32" || h.Action.numbers() != 2 {
 		t.Errorf("action %+v", h.Action)
 	}
 
