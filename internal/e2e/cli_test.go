@@ -378,7 +378,8 @@ func TestInformation(t *testing.T) {
 	t.Parallel()
 	codes := []string{
 		"%Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a check failed;",
-		"%75 checkpointed on request: queue the job again; 76 a rank stopped responding; 130 interrupted; 143 terminated.",
+		"%75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;",
+		"%130 interrupted; 134 crashed; 143 terminated.",
 	}
 	for _, c := range []struct {
 		p    *platform
@@ -390,8 +391,8 @@ func TestInformation(t *testing.T) {
 		{local, "--help", codes},
 		{local, "eval --help", append([]string{"   --checkpoint DIR %", "   --config FILE, -c FILE %"}, codes...)},
 		{local, "help check", append([]string{"   rlinf check -c FILE.yaml [key=value ...]", "   --np value %", "   --config FILE, -c FILE %"}, codes...)},
-		{local, "envs", []string{"CartPole-v1 % observes state F32[4]; takes one of 2 actions; 500 steps",
-			"Pendulum-v1 % observes state F32[3]; takes 1 numbers in [-2, 2]; 200 steps", "MountainCar-v0 %", "MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
+		{local, "envs", []string{"CartPole-v1 % observations state F32[4]; actions Discrete(2); 500 steps",
+			"Pendulum-v1 % observations state F32[3]; actions Box(-2, 2, (1,)); 200 steps", "MountainCar-v0 %", "MountainCarContinuous-v0 %", "Acrobot-v1 %"}},
 		{local, "version", []string{"rlinf %", "go1.% linux/%", "tags: none", "MPI: not compiled in (scripts/build --tags mpi)"}},
 		{local, "doctor", []string{"tags: none", "cores % this process may use %; GOMAXPROCS %", "memory % MiB free", "/dev/shm %", "memlock %", "single copy %"}},
 		{openmpi, "version", []string{"tags: mpi", "MPI: compiled in"}},

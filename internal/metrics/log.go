@@ -182,22 +182,46 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 // LastStep returns the step of the last whole line of the file path; ok is false where there is none.
 // Another process may be writing it.
 func LastStep(path string) (step int64, ok bool) {
+	tail := wholeTail(path)
+	tail = bytes.TrimSuffix(tail, []byte("\n"))
+	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
+}
+
+// Newest returns the newest value of each metric that the last lines of the file path have, of step and
+// of time, too. Another process may be writing it.
+func Newest(path string) map[string]float64 {
+	newest := map[string]float64{}
+	for line := range bytes.Lines(wholeTail(path)) {
+		var values map[string]*float64 // nil: null, for what JSON has no number for
+		if json.Unmarshal(line, &values) != nil {
+			continue // the beginning of the line is not in the tail
+		}
+		for name, x := range values {
+			if x != nil {
+				newest[name] = *x
+			}
+		}
+	}
+	return newest
+}
+
+// wholeTail returns the end of the file path, without a line that is being written; nil where there is
+// none. Its first line may lack its beginning.
+func wholeTail(path string) []byte {
 	f, err := durable.Open(path)
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	defer f.Close()
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
-		return 0, false
+		return nil
 	}
 	tail := make([]byte, min(end, 64<<10))
 	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil {
-		return 0, false
+		return nil
 	}
-	tail = tail[:bytes.LastIndexByte(tail, '\n')+1]
-	tail = bytes.TrimSuffix(tail, []byte("\n"))
-	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
+	return tail[:bytes.LastIndexByte(tail, '\n')+1]
 }
 
 func stepOf(line []byte) (int64, bool) {

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -46,12 +47,67 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
+// A jsonGroup is a group in the JSON of a table. What there is none of is left out.
+type jsonGroup struct {
+	Name     string      `json:"name"`
+	Path     string      `json:"path"`
+	Seeds    int         `json:"seeds"`
+	Steps    float64     `json:"steps"` // the most of a run, in the table's step_unit
+	Mean     *float64    `json:"mean,omitempty"`
+	Std      *float64    `json:"std,omitempty"`
+	Interval *[2]float64 `json:"interval,omitempty"` // of the mean, at 95 %
+	Lowest   *float64    `json:"lowest,omitempty"`
+	// Difference is from the first group, Margin half of its interval.
+	Difference *float64 `json:"difference,omitempty"`
+	Margin     *float64 `json:"difference_margin,omitempty"`
+}
+
+// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), at where
+// figures are not those of each run's end, and groups.
+func (t *Table) WriteJSON(w io.Writer) error {
+	all := struct {
+		Metric   string      `json:"metric"`
+		StepUnit string      `json:"step_unit"`
+		At       *float64    `json:"at,omitempty"`
+		Groups   []jsonGroup `json:"groups"`
+	}{Metric: t.Metric, StepUnit: t.stepUnit(), At: number64(t.At)}
+	es := t.Estimates()
+	for i, g := range t.Groups {
+		e := es[i]
+		j := jsonGroup{Name: g.Name, Path: g.Path, Seeds: e.N, Mean: number64(e.Mean), Lowest: number64(e.Least)}
+		for _, r := range g.Runs {
+			j.Steps = max(j.Steps, r.Last().EnvSteps)
+		}
+		if e.N > 1 {
+			j.Std, j.Interval = &e.Std, &[2]float64{e.Mean - e.Margin, e.Mean + e.Margin}
+		}
+		if d, margin := e.Minus(es[0]); i > 0 {
+			j.Difference, j.Margin = number64(d), number64(margin)
+		}
+		all.Groups = append(all.Groups, j)
+	}
+	return json.NewEncoder(w).Encode(all)
+}
+
+// number64 returns x for JSON, which has no NaN and no infinities: nil.
+func number64(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// stepUnit returns what the table counts steps in.
+func (t *Table) stepUnit() string {
+	if inIterations(t.Groups) {
+		return "iterations"
+	}
+	return "env steps"
+}
+
 // rows returns the cells, the head first.
 func (t *Table) rows() [][]string {
-	steps := "env steps"
-	if inIterations(t.Groups) {
-		steps = "iterations"
-	}
+	steps := t.stepUnit()
 	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {
 		head = append(head, "difference from "+t.Groups[0].Name)

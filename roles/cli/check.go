@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -24,7 +26,12 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 	if err != nil {
 		return err
 	}
-	err = examine(c, reg, cfg, c.App.Writer)
+	var found report
+	out := c.App.Writer
+	if c.Bool("json") {
+		out = io.Discard
+	}
+	err = examine(c, reg, cfg, out, &found)
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -34,11 +41,14 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 		if standIn {
 			reg = verdict.StandIn(reg, cfg)
 		}
-		return cfg, examine(c, reg, cfg, io.Discard)
+		return cfg, examine(c, reg, cfg, io.Discard, new(report))
 	})
 	given := overrides
 	if c.IsSet("np") {
 		given = append([]string{"-np", c.String("np")}, overrides...)
+	}
+	if c.Bool("json") {
+		return found.write(c.App.Writer, v, err)
 	}
 	text := v.Text(path, given)
 	if err != nil {
@@ -50,7 +60,7 @@ func runCheck(c *cli.Context, reg config.Registries) error {
 
 // examine makes the job of cfg on the ranks that it would have, and describes it. The error is
 // everything that is wrong.
-func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.Writer) error {
+func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.Writer, found *report) error {
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
 		return err
@@ -65,7 +75,50 @@ func examine(c *cli.Context, reg config.Registries, cfg *config.Config, out io.W
 	if err != nil {
 		return err
 	}
+	found.add(j, nodes)
 	return describe(out, j, nodes)
+}
+
+// A report is what check finds, as JSON.
+type report struct {
+	Runs      bool         `json:"runs"` // as it is
+	Verdict   string       `json:"verdict"`
+	Errors    []string     `json:"errors"`
+	Overrides []string     `json:"overrides"`           // that mend some of the errors
+	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
+	Ranks     []rankReport `json:"ranks,omitempty"`
+	Batches   []string     `json:"batches,omitempty"` // for people to read
+}
+
+// A rankReport is a rank of a report, with the bytes that it needs.
+type rankReport struct {
+	Rank    int              `json:"rank"`
+	Node    int              `json:"node"`
+	Workers []string         `json:"workers"`
+	Bytes   map[string]int64 `json:"bytes"`
+}
+
+// add notes what job j is.
+func (r *report) add(j *job.Job, nodes []int) {
+	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), j.BatchArithmetic()
+	for rank, node := range nodes {
+		mem := j.MemoryOf(rank)
+		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
+			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations, "texts": mem.Texts,
+			"all": mem.Sum()}
+		r.Ranks = append(r.Ranks, rankReport{rank, node, append([]string{}, j.WorkersOn(rank)...), bytes})
+	}
+}
+
+// write writes the report with verdict v and everything that is wrong. That is the error of the command, too.
+func (r *report) write(out io.Writer, v verdict.Verdict, wrong error) error {
+	r.Runs, r.Verdict = wrong == nil, v.Headline()
+	r.Overrides, r.Errors = append([]string{}, v.Overrides...), []string{}
+	if wrong != nil {
+		r.Errors = strings.Split(wrong.Error(), "\n")
+		wrong = config.UsageError{Err: wrong}
+	}
+	return errors.Join(json.NewEncoder(out).Encode(r), wrong)
 }
 
 // describe writes the table of ranks, the batches and the memory. It returns an error if the memory

@@ -28,6 +28,7 @@ func compareFlags() []cli.Flag {
 		args.Float(cli.Float64Flag{Name: "at", Usage: "compare after so many environment `STEPS`",
 			DefaultText: "at the end of each run"}, 1, 1e18),
 		&cli.StringFlag{Name: "format", Usage: "`FORM` of standard output: table, md", Value: "table"},
+		&cli.BoolFlag{Name: "json", Usage: "write a JSON object with the metric and a list of the groups instead"},
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
 		&cli.StringFlag{Name: "keep",
@@ -84,16 +85,22 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 			return 0, fmt.Errorf("--out: %w", err)
 		}
 	}
+	if c.Bool("json") {
+		write = t.WriteJSON
+	}
 	if err := write(c.App.Writer); err != nil {
 		return 0, err
 	}
 	if !c.IsSet("fail-below") {
 		return runner.ExitOK, nil
 	}
-	code := runner.ExitOK
+	code, told := runner.ExitOK, c.App.Writer
+	if c.Bool("json") {
+		told = c.App.ErrWriter
+	}
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
-			fmt.Fprintf(c.App.Writer, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			fmt.Fprintf(told, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
 			code = runner.ExitCheck
 		}
 	}

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/runner"
 	"os"
 	"path/filepath"
@@ -140,4 +142,75 @@ func TestCompareHeadline(t *testing.T) {
 			t.Errorf("%s: code %d\n%s%s\nwant %s\n%s", c.args, code, out, errs, c.out, c.errs)
 		}
 	}
+}
+
+// TestJSON: check, compare and envs write JSON with the names that docs/running.md has.
+func TestJSON(t *testing.T) {
+	dir := t.TempDir()
+	evaluated(t, filepath.Join(dir, "a", "seed_1"), 1, 10)
+	evaluated(t, filepath.Join(dir, "a", "seed_2"), 2, 20)
+	evaluated(t, filepath.Join(dir, "b", "seed_1"), 1, 40)
+	page, err := os.ReadFile("../../docs/running.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]struct {
+		args []string
+		code int
+	}{
+		"compare --json": {[]string{"compare", "--json", dir}, runner.ExitOK},
+		"check --json":   {[]string{"check", "--json", "-c", rolestest.Cartpole}, runner.ExitOK},
+		"envs --json":    {[]string{"envs", "--json"}, runner.ExitOK},
+	} {
+		code, out, errs := run(t, want.args...)
+		var value any
+		if err := json.Unmarshal([]byte(out), &value); err != nil || code != want.code {
+			t.Errorf("%s: code %d, %v\n%s%s", command, code, err, out, errs)
+		}
+		_, row, _ := strings.Cut(string(page), "| `"+command+"` | ")
+		row, _, _ = strings.Cut(row, "\n")
+		for _, name := range jsonNames(value, nil) {
+			if !strings.Contains(row, "`"+name+"`") {
+				t.Errorf("docs/running.md: %s lacks %s", command, name)
+			}
+		}
+	}
+	var compared struct {
+		Groups []struct {
+			Mean, Difference float64
+			Interval         []float64
+		}
+	}
+	_, out, _ := run(t, "compare", "--json", dir)
+	if err := json.Unmarshal([]byte(out), &compared); err != nil || len(compared.Groups) != 2 || compared.Groups[0].Mean != 15 ||
+		compared.Groups[1].Difference != 25 || len(compared.Groups[0].Interval) != 2 || compared.Groups[1].Interval != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	var checked struct {
+		Runs   bool
+		Errors []string
+		Ranks  []struct{ Bytes map[string]int64 }
+	}
+	code, out, errs := run(t, "check", "--json", "-c", rolestest.Cartpole, "algorithm.gamma=2")
+	if err := json.Unmarshal([]byte(out), &checked); err != nil || code != runner.ExitConfig || checked.Runs || len(checked.Errors) != 1 ||
+		!strings.Contains(checked.Errors[0], "gamma") || !strings.Contains(errs, "gamma") {
+		t.Errorf("code %d, %v: %s%s", code, err, out, errs)
+	}
+}
+
+// jsonNames returns all names in value.
+func jsonNames(value any, names []string) []string {
+	switch v := value.(type) {
+	case []any:
+		for _, x := range v {
+			names = jsonNames(x, names)
+		}
+	case map[string]any:
+		for name, x := range v {
+			if names = append(names, name); name != "bytes" { // whose names are the table's columns
+				names = jsonNames(x, names)
+			}
+		}
+	}
+	return names
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -10,32 +12,91 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
+// A listedEnv is an environment as rlinf envs --json lists it.
+type listedEnv struct {
+	Name     string        `json:"name"`
+	Error    string        `json:"error,omitempty"` // why it cannot be made; it has nothing below then
+	Obs      []listedSpace `json:"observations,omitempty"`
+	Action   *listedSpace  `json:"action,omitempty"`
+	MaxSteps int           `json:"max_steps,omitempty"` // 0: no limit
+	Tasks    []string      `json:"tasks,omitempty"`
+}
+
+// A listedSpace is an observation or the action of a listedEnv.
+type listedSpace struct {
+	Name  string `json:"name,omitempty"` // of an observation
+	DType string `json:"dtype"`
+	Shape []int  `json:"shape"`
+	Space string `json:"space"` // as Gymnasium writes it: Box(-2, 2, (1,)), Discrete(2)
+}
+
 // listEnvs lists the environments of reg with their observations and actions.
-func listEnvs(out io.Writer, reg config.Registries) error {
+func listEnvs(out io.Writer, reg config.Registries, asJSON bool) error {
+	all := []listedEnv{} // not null in JSON
 	for _, name := range reg.Envs.Names() {
-		cfg := env.DefaultConfig()
-		cfg.EnvType = name
-		spec, err := job.Probe(reg, cfg)
-		if err != nil {
-			fmt.Fprintf(out, "%-26s %s\n", name, strings.TrimPrefix(err.Error(), name+": "))
+		all = append(all, describeEnv(reg, name))
+	}
+	if asJSON {
+		return json.NewEncoder(out).Encode(all)
+	}
+	for _, e := range all {
+		if e.Error != "" {
+			fmt.Fprintf(out, "%-26s %s\n", e.Name, e.Error)
 			continue
 		}
 		var obs []string
-		for _, f := range spec.Obs {
-			obs = append(obs, fmt.Sprintf("%s %v%v", f.Name, f.DType, f.Shape))
+		for _, f := range e.Obs {
+			obs = append(obs, fmt.Sprintf("%s %s%v", f.Name, f.DType, f.Shape))
 		}
-		fmt.Fprintf(out, "%-26s observes %s; takes %s; %d steps\n", name, strings.Join(obs, ", "),
-			describeSpace(spec.Action), spec.MaxSteps)
+		fmt.Fprintf(out, "%-26s observations %s; actions %s; %d steps\n", e.Name, strings.Join(obs, ", "),
+			e.Action.Space, e.MaxSteps)
 	}
 	return nil
 }
 
-func describeSpace(s env.Space) string {
+func describeEnv(reg config.Registries, name string) listedEnv {
+	cfg := env.DefaultConfig()
+	cfg.EnvType = name
+	e := listedEnv{Name: name}
+	spec, err := job.Probe(reg, cfg)
+	if err != nil {
+		e.Error = strings.TrimPrefix(err.Error(), name+": ")
+		return e
+	}
+	action := describeSpace(spec.Action)
+	e.Action, e.MaxSteps, e.Tasks = &action, spec.MaxSteps, spec.Tasks
+	for _, f := range spec.Obs {
+		s := describeSpace(f.Space)
+		s.Name = f.Name
+		e.Obs = append(e.Obs, s)
+	}
+	return e
+}
+
+func describeSpace(s env.Space) listedSpace {
+	l := listedSpace{DType: s.DType.String(), Shape: append([]int{}, s.Shape...)}
 	switch s.Kind {
 	case env.Discrete:
-		return fmt.Sprintf("one of %d actions", s.Nvec[0])
+		l.Space = fmt.Sprintf("Discrete(%d)", s.Nvec[0])
 	case env.MultiDiscrete:
-		return fmt.Sprintf("choices of %v", s.Nvec)
+		l.Space = fmt.Sprintf("MultiDiscrete(%v)", s.Nvec)
+	default:
+		shape := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Shape)), ", "), "[]")
+		if len(s.Shape) == 1 {
+			shape += ","
+		}
+		l.Space = fmt.Sprintf("Box(%s, %s, (%s))", bound(s.Low), bound(s.High), shape)
 	}
-	return fmt.Sprintf("%d numbers in [%v, %v]", s.Dim(), s.Low[0], s.High[0])
+	return l
+}
+
+// bound writes the bounds of a box's dimensions: one number where all are equal.
+func bound(each []float32) string {
+	if len(each) == 0 {
+		return "none"
+	}
+	if slices.ContainsFunc(each, func(x float32) bool { return x != each[0] }) {
+		return fmt.Sprint(each)
+	}
+	return fmt.Sprint(each[0])
 }

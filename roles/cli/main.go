@@ -121,7 +121,8 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 	}
 	app.Commands = []*cli.Command{
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
-			Flags:  job,
+			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
+				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
 			Action: alone(func(c *cli.Context) error { return runCheck(c, reg) })},
 		{Name: "slurm", Usage: "print a batch script with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
@@ -138,9 +139,11 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
 			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
 			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
-		{Name: "envs", Usage: "list the environments", Action: alone(args.NoArguments(func(c *cli.Context) error {
-			return listEnvs(c.App.Writer, reg)
-		}))},
+		{Name: "envs", Usage: "list the environments", Flags: []cli.Flag{&cli.BoolFlag{Name: "json",
+			Usage: "write a JSON list with an object for each environment"}},
+			Action: alone(args.NoArguments(func(c *cli.Context) error {
+				return listEnvs(c.App.Writer, reg, c.Bool("json"))
+			}))},
 		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
 			UsageText: sweep.Usage,
 			Flags:     append(slices.Clone(job), sweep.Flags()...),
@@ -149,7 +152,8 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 				return err
 			}},
 		{Name: "status", Usage: "show the status of runs, and the commands that go on with them",
-			ArgsUsage: "FOLDER [FOLDER...]", Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+			UsageText: statusUsage, Flags: statusFlags(),
+			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "compare", Usage: "table and overlay runs, sweeps and kept results, with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: alone(func(c *cli.Context) (err error) {

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/roles/runner"
 )
@@ -17,7 +21,7 @@ func TestStatusOfAFolder(t *testing.T) {
 		"a":                           {"done", `{"step":7}`},
 		"a/checkpoints/global_step_7": {},
 		"a/earlier-1":                 {"failed", `{"step":1}`},
-		"sweep/lr=1/seed_2":           {"running", `{"step":3}`},
+		"sweep/lr=1/seed_2":           {"running", `{"step":2,"env/return":4.5,"time/step":9}` + "\n" + `{"step":3,"time/env_steps_per_second":250,"env/return":null}`},
 		"sweep/lr=1/seed_3":           {"running", ""},
 	} {
 		dir = filepath.Join(logs, dir)
@@ -30,13 +34,42 @@ func TestStatusOfAFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.WriteFile(filepath.Join(logs, "sweep/lr=1/seed_2/provenance.json"), []byte(`[{"iterations": 9}]`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for i, run := range []string{"a", "sweep/lr=1/seed_3", "sweep/lr=1/seed_2"} { // the last is the newest
+		for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
+			if err := os.Chtimes(filepath.Join(logs, run, name), now, now.Add(time.Duration(i-9)*time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	code, out, errs := run(t, "status", logs)
-	want := strings.ReplaceAll(`run         LOGS/a: done after step 7
-run         LOGS/sweep/lr=1/seed_2: dead after step 3
-run         LOGS/sweep/lr=1/seed_3: dead
+	want := strings.ReplaceAll(`LOGS/sweep/lr=1/seed_2 dead 3/9 return 4.5 250 env steps/s
+LOGS/sweep/lr=1/seed_3 dead 0
+LOGS/a done 7
 `, "LOGS", logs)
-	if code != runner.ExitOK || out != want || errs != "" {
+	head, rest, _ := strings.Cut(regexp.MustCompile(`(?m) +$`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(out, " "), ""), "\n")
+	if code != runner.ExitOK || head != "run status step training rate time left" || rest != want || errs != "" {
 		t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
+	}
+	var all []map[string]any
+	code, out, errs = run(t, "status", "--json", logs)
+	if err := json.Unmarshal([]byte(out), &all); err != nil || code != runner.ExitOK || len(all) != 3 {
+		t.Fatalf("code %d, %v\n%s%s", code, err, out, errs)
+	}
+	delete(all[0], "updated")
+	if want := map[string]any{"run": filepath.Join(logs, "sweep/lr=1/seed_2"), "status": "dead", "step": 3.0, "steps": 9.0, "metric": "env/return", "value": 4.5,
+		"rate": 250.0, "rate_unit": "env steps/s"}; !reflect.DeepEqual(all[0], want) {
+		t.Errorf("got %v, want %v", all[0], want)
+	}
+	t.Chdir(filepath.Dir(logs))
+	if err := os.Rename(logs, "logs"); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := run(t, "status"); !strings.Contains(out, "\nlogs/a ") {
+		t.Errorf("without an argument: %s", out)
 	}
 	empty := t.TempDir()
 	for dir, want := range map[string]string{

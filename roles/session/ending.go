@@ -160,6 +160,9 @@ func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Confi
 		e.launchedBy(start.Launcher, len(start.Hosts), func(name string) string { return start.Env[name] })
 		e.most = start.Iterations
 	}
+	if status == runfolder.Done && e.stoppedEarly(step) {
+		where += " by runner.early_stop"
+	}
 	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
 		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
 		e.place = " " + quote("runner.logger.log_path="+l.LogPath) + " " +
@@ -259,13 +262,17 @@ func (e *ending) longer(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:
 		return ""
+	case e.stoppedEarly(step):
+		return " runner.early_stop.enabled=false"
 	case e.most == 0 || step < e.most:
-		if e.cfg.Runner.EarlyStop.Enabled {
-			return " runner.early_stop.enabled=false"
-		}
 		return ""
 	}
 	return e.twice()
+}
+
+// stoppedEarly reports whether validation has ended a run that is done.
+func (e *ending) stoppedEarly(step int64) bool {
+	return e.cfg.Runner.EarlyStop.Enabled && step < e.most
 }
 
 // twice returns the bounds of a run that is twice as long.

@@ -123,9 +123,9 @@ func (v Verdict) Headline() string {
 	case v.Idle:
 		return "does not train: it places neither actor nor rollout"
 	case len(v.Left) == 1:
-		return "does not run: there is a mistake that no override here mends"
+		return "does not run: one mistake cannot be fixed by an override"
 	case len(v.Left) > 1:
-		return fmt.Sprintf("does not run: there are %d mistakes that no override here mends", len(v.Left))
+		return fmt.Sprintf("does not run: %d mistakes cannot be fixed by an override", len(v.Left))
 	case v.Expert:
 		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
 	case v.Simulator != "":
@@ -145,7 +145,11 @@ func (v Verdict) Text(path string, given []string) string {
 	case v.Policy != "" || v.Idle:
 	case len(v.Left) > 0:
 		if len(v.Overrides) > 0 {
-			add("These overrides mend the others: " + strings.Join(v.Overrides, " "))
+			words := make([]string, len(v.Overrides))
+			for i, o := range v.Overrides {
+				words[i] = quote(o)
+			}
+			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
 		if v.Simulator != "" || len(v.Overrides) > 0 { // else they stand above
 			for _, e := range v.Left {

@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	v = Judge(cfg, errors.Join(one, two), func([]string, bool) (*config.Config, error) { return cfg, two })
-	if len(v.Left) != 1 || v.Headline() != "does not run: there is a mistake that no override here mends" {
+	if len(v.Left) != 1 || v.Headline() != "does not run: one mistake cannot be fixed by an override" {
 		t.Errorf("%+v", v)
 	}
 	if v = Judge(cfg, nil, examine); v.Text("f", nil) != "verdict: runs" {
