@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// approximates reports whether an approximation begins at a token: \approx 1.41, (\approx 1.41), or "approximately".
+// approximates reports whether an approximation begins at a token: \approx 1.41, (\approx 1.41),
+// "approximately", or = 1.41\ldots.
 func (p *parser) approximates(at int) bool {
 	for ; at < len(p.tokens); at++ {
 		t := p.tokens[at]
@@ -13,6 +14,10 @@ func (p *parser) approximates(at int) bool {
 		case t.is(symbol, "("):
 		case t.is(command, "approx"):
 			return true
+		case t.is(symbol, "="):
+			for at++; at < len(p.tokens) && (p.tokens[at].is(symbol, "-") || p.tokens[at].kind == number); at++ {
+			}
+			return at < len(p.tokens) && p.tokens[at].is(command, "ldots")
 		case t.kind == prose || t.kind == word:
 			return approximately[strings.Trim(strings.ToLower(t.text), " (,.")]
 		default:

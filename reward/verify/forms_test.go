@@ -51,6 +51,9 @@ a_1 = 3, a_2 = 6, a_3 = 9 ~ 3, 6, 9 ~ a_{3}=9, a_{1}=3, a_{2}=6
 12\pi \text{ cm}^2 ~ 12\pi \text{ cm}^2 \approx 37.7 \text{ cm}^2 ~ 12\pi \approx 37.7\text{ cm}^2 ~ 12\pi
 \pm\sqrt2 ~ \pm\sqrt2 \approx \pm 1.414 ~ \sqrt2 \approx 1.414, -\sqrt2 \approx -1.414
 -\ln 2 ~ -\ln 2 \approx -0.693
+\frac{1}{3} ~ \frac13 = 0.333\ldots ~ \frac{1}{3} = 0.33... ~ x = 1/3 = 0.333\dots ~ -\frac{-1}{3} = 0.3…
+\sqrt2 \approx 1.414 ~ \sqrt2 ~ \sqrt{2} \approx 1.41 ~ x = \sqrt2
+\sin 30^\circ ~ \sin{30}^\circ ~ \sin{30^\circ} ~ \sin{{30}}^{\circ} ~ \frac12
 \frac{1}{3} ~ \frac13 \approx 33.3\% ~ \frac{1}{3} ≈ 33％
 12 ~ \text{Area} = 12 ~ \text{Area}=12 ~ \mathrm{Area} = 12 ~ Area = 12 ~ \text{area } = 12 ~ \textbf{Area} = 12 ~ \text{Area} = 3\times4 = 12 ~ \text{Total area} = 12 ~ \text{Area}_{ABC} = 12
 \text{Area} = 12 ~ 12 ~ \text{Area} = 12\text{ cm}^2 ~ \text{area} = 12.0 ~ \operatorname{Area} = 12
@@ -106,6 +109,10 @@ x=1, y=2 ~ x=2, y=1 ~ 1, 2 ~ (1,2) ~ x=1 ~ x_1=1, x_2=2
 \frac{10}{3} ~ 3.33 ~ 3.3333 ~ \frac{10}{4} \approx 3.33 ~ 3.33 \approx \frac{10}{3} ~ \frac{3}{10} \approx 0.3 ~ \frac{10}{3} \approx 3.5 ~ 3 \approx \frac{10}{3} ~ 3.33 \approx 3.333
 12\pi ~ 37.7 ~ 12 \approx 37.7 ~ 12 ~ 12.001\pi \approx 37.7 ~ 38 ~ 12\pi \approx 3.77 ~ 12\pi \approx 36
 12\pi \text{ cm} ~ 12\pi \text{ m} \approx 37.7 \text{ m} ~ 12\pi \approx 37.7 \text{ m} ~ 12\pi \text{ cm} \approx 37.7 \text{ m} ~ 12\pi \text{ cm}^2 \approx 37.7
+\frac{1}{3} ~ 0.333 ~ 0.333... ~ 0.333\ldots ~ \frac13 = 0.333 ~ \frac14 = 0.333\ldots ~ \frac13 = 0.25\ldots ~ x = 0.333\ldots
+\sqrt2 \approx 1.414 ~ 1.414 ~ \sqrt3 ~ 1.414...
+\sin 30^\circ ~ \sin{30} ~ \sin{60}^\circ ~ \sin{30}^2 ~ \cos{30}^\circ
+1, 2, \ldots ~ 1, 2 ~ 1, 2, 3 ~ 1, 3, \ldots
 \frac{1}{3} ~ \frac13 \approx 3.33\% ~ 33.3\% ~ \frac14 \approx 25\% ~ \frac13\% \approx 33\%
 33\% ~ \frac13 \approx 33\% ~ 0.33
 37.7 ~ 12\pi \approx 37.7 ~ 37.6 ~ 37.70001

@@ -216,6 +216,9 @@ func (p *parser) angle() *node {
 	defer func() { p.angles-- }()
 	if t := p.peek(); t.is(symbol, "(") || t.is(symbol, "{") || t.is(symbol, "[") {
 		n := p.brackets()
+		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
+			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
+		}
 		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument?
 			return p.fail()
 		}

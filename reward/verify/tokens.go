@@ -81,6 +81,10 @@ func (l *lexer) next() {
 			return
 		}
 	}
+	if dots := len(l.rest) - len(strings.TrimLeft(l.rest, ".")); dots > 2 {
+		l.rest = `\ldots ` + l.rest[dots:]
+		return
+	}
 	l.rest = l.rest[size:]
 	switch {
 	case r == '~' || r == '$' || unicode.IsSpace(r):
