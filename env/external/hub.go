@@ -20,12 +20,13 @@ import (
 // A Hub starts children, or accepts those that connect. One Hub serves a whole process. Several
 // goroutines may make and use its Vecs.
 type Hub struct {
-	log      io.Writer
+	log      *lineWriter
 	output   io.Writer // for the children's output: goes to log, up to maxOutput bytes
 	rank     int
 	programs *programs.Starter
 	shutdown *shutdown
 	repeats  repeats            // of errors that simulators report
+	failures repeats            // of all kinds of failures
 	offered  chan *conversation // children that came over other links
 
 	mu        sync.Mutex
@@ -36,13 +37,15 @@ type Hub struct {
 	stop      func(error)
 }
 
-// NewHub returns a Hub that writes its children's output and their failures to log. rank is the
-// rank of this process in its job, 0 if it is alone. Sockets of different ranks have different
-// addresses.
+// NewHub returns a Hub that writes its children's output and their failures to log. If log has a method
+// Repeat([]byte), that takes lines which another child has written before, and failures like the last
+// one. rank is the rank of this process in its job, 0 if it is alone. Sockets of different ranks have
+// different addresses.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
+	novel := &novelWriter{to: lines, by: map[string]string{}}
 	return &Hub{
-		log: lines, output: &limitedWriter{to: lines, left: maxOutput}, rank: rank, programs: new(programs.Starter),
+		log: lines, output: &limitedWriter{to: novel, left: maxOutput}, rank: rank, programs: new(programs.Starter),
 		shutdown: &shutdown{asked: make(chan struct{})}, offered: make(chan *conversation, maxWaiting),
 		listeners: map[string]*listener{}, vecs: map[*Vec]struct{}{}, spare: map[string]*conversation{},
 	}

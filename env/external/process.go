@@ -163,5 +163,9 @@ func (p *process) outputTail() string {
 	if strings.Contains(text, "No module named 'rlb'") {
 		text += "\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"
 	}
+	if strings.Contains(text, "No module named 'numpy'") {
+		text += "\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command " +
+			"(.venv/bin/python)"
+	}
 	return text
 }

@@ -26,7 +26,12 @@ func (r *repeats) add(err error) int {
 	if !errors.As(err, &said) {
 		return 0
 	}
-	text := digits.ReplaceAllString(string(said), "#")
+	return r.count(string(said))
+}
+
+// count is add for a text.
+func (r *repeats) count(text string) int {
+	text = digits.ReplaceAllString(text, "#")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if text != r.text || r.ended >= calm {

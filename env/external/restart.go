@@ -96,9 +96,11 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 		}
 		wait := min(firstWait<<min(c.restarts, 10), longestWait)
 		c.restarts++
-		fmt.Fprintf(v.hub.log, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d "+
-			"in a row)\n",
-			where, why, where, c.restarts, v.cfg.External.MaxRestarts)
+		text := fmt.Appendf(nil, "%s: %s\n%s: their episodes are left out; another child takes over (restart %d of %d "+
+			"in a row)\n", where, why, where, c.restarts, v.cfg.External.MaxRestarts)
+		if v.hub.failures.count(c.err.Error()) == 1 || !v.hub.log.Repeat(text) {
+			v.hub.log.Write(text)
+		}
 		select {
 		case <-time.After(wait):
 		case <-v.hub.shutdown.asked:

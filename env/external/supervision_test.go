@@ -52,13 +52,20 @@ func (r *record) String() string {
 
 // newCrew starts children with these arguments.
 func newCrew(t *testing.T, change func(*env.External), args ...string) *crew {
+	log := &record{}
+	c := newCrewOn(t, newHub(log), change, args...)
+	c.log = log
+	return c
+}
+
+// newCrewOn starts them by hub.
+func newCrewOn(t *testing.T, hub *external.Hub, change func(*env.External), args ...string) *crew {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Command, cfg.External.N = env.ExternalID, append(env.Command{os.Args[0]}, args...), 2
 	if change != nil {
 		change(&cfg.External)
 	}
-	c := &crew{t: t, log: &record{}, seeds: []uint64{11, 12, 13, 14}}
-	c.hub = newHub(c.log)
+	c := &crew{t: t, hub: hub, seeds: []uint64{11, 12, 13, 14}}
 	t.Cleanup(func() { c.close() })
 	var err error
 	if c.vec, err = c.hub.New(cfg, 4); err != nil {
@@ -213,6 +220,35 @@ func TestFailsInReset(t *testing.T) {
 	}
 	if got, cut := c.out.Status.U8(), c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Aborted, 0, 0, 0}) || !bytes.Equal(cut, []byte{1, 0, 0, 0}) {
 		t.Errorf("status %v, truncated %v, want environment 0 to be aborted and no other", got, cut)
+	}
+}
+
+// A shelf is a log with a place apart for what it has shown before.
+type shelf struct{ record, apart record }
+
+func (s *shelf) Write(p []byte) (int, error) { return s.record.Write(p) }
+func (s *shelf) Repeat(p []byte)             { s.apart.Write(p) }
+
+// TestAlike: where children write and fail alike, the log shows one of them, and the place apart has the others.
+func TestAlike(t *testing.T) {
+	log := &shelf{}
+	c := newCrewOn(t, newHub(log), func(e *env.External) { e.N = 4 }, "exit@1")
+	c.reset()
+	for k := range 3 {
+		if err := c.step(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown, apart := log.record.String(), log.apart.String()
+	for text, want := range map[string][2]int{
+		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another child takes over": {1, 11}, "its last output:\n    about to leave\n    out of fuel\n": {1, 11},
+	} {
+		if got := [2]int{strings.Count(shown, text), strings.Count(apart, text)}; got != want {
+			t.Errorf("%q: %v times, expected %v", text, got, want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("shown:\n%sapart:\n%s", shown, apart)
 	}
 }
 
@@ -499,6 +535,9 @@ func TestNoChild(t *testing.T) {
 		"no client": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"}
 		}, "No module named 'rlb'\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"},
+		"no NumPy": {func(e *env.External) {
+			e.Command = env.Command{"sh", "-c", "echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"}
+		}, "No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command (.venv/bin/python)"},
 		"gone": {func(e *env.External) { e.Command = env.Command{"sh", "-c", "echo no licence; exit 3"} }, "it ended before it greeted: does it speak RLB1? (exit status 3); its last output:\n    no licence"},
 		"gone, and then ends": {func(e *env.External) {
 			e.Command = env.Command{"sh", "-c", "exec 3<&- 4>&-; echo no licence; sleep 0.5; exit 3"}

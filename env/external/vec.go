@@ -291,6 +291,7 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 		}
 		c.restarts = 0
 		v.hub.repeats.end()
+		v.hub.failures.end()
 		v.turn[n] = 0
 		if !autoReset {
 			v.over[n] = term[at]*terminated | trunc[at]*truncated

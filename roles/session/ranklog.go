@@ -46,6 +46,14 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
+// Repeat writes p, which is like what was written before, to the file alone, once there is one.
+func (l *RankLog) Repeat(p []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.early.Write(p)
+	l.flush()
+}
+
 // open sets the file of the log.
 func (l *RankLog) open(path string) {
 	l.mu.Lock()
