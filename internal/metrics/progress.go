@@ -36,6 +36,11 @@ type Options struct {
 	Now   func() time.Time // nil: time.Now
 }
 
+// On returns the options of a Progress on a terminal; nil: in a log.
+func On(terminal *os.File) Options {
+	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
+}
+
 // Progress shows the State of a run and the work under way on one line: on a terminal in place,
 // elsewhere a line now and then. It is safe for concurrent use. A nil Progress ignores all calls.
 type Progress struct {
@@ -201,13 +206,17 @@ func (a above) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Finishing returns the step that a run which was asked to stop completes; 0: it has not begun.
-func (p *Progress) Finishing() int64 {
+// Finishing returns the step after which a run ends that is asked to now: the one under way, or where
+// that takes ranks a step to agree on the next one; 0: the first has not begun.
+func (p *Progress) Finishing(late bool) int64 {
 	if p == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if late && p.working > 0 && (p.state.MaxStep == 0 || p.working < p.state.MaxStep) {
+		return p.working + 1
+	}
 	return p.working
 }
 
@@ -238,8 +247,13 @@ func (p *Progress) liveLine() string {
 	if p.opts.Width != nil {
 		width = p.opts.Width()
 	}
+	width -= Echo
 	return noWrap + Cut(p.line(width), width) + wrap
 }
+
+// Echo is how many columns a live line leaves free at its end: there terminals write ^C, which must not
+// begin another line.
+const Echo = 2
 
 // Cut returns the beginning of text that leaves the last of width columns free, with … where something
 // is missing. All its characters are one column wide. Without a width it returns text.

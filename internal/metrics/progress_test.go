@@ -124,7 +124,7 @@ func TestProgressOnANarrowTerminal(t *testing.T) {
 	width, now = 40, now.Add(time.Second)
 	p.Update(state(201))
 	p.Done()
-	want := "\r\x1b[K\x1b[?7lstep 200/1000 · 0s\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · return 67 · 1s · ETA 4s\x1b[?7h\n"
+	want := "\r\x1b[K\x1b[?7lstep 200/1000\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · 1s · ETA 4s\x1b[?7h\n"
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", &out, want)
 	}

@@ -45,7 +45,13 @@ func TestLongWorkOnATerminal(t *testing.T) {
 		p.Phase("restoring the state")
 		time.Sleep(time.Second)
 		p.Update(state(241)) // a short iteration
-		p.Iterate(243)       // its state comes later
+		if p.Finishing(false) != 0 {
+			t.Error("a step is under way before the first")
+		}
+		p.Iterate(243) // its state comes later
+		if now, late := p.Finishing(false), p.Finishing(true); now != 243 || late != 244 {
+			t.Errorf("it would finish step %d, or %d where ranks agree, expected 243 and 244", now, late)
+		}
 		p.Phase("rollout")
 		tell(count, "rollout", 8, time.Second)
 		p.Phase("update")

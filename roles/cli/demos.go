@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
@@ -48,8 +47,7 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 			return err
 		}
 	}
-	progress := metrics.NewProgress(c.App.ErrWriter, metrics.Options{Live: c.App.ErrWriter == os.Stderr &&
-		metrics.IsTerminal(os.Stderr), Width: func() int { return metrics.Width(os.Stderr) }})
+	progress := metrics.NewProgress(c.App.ErrWriter, metrics.On(terminal(c.App.ErrWriter)))
 	defer progress.Done()
 	defer progress.Watch()()
 	progress.Phase("demonstration")

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"os"
 	"runtime/debug"
 
@@ -18,13 +19,11 @@ import (
 // runTrain is the root command: it trains, and returns the exit code of what it has explained
 // itself.
 func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (int, error) {
-	_, launcher := mpi.Launched()
 	asked := runner.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{
 		Registries: reg, Program: program, Resume: c.String("resume"), Asked: asked,
-		// Open MPI's ranks see a terminal whatever the user sees
-		Out: os.Stdout, Live: launcher == "" && metrics.IsTerminal(os.Stdout),
+		Out: os.Stdout, Terminal: terminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
 		Command: os.Args[0],
 	})
@@ -38,6 +37,19 @@ func runTrain(c *cli.Context, reg config.Registries, program runner.Program) (in
 	}
 	debug.SetGCPercent(400) // little is allocated, and every rank has a collector
 	return s.Start(c.Context, ranks, cfg, wrong)
+}
+
+// terminal returns the terminal that the user looks at, where out is one; else nil. Open MPI's ranks see
+// a terminal whatever the user sees.
+func terminal(out io.Writer) *os.File {
+	if optional, ok := out.(readerOptional); ok {
+		out = optional.to
+	}
+	f, ok := out.(*os.File)
+	if _, launcher := mpi.Launched(); !ok || launcher != "" || !metrics.IsTerminal(f) {
+		return nil
+	}
+	return f
 }
 
 // evalFlags are those of rlinf eval, besides the configuration's.
@@ -55,11 +67,10 @@ func evalFlags() []cli.Flag {
 // goroutine ranks, one unless told otherwise. It returns the exit code of what it has explained
 // itself.
 func runEval(c *cli.Context, reg config.Registries) (int, error) {
-	_, launcher := mpi.Launched()
 	s := session.New(session.Options{Registries: reg, Asked: new(runner.Requests), Out: c.App.Writer,
-		Live: launcher == "" && c.App.ErrWriter == os.Stderr && metrics.IsTerminal(os.Stderr),
-		Log:  c.App.ErrWriter, Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"),
-			Episodes: c.Int("episodes"), JSON: c.Bool("json")}})
+		Terminal: terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
+		Evaluation: &session.Evaluation{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
+			JSON: c.Bool("json")}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)

@@ -108,8 +108,8 @@ func (l *loop) timed(phase int, ctx context.Context, f func(context.Context) err
 
 // Next is the loop head. It reports the iteration that ended, and decides with all ranks whether to
 // save and whether to go on. What the step number decides needs no vote; what one rank alone can
-// know (a signal, the clock) is decided one step later. When there is no further iteration, it ends
-// the run.
+// know (a signal, the clock) is decided one step later, unless it is the only rank. When there is no
+// further iteration, it ends the run.
 func (l *loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -170,7 +170,8 @@ func (l *loop) next(ctx context.Context) (bool, error) {
 	if err := l.agreement.begin(v, l.buf); err != nil {
 		return false, err
 	}
-	if !last && d.stop == 0 && !saves {
+	alone := l.world.Size() == 1 && v.stop != 0 // no other rank needs to hear of it
+	if !last && d.stop == 0 && !saves && !alone {
 		return true, nil
 	}
 	// No step later: the metrics of a step are written before its checkpoint, or a run that resumes

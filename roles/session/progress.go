@@ -2,7 +2,6 @@ package session
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/rlinf/rlinf/internal/metrics"
@@ -25,22 +24,12 @@ func (s *session) showProgress() (stop func()) {
 	if s.Evaluation != nil {
 		out = errs
 	}
-	s.progress = metrics.NewProgress(out, metrics.Options{Live: s.Live, Width: widthOf(out)})
+	s.progress = metrics.NewProgress(out, metrics.On(s.Terminal))
 	s.Out, s.log.to = s.progress.Above(s.Out), s.progress.Above(errs)
 	end := s.progress.Watch()
 	return func() {
 		end()
 		s.progress.Done()
-	}
-}
-
-// widthOf returns what tells the columns of out, 0 where out is no terminal.
-func widthOf(out io.Writer) func() int {
-	return func() int {
-		if f, ok := out.(*os.File); ok {
-			return metrics.Width(f)
-		}
-		return 0
 	}
 }
 
@@ -70,14 +59,14 @@ func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(str
 }
 
 // acknowledge answers a request to stop. It is called with false at any, and with true at a signal that
-// stops at once when it comes again.
-func (s *session) acknowledge(atOnce bool) {
+// stops at once when it comes again. late says that ranks take a step to agree.
+func (s *session) acknowledge(late, atOnce bool) {
 	stop, _ := s.Asked.Vote()
 	if !atOnce && stop-1 != runner.ExitRequeue {
 		return // the other call follows
 	}
 	text := "stopping before the first step"
-	if step := s.progress.Finishing(); step > 0 {
+	if step := s.progress.Finishing(late); step > 0 {
 		text = fmt.Sprintf("finishing step %d, then saving a checkpoint", step)
 	}
 	if atOnce {

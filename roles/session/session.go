@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"sync/atomic"
 
@@ -24,7 +25,7 @@ type Options struct {
 	Resume     string            // "", auto, or a checkpoint's folder
 	Asked      *runner.Requests  // requests to stop or save
 	Out        io.Writer         // progress, for the user
-	Live       bool              // out, or of an Evaluation log, is a terminal that the user looks at
+	Terminal   *os.File          // behind Out, or of an Evaluation behind Log; nil: no user looks at one
 	Log        io.Writer         // errors; nil: standard error
 	Profile    Profile           // what profiles to write
 	Debug      bool              // check that nobody touches memory that was handed on
@@ -92,7 +93,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) error {
 	s.Asked.Expire(cfg.Runner.MaxTime)
 	defer s.Asked.AtStop(s.hub.RequestStop)()
 	if w.Rank() == 0 {
-		defer s.Asked.AtStop(s.acknowledge)()
+		defer s.Asked.AtStop(func(atOnce bool) { s.acknowledge(w.Size() > 1, atOnce) })()
 	}
 	s.hub.Watch(s.giveUp(w))
 	s.phase(w, "starting simulators")

@@ -26,6 +26,7 @@ type board struct {
 	total  int // runs
 
 	mu      sync.Mutex
+	closed  bool
 	done    int
 	began   map[*sweepRun]time.Time // the runs under way
 	took    time.Duration           // all runs that this start of the sweep has finished
@@ -85,16 +86,18 @@ func (b *board) print(format string, args ...any) {
 func (b *board) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.clear()
-	b.show()
+	if !b.closed {
+		b.clear()
+		b.show()
+	}
 }
 
-// close removes the live line.
+// close removes the live line, for good.
 func (b *board) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear()
-	b.live = false
+	b.live, b.closed = false, true
 }
 
 func (b *board) clear() {
@@ -105,7 +108,7 @@ func (b *board) clear() {
 
 func (b *board) show() {
 	if b.live {
-		io.WriteString(b.out, metrics.Cut(b.line(), b.width()))
+		io.WriteString(b.out, metrics.Cut(b.line(), b.width()-metrics.Echo))
 	} else {
 		io.WriteString(b.out, b.line()+"\n")
 	}

@@ -71,7 +71,8 @@ func TestBoardOnATerminal(t *testing.T) {
 	b.tick()
 	b.print("a remark\n")
 	b.close()
-	const line = "1 of 6 done · best eval/retu…"
+	b.tick() // shows nothing any more
+	const line = "1 of 6 done · best eval/re…"
 	if want := "\r\x1b[K" + line + "\r\x1b[Ka remark\n" + line + "\r\x1b[K"; out.String() != want {
 		t.Errorf("got %q, want %q", &out, want)
 	}

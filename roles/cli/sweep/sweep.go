@@ -227,6 +227,7 @@ func (s *sweep) note(o outcome) {
 // finish writes the table of what is finished, on standard output and as table.md, draws
 // curves.svg, tells what failed, and returns the exit code.
 func (s *sweep) finish() (int, error) {
+	s.board.close()
 	groups, err := s.groups(s.metric)
 	if err != nil {
 		return 0, err
