@@ -205,7 +205,7 @@ class Actions:
             self._dtype, self._shape, self._choices, self._start = np.dtype(space.dtype), tuple(space.shape), None, 0
             self._low, self._high = _limits(space)
             self._low32, self._high32 = _within(self._low, self._high)
-            self._floats = self._dtype.kind == "f" and bool((self._low32 <= self._high32).all())
+            self._floats = self._dtype.kind == "f" and self._dtype.itemsize >= 4 and bool((self._low32 <= self._high32).all())
             self.space = _box("f32", space.shape, _bounds(space.low), _bounds(space.high))
         else:
             raise TypeError("%r can't be acted in: expected Box, Discrete, MultiDiscrete or MultiBinary" % (space,))
@@ -238,7 +238,7 @@ class Actions:
 
     def view(self):
         """Return the actions of all environments, [N, ...], to be read only: int32 counted from 0 where they are choices, else float32, but of the space's
-        type in a Box of whole numbers, or one too narrow for float32. A Box has them within its bounds. Choices lie where rlinf has them.
+        type in a Box of whole numbers, of float16, or one too narrow for float32. A Box has them within its bounds. Choices lie where rlinf has them.
         """
         if self._choices is not None:
             return self._checked()

@@ -37,9 +37,7 @@ class InSpace(unittest.TestCase):
             self.assertEqual(x.dtype, space.dtype)
             self.assertTrue(space.contains(x), "%r in %s to %s of %s" % (x, space.low, space.high, space.dtype))
         for x in actions.view():
-            self.assertTrue(space.contains(np.asarray(x, space.dtype)), "%r in %s to %s of %s, in arrays" % (x, space.low, space.high, space.dtype))
-            if space.dtype != np.float16:
-                self.assertTrue(space.contains(np.asarray(x)), "%r in %s to %s of %s, in arrays" % (x, space.low, space.high, space.dtype))
+            self.assertTrue(space.contains(np.asarray(x)), "%r in %s to %s of %s, in arrays" % (x, space.low, space.high, space.dtype))
         return actions
 
     def test_boxes(self):
@@ -70,7 +68,7 @@ class InSpace(unittest.TestCase):
             with self.subTest(dtype=dtype.__name__, low=low, high=high):
                 space = gymlike.Box(low, high, (4,), dtype)
                 actions, _ = sent(space, rng.uniform(low, high, (5000, 4)))
-                self.assertEqual(np.unique(actions.batch()).tolist(), list(range(low, high + 1)))
+                self.assertEqual(np.unique(actions.batch()[:5000]).tolist(), list(range(low, high + 1)))
 
     def test_halves_to_even(self):
         actions, _ = sent(gymlike.Box(-9, 9, (1,), np.int32), [[-2.5], [-1.5], [-0.5], [0.5], [1.5], [2.5], [2.6], [-2.6]])
@@ -94,6 +92,48 @@ class InSpace(unittest.TestCase):
             spaces.Actions(rlb.Box(0.2, 0.8, (), np.int32))
         with self.assertRaisesRegex(TypeError, "complex"):
             spaces.Actions(rlb.Box(0, 1, (2,), np.complex64))
+
+    def test_players(self):
+        for space in (gymlike.Box(0, 3, (2,), np.int32), gymlike.Box(-0.3, 0.3, (2,), np.float64), gymlike.Box(-0.3, 0.3, (2,), np.float32)):
+            whole, taken = space.dtype == np.int32, []
+
+            class Taking(Walk):
+                action_space = space
+
+                def step(self, action):
+                    taken.append(action)
+                    return super().step(0)
+
+            class Arrays:
+                observation_space, action_space = rlb.Box(-9, 9, (2,)), space
+
+                def __init__(self, n):
+                    pass
+
+                def reset(self, mask, seeds, out):
+                    out.obs[:] = 0
+
+                def step(self, actions, mask, out):
+                    taken.append(actions[0].copy())
+
+            def solve(address):
+                solver = rlb.Solver(rlb.Box(-9, 9, (2,)), space, address=address)
+                solver.send_init(np.zeros(2))
+                while True:
+                    taken.append(solver.recv_action())
+                    solver.send_state(np.zeros(2), 0)
+
+            def vector(n):
+                return gymlike.SyncVectorEnv([Taking] * n, gymlike.AutoresetMode.SAME_STEP)
+
+            for play in (lambda address: rlb.serve(Taking, address=address), lambda address: rlb.serve_vector(vector, address=address),
+                         lambda address: rlb.serve_batch(Arrays, address=address), solve):
+                with Parent(play, 1) as parent:
+                    parent.reset()
+                    parent.step([2.6, 0.5] if whole else [np.float32(0.3), np.nextafter(np.float32(-0.3), np.float32(-1))])
+                self.assertTrue(space.contains(taken[-1]), "%r in a Box of %s" % (taken[-1], space.dtype))
+                if whole:
+                    self.assertEqual(taken[-1].tolist(), [3, 0])
 
     def test_right_actions_stay(self):
         rows = np.random.default_rng(2).normal(size=(100, 3)).astype(np.float32)
