@@ -61,6 +61,12 @@ func TestLogInterval(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := book.sync(); err != nil { // as before a checkpoint that a signal asks for
+		t.Fatal(err)
+	}
+	if last, ok := metrics.LastStep(folder.Metrics()); last != 10 || !ok {
+		t.Errorf("before a checkpoint of step 10 the last line is of step %d", last)
+	}
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
