@@ -20,6 +20,9 @@ type TextConfig struct {
 	// ReinppKLPenaltyType is how the penalty of ReinppKLBeta is estimated at each token: kl (k1,
 	// the default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
 	ReinppKLPenaltyType string `yaml:"reinpp_kl_penalty_type"`
+	// RatioClipEps is Config.ClipRatioLow and ClipRatioHigh where these are not given, or null. Must be
+	// in (0, 1]. Default 0.2.
+	RatioClipEps float32 `yaml:"ratio_clip_eps"`
 	// EarlyStopImpRatio ends an update before the optimiser step of a minibatch whose mean ratio
 	// π_new/π_old is larger. 0, the default: never.
 	EarlyStopImpRatio float32 `yaml:"early_stop_imp_ratio"`
@@ -34,7 +37,8 @@ type TextConfig struct {
 
 // DefaultTextConfig returns the defaults.
 func DefaultTextConfig() TextConfig {
-	return TextConfig{NMinibatches: 1, NormByStd: true, ReinppKLPenaltyType: KLK1, ImportanceSamplingClip: 1}
+	return TextConfig{NMinibatches: 1, NormByStd: true, ReinppKLPenaltyType: KLK1, ImportanceSamplingClip: 1,
+		RatioClipEps: 0.2}
 }
 
 // SeqMeanTokenSumNorm is a value of Config.LossAggFunc for texts alone: seq-mean-token-sum divided
@@ -144,6 +148,7 @@ func (c *TextConfig) check(want Want) {
 	want(c.NMinibatches > 0, "n_minibatches", c.NMinibatches, "a number > 0")
 	want(klName(c.ReinppKLPenaltyType) != "", "reinpp_kl_penalty_type", c.ReinppKLPenaltyType,
 		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
+	want(c.RatioClipEps > 0 && c.RatioClipEps <= 1, "ratio_clip_eps", c.RatioClipEps, "a number in (0, 1]")
 	want(c.EarlyStopImpRatio >= 0, "early_stop_imp_ratio", c.EarlyStopImpRatio, "a number >= 0 (0: no early stop)")
 	want(c.ImportanceSamplingClip > 0, "importance_sampling_clip", c.ImportanceSamplingClip, "a number > 0")
 }

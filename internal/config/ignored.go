@@ -14,6 +14,7 @@ type Ignored struct {
 	Value   string
 	Origin  string
 	Instead string // as Known.Instead
+	Reason  string // as Known.Reason
 }
 
 // Idle lists key, which has a value known to other programs but without effect here, among the keys
@@ -91,7 +92,7 @@ func table(all []Ignored) string {
 			w.Flush()
 			fmt.Fprintf(&out, "\n  %s:", heading)
 		}
-		fmt.Fprintf(w, "\n    %s\t%s\t%s\t%s", i.Key, short(i.Value), i.Origin, i.Instead)
+		fmt.Fprintf(w, "\n    %s\t%s\t%s\t%s", i.Key, short(i.Value), i.Origin, cmp.Or(i.Instead, i.Reason))
 	}
 	w.Flush()
 	lines := strings.Split(out.String(), "\n")

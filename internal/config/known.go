@@ -16,6 +16,8 @@ type Known struct {
 	// Instead says what happens in place of what the key asks for, where that changes what is
 	// learnt. "": it changes no more than speed, memory, or what is written.
 	Instead string
+	// Reason says why it has no effect, where it changes nothing that is learnt.
+	Reason string
 	// Switch names a key below a Key that ends in **: where it is absent or idle, all of it is.
 	Switch string
 }
@@ -100,6 +102,14 @@ func (s siblings) meant(n *node, key string) string {
 
 // judge notes the values at and below key that ask for something.
 func (c *Check) judge(n *node, key string, k Known) {
+	if slices.Contains(c.tree.said, key) {
+		return
+	}
+	for _, other := range c.tree.options.Known { // below a key that stands for all below it
+		if len(other.Key) > len(k.Key) && other.Covers(key) && n.kind == scalar {
+			k = other
+		}
+	}
 	if n.kind == list && !slices.ContainsFunc(n.items, func(item *node) bool { return item.kind != scalar }) {
 		c.judgeList(n, key, k)
 		return
@@ -110,7 +120,7 @@ func (c *Check) judge(n *node, key string, k Known) {
 	if n.kind != scalar || k.asksNothing(n) {
 		return
 	}
-	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead})
+	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
 // judgeList notes a list of scalars as one value, if any of them asks for something.
@@ -122,7 +132,8 @@ func (c *Check) judgeList(n *node, key string, k Known) {
 		asks = asks || !k.asksNothing(item)
 	}
 	if asks {
-		c.ignore(Ignored{Key: key, Value: "[" + strings.Join(items, ", ") + "]", Instead: k.Instead})
+		c.ignore(Ignored{Key: key, Value: "[" + strings.Join(items, ", ") + "]", Instead: k.Instead,
+			Reason: k.Reason})
 	}
 }
 

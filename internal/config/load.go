@@ -28,6 +28,9 @@ type Options struct {
 	// Defaults is a value whose YAML holds the defaults, which interpolations may name; nil: they
 	// see only what files and overrides give.
 	Defaults any
+	// Rewrite, if it is not nil, is called when the file and the command line are read, to write what
+	// another program says in other words as it is here.
+	Rewrite func(t *Tree)
 	// Choose, if it is not nil, is called before Defaults are read, to give them the keys of a
 	// user's own parts: which parts there are, the values say that were given under other keys. It
 	// returns further Known keys, which depend on these values too.
@@ -48,6 +51,7 @@ type Tree struct {
 	defaults *node
 	options  Options
 	notes    []string      // old names that were used
+	said     []string      // keys that another one says, too
 	problems []*FieldError // found while reading; Decode reports them with its own
 }
 
@@ -92,6 +96,9 @@ func Parse(name string, text []byte, options Options) (*Tree, error) {
 }
 
 func (t *Tree) finish() error {
+	if t.options.Rewrite != nil {
+		t.options.Rewrite(t)
+	}
 	if t.options.Choose != nil {
 		t.options.Known = append(slices.Clip(t.options.Known), t.options.Choose(t.Given)...)
 	}
@@ -126,6 +133,45 @@ func (t *Tree) Given(key string) (string, bool) {
 func (t *Tree) Overridden(key string) bool {
 	n := t.root.find(key)
 	return n != nil && n.origin == commandLine
+}
+
+// Null reports whether key was given and has no value.
+func (t *Tree) Null(key string) bool {
+	n := t.root.find(key)
+	return n != nil && n.isNull()
+}
+
+// Stand lets the scalar at from, if there is one, stand for key to: to gets its value if it has none. If
+// both have the same value, from is not reported as a key without effect.
+func (t *Tree) Stand(to, from string) {
+	text, ok := t.Given(from)
+	if !ok {
+		return
+	}
+	is, given := t.Given(to)
+	if !given && t.root.find(to) != nil && !t.Null(to) || given && is != "" && is != text {
+		return
+	}
+	t.said = append(t.said, from)
+	n := plain(text, t.origin(from))
+	section, name := to[:max(strings.LastIndexByte(to, '.'), 0)], to[strings.LastIndexByte(to, '.')+1:]
+	if at := t.root.find(section); given && is == text {
+		return
+	} else if at != nil && at.kind == dict {
+		at.set(name, n)
+		return
+	}
+	t.root = t.root.merge(nest(to, n))
+}
+
+// Said lets key be no key without effect: another one says the same.
+func (t *Tree) Said(key string) { t.said = append(t.said, key) }
+
+// Set gives key, which was given, the value that text is in YAML.
+func (t *Tree) Set(key, text string) {
+	if n := t.root.find(key); n != nil {
+		*n = *plain(text, n.origin)
+	}
 }
 
 // Remove takes key away, so that its default counts. A key that was not given stays so.
@@ -292,7 +338,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 	}
 	path, at, mounted := strings.Cut(text, "@")
 	p.path = strings.TrimSuffix(path, ".yaml")
-	if p.path == "" || slices.Contains(strings.Split(p.path, "/"), "..") {
+	if p.path == "" {
 		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text,
 			Want: "expected a preset, as env/cartpole@env.train"}
 	}
@@ -302,7 +348,8 @@ func parsePreset(item *node, mount string) (preset, error) {
 		p.mount = join(mount, at)
 	default:
 		if i := strings.LastIndex(p.path, "/"); i >= 0 {
-			mount = join(mount, strings.ReplaceAll(strings.Trim(p.path[:i], "/"), "/", "."))
+			group := strings.Trim(strings.ReplaceAll(p.path[:i], "..", ""), "/")
+			mount = join(mount, strings.ReplaceAll(group, "/", "."))
 		}
 		p.mount = mount
 	}

@@ -74,6 +74,13 @@ func (r recipe) train(t *testing.T, more ...string) {
 			args[i] = key + "=" + sim.connect()
 		case a == "env.train.env_type=NAME":
 			args[i] = key + "=StandIn-v0"
+		case strings.HasSuffix(a, "=FOLDER"):
+			args[i] = key + "=" + languageFolder(t)
+		case strings.HasSuffix(a, "=FILE"):
+			args[i] = key + "=" + filepath.Join(t.TempDir(), "texts.jsonl")
+			if err := os.WriteFile(strings.TrimPrefix(args[i], key+"="), []byte(strings.Repeat(`{"prompt": "the hen", "solutions": ["42"]}`+"\n", 4)), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		case a == "algorithm.demo_buffer.load_path=demos.safetensors":
 			args[i] = key + "=" + sim.demos(t)
 		}
@@ -117,10 +124,12 @@ func TestRLinfSpellings(t *testing.T) {
 		"old_names.yaml":       {"runs"},
 		"presets.yaml":         {maniskill},
 		"python_literals.yaml": {maniskill},
-		"reward_model.yaml":    {maniskill, "~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
-		"schedules.yaml":       {maniskill},
-		"self_first.yaml":      {maniskill},
-		"vla.yaml":             {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
+		"reasoning.yaml": {"runs with these overrides", "actor.model.model_path=FOLDER actor.tokenizer.tokenizer_model=FOLDER data.train_data_paths=FILE " +
+			"runner.logger.logger_backends=tensorboard rollout.return_logprobs=true"},
+		"reward_model.yaml": {maniskill, "~cluster.component_placement.reward_server reward.use_reward_model=false reward.reward_mode=per_step"},
+		"schedules.yaml":    {maniskill},
+		"self_first.yaml":   {maniskill},
+		"vla.yaml":          {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
 	}
 	files, _ := filepath.Glob("testdata/rlinf/*.yaml")
 	if len(files) != len(want) {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,11 +94,11 @@ func TestSeedsKeysLoad(t *testing.T) {
 		"../config/testdata/seeds.yaml:18: actor.checkpoint_load_path is an old name, today it is actor.model.model_path",
 		"keys without effect here",
 		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
-		"    actor.model.model_path    /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path is the file of weights to begin with",
-		"    rollout.model.model_path  /models/policy      ../config/testdata/seeds.yaml:14  actor.model is the only model",
+		"    actor.model.model_path           /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path is the file of weights to begin with",
+		"    actor.tokenizer.tokenizer_model  /models/tokenizer   ../config/testdata/seeds.yaml:17  a key of language models",
+		"    rollout.model.model_path         /models/policy      ../config/testdata/seeds.yaml:14  actor.model is the only model",
 		"  these change speed, memory or what is written:",
-		"    actor.checkpoint_save_path       /models/out        ../config/testdata/seeds.yaml:19",
-		"    actor.tokenizer.tokenizer_model  /models/tokenizer  ../config/testdata/seeds.yaml:17",
+		"    actor.checkpoint_save_path  /models/out  ../config/testdata/seeds.yaml:19  checkpoints are in the run's folder",
 	)
 }
 
@@ -190,9 +192,63 @@ func TestKnownKeyOfEval(t *testing.T) {
 }
 
 func TestOtherLoggers(t *testing.T) {
-	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.logger_backends=[tensorboard, wandb]")
-	rolestest.Expect(t, "warnings", warnings, "keys without effect here",
-		"  these change speed, memory or what is written:", "    runner.logger.logger_backends  wandb  command line")
+	_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"runner.logger.logger_backends=[tensorboard, wandb]"}, false)
+	rolestest.Expect(t, "errors", rolestest.ErrorLines(err),
+		"command line: runner.logger.logger_backends: wandb: expected tensorboard, or an empty list: wandb reads TensorBoard's files, and metrics.jsonl has all figures")
+}
+
+// TestIdleKeys: a key that changes what is learnt is never listed among those that change speed, memory or what is written.
+func TestIdleKeys(t *testing.T) {
+	harmless := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads", "actor.enable_dp_load_balance",
+		"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
+	keys := map[string]string{
+		"runner.seq_length": "9", "runner.early_stop.enabled": "true", "actor.tokenizer.tokenizer_model": "x", "data.train_data_paths": "x", "data.val_data_paths": "x",
+		"data.prompt_key": "x", "data.answer_key": "x", "data.messages_key": "x", "data.apply_chat_template": "true", "data.filter_prompt_by_length": "true",
+		"data.shuffle": "false", "data.rollout_batch_size": "3", "data.max_prompt_length": "3", "algorithm.n_minibatches": "2", "algorithm.norm_adv_by_std_in_grpo": "false",
+		"algorithm.ratio_clip_eps": "0.3", "algorithm.reinpp_kl_penalty_type": "mse", "algorithm.early_stop_imp_ratio": "3", "algorithm.importance_sampling_fix": "true",
+		"algorithm.importance_sampling_clip": "2", "algorithm.mask_truncated": "true", "critic.use_critic_model": "true", "reward.reward_scale": "2", "reward.format_reward": "1",
+		"reward.random_reward": "true", "rollout.eval_sampling_params.n": "4", "rollout.sampling_params.temperature": "2", "algorithm.use_valid_token_scale": "true",
+		"algorithm.length_params.max_new_token": "7", "algorithm.replay_buffer.max_num_samples": "7", "algorithm.demo_buffer.min_buffer_size": "7",
+		"algorithm.dagger.only_save_expert": "true", "algorithm.dropout_rate": "0.1", "actor.optim.bf16": "true", "actor.model.megatron_checkpoint": "x",
+		"actor.fsdp_config.mixed_precision.param_dtype": "bf16", "critic.seed": "3",
+	}
+	for _, key := range harmless {
+		keys[key] = "7"
+	}
+	keys["runner.enable_dynamic_batch_size"], keys["actor.enable_dp_load_balance"], keys["rollout.return_logprobs"] = "true", "true", "false"
+	for key, value := range keys {
+		_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"="+value)
+		_, speed, found := strings.Cut(strings.Join(warnings, "\n"), "these change speed, memory or what is written:")
+		if len(warnings) == 0 {
+			t.Errorf("%s=%s: no word", key, value)
+		} else if found != slices.Contains(harmless, key) {
+			t.Errorf("%s=%s: expected harmless: %v\n%s", key, value, slices.Contains(harmless, key), speed)
+		}
+	}
+}
+
+// TestClipsOfAnswers: absent or null clips of answers are ratio_clip_eps, and no second bound where it is null. Policies of environments ignore it.
+func TestClipsOfAnswers(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	for _, tc := range []struct {
+		task, keys    string
+		low, high, cs float32
+	}{
+		{"reasoning", "", 0.2, 0.2, 3},
+		{"reasoning", "ratio_clip_eps: 0.1", 0.1, 0.1, 3},
+		{"reasoning", "ratio_clip_eps: 0.1, clip_ratio_low: null, clip_ratio_high: null, clip_ratio_c: null", 0.1, 0.1, 0},
+		{"reasoning", "ratio_clip_eps: 0.1, clip_ratio_high: 0.28, clip_ratio_c: 4", 0.1, 0.28, 4},
+		{"embodied", "ratio_clip_eps: 0.1, clip_ratio_c: null", 0.2, 0.2, 0},
+	} {
+		text := fmt.Sprintf("runner: {task_type: %s}\nalgorithm: {adv_type: grpo, loss_type: actor, %s}\n", tc.task, tc.keys)
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		c, _, _ := config.Load(rolestest.Registries(), file, nil, false)
+		if a := &c.Algorithm; a.ClipRatioLow != tc.low || a.ClipRatioHigh != tc.high || a.ClipRatioC != tc.cs {
+			t.Errorf("%s: {%s}: clips %v, %v and %v, want %v, %v and %v", tc.task, tc.keys, a.ClipRatioLow, a.ClipRatioHigh, a.ClipRatioC, tc.low, tc.high, tc.cs)
+		}
+	}
 }
 
 // TestHeadline: each task has a metric of evaluations and one of training.

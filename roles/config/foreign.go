@@ -42,7 +42,7 @@ func ForeignPolicy(modelType string) string {
 	case "flow_policy":
 		return "a flow policy"
 	}
-	return ""
+	return foreignAnswerer(modelType)
 }
 
 // asHere writes RLinf's names of algorithms as they are here: RLinf has them in loss_type, or in

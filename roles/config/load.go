@@ -86,12 +86,13 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Choose: choose, Owner: p.owner, Overriding: overrideEnv}
+		Rewrite: inOurWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
 	c.Algorithm.asHere(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
+	c.clipLikeRLinf()
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
@@ -190,7 +191,7 @@ func trainingAlone(e *env.Config) {
 // idleSplit reports the key split of external simulators: RLinf's have it, and it has no effect here.
 func (c *Config) idleSplit(section string, e *env.Config) {
 	if e.ID() == env.ExternalID && c.found.Has(section+".split") {
-		c.found.Idle(section+".split", e.Split)
+		c.found.IdleInstead(section+".split", e.Split, its)
 	}
 }
 
@@ -201,7 +202,7 @@ func (c *Config) widen(section string, m *policy.Config) {
 	case m.ModelType == "mlp_policy":
 		m.HiddenSizes = []int{m.HiddenDim, m.HiddenDim, m.HiddenDim}
 	default:
-		c.found.Idle(section+".hidden_dim", m.HiddenDim)
+		c.found.IdleInstead(section+".hidden_dim", m.HiddenDim, "hidden_sizes counts")
 	}
 }
 

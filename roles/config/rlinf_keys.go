@@ -27,6 +27,13 @@ type keyList []config.Known
 // what is written.
 func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
 
+// because adds keys of section that change no more than add's, with the reason why they have no effect.
+func (k *keyList) because(section, reason, keys string) {
+	for key := range strings.FieldsSeq(keys) {
+		*k = append(*k, config.Known{Key: section + "." + key, Reason: reason})
+	}
+}
+
 // change adds keys of section that change what is learnt. instead says what happens.
 func (k *keyList) change(section, instead, keys string) {
 	for key := range strings.FieldsSeq(keys) {
@@ -46,13 +53,14 @@ func (k *keyList) tree(key, toggle, instead string, values ...string) {
 }
 
 func (k *keyList) cluster() {
-	k.add("cluster", `auto_scheduler use_pre_process_policy use_wait_before_last_iter_policy
+	k.add("cluster", `recreate_nccl_groups auto_scheduler use_pre_process_policy use_wait_before_last_iter_policy
 		node_groups.*.env_configs.** node_groups.*.hardware.** node_groups.*.ignore_hardware`)
 	k.tree("cluster.profiling", "enabled", "")
 	k.tree("cluster.net_emulation", "enabled", "")
 
 	k.change("runner", "an environment's own expert is asked", "expert_ckpt_path")
-	k.add("runner", `seq_length max_prompt_length per_worker_log per_worker_log_path overlap_env_bootstrap
+	k.change("runner", "data.max_prompt_length counts", "max_prompt_length")
+	k.add("runner", `per_worker_log per_worker_log_path overlap_env_bootstrap
 		enable_decoupled_mode use_training_pipeline enable_dynamic_batch_size max_tokens_per_mbs output_dir
 		experiment_name logger.wandb_proxy logger.wandb_entity log_interval record_task_description`)
 	k.change("runner", "update_epoch counts the updates of an iteration", "local_update_steps")
@@ -60,24 +68,33 @@ func (k *keyList) cluster() {
 	k.change("runner", "nothing is collected: see rlinf demos", "num_data_episodes")
 	k.idle("runner.logger.swanlab_mode", "", "cloud")
 	k.tree("runner.early_stop", "enabled", "")
-	for _, section := range []string{"data", "profile_data", "env_profile_data", "rollout_profile_data",
+	for _, section := range []string{"profile_data", "env_profile_data", "rollout_profile_data",
 		"router_server_args"} {
 		k.tree(section, "", "")
 	}
+	k.texts()
 	*k = append(*k, config.Known{Key: "seed", Instead: "runner.seed is the seed"})
 }
 
 func (k *keyList) algorithm() {
-	k.add("algorithm", `training_batch_size_per_gpu rollout_batch_size_per_gpu logprob_forward_micro_batch_size
-		val_rollout_batch_size_per_gpu calculate_entropy use_valid_token_scale length_params.**
-		replay_buffer.enable_cache replay_buffer.cache_size replay_buffer.auto_save replay_buffer.auto_save_path
-		replay_buffer.enable_preload replay_buffer.prefetch_size replay_buffer.max_num_samples
-		demo_buffer.auto_save demo_buffer.cache_size demo_buffer.enable_cache demo_buffer.min_buffer_size
-		demo_buffer.sample_window_size demo_buffer.** dagger.only_save_expert
-		reward_coef hidden_dims dropout_rate recompute_v`)
+	k.because("algorithm", "micro-batches change no number", `training_batch_size_per_gpu rollout_batch_size_per_gpu
+		logprob_forward_micro_batch_size val_rollout_batch_size_per_gpu`)
+	k.add("algorithm", `calculate_entropy replay_buffer.enable_cache replay_buffer.cache_size
+		replay_buffer.auto_save replay_buffer.auto_save_path replay_buffer.enable_preload
+		replay_buffer.prefetch_size demo_buffer.auto_save demo_buffer.auto_save_path demo_buffer.cache_size
+		demo_buffer.enable_cache demo_buffer.enable_preload demo_buffer.prefetch_size`)
 	const none = "nothing like it"
-	k.change("algorithm", none, `on_policy_min_ratio ratio_clip_eps early_stop_imp_ratio importance_sampling_fix
-		importance_sampling_clip max_resample adv_clip_max dpo_beta actor_update_action_noise
+	k.change("algorithm", "value_clip counts", "value_cliprange")
+	k.change("algorithm", "actor.optim.critic_warmup_steps counts", "critic_warmup_steps")
+	k.change("algorithm", "replay_buffer.sample_window_size counts", "replay_buffer.max_num_samples")
+	k.change("algorithm", "demonstrations are all drawn from", `demo_buffer.min_buffer_size
+		demo_buffer.sample_window_size demo_buffer.**`)
+	k.change("algorithm", "all steps are kept, with the expert's actions", "dagger.only_save_expert")
+	k.change("algorithm", "env.train.reward_coef counts", "reward_coef")
+	k.change("algorithm", "actor.model has the sizes", "hidden_dims")
+	k.change("algorithm", "seq_length and max_prompt_length count", "length_params.**")
+	k.change("algorithm", none, `on_policy_min_ratio use_valid_token_scale dropout_rate recompute_v max_resample
+		adv_clip_max dpo_beta actor_update_action_noise
 		bc_weight q_weight reference_dropout_prob nft_beta nft_loss_form nft_target_space nft_tau
 		nft_weight_mode nft_weight_scale nft_xcur_source rlt_schedule.** actor_weight_schedule.**`)
 	k.change("algorithm", "images are used as they are", "enable_drq")
@@ -92,8 +109,10 @@ func (k *keyList) algorithm() {
 	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
 }
 
+// its says what happens to keys of a simulator.
+const its = "the simulator's: set it in its program"
+
 func (k *keyList) env() {
-	const its = "the simulator's: set it in its program"
 	for _, section := range []string{"env.train", "env.eval"} {
 		k.change(section, its, `use_ordered_reset_state_ids specific_reset_id wrap_obs_mode use_full_state
 			init_params.**`)
@@ -125,36 +144,58 @@ const simulatorKeys = `
 
 func (k *keyList) rollout() {
 	k.add("rollout", `enable_offload rollout_queue_size recompute_logprobs enable_torch_compile torch_compile_mode
-		enable_cuda_graph rollout_backend gpu_memory_utilization max_running_requests
-		cuda_graph_max_bs enforce_eager detokenize disable_log_stats validate_weight print_outputs sglang.** vllm.**
-		mode sync_weight_nccl_max_ctas`)
+		enable_cuda_graph mode sync_weight_nccl_max_ctas`)
+	k.because("rollout", "the engine is built in", `rollout_backend gpu_memory_utilization cuda_graph_max_bs
+		enforce_eager detokenize disable_log_stats validate_weight validate_save_dir print_outputs sglang.** vllm.**
+		distributed_executor_backend padding weight_reload validate_weight_first_sync
+		enable_prefix_caching max_num_batched_tokens`)
+	k.change("rollout", "the model's folder names the tokens that end a text", "eos")
+	k.change("rollout", "actor.seed names the random numbers of answers", "seed")
 	k.change("rollout", "an environment's own expert is asked", "expert_model.**")
 	k.change("rollout", "actor.model is the only model", "rlt_feature_model.** unnorm_key")
 	k.idle("rollout.backend", "", "huggingface")
 	k.idle("rollout.generation_backend", "", "huggingface")
 	k.idle("rollout.collect_prev_infos", "", "true")
 	k.idle("rollout.collect_transitions", "", "true") // what the algorithm needs is collected
-	k.idle("rollout.collect_final_values", "", "true")
-	k.idle("rollout.tensor_parallel_size", "", "1")
-	k.idle("rollout.pipeline_parallel_size", "", "1")
+	k.idle("rollout.collect_final_values", "final values are always collected", "true")
+	for _, way := range []string{"tensor", "pipeline", "data", "expert"} {
+		k.tree("rollout."+way+"_parallel_size", "", "", "1")
+	}
 	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
 	// sample in training, as is; the most likely action in evaluation
-	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action", "true", "1",
-		"1.0", "-1")
+	k.change("rollout", "an answer ends where seq_length does", "sampling_params.max_new_tokens")
+	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action or token", "true",
+		"1", "1.0", "-1")
 }
 
 func (k *keyList) actor() {
-	k.add("actor", `checkpoint_save_path tokenizer.** enable_offload sync_weight_no_wait compile_model
-		enable_dp_load_balance sync_bucket_capacity offload_optimizer offload_weight offload_grad megatron.**
+	k.because("actor", "checkpoints are in the run's folder", "checkpoint_save_path")
+	k.because("actor", "the tokenizer's folder says it", "tokenizer.**")
+	k.because("actor", megatrons, `offload_optimizer offload_weight offload_grad megatron.** mcore_gpt spec_name
+		calculate_flops transformer_impl`)
+	k.add("actor", `enable_offload sync_weight_no_wait compile_model enable_dp_load_balance sync_bucket_capacity
 		use_fsdp_wrap offline_torch_compile num_gpus config_name`)
 	k.change("actor", "images are used as they are", "enable_drq")
-	k.change("actor", "nothing like it", "lr_sched.** enable_sft_co_train sft_loss_weight sft_data_path num_steps")
+	k.change("actor", "the schedule is optim.lr_scheduler", "lr_sched.**")
+	k.change("actor", "nothing like it", "enable_sft_co_train sft_loss_weight sft_data_path num_steps")
 	k.change("actor", "the critics' optimiser is critic_optim", "value_optim.**")
 	k.idle("actor.training_backend", "", "fsdp")
-	k.tree("actor.fsdp_config", "", "", "fsdp", "no_shard", "fp32", "32", "true", "bf16", "full_shard", "-1")
+	const sharded = "numbers are float32, and nothing is sharded"
+	for _, section := range []string{"actor", "inference"} {
+		for _, key := range []string{"mixed_precision", "amp", "amp_autocast", "grad_scaler"} {
+			k.tree(section+".fsdp_config."+key, "", "numbers are float32", "fp32", "32")
+		}
+		*k = append(*k, config.Known{Key: section + ".fsdp_config.**", Reason: sharded,
+			Idle: []string{"fsdp", "no_shard", "fp32", "32", "true", "bf16", "full_shard", "-1"}})
+	}
+	*k = append(*k, config.Known{Key: "inference.**", Reason: "workers of inference are as the actors"})
 	k.model()
 	k.change("actor.optim", "nothing like it", "num_cycles warmup_style min_lr_rate")
-	k.add("actor.optim", "fp16 bf16 loss_scale use_distributed_optimizer")
+	for _, section := range []string{"actor.optim", "actor.critic_optim"} {
+		k.change(section, "numbers are float32", "fp16 bf16")
+		k.idle(section+".optimizer", "the optimiser is Adam", "adam", "adamw")
+		k.because(section, megatrons, optimisers)
+	}
 
 	k.add("weight_syncer", "use_ring_sync nccl_max_ctas nccl_min_ctas bucket.is_agent")
 	k.idle("weight_syncer.bucket.load_instant", "", "true")
@@ -164,9 +205,28 @@ func (k *keyList) actor() {
 	k.idle("weight_syncer.transport_device", "", "cpu")
 	k.idle("weight_syncer.patch.compression", "", "none")
 	k.add("critic", `group_name training_backend enable_offload offload_optimizer offload_weight offload_grad
-		checkpoint_save_path tokenizer.** megatron.** fsdp_config.** seed`)
+		checkpoint_save_path tokenizer.** megatron.** fsdp_config.**`)
 	k.tree("critic", "", criticModel)
 }
+
+// optimisers are Megatron's keys of an optimiser that change no number here.
+const optimisers = `loss_scale use_distributed_optimizer overlap_grad_reduce overlap_param_gather
+	optimizer_enable_pin overlap_param_gather_with_optimizer_step initial_loss_scale min_loss_scale
+	loss_scale_window hysteresis use_precision_aware_optimizer main_grads_dtype main_params_dtype
+	exp_avg_dtype exp_avg_sq_dtype optimizer_cpu_offload optimizer_offload_fraction overlap_cpu_optimizer_d2h_h2d`
+
+// texts adds the keys of data, which are those of language models.
+func (k *keyList) texts() {
+	k.because("data", "the form of a line says it", "type dataset_name")
+	k.because("data", "texts are read once, by each rank", "num_workers val_rollout_batch_size validation_shuffle")
+	k.tree("data", "", "a key of other data", "math")
+}
+
+// megatrons says why keys of Megatron change no number here.
+const megatrons = "Megatron's: all is computed on processors, in float32"
+
+// architecture says what happens instead of keys that describe a language model.
+const architecture = "config.json of the model's folder says it"
 
 // criticModel says what happens in place of keys of the section critic.
 const criticModel = "the critic of answers is as actor.model, any other a part of it"
@@ -174,7 +234,21 @@ const criticModel = "the critic of answers is as actor.model, any other a part o
 // model adds the keys of actor.model: those of other networks than the ones built here, and of how
 // they are computed.
 func (k *keyList) model() {
-	k.add("actor.model", `megatron_checkpoint sequence_parallel recompute_granularity recompute_method
+	k.change("actor.model", "model_path is the folder to begin with", "megatron_checkpoint")
+	k.change("actor.model", "runner.seq_length counts", "seq_length encoder_seq_length")
+	k.change("actor.model", "initializer_range says it for a new model", "init_method_std")
+	k.change("actor.model", architecture, `add_bias_linear normalization position_embedding_type
+		moe_aux_loss_coeff moe_router_load_balancing_type num_moe_experts moe_router_topk moe_router_score_function
+		moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_group_topk moe_router_num_groups
+		moe_router_topk_scaling_factor moe_router_pre_softmax moe_layer_freq moe_ffn_hidden_size
+		moe_shared_expert_intermediate_size multi_latent_attention qk_layernorm`)
+	k.because("actor.model", megatrons, `apply_rope_fusion bias_dropout_fusion persist_layer_norm
+		bias_activation_fusion attention_softmax_in_fp32 batch_p2p_comm variable_seq_lengths
+		gradient_accumulation_fusion moe_token_dispatcher_type use_cpu_initialization moe_permute_fusion
+		moe_grouped_gemm moe_enable_deepep moe_shared_expert_overlap moe_router_dtype moe_router_fusion
+		moe_per_layer_logging masked_softmax_fusion tp_comm_overlap account_for_embedding_in_pipeline_split
+		account_for_loss_in_pipeline_split num_layers_in_first_pipeline_stage num_layers_in_last_pipeline_stage`)
+	k.add("actor.model", `sequence_parallel recompute_granularity recompute_method
 		recompute_num_layers attn_implementation low_cpu_mem_usage trust_remote_code
 		no_split_modules gradient_checkpointing sharding_strategy`)
 	k.change("actor.model", "runner.ckpt_path is the file of weights to begin with", "model_path ckpt_path")
@@ -189,9 +263,10 @@ func (k *keyList) model() {
 	k.change("actor.model", other, `is_lora lora_path backbone encoder_config.** image_num image_size input_type
 		iql_config.** num_steps proprio_dim q_network_separate_processing state_dim use_proprio`)
 	k.idle("actor.model.precision", "numbers are float32", "32", "fp32")
-	k.idle("actor.model.lora_rank", "", "32")
-	for _, way := range []string{"tensor", "pipeline", "context", "expert"} {
-		k.idle("actor.model."+way+"_model_parallel_size", "", "1")
+	k.idle("actor.model.lora_rank", other, "32")
+	for _, way := range []string{"tensor_model", "pipeline_model", "context", "expert_model", "expert_tensor"} {
+		*k = append(*k, config.Known{Key: "actor.model." + way + "_parallel_size", Idle: []string{"1"},
+			Reason: "a rank has the whole model"})
 	}
 }
 
@@ -215,6 +290,8 @@ func (k *keyList) reward() {
 	k.change("reward", none, "reward_threshold standalone_realworld history_reward_assign api.**")
 	k.idle("reward.worker_type", none, "model")
 	k.idle("reward.group_name", "", "RewardGroup")
+	k.because("reward", "rules read texts", "tokenizer.**")
+	k.change("reward", none, "reward_weights.** reward_weights reward_min_val reward_max_val")
 	k.tree("reward.model", "", "a key of another kind of model")
 	for _, section := range []string{"actor", "rollout", "env", "reward"} { // removed from RLinf
 		k.tree(section+".channel", "", "")

@@ -28,11 +28,12 @@ func (c *validation) checkValues() {
 	want(c.Rollout.PipelineStageNum > 0, "pipeline_stage_num", c.Rollout.PipelineStageNum, "a number > 0")
 	c.checkTemperatures()
 	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
-	c.Actor.Model.Check(c.found.At("actor.model").Want)
 	if c.FineTunes() {
+		c.checkLanguageModel()
 		c.checkSFT()
 		return
 	}
+	c.Actor.Model.Check(c.found.At("actor.model").Want)
 	c.idleSFT()
 	c.idleReasoning()
 	if c.Trains() {
@@ -60,7 +61,7 @@ func (c *validation) checkTemperatures() {
 	}{{"temperature_train", s.TemperatureTrain, d.TemperatureTrain}, {"temperature_eval", s.TemperatureEval,
 		d.TemperatureEval}} {
 		if k.got != k.own {
-			c.found.Idle("rollout.sampling_params."+k.key, k.got)
+			c.found.IdleInstead("rollout.sampling_params."+k.key, k.got, "the policy draws no tokens")
 		}
 	}
 }
@@ -197,7 +198,8 @@ func (c *validation) checkRunner() {
 		case "tensorboard":
 			want(slices.Index(r.Logger.LoggerBackends, b) == i, key, b, "each once")
 		case "wandb", "swanlab":
-			c.found.Idle("runner."+key, b)
+			want(false, key, b, "tensorboard, or an empty list: "+b+" reads TensorBoard's files, and metrics.jsonl "+
+				"has all figures")
 		default:
 			want(false, key, b, "tensorboard, or an empty list")
 		}

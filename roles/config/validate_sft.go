@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -71,7 +72,7 @@ func (c *validation) checkReasoning() {
 	want(!asks || len(c.Reward.Answers.Program.Command) > 0, "reward.program.command", nil,
 		"the program that reward_type "+answer.Program+" asks")
 	if command := c.Reward.Answers.Program.Command; !asks && len(command) > 0 {
-		c.found.Idle("reward.program.command", command)
+		c.found.IdleInstead("reward.program.command", command, "reward_type "+c.Reward.RewardType+" asks no program")
 	}
 	want(!c.Reward.UseRewardModel, "reward.use_reward_model", true, "false (task_type reasoning)")
 	want(c.Runner.WeightSyncInterval == 1, "runner.weight_sync_interval", c.Runner.WeightSyncInterval,
@@ -82,7 +83,8 @@ func (c *validation) checkReasoning() {
 	want(c.Rollout.ReturnLogprobs || a.RecomputeLogprobs && !a.Texts.ImportanceSamplingFix, "rollout.return_logprobs",
 		false, "true, or algorithm.recompute_logprobs without importance_sampling_fix")
 	if c.found.Has("actor.global_batch_size") {
-		c.found.Idle("actor.global_batch_size", c.Actor.GlobalBatchSize)
+		c.found.IdleInstead("actor.global_batch_size", c.Actor.GlobalBatchSize,
+			"rollout_batch_size, group_size and n_minibatches give it")
 	}
 }
 
@@ -96,7 +98,7 @@ func (c *validation) checkEvalSampling() {
 	want(e.RepetitionPenalty > 0 && !math.IsInf(e.RepetitionPenalty, 1), "repetition_penalty", e.RepetitionPenalty,
 		"a number > 0")
 	if e.N == 0 && *e != Default().Rollout.EvalSamplingParams {
-		c.found.Idle("rollout.eval_sampling_params", *e)
+		c.found.IdleInstead("rollout.eval_sampling_params", *e, "n 0 draws no answers")
 	}
 }
 
@@ -107,6 +109,7 @@ const maxSamples = 1 << 16
 func (c *validation) idleReasoning() {
 	t, d := &c.Algorithm.Texts, algo.DefaultTextConfig()
 	r := &c.Reward.Answers
+	speed := []string{"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
 	for _, k := range []struct {
 		key   string
 		asks  bool
@@ -134,10 +137,21 @@ func (c *validation) idleReasoning() {
 			c.Rollout.EvalSamplingParams},
 		{"rollout.sampling_params", c.Rollout.SamplingParams.answers() != Default().Rollout.SamplingParams.answers(),
 			c.Rollout.SamplingParams},
+		{"algorithm.ratio_clip_eps", t.RatioClipEps != d.RatioClipEps, t.RatioClipEps},
 	} {
-		if k.asks && c.found.Has(k.key) {
-			c.found.Idle(k.key, k.value)
-		}
+		c.idleKey(k.key, k.asks, k.value, "a key of the task reasoning", speed)
+	}
+}
+
+// idleKey lists a key that was given and asks for something, with what happens instead. Those of speed
+// change nothing that is learnt.
+func (c *validation) idleKey(key string, asks bool, value any, instead string, speed []string) {
+	switch {
+	case !asks || !c.found.Has(key):
+	case slices.Contains(speed, key):
+		c.found.Idle(key, value)
+	default:
+		c.found.IdleInstead(key, value, instead)
 	}
 }
 
@@ -159,6 +173,8 @@ func (c *validation) checkFamily() {
 // idleSFT lists the keys that ask for something and have no effect without the task sft.
 func (c *validation) idleSFT() {
 	d, otherwise, r := &c.Data, Default().Data, &c.Runner
+	speed := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
+		"actor.enable_dp_load_balance"}
 	for _, k := range []struct {
 		key   string
 		asks  bool
@@ -180,8 +196,15 @@ func (c *validation) idleSFT() {
 		{"data.filter_prompt_by_length", d.FilterPromptByLength, true},
 		{"data.shuffle", !d.Shuffle, false},
 	} {
-		if k.asks && c.found.Has(k.key) {
-			c.found.Idle(k.key, k.value)
-		}
+		c.idleKey(k.key, k.asks, k.value, "a key of language models", speed)
+	}
+}
+
+// checkLanguageModel checks the keys of a language model, and lists those of networks.
+func (c *validation) checkLanguageModel() {
+	m := &c.Actor.Model
+	m.Own.Check(c.found.At("actor.model").Want)
+	if c.found.Has("actor.model.activation") {
+		c.found.IdleInstead("actor.model.activation", m.Activation, architecture)
 	}
 }

@@ -47,10 +47,18 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return []string{"actor.model.add_q_head=true", "actor.model.add_value_head=false"}
 	case e.Key == "cluster.component_placement" && strings.Contains(e.Want, "set cluster.allow_idle_ranks"):
 		return []string{"cluster.allow_idle_ranks=true"}
+	case e.Key == "runner.logger.logger_backends" && (e.Value == "wandb" || e.Value == "swanlab"):
+		return []string{e.Key + "=tensorboard"}
 	case e.Key == "cluster.component_placement.reward_server": // of a reward model
 		return []string{"~" + e.Key}
 	case e.Key == "algorithm.replay_buffer.sample_window_size":
 		return window(e)
+	case e.Key == "rollout.return_logprobs":
+		return []string{e.Key + "=true"}
+	case e.Key == "algorithm.early_stop_imp_ratio" && strings.HasPrefix(e.Want, "expected 0 with"):
+		return []string{e.Key + "=0"}
+	case e.Key == "data.rollout_batch_size":
+		return multiple(e)
 	case e.Key == "actor.global_batch_size":
 		return batchSize(cfg, e)
 	}
@@ -113,6 +121,17 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
+}
+
+// multiple returns the override of a number with the greatest one up to it that e allows.
+func multiple(e *yaml.FieldError) []string {
+	m := unit.FindStringSubmatch(e.Want)
+	size, err := strconv.Atoi(e.Value)
+	if m == nil || err != nil {
+		return nil
+	}
+	step, _ := strconv.Atoi(m[1])
+	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
 // nearest returns the greatest multiple of step up to size that divides all, else the least one

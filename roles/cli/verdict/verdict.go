@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +19,9 @@ type Verdict struct {
 	Policy string
 	// Simulator is what has to be connected, as "the simulator ManiSkill".
 	Simulator string
+	// Own are overrides that name the model and the data of a language model, which are not on this
+	// machine.
+	Own []string
 	// Expert: the simulator must say what it would do itself, which one of env_type external cannot.
 	Expert bool
 	// Idle: the configuration places nobody that acts or learns.
@@ -54,10 +59,19 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		v.Idle = true
 		return v
 	}
-	var connected []string
+	missing, wrong := findAbsent(cfg)
+	defer os.RemoveAll(missing.dir)
+	if wrong != nil {
+		v.Left = mistakes(errors.Join(err, wrong))
+		return v
+	}
+	v.Own = missing.printed
+	connected := missing.standIn
 	if v.Simulator != "" {
-		connected = []string{standIn}
-		cfg, err = examine(connected, true)
+		connected = append(connected, standIn)
+	}
+	if len(connected) > 0 {
+		cfg, err = examine(connected, v.Simulator != "")
 	}
 	for range rounds {
 		found := mistakes(err)
@@ -130,7 +144,7 @@ func (v Verdict) Headline() string {
 		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
 	case v.Simulator != "":
 		return fmt.Sprintf("needs %s: connect it with env_type=external", v.Simulator)
-	case len(v.Overrides) > 0:
+	case len(v.Overrides)+len(v.Own) > 0:
 		return "runs with these overrides"
 	}
 	return "runs"
@@ -165,8 +179,12 @@ func (v Verdict) Text(path string, given []string) string {
 		add(commandLine(path, given, append(connect, v.Overrides...)))
 		add("simulator.py is a program of yours that steps it and speaks the bridge: clients/python/README.md,")
 		add("docs/bridge.md. env.train.external.listen waits for one that was started elsewhere.")
-	case len(v.Overrides) > 0:
-		add(commandLine(path, given, v.Overrides))
+	case len(v.Overrides)+len(v.Own) > 0:
+		add(commandLine(path, given, append(slices.Clone(v.Own), v.Overrides...)))
+	}
+	if len(v.Own) > 0 && len(v.Left) == 0 {
+		add("FOLDER is a model of Hugging Face on this machine, with its tokenizer; FILE has JSON lines:")
+		add("docs/language-models.md.")
 	}
 	if slices.Contains(v.Overrides, demos) {
 		add("Demonstrations come from rlinf demos or from a program of yours: docs/demonstrations.md.")

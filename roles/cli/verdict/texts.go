@@ -1,0 +1,95 @@
+package verdict
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// absent are the model and the data of a language model that are not on this machine.
+type absent struct {
+	printed []string // overrides that name them, with FOLDER and FILE for what the user has
+	standIn []string // overrides with which small ones have their place
+	dir     string   // that has these
+}
+
+// findAbsent finds what a language model lacks on this machine, and makes small files in its place. The
+// caller removes dir.
+func findAbsent(cfg *config.Config) (a absent, err error) {
+	if !cfg.FineTunes() {
+		return a, nil
+	}
+	if a.dir, err = os.MkdirTemp("", "rlinf-check-"); err != nil {
+		return a, err
+	}
+	here := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	own := func(key, value, standIn string) {
+		a.printed = append(a.printed, key+"="+value)
+		a.standIn = append(a.standIn, key+"="+standIn)
+	}
+	model, folder := cfg.LanguageModel().ModelPath, cfg.Actor.Tokenizer.TokenizerModel
+	if model != "" && !here(model) {
+		own("actor.model.model_path", "FOLDER", "null")
+		a.standIn = append(a.standIn, "rollout.model.model_path=null")
+		a.standIn = append(a.standIn, smallModel(cfg.Actor.Model.ModelType)...)
+		if folder == "" {
+			a.standIn = append(a.standIn, "actor.tokenizer.tokenizer_model="+a.dir)
+		}
+	}
+	if folder != "" && !here(folder) {
+		own("actor.tokenizer.tokenizer_model", "FOLDER", a.dir)
+	}
+	data := filepath.Join(a.dir, "texts.jsonl")
+	missing := func(paths []string) bool { return slices.ContainsFunc(paths, func(p string) bool { return !here(p) }) }
+	if missing(cfg.Data.TrainDataPaths) {
+		own("data.train_data_paths", "FILE", data)
+	}
+	if cfg.Evaluates() && missing(cfg.Data.ValDataPaths) {
+		own("data.val_data_paths", "FILE", data)
+	}
+	if len(a.standIn) == 0 {
+		return a, nil
+	}
+	return a, writeTexts(cfg, a.dir, data)
+}
+
+// smallModel returns the overrides of a small new model of a family.
+func smallModel(family string) []string {
+	sizes := []string{"hidden_size=8", "intermediate_size=8", "num_hidden_layers=1", "num_attention_heads=1"}
+	if slices.Contains([]string{"qwen2_moe", "qwen3_moe", "mixtral"}, family) {
+		sizes = append(sizes, "num_experts=2", "num_experts_per_tok=1", "moe_intermediate_size=8",
+			"shared_expert_intermediate_size=8")
+	}
+	for i, size := range sizes {
+		sizes[i] = "++actor.model." + size
+	}
+	return sizes
+}
+
+// writeTexts writes a tokenizer into dir, and as many texts as a step of cfg takes into the file data.
+func writeTexts(cfg *config.Config, dir, data string) error {
+	const end, template = "<|endoftext|>", "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+	_, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,
+		Pattern: "qwen2", MinCount: 2, Special: []string{end}, EOS: end, ChatTemplate: template})
+	if err != nil {
+		return fmt.Errorf("a tokenizer in place of the missing one: %w", err)
+	}
+	var text bytes.Buffer
+	line := map[string]any{cfg.Data.PromptKey: "2", cfg.Data.AnswerKey: "2"}
+	enc := json.NewEncoder(&text)
+	for range min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16) {
+		if err := enc.Encode(line); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(data, text.Bytes(), 0o666)
+}

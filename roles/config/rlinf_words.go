@@ -1,0 +1,88 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/rlinf/rlinf/internal/config"
+)
+
+// inOurWords writes what RLinf says in another way as it is here.
+func inOurWords(t *config.Tree) {
+	task, _ := t.Given("runner.task_type")
+	if t.Null("algorithm.clip_ratio_c") {
+		t.Set("algorithm.clip_ratio_c", "0") // no second bound
+	}
+	// The engine that answers has the model of the actors. RLinf's files of Megatron name it there alone.
+	texts := task == TaskReasoning || task == TaskSFT
+	if texts {
+		for _, key := range []string{"model_path", "model_type"} {
+			t.Stand("actor.model."+key, "rollout.model."+key)
+		}
+		family(t)
+	}
+	for _, key := range []string{"model_path", "model_type", "precision"} {
+		theirs, ok := t.Given("rollout.model." + key)
+		if ours, _ := t.Given("actor.model." + key); ok && ours == theirs {
+			t.Said("rollout.model." + key)
+		}
+	}
+	if task == TaskReasoning {
+		for _, key := range []string{"algorithm.clip_ratio_low", "algorithm.clip_ratio_high"} {
+			if t.Null(key) {
+				t.Remove(key) // which means ratio_clip_eps
+			}
+		}
+		t.Stand("algorithm.value_clip", "algorithm.value_cliprange")
+		t.Stand("actor.optim.critic_warmup_steps", "algorithm.critic_warmup_steps")
+		t.Stand("actor.micro_batch_size", "algorithm.training_batch_size_per_gpu")
+		answerLength(t)
+	}
+}
+
+// family gives a language model the name of its family in transformers, where RLinf has another one.
+func family(t *config.Tree) {
+	switch name, _ := t.Given("actor.model.model_type"); name {
+	case "qwen2.5", "qwen2_5":
+		t.Set("actor.model.model_type", "qwen2")
+	}
+}
+
+// answerLength notes that max_new_tokens is what remains of the longest text.
+func answerLength(t *config.Tree) {
+	const key = "rollout.sampling_params.max_new_tokens"
+	number := func(key string) int {
+		text, _ := t.Given(key)
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	if n := number(key); n > 0 && n == number("runner.seq_length")-number("data.max_prompt_length") {
+		t.Said(key)
+	}
+}
+
+// clipLikeRLinf gives the clips of answers that are not given RLinf's value, ratio_clip_eps.
+func (c *Config) clipLikeRLinf() {
+	if !c.Reasons() {
+		return
+	}
+	a := &c.Algorithm
+	if !c.found.Has("algorithm.clip_ratio_low") {
+		a.ClipRatioLow = a.Texts.RatioClipEps
+	}
+	if !c.found.Has("algorithm.clip_ratio_high") {
+		a.ClipRatioHigh = a.Texts.RatioClipEps
+	}
+}
+
+// foreignAnswerer returns what kind of model that answers a model_type of RLinf is which is not built
+// here; "" for any other name.
+func foreignAnswerer(modelType string) string {
+	switch {
+	case slices.Contains([]string{"qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl"}, modelType):
+		return "a language model that sees"
+	case slices.Contains([]string{"deepseek_v3", "deepseek_v2"}, modelType):
+		return "a language model with latent attention"
+	}
+	return ""
+}
