@@ -227,7 +227,7 @@ var mistakes = []struct {
 	{name: "argument that is no setting", args: []string{"runner.max_steps"},
 		want: `argument "runner.max_steps": expected key=value (or a command: rlinf help lists them)`},
 	{name: "setting without a key", args: []string{"=3"}, want: "command line: =3: expected key=value with a dotted key, as runner.max_epochs=10"},
-	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: expected a number from 1 to 1048576"},
+	{name: "no ranks", args: []string{"-np", "0"}, want: "-np 0: expected a number from 1 to 65536"},
 	{name: "no number of ranks", args: []string{"-np", "two"}, want: `-np two: expected a whole number (ranks to start without a launcher)`},
 }
 
@@ -317,7 +317,7 @@ func TestCommandMistakes(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	for _, c := range []struct{ args, want string }{
-		{"train -c job.yaml", `argument "train": training has no command of its own: rlinf -c FILE.yaml trains`},
+		{"train -c job.yaml", `"train" is no command: rlinf -c FILE.yaml trains`},
 		{"help trainers", `"trainers" is no command and no key, rlinf help lists the commands`},
 		{"envs CartPole-v1", `envs: argument "CartPole-v1": expected none`},
 		{"version --long", "unknown flag --long: rlinf version --help lists the flags"},

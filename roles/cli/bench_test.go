@@ -189,7 +189,7 @@ func TestBenchRefuses(t *testing.T) {
 		"bench weights --changed 0":          "--changed 0: expected a number from 1e-06 to 1",
 		"bench weights --sizes 1":            "expected at least 4",
 		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 3":      "--np-sweep 3: ",
-		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": expected numbers of ranks from 1 to 1048576`,
+		"bench scale -c ../../configs/cartpole_ppo.yaml --np-sweep 0":      `"0": expected numbers of ranks from 1 to 65536`,
 		"bench scale -c ../../configs/cartpole_ppo.yaml --steps 3":         "expected more steps than are skipped",
 		"bench scale -c ../../configs/cartpole_ppo.yaml --launcher mpirun": "expected {np} where the number of ranks stands",
 		"bench --no-such-flag":             "unknown flag --",

@@ -93,24 +93,9 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		&cli.StringFlag{Name: "pprof", Usage: "serve pprof on `HOST:PORT`, each rank on PORT + rank; :PORT is for " +
 			"this machine alone"},
 	)
-	// Neither help nor errors end the process here: a rank that leaves alone would strand the
-	// others.
-	app := &cli.App{
-		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
-		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
-		Description: exitCodes,
-		Writer:      readerOptional{os.Stdout}, ErrWriter: readerOptional{os.Stderr},
-		HideVersion: true, Flags: append(train, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}
-		},
-		Action: func(c *cli.Context) (err error) {
-			*code, err = runTrain(c, reg, program)
-			return err
-		},
-	}
-	// The other commands are for one process, which is the leading one where a launcher started
-	// several.
+	version := &cli.BoolFlag{Name: "version", Usage: "print version and build tags"}
+	// The commands that do not train are for one process, which is the leading one where a launcher
+	// started several.
 	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
 		return func(c *cli.Context) error {
 			if !mpi.Leads() {
@@ -118,6 +103,26 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 			}
 			return run(c)
 		}
+	}
+	writeVersion := alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
+	// Neither help nor errors end the process here: a rank that leaves alone would strand the
+	// others.
+	app := &cli.App{
+		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
+		UsageText:   "rlinf -c cfg.yaml [key=value ...]\nmpirun -np 8 rlinf -c cfg.yaml [key=value ...]",
+		Description: exitCodes,
+		Writer:      readerOptional{os.Stdout}, ErrWriter: readerOptional{os.Stderr},
+		HideVersion: true, Flags: append(train, version, cli.HelpFlag), ExitErrHandler: func(*cli.Context, error) {},
+		OnUsageError: func(c *cli.Context, err error, _ bool) error {
+			return config.UsageError{Err: args.FlagError(c, err, keyNames(reg))}
+		},
+		Action: func(c *cli.Context) (err error) {
+			if c.Bool("version") {
+				return writeVersion(c)
+			}
+			*code, err = runTrain(c, reg, program)
+			return err
+		},
 	}
 	app.Commands = []*cli.Command{
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
@@ -163,7 +168,7 @@ func newApp(reg config.Registries, program runner.Program, code *int) *cli.App {
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "print version and build tags",
-			Action: alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))},
+			Action: writeVersion},
 		doctor.Command(),
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(alone), manual.Commands(reg, alone))

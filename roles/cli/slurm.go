@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -32,8 +33,25 @@ func slurmFlags() []cli.Flag {
 		&cli.StringFlag{Name: "account", Usage: "the `ACCOUNT` that pays", DefaultText: "yours"},
 		&cli.StringFlag{Name: "mem", Usage: "memory of each node as Slurm writes it, `32G`",
 			DefaultText: "the cluster's"},
+		&cli.StringFlag{Name: "qos", Usage: "the `QOS` of the job", DefaultText: "the cluster's"},
+		&cli.StringFlag{Name: "constraint", Usage: "the `FEATURES` that nodes must have, as Slurm writes them",
+			DefaultText: "none"},
+		&cli.GenericFlag{Name: "sbatch", Value: new(lines), Usage: "one more `OPTION` of sbatch, as --exclusive; it " +
+			"goes into the script as it is; may be repeated"},
+		&cli.GenericFlag{Name: "module", Value: new(lines), Usage: "load this `MODULE` first; may be repeated"},
 	}
 }
+
+// lines are the values of a flag that may be repeated.
+type lines []string
+
+// Set adds a value.
+func (l *lines) Set(text string) error {
+	*l = append(*l, text)
+	return nil
+}
+
+func (l *lines) String() string { return strings.Join(*l, " ") }
 
 // runSlurm prints the batch script of a job: a template with the resources that the placement
 // needs.
@@ -43,10 +61,8 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 		return config.UsageError{Err: fmt.Errorf("--template %s: expected one of %s", template,
 			strings.Join(slurm.Names(), ", "))}
 	}
-	for _, flag := range slurmWords {
-		if text := c.String(flag.name); c.IsSet(flag.name) && !flag.valid.MatchString(text) {
-			return config.UsageError{Err: fmt.Errorf("--%s %q: expected %s", flag.name, text, flag.want)}
-		}
+	if err := checkSlurm(c); err != nil {
+		return config.UsageError{Err: err}
 	}
 	if err := args.CheckFile(c); err != nil {
 		return err
@@ -69,12 +85,49 @@ func runSlurm(c *cli.Context, reg config.Registries) error {
 		return config.UsageError{Err: err}
 	}
 	run := cfg.Runner.Logger.ExperimentName
+	if err := checkLine("runner.logger.experiment_name", run); err != nil {
+		return config.UsageError{Err: err}
+	}
 	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
 		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run,
 		Overrides: c.Args().Slice(), Partition: c.String("partition"), Account: c.String("account"),
-		Mem: c.String("mem"),
+		Mem: c.String("mem"), QOS: c.String("qos"), Constraint: c.String("constraint"),
+		Options: *c.Generic("sbatch").(*lines), Modules: *c.Generic("module").(*lines),
 	}))
 	return err
+}
+
+// checkSlurm returns what is wrong with the words that go into the script: one that does not fit
+// its flag, or has more than one line, which would be a command of its own.
+func checkSlurm(c *cli.Context) error {
+	for _, flag := range slurmWords {
+		values := lines{c.String(flag.name)}
+		if more, ok := c.Generic(flag.name).(*lines); ok {
+			values = *more
+		}
+		for _, text := range values {
+			if c.IsSet(flag.name) && !flag.valid.MatchString(text) {
+				return fmt.Errorf("--%s %q: expected %s", flag.name, text, flag.want)
+			}
+		}
+	}
+	for _, word := range append([]string{c.String("config")}, c.Args().Slice()...) {
+		if err := checkLine("", word); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLine returns an error if text cannot stand in one line of a script.
+func checkLine(where, text string) error {
+	if !strings.ContainsFunc(text, unicode.IsControl) {
+		return nil
+	}
+	if where != "" {
+		where += ": "
+	}
+	return fmt.Errorf("%s%q: expected text of one line, without control characters", where, text)
 }
 
 // slurmWords are the flags whose values go into the script as they are.
@@ -86,6 +139,11 @@ var slurmWords = []struct {
 	{"partition", regexp.MustCompile(`^[\w.+-]+(,[\w.+-]+)*$`), "a name, or several with commas between them"},
 	{"account", regexp.MustCompile(`^[\w.+-]+$`), "a name"},
 	{"mem", regexp.MustCompile(`^[0-9]+[KMGT]?$`), "a size as 32G"},
+	{"time", regexp.MustCompile(`^([0-9]+-)?[0-9]+(:[0-9]+){0,2}$`), "a time as 90 (minutes), 04:00:00 or 1-12:00"},
+	{"qos", regexp.MustCompile(`^[\w.+-]+$`), "a name"},
+	{"constraint", regexp.MustCompile(`^[\w.+:,&|*()\[\]-]+$`), "names of features with &, |, * and brackets"},
+	{"sbatch", regexp.MustCompile(`^--?[A-Za-z][^\p{Cc}]*$`), "one option of sbatch, as --exclusive"},
+	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
 // slurmParts divides np ranks over equal nodes; with two parts, over nodes with actors and then the

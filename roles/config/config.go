@@ -97,7 +97,7 @@ type NodeGroupConfig struct {
 type Ranks []int
 
 // MaxRanks is more ranks and more nodes than any machine has.
-const MaxRanks = 1 << 20
+const MaxRanks = 1 << 16
 
 // UnmarshalYAML reads any of the three forms.
 func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {

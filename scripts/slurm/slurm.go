@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 //go:embed *.sbatch
@@ -39,9 +40,13 @@ type Job struct {
 	Name string
 	// Time is the limit in Slurm's notation, as 04:00:00. Empty: the script's own.
 	Time string
-	// Partition, Account and Mem, the memory of each node as 32G, are as Slurm writes them, and the
-	// same for all parts. Empty: the script does not ask.
-	Partition, Account, Mem string
+	// Partition, Account, Mem (the memory of each node, as 32G), QOS and Constraint are as Slurm
+	// writes them, and the same for all parts. Empty: the script does not ask.
+	Partition, Account, Mem, QOS, Constraint string
+	// Options are further options of sbatch, as --exclusive, for all parts.
+	Options []string
+	// Modules are loaded before the job.
+	Modules []string
 	// Parts are the nodes: one part, or for hetjob two.
 	Parts []Part
 	// Config is the path of the configuration.
@@ -83,6 +88,11 @@ func Script(name string, j Job) string {
 		default:
 			if knob := knob.FindStringSubmatch(line); knob != nil && knobs[knob[1]] != "" {
 				line = assign(knob[1], knobs[knob[1]], knob[2])
+			}
+		}
+		if strings.HasPrefix(line, "set -") { // not behind it: modules may use variables that are not set
+			for _, m := range j.Modules {
+				out.WriteString("module load " + quote(m) + " || exit\n")
 			}
 		}
 		out.WriteString(line)
@@ -133,10 +143,14 @@ func (p Part) option(j Job, name, line string) string {
 		if p.GPUsPerNode > 0 {
 			value += "\n#SBATCH --gpus-per-node=" + strconv.Itoa(p.GPUsPerNode)
 		}
-		for _, more := range [][2]string{{"partition", j.Partition}, {"account", j.Account}, {"mem", j.Mem}} {
+		for _, more := range [][2]string{{"partition", j.Partition}, {"account", j.Account}, {"mem", j.Mem},
+			{"qos", j.QOS}, {"constraint", j.Constraint}} {
 			if more[1] != "" {
 				value += "\n#SBATCH --" + more[0] + "=" + more[1]
 			}
+		}
+		for _, more := range j.Options {
+			value += "\n#SBATCH " + more
 		}
 	}
 	if value == "" {
@@ -145,13 +159,13 @@ func (p Part) option(j Job, name, line string) string {
 	return "#SBATCH --" + name + "=" + value
 }
 
-// jobName returns name as it can stand in the name of a file.
+// jobName returns name as it can stand in the name of a file, and in a line of sbatch.
 func jobName(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '/' || r == '%' || r <= ' ' || strings.ContainsRune(`"'\`, r) {
-			return '-'
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.,:=+-", r) {
+			return r
 		}
-		return r
+		return '-'
 	}, name)
 }
 

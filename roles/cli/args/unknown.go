@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,16 +31,32 @@ func Meant(commands []*cli.Command, word string) string {
 			names = append(names, c.Names()...)
 		}
 	}
-	if near := keys.Nearest(word, names); near != "" {
-		return ", did you mean " + near + "?"
+	near := keys.Nearest(word, names)
+	for _, name := range names { // evaluate, check-config
+		if near == "" && len(name) > 2 && strings.HasPrefix(word, name) {
+			near = name
+		}
 	}
-	return ""
+	if near == "" {
+		return ""
+	}
+	return ", did you mean " + near + "?"
 }
+
+// commandWord matches what may be meant as a command.
+var commandWord = regexp.MustCompile(`^[a-z][a-z-]*$`)
 
 // checkOverride returns what is wrong with an argument that should be an override.
 func checkOverride(c *cli.Context, word string) error {
 	if strings.ContainsAny(word, "=~") {
 		return nil
+	}
+	root := c.Command.Name == "" || c.Command.Name == c.App.Name
+	if root && commandWord.MatchString(word) {
+		if keys.Nearest(word, []string{"train", "run"}) != "" {
+			return config.UsageError{Err: fmt.Errorf("%q is no command: rlinf -c FILE.yaml trains", word)}
+		}
+		return Unknown(c.App.Commands, word, "command")
 	}
 	want := "expected key=value (or a command: rlinf help lists them)"
 	if hint := Meant(c.App.Commands, word); hint != "" {
