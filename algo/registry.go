@@ -202,7 +202,7 @@ func (r *Registry) Check(c Config, want Want) {
 	if offline := r.Offline(c); offline || r.OffPolicy(c) {
 		c.OffPolicy.Check(want, offline)
 		want(!offline || c.OffPolicy.Demos.LoadPath != "", "demo_buffer.load_path", c.OffPolicy.Demos.LoadPath,
-			"a file of demonstrations (loss_type "+c.LossType+")")
+			"a file of demonstrations, as rlinf demos writes it (loss_type "+c.LossType+")")
 	}
 }
 

@@ -296,6 +296,10 @@ func TestTuningMistakes(t *testing.T) {
 		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to learn from: broken.jsonl:2: no key "answer": the record has prompt`},
 		{"too long", "job", "data.train_data_paths=long.jsonl", from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
 		{"no such file", "job", "data.val_data_paths=none.jsonl", from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
+		{"data that rlinf makes", "job", "data.val_data_paths=data/countdown/test.jsonl", from + "data.val_data_paths: expected texts to learn from: " +
+			"open data/countdown/test.jsonl: no such file or directory: make it by rlinf data countdown"},
+		{"a checkpoint that a run makes", "job", "runner.ckpt_path=logs/first/checkpoints/latest/model.safetensors", "runner.ckpt_path: open " +
+			"logs/first/checkpoints/latest/model.safetensors: no such file or directory: the run first makes it, and comes first"},
 		{"a smaller vocabulary", "job", "actor.model.vocab_size=90", "job.yaml:12: data.train_data_paths: expected texts to learn from: data/train.jsonl:1: token % is %: the model knows 90"},
 		{"uneven", "job", "actor.global_batch_size=13", from + "actor.global_batch_size: 13: expected a multiple of 2 actors"},
 		{"more than there are", "job", "actor.global_batch_size=62", from + "actor.global_batch_size: 62: expected at most 60, the samples of data.train_data_paths"},

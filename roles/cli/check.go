@@ -164,7 +164,13 @@ func describe(out io.Writer, j *job.Job, nodes []int) error {
 	for _, line := range j.BatchArithmetic() {
 		fmt.Fprintln(out, line)
 	}
-	if err := writeOwn(out, j.Config.OwnKeys()); err != nil {
+	own := j.Config.OwnKeys()
+	if j.Tuning != nil && j.Tuning.Base != "" { // the folder has the sizes, which stand above
+		own = slices.DeleteFunc(own, func(k config.OwnKey) bool {
+			return k.Origin == "default" && strings.HasPrefix(k.Key, "actor.model.") && !strings.Contains(k.Key, "lora")
+		})
+	}
+	if err := writeOwn(out, own); err != nil {
 		return err
 	}
 	if err := j.CheckReplay(nodes, 0); err != nil {

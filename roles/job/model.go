@@ -98,7 +98,7 @@ func fit(d tensor.Dict, want []tensor.Field) error {
 func ReadWeights(key, path string) (tensor.Dict, error) {
 	b, err := durable.ReadFile(path)
 	if err != nil {
-		return tensor.Dict{}, fmt.Errorf("%s: %w", key, err)
+		return tensor.Dict{}, fmt.Errorf("%s: %w%s", key, err, madeBy(err))
 	}
 	d, _, err := tensor.ReadSafetensors(b)
 	if err != nil {

@@ -16,7 +16,8 @@ func (d *draft) readDemos() {
 	}
 	var err error
 	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err != nil {
-		d.problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v", d.Spec.Name, err))
+		d.problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v%s",
+			d.Spec.Name, err, demosBy(path, err)))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/text"
@@ -126,7 +127,8 @@ func (d *draft) readModel(t *Tuning) bool {
 	c := d.Config
 	k, err := tokenizer.Load(c.TokenizerFolder())
 	if err != nil {
-		d.problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error())
+		d.problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error()+
+			madeBy(err))
 		return false
 	}
 	if t.Language, err = LanguageOf(c, k.Size()); err != nil {
@@ -188,7 +190,7 @@ func (d *draft) readSet(t *Tuning, key string, paths []string) *text.Dataset {
 	}
 	set, err := text.Read(paths, f)
 	if err != nil {
-		d.problem(key, nil, "texts to learn from: "+err.Error())
+		d.problem(key, nil, "texts to learn from: "+err.Error()+madeBy(err))
 		return nil
 	}
 	return set
@@ -274,6 +276,20 @@ func (t *Tuning) Validation(i, of int) (mine []algo.Sequence) {
 	return mine
 }
 
+// sizes describes the model, which a folder or the configuration gives its sizes.
+func (t *Tuning) sizes() string {
+	m := &t.Model
+	text := fmt.Sprintf("sizes: %s, %d layers of width %d, feed-forward %d, %d heads of %d (%d of keys and values), "+
+		"%d tokens", m.Family, m.Layers, m.Hidden, m.Intermediate, m.Heads, m.HeadDim, m.KVHeads, m.Vocab)
+	if n := m.Experts.Count; n > 0 {
+		text += fmt.Sprintf(", %d experts", n)
+	}
+	if t.LoRA != nil {
+		text += fmt.Sprintf("; adapters of rank %d in %s", t.LoRA.Rank, strings.Join(t.LoRA.Targets, ", "))
+	}
+	return text
+}
+
 // lines says in a few lines what a step does.
 func (t *Tuning) lines() []string {
 	micro := fmt.Sprintf("micro-batches of at most %d tokens", t.Limit.Tokens)
@@ -286,6 +302,7 @@ func (t *Tuning) lines() []string {
 	}
 	lines := []string{
 		fmt.Sprintf("model: %d parameters, %d of them trained", t.Count, t.Trained),
+		t.sizes(),
 		fmt.Sprintf("step: %d %s (%d on each actor), in %s", t.batch, texts, t.batch/t.actors, micro),
 		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(t.Train.Samples), t.StepsPerEpoch,
 			t.Train.Longest()),
