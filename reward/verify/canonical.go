@@ -50,6 +50,10 @@ func (c *canon) unit(before []token) []token {
 	switch {
 	case t.is(symbol, "_"), t.is(symbol, "^"):
 		return c.scripts()
+	case t.is(symbol, "(") && c.at+3 < len(c.tokens) && c.tokens[c.at+1].kind == number &&
+		c.tokens[c.at+2].is(symbol, ")") && c.tokens[c.at+3].is(symbol, "_") && standsAlone(before): // (2516)_8
+		c.at += 3
+		return []token{c.tokens[c.at-2]}
 	case t.is(symbol, "{"):
 		if end := c.end(); end > 0 {
 			inner := unwrapped(c.inside(end))

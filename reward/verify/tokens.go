@@ -130,7 +130,7 @@ var plainSymbols = map[rune]string{
 	'≤': `\le `, '≥': `\ge `, '≦': `\le `, '≧': `\ge `,
 	'⩽': `\le `, '⩾': `\ge `, '≠': `\ne `, '≈': `\approx `, '≒': `\approx `, '≃': `\approx `, '≡': `\equiv `,
 	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''",
-	'∪': `\cup `, '∩': `\cap `, '∈': `\in `,
+	'或': `\text{or} `, '和': `\text{and} `, '∪': `\cup `, '∩': `\cap `, '∈': `\in `,
 	'∉': `\notin `, '⊂': `\subset `, '⊆': `\subseteq `, '∖': `\setminus `,
 	'∅': `\emptyset `, 'Ø': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
 	'ℤ': `\mathbb{Z} `, 'ℕ': `\mathbb{N} `, 'ℚ': `\mathbb{Q} `,
