@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,34 @@ func TestPrintedCommands(t *testing.T) {
 			}
 			c.try(t, dir)
 		})
+	}
+}
+
+// TestPrintedCommandsOfSweeps: a sweep says where its files are, and rlinf status of one of its runs prints commands that go on with that run.
+func TestPrintedCommandsOfSweeps(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", good)
+	r := local.ok(t, dir, 0, "sweep", "-c", "job.yaml", "--seeds", "2")
+	_, folder, ok := strings.Cut(strings.TrimSpace(r.stdout), "table.md and curves.svg are in ")
+	for _, name := range []string{"table.md", "curves.svg"} {
+		if _, err := os.Stat(filepath.Join(dir, folder, name)); !ok || err != nil {
+			t.Errorf("%v of\n%s", err, r.stdout)
+		}
+	}
+	run := filepath.Join(folder, "seed_2")
+	told := local.ok(t, dir, 0, "status", run)
+	for _, label := range []string{"evaluate", "inspect", "resume"} {
+		cmd := exec.Command("sh", "-c", printedCommand(told.stdout, label))
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) == 0 {
+			t.Errorf("%s: %v\n%s\nof\n%s", label, err, out, told.stdout)
+		}
+	}
+	if n := len(readMetrics(t, filepath.Join(dir, run))); n != 4 {
+		t.Errorf("%d steps after the resume, want 4", n)
+	}
+	if all := local.ok(t, dir, 0, "status"); strings.Count(all.stdout, folder) != 2 {
+		t.Errorf("status lists\n%s", all.stdout)
 	}
 }
 
