@@ -23,6 +23,9 @@ type Sheet struct {
 // face is the font of captions: ASCII, all characters are as wide.
 var face = basicfont.Face7x13
 
+// margin is left free on both sides of captions, so that neighbours do not read as one text.
+const margin = 4
+
 // NewSheet returns a black sheet for n pictures of that size, with so many lines of text below each,
 // in as many columns as rows or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
@@ -40,7 +43,7 @@ func NewSheet(n, width, height, lines int) *Sheet {
 }
 
 // Columns returns how many characters fit in a line below a picture of that width.
-func Columns(width int) int { return width / face.Advance }
+func Columns(width int) int { return (width - 2*margin) / face.Advance }
 
 // cell returns the place of picture i and of the text below it.
 func (s *Sheet) cell(i int) (picture, caption image.Rectangle) {
@@ -68,11 +71,12 @@ func (s *Sheet) Put(i int, rgb []byte) {
 // off.
 func (s *Sheet) Caption(i int, lines []string) {
 	_, place := s.cell(i)
+	draw.Draw(s.image, place, image.Black, image.Point{}, draw.Src)
+	place.Min.X, place.Max.X = place.Min.X+margin, place.Max.X-margin
 	below := s.image.SubImage(place).(*image.RGBA)
-	draw.Draw(below, place, image.Black, image.Point{}, draw.Src)
 	pen := font.Drawer{Dst: below, Src: image.NewUniform(color.Gray{220}), Face: face}
 	for k, line := range lines {
-		pen.Dot = fixed.P(place.Min.X+1, place.Min.Y+k*face.Height+face.Ascent)
+		pen.Dot = fixed.P(place.Min.X, place.Min.Y+k*face.Height+face.Ascent)
 		pen.DrawString(line)
 	}
 }

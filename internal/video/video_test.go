@@ -92,7 +92,8 @@ func TestFilm(t *testing.T) {
 
 // A caption stands below its picture alone, whatever its length, and another replaces it.
 func TestCaption(t *testing.T) {
-	s := video.NewSheet(4, 16, 8, 2)
+	const width = 24
+	s := video.NewSheet(4, width, 8, 2)
 	written := func() (cells [4]int) {
 		var file bytes.Buffer
 		if err := s.WritePNG(&file); err != nil {
@@ -108,7 +109,10 @@ func TestCaption(t *testing.T) {
 					if y%(8+26) < 8 {
 						t.Errorf("something is written on a picture, at %d, %d", x, y)
 					}
-					cells[y/(8+26)*2+x/16]++
+					if column := x % width; column < 4 || column >= width-4 {
+						t.Errorf("something is written next to the neighbour's text, at %d, %d", x, y)
+					}
+					cells[y/(8+26)*2+x/width]++
 				}
 			}
 		}
@@ -122,8 +126,8 @@ func TestCaption(t *testing.T) {
 	if got := written(); got != [4]int{} {
 		t.Errorf("pixels of text below the pictures: %v, want none", got)
 	}
-	if got := video.Columns(128); got != 18 {
-		t.Errorf("%d characters in 128 pixels, want 18", got)
+	if got := video.Columns(128); got != 17 {
+		t.Errorf("%d characters in 128 pixels, want 17", got)
 	}
 }
 
