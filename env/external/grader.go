@@ -101,5 +101,9 @@ func (g *Grader) explain(err error) error {
 func (g *Grader) Close() error { return g.end(false) }
 
 func (g *Grader) end(useless bool) error {
-	return errors.Join(g.c.close(useless), g.programs.Close())
+	err := g.c.close(useless)
+	if late := g.programs.Close(); late != nil {
+		fmt.Fprintln(g.c.log, "warning:", late)
+	}
+	return err
 }

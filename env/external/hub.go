@@ -164,7 +164,10 @@ func (h *Hub) Close() error {
 		case c := <-h.offered:
 			err = errors.Join(err, c.close(false))
 		default:
-			return errors.Join(err, h.programs.Close())
+			if late := h.programs.Close(); late != nil {
+				fmt.Fprintln(h.log, "warning:", late)
+			}
+			return err
 		}
 	}
 }

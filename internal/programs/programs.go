@@ -55,7 +55,7 @@ type Starter struct {
 
 // limit is how long a supervisor may take to start a program, and a program to end after SIGKILL. Then
 // the supervisor is killed, so that nothing waits for ever: it was stopped, or a disk hangs.
-const limit = time.Minute
+const limit = 5 * time.Minute
 
 // A Process is a program that a Starter has started.
 type Process struct {
